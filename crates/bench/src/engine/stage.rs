@@ -7,7 +7,7 @@ use super::scratch::Scratch;
 use super::tally::Tally;
 use super::timers::{Entry, Metronome, Share, Timers};
 use super::user::{State, User};
-use super::wakeup::Wakeup;
+use super::wakeup::{self, Timer};
 use crate::clock::now_ns;
 use crate::scenario::Scenario;
 use crate::tls::Trust;
@@ -66,7 +66,7 @@ pub struct Stage {
     /// Whom to trust, where a server speaks TLS.
     pub(super) trust: Option<Trust>,
     pub(super) poll: Poll,
-    wakeup: Wakeup,
+    timer: Timer,
     pub(super) users: Vec<User>,
     /// Users of the whole scenario, for templates.
     pub(super) users_total: u32,
@@ -96,7 +96,7 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(poll: Poll, scenario: Scenario, place: Place) -> Result<Self> {
-        let wakeup = Wakeup::new(poll.registry(), TIMER)?;
+        let timer = Timer::new(poll.registry(), TIMER)?;
         let speaks_tls = place.servers.iter().any(|server| server.tls.is_some());
         let trust = speaks_tls.then(|| Trust::new(place.authorities.as_deref()));
         Ok(Stage {
@@ -105,7 +105,7 @@ impl Stage {
             place,
             trust: trust.transpose()?,
             poll,
-            wakeup,
+            timer,
             users: Vec::new(),
             timers: Timers::default(),
             tally: Tally::default(),
@@ -184,12 +184,12 @@ impl Stage {
     /// First half of a turn: wait, read, react.
     pub fn hear(&mut self, events: &mut Events, timeout: Duration) -> Result<()> {
         let due_ns = self.next_due_ns();
-        self.wakeup.wait(&mut self.poll, events, due_ns, timeout)?;
+        wakeup::wait(&mut self.timer, &mut self.poll, events, due_ns, timeout)?;
         let woken_ns = now_ns();
         for event in events.iter() {
             match event.token() {
                 WAKE => {}
-                TIMER => self.wakeup.drain(),
+                TIMER => self.timer.drain(),
                 token => {
                     self.on_ready(token, event);
                     self.tally

@@ -7,42 +7,25 @@ use mio::{Events, Poll, Registry, Token};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-#[derive(Debug)]
-pub struct Wakeup {
-    timer: Timer,
-}
-
-impl Wakeup {
-    pub fn new(registry: &Registry, token: Token) -> Result<Self> {
-        let timer = Timer::new(registry, token)?;
-        Ok(Wakeup { timer })
+/// Waits for events until `due_ns` of the monotonic clock, but no longer than `timeout`. Setting the timer
+/// costs more than looking, so it is set only when there is nothing to do: under load there always is.
+pub fn wait(
+    timer: &mut Timer,
+    poll: &mut Poll,
+    events: &mut Events,
+    due_ns: Option<u64>,
+    timeout: Duration,
+) -> Result<()> {
+    look(poll, events, Duration::ZERO)?;
+    if events.is_empty() && due_ns.is_none_or(|due_ns| due_ns > now_ns()) {
+        let timeout = timer.arm(due_ns, timeout)?;
+        look(poll, events, timeout)?;
     }
-
-    /// Waits for events until `due_ns` of the monotonic clock, but no longer than `timeout`. Setting the timer
-    /// costs more than looking, so it is set only when there is nothing to do: under load there always is.
-    pub fn wait(
-        &mut self,
-        poll: &mut Poll,
-        events: &mut Events,
-        due_ns: Option<u64>,
-        timeout: Duration,
-    ) -> Result<()> {
-        look(poll, events, Duration::ZERO)?;
-        if events.is_empty() && due_ns.is_none_or(|due_ns| due_ns > now_ns()) {
-            let timeout = self.timer.arm(due_ns, timeout)?;
-            look(poll, events, timeout)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the expiry, so that the next one raises an event again.
-    pub fn drain(&mut self) {
-        self.timer.drain();
-    }
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]
-use timerfd::Timer;
+pub use timerfd::Timer;
 
 #[cfg(target_os = "linux")]
 mod timerfd {
@@ -92,6 +75,7 @@ mod timerfd {
             Ok(timeout)
         }
 
+        /// Takes the expiry, so that the next one raises an event again.
         pub fn drain(&mut self) {
             // Nothing to do about an error: an empty timer reports would-block.
             let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
@@ -110,20 +94,20 @@ mod timerfd {
 /// The timeout of kqueue counts nanoseconds: it is timer enough.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-struct Timer;
+pub struct Timer;
 
 #[cfg(not(target_os = "linux"))]
 impl Timer {
-    fn new(_: &Registry, _: Token) -> Result<Self> {
+    pub fn new(_: &Registry, _: Token) -> Result<Self> {
         Ok(Timer)
     }
 
-    fn arm(&mut self, due_ns: Option<u64>, timeout: Duration) -> Result<Duration> {
+    pub fn arm(&mut self, due_ns: Option<u64>, timeout: Duration) -> Result<Duration> {
         let until_due = due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns())));
         Ok(until_due.unwrap_or(timeout).min(timeout))
     }
 
-    fn drain(&mut self) {}
+    pub fn drain(&mut self) {}
 }
 
 fn look(poll: &mut Poll, events: &mut Events, timeout: Duration) -> Result<()> {

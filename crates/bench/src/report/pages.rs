@@ -41,80 +41,66 @@ const PLOTS_SHOWN: [&str; 6] = [
     "memory",
 ];
 
-/// Drawings by file name.
-type Drawings = Vec<(String, String)>;
+/// What stands between a page's markers, with its drawings by file name.
+struct Part {
+    name: String,
+    text: String,
+    drawings: Vec<(String, String)>,
+}
 
 /// Fills every page in `folder` that asks for one of the results, and writes their plots.
 pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
-    let contents: Vec<(String, ResultFile)> = results
-        .iter()
-        .map(|path| Ok((stem(path), outcome::load(path)?)))
-        .collect::<Result<_>>()?;
-    let mut blocks: Vec<(String, String, Drawings)> = contents
-        .iter()
-        .map(|(name, content)| {
-            let (text, drawings) = generated(name, content);
-            (name.clone(), text, drawings)
-        })
-        .collect();
-    blocks.extend(overview(&contents).map(|rows| (OVERVIEW.into(), rows, Vec::new())));
-    let pages = pages(folder)?;
-    let mut unasked = Vec::new();
-    for (name, text, drawings) in blocks {
-        match fill_all(&pages, &name, &text)? {
-            0 if name == OVERVIEW => {}
-            0 => unasked.push(name),
-            _ => write_drawings(folder, &drawings)?,
+    let mut parts = Vec::new();
+    let mut overview = Vec::new();
+    for path in results {
+        let content = outcome::load(path)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        parts.push(part(&name, &content));
+        if let ResultFile::Run(run) = &content {
+            overview.push(overview_row(run));
         }
     }
-    if !unasked.is_empty() {
-        bail!(
-            "no page in {} asks for {}: add `{BEGIN}{} -->` and `{END}` to one",
-            folder.display(),
-            unasked.join(", "),
-            unasked[0]
-        );
+    // Without any, the page keeps what it has.
+    if !overview.is_empty() {
+        let mut header = figures::summary_header("scenario");
+        header.insert(1, "scale".into());
+        header.push("verdict".into());
+        parts.push(Part {
+            name: OVERVIEW.into(),
+            text: Table::of(header, overview).to_string(),
+            drawings: Vec::new(),
+        });
+    }
+    let pages = pages(folder)?;
+    let mut unasked = Vec::new();
+    for part in parts {
+        match fill_all(&pages, &part)? {
+            0 if part.name == OVERVIEW => {}
+            0 => unasked.push(part.name),
+            _ => write_drawings(folder, &part.drawings)?,
+        }
+    }
+    if let Some(first) = unasked.first() {
+        let (folder, all) = (folder.display(), unasked.join(", "));
+        bail!("no page in {folder} asks for {all}: add `{BEGIN}{first} -->` and `{END}` to one");
     }
     Ok(())
 }
 
-fn generated(name: &str, file: &ResultFile) -> (String, Drawings) {
+fn part(name: &str, file: &ResultFile) -> Part {
     let mut document = super::document(file, &format!("`benchmarks/results/{name}.json`"));
-    document
-        .sections
-        .retain(|section| SECTIONS.contains(&section.title.as_str()));
-    let plots: Vec<Plot> = document
-        .plots()
-        .filter(|plot| PLOTS_SHOWN.contains(&plot.id))
-        .cloned()
-        .collect();
+    let sections = &mut document.sections;
+    sections.retain(|section| SECTIONS.contains(&section.title.as_str()));
+    let is_shown = |plot: &Plot| PLOTS_SHOWN.contains(&plot.id);
     let file_name = |plot: &Plot| format!("{name}-{}.svg", plot.id);
-    let address = |plot: &Plot| {
-        let is_shown = plots.iter().any(|shown| shown.id == plot.id);
-        is_shown.then(|| format!("{PLOTS}/{}", file_name(plot)))
-    };
-    let text = document.markdown(4, &address);
-    let drawings = plots
-        .iter()
-        .map(|plot| (file_name(plot), plot.svg(PLOT_WIDTH, Use::File)));
-    (text, drawings.collect())
-}
-
-/// A row of the summary for each scenario result; without any, the page keeps what it has.
-fn overview(contents: &[(String, ResultFile)]) -> Option<String> {
-    let mut header = figures::summary_header("scenario");
-    header.insert(1, "scale".into());
-    header.push("verdict".into());
-    let mut table = Table::new(header);
-    let runs: Vec<&Outcome> = contents
-        .iter()
-        .filter_map(|(_, content)| match content {
-            ResultFile::Run(run) => Some(&**run),
-            _ => None,
-        })
-        .collect();
-    runs.iter().for_each(|run| table.push(overview_row(run)));
-    (!runs.is_empty()).then(|| table.to_string())
+    let address = |plot: &Plot| is_shown(plot).then(|| format!("{PLOTS}/{}", file_name(plot)));
+    let shown = document.plots().filter(|plot| is_shown(plot));
+    let drawings = shown.map(|plot| (file_name(plot), plot.svg(PLOT_WIDTH, Use::File)));
+    Part {
+        name: name.to_owned(),
+        text: document.markdown(4, &address),
+        drawings: drawings.collect(),
+    }
 }
 
 fn overview_row(run: &Outcome) -> Vec<String> {
@@ -125,29 +111,24 @@ fn overview_row(run: &Outcome) -> Vec<String> {
 }
 
 fn pages(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)
-        .with_context(|| format!("cannot list pages in {}", folder.display()))?;
-    let mut pages = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
+    let entries = fs::read_dir(folder);
+    let entries = entries.with_context(|| format!("cannot list pages in {}", folder.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path()));
+    let mut pages = paths.collect::<Result<Vec<_>>>()?;
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     pages.sort();
     Ok(pages)
 }
 
-/// Fills one block wherever it is asked for; returns in how many pages.
-fn fill_all(pages: &[PathBuf], name: &str, generated: &str) -> Result<usize> {
+/// Fills one part wherever it is asked for; returns in how many pages.
+fn fill_all(pages: &[PathBuf], part: &Part) -> Result<usize> {
     let mut filled = 0;
     for page in pages {
-        let text = fs::read_to_string(page)
-            .with_context(|| format!("cannot read page {}", page.display()))?;
-        let new = replace_between(&text, name, generated)
-            .with_context(|| format!("cannot fill {}", page.display()))?;
-        if let Some(new) = new {
-            fs::write(page, new).with_context(|| format!("cannot write {}", page.display()))?;
+        let shown = page.display();
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read page {shown}"))?;
+        let new = replace_between(&text, &part.name, &part.text);
+        if let Some(new) = new.with_context(|| format!("cannot fill {shown}"))? {
+            fs::write(page, new).with_context(|| format!("cannot write {shown}"))?;
             filled += 1;
         }
     }
@@ -172,7 +153,7 @@ fn replace_between(text: &str, name: &str, generated: &str) -> Result<Option<Str
     )))
 }
 
-fn write_drawings(folder: &Path, drawings: &Drawings) -> Result<()> {
+fn write_drawings(folder: &Path, drawings: &[(String, String)]) -> Result<()> {
     let folder = folder.join(PLOTS);
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make folder {}", folder.display()))?;
@@ -182,13 +163,6 @@ fn write_drawings(folder: &Path, drawings: &Drawings) -> Result<()> {
             .with_context(|| format!("cannot write plot {}", path.display()))?;
     }
     Ok(())
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem()
-        .and_then(|stem| stem.to_str())
-        .unwrap_or("results")
-        .to_string()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::expression::{self, Expression, NAMES, shown};
 use super::problem::suggestion;
 use fastrand::Rng;
 use std::collections::BTreeMap;
+use std::io::Write;
 
 /// The error of a text whose fault was told where it is: repeating it helps nobody.
 pub const TOLD: &str = "";
@@ -151,7 +152,10 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Number(number) => push_decimal(out, number.value(scope, dice)),
+                Part::Number(number) => {
+                    // Writing to memory cannot fail.
+                    let _ = write!(out, "{}", number.value(scope, dice));
+                }
                 Part::Letters(count) => push_letters(out, count.value(scope, dice), dice),
                 Part::Stamp => stamp(out),
                 Part::Fill => fill_at = Some(out.len()),
@@ -220,24 +224,6 @@ fn number(hole: &str, variables: &Variables) -> Result<Part, String> {
         )),
         count => Ok(Part::Letters(count)),
     }
-}
-
-fn push_decimal(out: &mut Vec<u8>, value: i64) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 fn push_letters(out: &mut Vec<u8>, count: i64, dice: &mut Rng) {

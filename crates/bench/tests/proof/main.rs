@@ -13,7 +13,7 @@ mod words;
 use bench::engine::identity::Identity;
 use bench::engine::{self, Options, Target};
 use bench::live::Silent;
-use bench::outcome::{self, Outcome};
+use bench::outcome::{self, Outcome, ResultFile};
 use bench::scenario::Scenario;
 use plan::Plan;
 use processes::processes;
@@ -246,60 +246,50 @@ fn a_cut_connection_is_a_drop_and_what_it_missed_before_is_lost() {
     assert!(outcome.totals.lost >= truth.lost, "{:?}", outcome.totals);
 }
 
-#[test]
-fn the_command_line_writes_the_same_account_as_json() {
-    let server = FaultyServer::start(every_fault(7), due_ns);
+/// Runs a command on the scenario by the real binary; what it left as JSON, said, and ended with.
+fn command(name: &str, users: u32, more: &[&str]) -> (ResultFile, String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let (file, json) = (
         folder.path().join("proof.toml"),
         folder.path().join("out.json"),
     );
-    std::fs::write(&file, scenario("socket.io", 30, 100, true)).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-        .arg("run")
-        .arg(&file)
-        .args(["--url", &format!("http://{}", server.addr)])
-        .args(["--grace", &GRACE.as_secs().to_string()])
-        .arg("--json")
-        .arg(&json)
+    std::fs::write(&file, scenario("socket.io", users, 100, true)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"));
+    command.arg(name).arg(&file).arg("--json").arg(&json);
+    let grace = GRACE.as_secs().to_string();
+    let output = command
+        .args(["--grace", &grace])
+        .args(more)
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    let outcome = read(&json, &errors);
+    let result = outcome::load(&json).unwrap_or_else(|error| panic!("{error:#}\n{errors}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (result, said, output.status.code())
+}
+
+#[test]
+fn the_command_line_writes_the_same_account_as_json() {
+    let server = FaultyServer::start(every_fault(7), due_ns);
+    let url = format!("http://{}", server.addr);
+    let (ResultFile::Run(outcome), ..) = command("run", 30, &["--url", &url]) else {
+        panic!("not a run")
+    };
     assert_same(&outcome, &server.truth());
 }
 
 #[test]
 fn a_comparison_keeps_every_round_of_every_server() {
     let servers = [Plan::HONEST, every_fault(9)].map(|plan| FaultyServer::start(plan, due_ns));
-    let folder = tempfile::tempdir().unwrap();
-    let (file, json) = (
-        folder.path().join("proof.toml"),
-        folder.path().join("out.json"),
-    );
-    std::fs::write(&file, scenario("socket.io", 20, 100, true)).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-        .arg("compare")
-        .arg(&file)
-        .args(["--server", &format!("honest=http://{}", servers[0].addr)])
-        .args([
-            "--server",
-            &format!("faulty={},protocol=websocket", servers[1].addr),
-        ])
-        .args(["--rounds", "2", "--pause", "0"])
-        .args(["--grace", &GRACE.as_secs().to_string()])
-        .arg("--json")
-        .arg(&json)
-        .output()
-        .unwrap();
-    let (said, errors) = (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    );
-    assert_eq!(output.status.code(), Some(2), "{said}{errors}");
+    let honest = format!("honest=http://{}", servers[0].addr);
+    let faulty = format!("faulty={},protocol=websocket", servers[1].addr);
+    let rounds = ["--rounds", "2", "--pause", "0"];
+    let more = [&["--server", &honest, "--server", &faulty][..], &rounds].concat();
+    let (result, said, code) = command("compare", 20, &more);
+    assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("honest") && said.contains("faulty"), "{said}");
-    let Ok(outcome::ResultFile::Comparison(comparison)) = outcome::load(&json) else {
-        panic!("not a comparison: {errors}");
+    let ResultFile::Comparison(comparison) = result else {
+        panic!("not a comparison")
     };
     let names: Vec<&str> = comparison.servers.iter().map(|one| &*one.name).collect();
     assert_eq!(names, ["honest", "faulty"]);
@@ -329,12 +319,4 @@ fn a_comparison_keeps_every_round_of_every_server() {
         honest[0] < faulty[0] && faulty[1] < honest[1],
         "{honest:?} {faulty:?}"
     );
-}
-
-fn read(json: &Path, errors: &str) -> Outcome {
-    match outcome::load(json) {
-        Ok(outcome::ResultFile::Run(outcome)) => *outcome,
-        Ok(other) => panic!("not a run: {other:?}"),
-        Err(error) => panic!("{error:#}\n{errors}"),
-    }
 }

@@ -3,8 +3,6 @@
 use crate::node::Node;
 use crate::rig::{run, scenario};
 use bench::outcome::{self, Outcome, ResultFile};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 fn bench() -> Command {
@@ -165,51 +163,6 @@ fn a_scenario_has_users_for_all_its_counts() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("for 150 users and there are 200"), "{told}");
-}
-
-#[test]
-#[ignore = "needs Node: cargo xtask test foreign"]
-fn ctrl_c_gives_what_there_is() {
-    let node = Node::start();
-    let json = tempfile::NamedTempFile::new().unwrap();
-    let mut child = bench()
-        .args([
-            "run",
-            "ticker",
-            "--scale",
-            "0.01",
-            "--workers",
-            "2",
-            "--url",
-            &node.url,
-            "--json",
-        ])
-        .arg(json.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("\"tick\" begins") {
-        line.clear();
-        assert!(
-            stderr.read_line(&mut line).unwrap() > 0,
-            "ended before its phase began"
-        );
-    }
-    // The phase lasts a minute; one delivery later there is something to report.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let pid = Pid::from_raw(child.id() as i32).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
-    let mut rest = String::new();
-    stderr.read_to_string(&mut rest).unwrap();
-    assert!(child.wait().unwrap().success(), "{rest}");
-    let outcome = saved(json.path());
-    assert_eq!(outcome.partial.as_deref(), Some("interrupted"));
-    assert!(outcome.duration_s < 50.0, "{}", outcome.duration_s);
-    assert_eq!(outcome.totals.lost, 0, "{:?}", outcome.totals);
-    assert!(outcome.totals.received > 0, "{:?}", outcome.totals);
 }
 
 #[test]

@@ -27,6 +27,15 @@ pub struct Tick {
 }
 
 impl Scale {
+    fn new(kind: Kind, low: f64, high: f64, ticks: Vec<Tick>) -> Scale {
+        Scale {
+            kind,
+            low,
+            high,
+            ticks,
+        }
+    }
+
     /// An axis of values up to `max`; `min` (the least positive one) matters to logarithms only.
     pub fn of_values(kind: Kind, min: f64, max: f64) -> Scale {
         match kind {
@@ -52,12 +61,7 @@ impl Scale {
                 label: clock(value),
             }
         });
-        Scale {
-            kind: Kind::Linear,
-            low: 0.0,
-            high: end_s,
-            ticks: ticks.collect(),
-        }
+        Scale::new(Kind::Linear, 0.0, end_s, ticks.collect())
     }
 
     /// Percentiles by their nines: 0, 90, 99, 99.9 … stand at 0, 1, 2, 3 …
@@ -71,12 +75,8 @@ impl Scale {
                 _ => format!("99.{}", "9".repeat(nine as usize - 2)),
             },
         });
-        Scale {
-            kind: Kind::Linear,
-            low: 0.0,
-            high: f64::from(nines.max(1)),
-            ticks: ticks.collect(),
-        }
+        let high = f64::from(nines.max(1));
+        Scale::new(Kind::Linear, 0.0, high, ticks.collect())
     }
 
     /// Where `value` falls, from 0 at the low end to 1 at the high end.
@@ -92,47 +92,28 @@ impl Scale {
     }
 }
 
+fn positive(value: f64) -> Option<f64> {
+    Some(value).filter(|value| *value > 0.0 && value.is_finite())
+}
+
 fn linear(max: f64) -> Scale {
-    let max = if max > 0.0 && max.is_finite() {
-        max
-    } else {
-        1.0
-    };
-    let step = nice_above(max / 5.0);
+    let max = positive(max).unwrap_or(1.0);
+    let step = nice(nice_exponent(max / 5.0));
     let count = (max / step - 1e-9).ceil() as usize;
     let ticks = (0..=count).map(|index| tick(index as f64 * step));
-    Scale {
-        kind: Kind::Linear,
-        low: 0.0,
-        high: count as f64 * step,
-        ticks: ticks.collect(),
-    }
+    Scale::new(Kind::Linear, 0.0, count as f64 * step, ticks.collect())
 }
 
 fn log(min: f64, max: f64) -> Scale {
-    let max = if max > 0.0 && max.is_finite() {
-        max
-    } else {
-        1.0
-    };
-    let min = if min > 0.0 && min <= max {
-        min
-    } else {
-        max / 10.0
-    };
-    let low = -nice_exponent(1.0 / min);
+    let max = positive(max).unwrap_or(1.0);
+    let min = positive(min).filter(|min| *min <= max);
+    let low = -nice_exponent(1.0 / min.unwrap_or(max / 10.0));
     let high = nice_exponent(max).max(low + 1);
     // Thirds of decades: 1, 2, 5. All of them while there is room, else decades alone.
     let every = if high - low <= 9 { 1 } else { 3 };
-    let ticks = (low..=high)
-        .filter(|index| index % every == 0)
-        .map(|index| tick(nice(index)));
-    Scale {
-        kind: Kind::Log,
-        low: nice(low),
-        high: nice(high),
-        ticks: ticks.collect(),
-    }
+    let ticks = (low..=high).filter(|index| index % every == 0);
+    let ticks = ticks.map(|index| tick(nice(index)));
+    Scale::new(Kind::Log, nice(low), nice(high), ticks.collect())
 }
 
 /// The series … 0.1, 0.2, 0.5, 1, 2, 5, 10 …; 1 is number 0.
@@ -148,10 +129,6 @@ fn nice_exponent(value: f64) -> i32 {
         index += 1;
     }
     index
-}
-
-fn nice_above(value: f64) -> f64 {
-    nice(nice_exponent(value))
 }
 
 fn tick(value: f64) -> Tick {
@@ -171,10 +148,7 @@ fn compact(value: f64) -> String {
     };
     let text = match scaled {
         scaled if scaled >= 1_000.0 => short(scaled),
-        scaled => {
-            let rounded = (scaled * 1e6).round() / 1e6;
-            format!("{rounded}")
-        }
+        scaled => ((scaled * 1e6).round() / 1e6).to_string(),
     };
     text + unit
 }

@@ -6,7 +6,6 @@ use super::scale::Scale;
 use super::{Horizontal, Look, Plot};
 use crate::report::html::escape;
 use crate::report::number::{clock, short};
-use std::fmt::Write;
 
 /// Colours and strokes of plots; in a page they stand in its style sheet.
 pub const STYLE: &str = include_str!("plot.css");
@@ -54,20 +53,15 @@ impl Plot {
         let height = (total * 0.36).clamp(190.0, 260.0);
         let area = self.area(total, top, height);
         let full = top + height + AXIS_BELOW;
+        let (title, unit) = (escape(&self.title), escape(&self.unit));
+        let style = match shown {
+            Use::File => format!("<style>{STYLE}</style>"),
+            Use::Inline => String::new(),
+        };
         let mut out = format!(
             "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {full:.0}\" \
-             width=\"{width}\" height=\"{full:.0}\" role=\"img\" aria-label=\"{}\">",
-            escape(&self.title)
-        );
-        if shown == Use::File {
-            // Writing to a String cannot fail, here and below.
-            let _ = write!(out, "<style>{STYLE}</style>");
-        }
-        let _ = write!(
-            out,
-            "<text class=\"title\" x=\"0\" y=\"15\">{}<tspan class=\"unit\" dx=\"8\">{}</tspan></text>{legend}",
-            escape(&self.title),
-            escape(&self.unit)
+             width=\"{width}\" height=\"{full:.0}\" role=\"img\" aria-label=\"{title}\">{style}\
+             <text class=\"title\" x=\"0\" y=\"15\">{title}<tspan class=\"unit\" dx=\"8\">{unit}</tspan></text>{legend}"
         );
         self.write_axes(&mut out, &area);
         self.write_marks(&mut out, &area);
@@ -83,20 +77,17 @@ impl Plot {
     fn area(&self, total: f64, top: f64, height: f64) -> Area {
         let width = total - AXIS_LEFT - RIGHT;
         let max = self.values().fold(0.0, f64::max);
-        let min = self
-            .values()
-            .filter(|&value| value > 0.0)
-            .fold(f64::INFINITY, f64::min);
-        let x = match self.x {
-            Horizontal::Seconds { end_s } => Scale::of_time(end_s, (width / 70.0) as usize),
-            Horizontal::Nines { nines } => Scale::of_nines(nines),
-        };
+        let positive = self.values().filter(|&value| value > 0.0);
+        let min = positive.fold(f64::INFINITY, f64::min);
         Area {
             left: AXIS_LEFT,
             top,
             width,
             height,
-            x,
+            x: match self.x {
+                Horizontal::Seconds { end_s } => Scale::of_time(end_s, (width / 70.0) as usize),
+                Horizontal::Nines { nines } => Scale::of_nines(nines),
+            },
             y: Scale::of_values(self.y, min, max),
         }
     }
@@ -105,63 +96,50 @@ impl Plot {
     fn legend(&self, total: f64) -> (String, f64) {
         let (mut out, mut x, mut y) = (String::new(), 0.0, 36.0);
         for line in self.lines.iter().filter(|line| line.has_values()) {
-            let width = KEY_WIDTH + line.name.chars().count() as f64 * CHAR_WIDTH + 14.0;
+            let width = KEY_WIDTH + width_of(&line.name) + 14.0;
             if x > 0.0 && x + width > total {
                 x = 0.0;
                 y += LINE_HEIGHT;
             }
-            let _ = write!(
-                out,
-                "<path class=\"{}\" d=\"M{x:.0} {:.0}h16\"/><text x=\"{:.0}\" y=\"{y:.0}\">{}</text>",
-                class(line.look),
-                y - 4.0,
-                x + KEY_WIDTH - 2.0,
-                escape(&line.name)
+            write_path(
+                &mut out,
+                &class(line.look),
+                format!("M{x:.0} {:.0}h16", y - 4.0),
             );
+            let at = format!("x=\"{:.0}\" y=\"{y:.0}\"", x + KEY_WIDTH - 2.0);
+            write_text(&mut out, &at, &line.name);
             x += width;
         }
         (out, y - 36.0 + LINE_HEIGHT)
     }
 
     fn write_axes(&self, out: &mut String, area: &Area) {
-        let (left, right) = (area.left, area.left + area.width);
+        let (left, right, bottom) = (area.left, area.left + area.width, area.bottom());
         for tick in &area.y.ticks {
             let y = area.y_at(tick.value);
-            let _ = write!(
-                out,
-                "<path class=\"grid\" d=\"M{left:.0} {y:.1}H{right:.0}\"/><text class=\"tick\" \
-                 x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                left - 6.0,
-                y + 4.0,
-                tick.label
-            );
+            write_path(out, "grid", format!("M{left:.0} {y:.1}H{right:.0}"));
+            let (x, y) = (left - 6.0, y + 4.0);
+            let at = format!("class=\"tick\" x=\"{x:.0}\" y=\"{y:.1}\" text-anchor=\"end\"");
+            write_text(out, &at, &tick.label);
         }
-        let bottom = area.bottom();
-        let _ = write!(
-            out,
-            "<path class=\"axis\" d=\"M{left:.0} {bottom:.1}H{right:.0}\"/>"
-        );
+        write_path(out, "axis", format!("M{left:.0} {bottom:.1}H{right:.0}"));
         for tick in &area.x.ticks {
             let x = area.x_at(tick.value);
-            let half = tick.label.chars().count() as f64 * CHAR_WIDTH / 2.0;
-            let label_x = x.min(right + RIGHT - half);
-            let _ = write!(
-                out,
-                "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v4\"/><text class=\"tick\" x=\"{label_x:.1}\" \
-                 y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            write_path(out, "axis", format!("M{x:.1} {bottom:.1}v4"));
+            let (x, y) = (
+                x.min(right + RIGHT - width_of(&tick.label) / 2.0),
                 bottom + 17.0,
-                tick.label
             );
+            let at = format!("class=\"tick\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\"");
+            write_text(out, &at, &tick.label);
         }
         let name = match self.x {
             Horizontal::Seconds { .. } => "time since the start",
             Horizontal::Nines { .. } => "percentile (each step one nine more)",
         };
-        let _ = write!(
-            out,
-            "<text class=\"unit\" x=\"{right:.0}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
-            bottom + 34.0
-        );
+        let y = bottom + 34.0;
+        let at = format!("class=\"unit\" x=\"{right:.0}\" y=\"{y:.1}\" text-anchor=\"end\"");
+        write_text(out, &at, name);
     }
 
     /// Phase names above the area, left out where the one before needs the room.
@@ -173,27 +151,20 @@ impl Plot {
         for (number, (at, name)) in self.marks.iter().enumerate() {
             let x = area.x_at(*at);
             if number > 0 {
-                let _ = write!(
-                    out,
-                    "<path class=\"mark\" d=\"M{x:.1} {:.1}V{:.1}\"/>",
-                    area.top - 12.0,
-                    area.bottom()
-                );
+                let (from, to) = (area.top - 12.0, area.bottom());
+                write_path(out, "mark", format!("M{x:.1} {from:.1}V{to:.1}"));
             }
-            let end = self
-                .marks
-                .get(number + 1)
-                .map_or(area.left + area.width, |m| area.x_at(m.0));
+            let next = self.marks.get(number + 1);
+            let end = next.map_or(area.left + area.width, |mark| area.x_at(mark.0));
             let name = fitted(name, end - x - 8.0);
             if x >= free_from && !name.is_empty() {
-                let _ = write!(
+                let (at, y) = (x + 3.0, area.top - 5.0);
+                write_text(
                     out,
-                    "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                    x + 3.0,
-                    area.top - 5.0,
-                    escape(&name)
+                    &format!("class=\"tick\" x=\"{at:.1}\" y=\"{y:.1}\""),
+                    &name,
                 );
-                free_from = x + name.chars().count() as f64 * CHAR_WIDTH + 8.0;
+                free_from = x + width_of(&name) + 8.0;
             }
         }
     }
@@ -201,25 +172,20 @@ impl Plot {
     /// A column for each point that tells its values.
     fn write_values(&self, out: &mut String, area: &Area) {
         let longest = self.lines.iter().max_by_key(|line| line.points.len());
-        let Some(points) = longest.map(|line| &line.points) else {
-            return;
-        };
-        let at = |index: usize| points.get(index).map(|point| area.x_at(point.0));
+        let points = longest.map_or(&[][..], |line| &line.points);
+        let xs: Vec<f64> = points.iter().map(|point| area.x_at(point.0)).collect();
+        let (top, height) = (area.top, area.height);
         for (index, (x, _)) in points.iter().enumerate() {
-            let middle = area.x_at(*x);
+            let middle = xs[index];
+            let between = |other: &f64| (other + middle) / 2.0;
             let from = index
                 .checked_sub(1)
-                .and_then(at)
-                .map_or(area.left, |x| (x + middle) / 2.0);
-            let to = at(index + 1).map_or(area.left + area.width, |x| (x + middle) / 2.0);
-            let _ = write!(
-                out,
-                "<rect class=\"value\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
-                 <title>{}</title></rect>",
-                area.top,
-                (to - from).max(0.1),
-                area.height,
-                escape(&self.told(index, *x))
+                .map_or(area.left, |before| between(&xs[before]));
+            let to = xs.get(index + 1).map_or(area.left + area.width, between);
+            let (width, told) = ((to - from).max(0.1), escape(&self.told(index, *x)));
+            *out += &format!(
+                "<rect class=\"value\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">\
+                 <title>{told}</title></rect>"
             );
         }
     }
@@ -227,15 +193,28 @@ impl Plot {
     fn told(&self, index: usize, x: f64) -> String {
         let mut text = match self.x {
             Horizontal::Seconds { .. } => clock(x),
-            Horizontal::Nines { .. } => format!("{} %", percentile(x)),
+            Horizontal::Nines { .. } => percentile(x) + " %",
         };
         for line in &self.lines {
             if let Some(value) = line.points.get(index).and_then(|point| point.1) {
-                let _ = write!(text, "\n{} {} {}", line.name, short(value), self.unit);
+                text += &format!("\n{} {} {}", line.name, short(value), self.unit);
             }
         }
         text
     }
+}
+
+fn write_path(out: &mut String, class: &str, path: String) {
+    *out += &format!("<path class=\"{class}\" d=\"{path}\"/>");
+}
+
+fn write_text(out: &mut String, attributes: &str, text: &str) {
+    *out += &format!("<text {attributes}>{}</text>", escape(text));
+}
+
+/// Pixels that a text takes, about.
+fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * CHAR_WIDTH
 }
 
 impl Area {
@@ -252,36 +231,26 @@ impl Area {
     }
 }
 
+/// A missing value interrupts the line. A point without neighbours is a dot: round caps show a line without length.
 fn write_line(out: &mut String, area: &Area, look: Look, points: &[(f64, Option<f64>)]) {
     let mut path = String::new();
-    let mut is_drawing = false;
-    let mut alone = true;
-    for (x, value) in points {
-        let Some(value) = value.filter(|value| value.is_finite()) else {
-            close_single(&mut path, is_drawing && alone);
-            is_drawing = false;
-            continue;
-        };
-        let command = if is_drawing { 'L' } else { 'M' };
-        alone = !is_drawing;
-        is_drawing = true;
-        let _ = write!(
-            path,
-            "{command}{:.1} {:.1}",
-            area.x_at(*x),
-            area.y_at(value)
+    let known = |point: &(f64, Option<f64>)| point.1.is_some_and(f64::is_finite);
+    for run in points
+        .chunk_by(|a, b| known(a) && known(b))
+        .filter(|run| known(&run[0]))
+    {
+        let at = run
+            .iter()
+            .map(|(x, value)| (area.x_at(*x), area.y_at(value.unwrap_or_default())));
+        let steps: Vec<String> = at.map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
+        path += &format!(
+            "M{}{}",
+            steps.join("L"),
+            if run.len() == 1 { "h0" } else { "" }
         );
     }
-    close_single(&mut path, is_drawing && alone);
     if !path.is_empty() {
-        let _ = write!(out, "<path class=\"{}\" d=\"{path}\"/>", class(look));
-    }
-}
-
-/// A point without neighbours becomes a dot: round caps show a line without length.
-fn close_single(path: &mut String, is_single: bool) {
-    if is_single {
-        path.push_str("h0");
+        write_path(out, &class(look), path);
     }
 }
 
