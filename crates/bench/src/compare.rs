@@ -30,9 +30,7 @@ pub struct CompareArgs {
 /// One server of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    pub name: String,
-    pub urls: Vec<String>,
-    pub pids: Vec<u32>,
+    pub target: Target,
     /// Instead of the scenario's.
     pub protocol: Option<Protocol>,
 }
@@ -61,7 +59,7 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         servers: args
             .servers
             .iter()
-            .map(|server| Contestant::new(&server.name))
+            .map(|server| Contestant::new(&server.target.name))
             .collect(),
         notes: vec![format!(
             "{} rounds, in each one server after the other; who begins moves on by one",
@@ -81,9 +79,9 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         }
         // Each round begins with another server, or one would always follow the same other one.
         let at = (turn % places + turn / places) % places;
-        let target = args.servers[at].target();
-        let mut observer = live::open(&engine::command::about(&scenarios[at], &target));
-        let mut outcome = engine::run(&scenarios[at], &target, options, observer.as_mut())
+        let target = &args.servers[at].target;
+        let mut observer = live::open(&engine::command::about(&scenarios[at], target));
+        let mut outcome = engine::run(&scenarios[at], target, options, observer.as_mut())
             .with_context(|| format!("cannot measure {}", target.name))?;
         if let Some(first) = comparison.servers[at].runs.first() {
             outcome.measure_memory_since(first);
@@ -98,11 +96,9 @@ fn check_names(servers: &[Server]) -> Result<()> {
         bail!("cannot compare one server with nothing: give --server at least twice");
     }
     for (at, server) in servers.iter().enumerate() {
-        if servers[..at].iter().any(|other| other.name == server.name) {
-            bail!(
-                "cannot tell two servers apart that are both called {}",
-                server.name
-            );
+        let name = &server.target.name;
+        if servers[..at].iter().any(|other| other.target.name == *name) {
+            bail!("cannot tell two servers apart that are both called {name}");
         }
     }
     Ok(())
@@ -113,43 +109,29 @@ fn spoken(scenario: &Scenario, server: &Server) -> Result<Scenario> {
         None => Ok(scenario.clone()),
         Some(protocol) => scenario
             .spoken(protocol)
-            .with_context(|| format!("cannot speak {} to {}", protocol.name(), server.name)),
-    }
-}
-
-impl Server {
-    fn target(&self) -> Target {
-        Target {
-            name: self.name.clone(),
-            urls: self.urls.clone(),
-            pids: self.pids.clone(),
-        }
+            .with_context(|| format!("cannot speak {} to {}", protocol.name(), server.target.name)),
     }
 }
 
 pub fn parse_server(text: &str) -> Result<Server, String> {
     let wanted = || format!("{text:?} is not name=url,pid (further: url, pid, protocol=…)");
     let (name, rest) = text.split_once('=').ok_or_else(wanted)?;
-    let mut server = Server {
-        name: name.to_owned(),
-        urls: Vec::new(),
-        pids: Vec::new(),
-        protocol: None,
-    };
+    let (mut protocol, mut target) = (None, Target::default());
+    target.name = name.to_owned();
     for field in rest.split(',') {
         if let Some(name) = field.strip_prefix("protocol=") {
-            server.protocol = Some(Protocol::named(name)?);
+            protocol = Some(Protocol::named(name)?);
         } else if let Ok(pid) = field.parse() {
-            server.pids.push(pid);
+            target.pids.push(pid);
         } else if field.contains(':') {
-            server.urls.push(field.to_owned());
+            target.urls.push(field.to_owned());
         } else {
             return Err(wanted());
         }
     }
-    match server.name.is_empty() || server.urls.is_empty() {
+    match target.name.is_empty() || target.urls.is_empty() {
         true => Err(wanted()),
-        false => Ok(server),
+        false => Ok(Server { target, protocol }),
     }
 }
 
@@ -160,9 +142,10 @@ mod tests {
     #[test]
     fn servers_are_given_in_one_word() {
         let server = parse_server("a=http://127.0.0.1:1,4711,http://127.0.0.1:2,12").unwrap();
-        assert_eq!(server.name, "a");
-        assert_eq!(server.urls, ["http://127.0.0.1:1", "http://127.0.0.1:2"]);
-        assert_eq!((server.pids, server.protocol), (vec![4711, 12], None));
+        let Server { target, protocol } = server;
+        assert_eq!(target.name, "a");
+        assert_eq!(target.urls, ["http://127.0.0.1:1", "http://127.0.0.1:2"]);
+        assert_eq!((target.pids, protocol), (vec![4711, 12], None));
         let plain = parse_server("u=127.0.0.1:9,7,protocol=websocket").unwrap();
         assert_eq!(plain.protocol, Some(Protocol::WebSocket));
         for wrong in ["a", "a=", "a=7", "=http://x:1", "a=http://x:1,seven"] {

@@ -200,21 +200,16 @@ pub fn end_on_signals(options: &Options) -> Result<()> {
 
 /// What a view says before the run begins.
 pub fn about(scenario: &Scenario, target: &Target) -> About {
+    let phases = scenario.phases.iter();
     About {
         scenario: scenario.name.clone(),
-        server: target.name.clone(),
-        targets: target.urls.clone(),
+        target: target.clone(),
         scale: scenario.source.scale,
-        duration_s: scenario
-            .phases
-            .iter()
+        duration_s: phases
+            .clone()
             .map(|phase| phase.duration.as_secs_f64())
             .sum(),
-        phases: scenario
-            .phases
-            .iter()
-            .map(|phase| phase.name.clone())
-            .collect(),
+        phases: phases.map(|phase| phase.name.clone()).collect(),
     }
 }
 

@@ -5,7 +5,7 @@ use super::crew::Crew;
 use super::flight::Flights;
 use super::stage::{Place, Server};
 use super::summary::{Settled, Summary};
-use super::tally::Report;
+use super::tally::Tally;
 use super::watch::Watch;
 use super::worker::{Notice, Order, longest_wait};
 use super::{IN_FLIGHT, Options, Target, workers_for};
@@ -41,7 +41,7 @@ pub struct Conductor<'a> {
     summary: Summary,
     start_ns: u64,
     /// Reports of seconds that not every worker has told yet.
-    pending: BTreeMap<u64, Vec<Option<Box<Report>>>>,
+    pending: BTreeMap<u64, Vec<Option<Box<Tally>>>>,
     arrived: Vec<u64>,
     absent: Vec<u64>,
     /// Users wanted by now, while they are brought in.
@@ -298,7 +298,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    fn second(&mut self, worker: usize, report: Box<Report>) {
+    fn second(&mut self, worker: usize, report: Box<Tally>) {
         self.arrived[worker] = self.arrived[worker].max(report.arrived);
         self.absent[worker] = self.absent[worker].max(report.absent);
         let workers = self.crew.size();
@@ -309,7 +309,7 @@ impl<'a> Conductor<'a> {
         if reports.iter().all(Option::is_some)
             && let Some(reports) = self.pending.remove(&second)
         {
-            let reports: Vec<Report> = reports.into_iter().flatten().map(|r| *r).collect();
+            let reports: Vec<Tally> = reports.into_iter().flatten().map(|r| *r).collect();
             // Workers may be quicker to tell that a second has ended than the clock here.
             self.sample_due();
             let second = self.summary.second(&reports);

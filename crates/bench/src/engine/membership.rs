@@ -10,7 +10,7 @@ use crate::outcome::Totals;
 use std::ops::Range;
 
 /// One user's view of one room.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Membership {
     pub room: u64,
     spans: Vec<Span>,
@@ -60,11 +60,7 @@ impl Membership {
     pub fn new(room: u64) -> Self {
         Membership {
             room,
-            spans: Vec::new(),
-            streams: Vec::new(),
-            own: Vec::new(),
-            own_marked: 0,
-            own_worker: 0,
+            ..Membership::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! Owns one phase while it is added up, and the judgement whether its latencies are the server's or the generator's own.
 
-use super::tally::Report;
+use super::tally::Tally;
 use crate::latency::Distribution;
 use crate::outcome::{Latencies, Phase, Second};
 
@@ -84,7 +84,7 @@ impl PhaseSum {
     }
 
     /// Counts of a worker after the last whole second.
-    pub fn add_rest(&mut self, rest: &Report, open: u64) {
+    pub fn add_rest(&mut self, rest: &Tally, open: u64) {
         let row = &mut self.row;
         row.connections = row.connections.max(open);
         row.connects += rest.totals.connects_succeeded;

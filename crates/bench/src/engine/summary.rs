@@ -4,7 +4,7 @@
 use super::Target;
 use super::membership::Account;
 use super::phase_sum::{BUSY_CORES, PhaseSum};
-use super::tally::Report;
+use super::tally::Tally;
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::Distribution;
@@ -28,9 +28,8 @@ pub struct Summary {
     is_over: bool,
     /// When sending ended before its time, in seconds since the start.
     ended_s: f64,
-    /// CPU of each worker at its last report.
-    worker_cpu_ns: Vec<u64>,
-    worker_wait_ns: Vec<u64>,
+    /// CPU of each worker and its wait for it, as told last.
+    workers: Vec<[u64; 2]>,
     cpu_before_ns: u64,
     last: Second,
 }
@@ -40,7 +39,7 @@ pub struct Summary {
 pub struct Settled {
     pub account: Account,
     pub flight_ns: u64,
-    pub rests: Vec<(usize, Report)>,
+    pub rests: Vec<(usize, Tally)>,
 }
 
 impl Summary {
@@ -68,8 +67,7 @@ impl Summary {
             samples: Vec::new(),
             is_over: false,
             ended_s: f64::INFINITY,
-            worker_cpu_ns: vec![0; workers as usize],
-            worker_wait_ns: vec![0; workers as usize],
+            workers: vec![[0; 2]; workers as usize],
             cpu_before_ns: own_cpu_ns(),
             last: Second::default(),
         }
@@ -139,7 +137,7 @@ impl Summary {
     }
 
     /// Takes in one second of all workers.
-    pub fn second(&mut self, reports: &[Report]) -> &Second {
+    pub fn second(&mut self, reports: &[Tally]) -> &Second {
         let number = reports.first().map_or(0, |report| report.second);
         let mut second = Second {
             t_s: (number + 1) as f64,
@@ -159,27 +157,29 @@ impl Summary {
         let lags = [&latencies.turn_lag, &latencies.read_lag];
         let lags = lags.into_iter().filter_map(Distribution::percentiles);
         second.generator_lag_p99_ms = lags.map(|lag| lag.p99_ms).reduce(f64::max);
-        let cores = self.cores_of(reports);
-        let waits = self.waits_of(reports);
-        let busy: Vec<f64> = cores
-            .iter()
-            .zip(&waits)
-            .map(|(used, wait)| used + wait)
-            .collect();
-        second.generator_cpu_percent = cores.iter().sum::<f64>() * 100.0;
+        let (mut busy, mut waited) = (Vec::new(), 0.0f64);
+        for (report, told) in reports.iter().zip(&mut self.workers) {
+            let now = [report.own_cpu_ns, report.own_wait_ns];
+            let before = std::mem::replace(told, now);
+            let since = |at: usize| now[at].saturating_sub(before[at]) as f64 / SECOND_NS;
+            // A worker that was kept from telling tells of several seconds at once.
+            let (used, wait) = (since(0), since(1).min(1.0));
+            second.generator_cpu_percent += used * 100.0;
+            busy.push(used + wait);
+            waited = waited.max(wait);
+        }
         second.generator_busy = busy.iter().any(|share| *share >= BUSY_CORES);
         self.sample_into(&mut second, number as usize);
-        let waited = waits.into_iter().fold(0.0, f64::max);
         self.attribute(number, &mut second, &latencies, (&busy, waited));
-        self.outcome.totals.connections_peak =
-            self.outcome.totals.connections_peak.max(second.connections);
+        let peak = &mut self.outcome.totals.connections_peak;
+        *peak = second.connections.max(*peak);
         self.outcome.timeline.push(second.clone());
         self.last = second;
         &self.last
     }
 
     /// Adds counts and latencies of a report to the whole run.
-    fn absorb(&mut self, report: &Report) {
+    fn absorb(&mut self, report: &Tally) {
         self.outcome.totals.add(&report.totals);
         let (whole, more) = (&mut self.latencies, &report.latencies);
         whole.connect.merge(&more.connect);
@@ -192,31 +192,6 @@ impl Summary {
     fn absorb_waits(&mut self, more: &Latencies) {
         self.latencies.delivery.merge(&more.delivery);
         self.latencies.ack.merge(&more.ack);
-    }
-
-    /// Cores that each worker used in this second.
-    fn cores_of(&mut self, reports: &[Report]) -> Vec<f64> {
-        let each = reports
-            .iter()
-            .zip(&mut self.worker_cpu_ns)
-            .map(|(report, before)| {
-                let used = report.own_cpu_ns.saturating_sub(*before);
-                *before = report.own_cpu_ns;
-                used as f64 / SECOND_NS
-            });
-        each.collect()
-    }
-
-    /// Share of this second that each worker was ready but got no core.
-    fn waits_of(&mut self, reports: &[Report]) -> Vec<f64> {
-        let each = reports.iter().zip(&mut self.worker_wait_ns);
-        let each = each.map(|(report, before)| {
-            let waited = report.own_wait_ns.saturating_sub(*before);
-            *before = report.own_wait_ns;
-            // A worker that was kept from telling tells of several seconds at once.
-            (waited as f64 / SECOND_NS).min(1.0)
-        });
-        each.collect()
     }
 
     fn sample_into(&self, second: &mut Second, number: usize) {
@@ -362,29 +337,38 @@ impl Summary {
     }
 
     fn close_generator(&mut self, settled: &Settled) {
-        let mut cpu_ns = self.worker_cpu_ns.clone();
         for (worker, rest) in &settled.rests {
-            cpu_ns[*worker] = cpu_ns[*worker].max(rest.own_cpu_ns);
+            let cpu_ns = &mut self.workers[*worker][0];
+            *cpu_ns = rest.own_cpu_ns.max(*cpu_ns);
         }
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
-        let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
+        let workers_ns = self.workers.iter().map(|[cpu_ns, _]| cpu_ns);
+        let all_ns = workers_ns.sum::<u64>() + conductor_ns;
         let totals = &self.outcome.totals;
         let heard = totals.heard + totals.acked;
-        let turn_lag = &self.latencies.turn_lag;
-        let read_lag = &self.latencies.read_lag;
-        let generator = &mut self.outcome.generator;
-        generator.cpu_s = all_ns as f64 / SECOND_NS;
-        generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
-        if !turn_lag.is_empty() {
-            generator.turn_lag_p50_ms = Some(turn_lag.at_ms(0.5));
-            generator.turn_lag_p99_ms = Some(turn_lag.at_ms(0.99));
-            generator.turn_lag_max_ms = Some(turn_lag.max_ms());
-        }
-        if !read_lag.is_empty() {
-            generator.read_lag_p50_ms = Some(read_lag.at_ms(0.5));
-            generator.read_lag_p99_ms = Some(read_lag.at_ms(0.99));
-            generator.read_lag_max_ms = Some(read_lag.max_ms());
-        }
+        let lag_ms = |lag: &Distribution| {
+            let known = Some(lag).filter(|lag| !lag.is_empty());
+            let ms: [fn(&Distribution) -> f64; 3] = [
+                |lag| lag.at_ms(0.5),
+                |lag| lag.at_ms(0.99),
+                Distribution::max_ms,
+            ];
+            ms.map(|ms| known.map(ms))
+        };
+        let turn_lag = lag_ms(&self.latencies.turn_lag);
+        let read_lag = lag_ms(&self.latencies.read_lag);
+        let generator = std::mem::take(&mut self.outcome.generator);
+        self.outcome.generator = Generator {
+            cpu_s: all_ns as f64 / SECOND_NS,
+            cpu_us_per_received: (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64),
+            turn_lag_p50_ms: turn_lag[0],
+            turn_lag_p99_ms: turn_lag[1],
+            turn_lag_max_ms: turn_lag[2],
+            read_lag_p50_ms: read_lag[0],
+            read_lag_p99_ms: read_lag[1],
+            read_lag_max_ms: read_lag[2],
+            ..generator
+        };
     }
 
     fn close_totals(&mut self, settled: &Settled) {
@@ -474,7 +458,7 @@ impl Summary {
     }
 }
 
-fn fill_second(second: &mut Second, report: &Report) {
+fn fill_second(second: &mut Second, report: &Tally) {
     let totals = &report.totals;
     second.connects += totals.connects_succeeded;
     second.drops += totals.dropped();
@@ -496,11 +480,11 @@ mod tests {
         Summary::begin(&scenario, &Target::default(), 1)
     }
 
-    fn second(number: u64, connections: u64) -> Report {
-        Report {
+    fn second(number: u64, connections: u64) -> Tally {
+        Tally {
             second: number,
             connections,
-            ..Report::default()
+            ..Tally::default()
         }
     }
 

@@ -4,9 +4,8 @@ use super::flight::Flights;
 use crate::outcome::{Latencies, Totals};
 use serde::{Deserialize, Serialize};
 
-/// One worker's second, for the way to the conductor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct Tally {
     /// Whole seconds since the start; `u64::MAX` for the rest after the last one.
     pub second: u64,
     pub totals: Totals,
@@ -20,17 +19,8 @@ pub struct Report {
     pub own_cpu_ns: u64,
     /// Time in which the worker was ready but got no core.
     pub own_wait_ns: u64,
-}
-
-/// What is counted as it happens.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub totals: Totals,
-    pub latencies: Latencies,
-    pub connections: u64,
-    pub arrived: u64,
-    pub absent: u64,
     /// Over the whole run, for the allowance around membership changes.
+    #[serde(skip)]
     pub flights: Flights,
 }
 
@@ -40,23 +30,25 @@ impl Tally {
     }
 
     pub fn delivered(&mut self, due_ns: u64, now_ns: u64) {
-        self.latencies
-            .delivery
-            .record(now_ns.saturating_sub(due_ns));
+        let took_ns = now_ns.saturating_sub(due_ns);
+        self.latencies.delivery.record(took_ns);
         self.flights.record(due_ns, now_ns);
     }
 
     /// Hands over what was counted since the last time.
-    pub fn take(&mut self, second: u64, own_cpu_ns: u64) -> Report {
-        Report {
-            second,
-            totals: std::mem::take(&mut self.totals),
-            latencies: std::mem::take(&mut self.latencies),
+    pub fn take(&mut self, second: u64, own_cpu_ns: u64) -> Tally {
+        let next = Tally {
             connections: self.connections,
             arrived: self.arrived,
             absent: self.absent,
+            flights: std::mem::take(&mut self.flights),
+            ..Tally::default()
+        };
+        Tally {
+            second,
             own_cpu_ns,
             own_wait_ns: crate::clock::own_wait_ns(),
+            ..std::mem::replace(self, next)
         }
     }
 }

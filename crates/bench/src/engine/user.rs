@@ -10,9 +10,10 @@ use fastrand::Rng;
 use std::collections::VecDeque;
 
 /// What a user waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// Nothing: its steps are being carried out.
+    #[default]
     Running,
     /// A point in time.
     Sleeping,
@@ -54,8 +55,9 @@ pub enum Request {
 }
 
 /// How far the connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
+    #[default]
     Closed,
     /// WebSocket upgrade request sent.
     Upgrading,
@@ -102,7 +104,7 @@ pub struct Http {
     pub events: Option<EventStream>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct User {
     /// Over all workers.
     pub number: u32,
@@ -148,29 +150,11 @@ impl User {
         User {
             number,
             flow,
-            server: 0,
-            step: 0,
-            state: State::Running,
-            epoch: 0,
             deadline_ns: u64::MAX,
             due_ns,
-            has_been: false,
-            arrived: false,
-            link: Link::Closed,
-            ws: Stream::default(),
-            http: None,
-            next_id: 0,
-            seq: 0,
-            inbox: [0; EXPECTED_EVENTS_MAX],
-            loops: Vec::new(),
-            rooms: Vec::new(),
-            published: Vec::new(),
-            auth: None,
-            attempts: 0,
-            flying: VecDeque::new(),
-            given_up: Vec::new(),
             // Seeded so that a run repeats itself; forked because neighbouring seeds begin alike.
             dice: Rng::with_seed(number.into()).fork(),
+            ..User::default()
         }
     }
 

@@ -6,7 +6,7 @@ use super::membership::{Account, Clockwork};
 use super::publications::Publications;
 use super::stage::{Place, Stage, WAKE};
 use super::stopping::Missing;
-use super::tally::Report;
+use super::tally::Tally;
 use crate::clock::{now_ns, own_cpu_ns, own_wait_ns};
 use crate::scenario::Source;
 use anyhow::{Context, Result, bail};
@@ -58,7 +58,7 @@ pub enum Order {
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
     Ready,
-    Second(Box<Report>),
+    Second(Box<Tally>),
     Arrived {
         arrived: u64,
         absent: u64,
@@ -69,7 +69,7 @@ pub enum Notice {
     Saved,
     Settled {
         account: Box<Account>,
-        rest: Box<Report>,
+        rest: Box<Tally>,
     },
     Failed(String),
 }

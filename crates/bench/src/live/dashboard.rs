@@ -332,8 +332,11 @@ mod tests {
     fn dashboard(seconds: u32) -> Dashboard {
         let mut dashboard = Dashboard::new(About {
             scenario: "chat-10k".into(),
-            server: "sockeye".into(),
-            targets: vec!["http://127.0.0.1:3000".into()],
+            target: crate::engine::Target {
+                name: "sockeye".into(),
+                urls: vec!["http://127.0.0.1:3000".into()],
+                pids: Vec::new(),
+            },
             scale: 0.02,
             duration_s: 300.0,
             phases: vec!["ramp".into(), "hold".into()],

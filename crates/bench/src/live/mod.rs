@@ -7,6 +7,7 @@ mod terminal;
 
 pub use lines::Lines;
 
+use crate::engine::Target;
 use crate::outcome::Second;
 use crate::report::number::digits;
 
@@ -41,8 +42,7 @@ pub struct Progress {
 #[derive(Clone, Debug, Default)]
 pub struct About {
     pub scenario: String,
-    pub server: String,
-    pub targets: Vec<String>,
+    pub target: Target,
     pub scale: f64,
     pub duration_s: f64,
     pub phases: Vec<String>,
@@ -84,8 +84,8 @@ impl std::fmt::Display for Progress {
 impl About {
     /// One line that says what begins; a scale other than 1 is never left out.
     fn headline(&self) -> String {
-        let on = self.targets.join(", ");
-        let mut text = format!("{} on {} ({on})", self.scenario, self.server);
+        let on = self.target.urls.join(", ");
+        let mut text = format!("{} on {} ({on})", self.scenario, self.target.name);
         if self.duration_s > 0.0 {
             text += &format!(", {}", crate::report::number::clock(self.duration_s));
         }
@@ -93,26 +93,5 @@ impl About {
             text += &format!(", scale {}", self.scale);
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_headline_names_target_and_scale() {
-        let mut about = About {
-            scenario: "chat-10k".into(),
-            server: "sockeye".into(),
-            targets: vec!["http://127.0.0.1:3000".into()],
-            scale: 0.02,
-            duration_s: 300.0,
-            phases: Vec::new(),
-        };
-        let full = "chat-10k on sockeye (http://127.0.0.1:3000), 5:00";
-        assert_eq!(about.headline(), format!("{full}, scale 0.02"));
-        about.scale = 1.0;
-        assert_eq!(about.headline(), full);
     }
 }
