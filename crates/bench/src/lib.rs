@@ -22,5 +22,4 @@ pub mod server;
 pub mod stream;
 pub mod suite;
 pub mod tls;
-pub mod toml_file;
 pub mod url;

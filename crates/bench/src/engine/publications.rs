@@ -5,8 +5,6 @@
 use super::membership::SentTimes;
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 #[derive(Debug, Default)]
@@ -28,52 +26,34 @@ impl Publications {
         self.rooms.get(&room).map_or(&[], Vec::as_slice)
     }
 
-    /// Writes all times, room after room.
+    /// Writes all times, room after room: its key, their number, and they.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut out = BufWriter::new(file);
-        let mut rooms: Vec<_> = self.rooms.iter().collect();
-        rooms.sort_unstable_by_key(|(room, _)| **room);
-        for (room, times) in rooms {
-            out.write_all(&room.to_le_bytes())?;
-            out.write_all(&(times.len() as u64).to_le_bytes())?;
-            for time in times {
-                out.write_all(&time.to_le_bytes())?;
-            }
-        }
-        out.flush()
-            .with_context(|| format!("cannot write {}", path.display()))
+        let rooms = self.rooms.iter();
+        let numbers = rooms.flat_map(|(room, times)| {
+            let head = [*room, times.len() as u64];
+            head.into_iter().chain(times.iter().copied())
+        });
+        let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Reads what `save` wrote, keeping only the rooms that `wanted` names.
     pub fn load(path: &Path, wanted: impl Fn(u64) -> bool) -> Result<Publications> {
-        let context = || format!("cannot read {}", path.display());
-        let file = File::open(path).with_context(context)?;
-        let mut left = file.metadata().with_context(context)?.len();
-        let mut input = BufReader::new(file);
+        let bytes = std::fs::read(path);
+        let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+        let (numbers, rest) = bytes.as_chunks();
+        let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
         let mut rooms = HashMap::new();
-        let number = |input: &mut BufReader<File>| -> Result<u64> {
-            let mut bytes = [0; 8];
-            input.read_exact(&mut bytes).with_context(context)?;
-            Ok(u64::from_le_bytes(bytes))
-        };
-        while left > 0 {
-            let (room, count) = (number(&mut input)?, number(&mut input)?);
-            let bytes = count.checked_mul(8).and_then(|times| times.checked_add(16));
-            ensure!(
-                bytes.is_some_and(|bytes| bytes <= left),
-                "{} is cut short",
-                path.display()
-            );
-            left -= bytes.unwrap_or(left);
-            let times = (0..count)
-                .map(|_| number(&mut input))
-                .collect::<Result<Vec<_>>>()?;
+        let mut is_whole = rest.is_empty();
+        while let (Some(room), Some(count)) = (numbers.next(), numbers.next()) {
+            let left = numbers.len() as u64;
+            is_whole &= count <= left;
+            let times: Vec<u64> = numbers.by_ref().take(count.min(left) as usize).collect();
             if wanted(room) {
                 rooms.insert(room, times);
             }
         }
+        ensure!(is_whole, "{} is cut short", path.display());
         Ok(Publications { rooms })
     }
 }

@@ -129,6 +129,10 @@ fn report(outcome: Outcome) -> Document {
     document(&ResultFile::Run(Box::new(outcome)), "ticker.json")
 }
 
+fn seen_of(outcome: &Outcome) -> String {
+    text(&report(outcome.clone()), false)
+}
+
 fn saturated() -> Outcome {
     let mut outcome = outcome();
     outcome.generator.saturated = Some("turn lag p99 31 ms, above 10 ms".into());
@@ -138,7 +142,7 @@ fn saturated() -> Outcome {
 
 #[test]
 fn the_text_of_a_clean_run() {
-    let seen = text(&report(outcome()), false);
+    let seen = seen_of(&outcome());
     let expected = "\
 ticker on sockeye
 sockeye  ·  socket.io  ·  http://127.0.0.1:3000  ·  20 s
@@ -220,7 +224,7 @@ fn loss_duplicates_and_order_come_first() {
     outcome.totals.reordered = 1;
     outcome.totals.connects_attempted += 4;
     outcome.totals.connect_failures = BTreeMap::from([("refused".into(), 4)]);
-    let seen = text(&report(outcome), false);
+    let seen = seen_of(&outcome);
     let headline = "FAULTS  Of 10,000 expected deliveries 3 lost, 2 duplicated, 1 out of order; 4 of \
         1,004 connects failed, with 1,000 connections, p99 7.77 ms\n  - 4 × connect failed: refused\n";
     tells(&seen, headline);
@@ -250,7 +254,7 @@ fn no_latency_of_a_saturated_generator_is_shown() {
 fn phases_before_the_saturated_one_keep_their_figures() {
     let mut outcome = saturated();
     outcome.phases[0].generator_saturated = outcome.phases[1].generator_saturated.take();
-    let seen = text(&report(outcome), false);
+    let seen = seen_of(&outcome);
     tells(
         &seen,
         "  load             1,000   1,000     1.14     1.00     7.77  13.0 MiB",
@@ -285,12 +289,12 @@ fn what_nobody_waited_for_is_in_doubt_and_what_broke_off_is_a_fault() {
     let mut outcome = outcome();
     outcome.partial = Some("interrupted; interrupted while stragglers were waited for".into());
     (outcome.totals.received, outcome.totals.not_waited_for) = (9_600, 400);
-    let seen = text(&report(outcome.clone()), false);
+    let seen = seen_of(&outcome);
     let verdict = "\nDOUBTFUL  9,600 of 10,000 expected deliveries arrived before the end";
     tells(&seen, verdict);
     tells(&seen, "400 deliveries were not waited for");
     outcome.partial = Some("interrupted; a worker does not answer".into());
-    let seen = text(&report(outcome), false);
+    let seen = seen_of(&outcome);
     tells(&seen, "\nFAULTS  ");
 }
 
@@ -304,7 +308,7 @@ fn a_run_without_messages_is_judged_by_its_connections() {
         ..outcome.totals
     };
     outcome.latency.delivery = Distribution::default();
-    let seen = text(&report(outcome), false);
+    let seen = seen_of(&outcome);
     tells(
         &seen,
         "PASS  1,000 of 1,000 connections made and held, with",
@@ -534,10 +538,10 @@ fn a_crowd_is_told_by_connection() {
         most: memory(30),
     });
     outcome.totals.heartbeats = 77;
-    let seen = text(&report(outcome.clone()), false);
+    let seen = seen_of(&outcome);
     assert!(!seen.contains("Crowd"), "{seen}");
     outcome.totals.connections_peak = 20 * 1024;
-    let seen = text(&report(outcome), false);
+    let seen = seen_of(&outcome);
     let rows = seen
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));

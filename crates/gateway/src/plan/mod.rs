@@ -13,6 +13,7 @@ mod prices;
 mod range;
 mod sheet;
 mod sizing;
+mod toml_file;
 mod workload;
 
 use advise::Needs;

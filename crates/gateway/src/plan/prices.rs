@@ -3,8 +3,8 @@
 
 use super::range::{AtLeast0, Count, Day, HoursOfMonth, Masters, Positive, Share, Words};
 use super::sheet::{Figure, MONEY, Sheet, figure};
+use super::toml_file;
 use anyhow::{Result, bail};
-use bench::toml_file;
 use serde::Deserialize;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
