@@ -36,7 +36,7 @@ impl Backend {
         let (homes, timeout_ms) = (&self.homes, self.settings.answer_timeout_ms);
         self.awaited.came.pop_front_if(|(came_ms, name, ack)| {
             let home = homes.get(name);
-            *came_ms + timeout_ms <= now_ms || home.is_none_or(|home| !home.open.contains(ack))
+            *came_ms + timeout_ms <= now_ms || home.is_none_or(|home| !home.open.contains(*ack))
         })
     }
 
@@ -45,7 +45,7 @@ impl Backend {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
-        if !home.open.contains(&ack) {
+        if !home.open.contains(ack) {
             return;
         }
         let began_ms = match home.worker {

@@ -482,7 +482,7 @@ impl Backend {
         if entry.introduces() && home.phase == Phase::Deciding {
             return self.settle_decision(name, Err(Refusal::unavailable()));
         }
-        let Some(ack) = entry.ack().filter(|ack| home.open.contains(ack)) else {
+        let Some(ack) = entry.ack().filter(|ack| home.open.contains(*ack)) else {
             return;
         };
         if taken {
@@ -555,7 +555,7 @@ impl Backend {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
-        let waits = entry.ack().is_none_or(|ack| home.open.remove(&ack));
+        let waits = entry.ack().is_none_or(|ack| home.open.remove(ack));
         if waits && home.phase == Phase::In {
             self.refuse(name, entry.ack().unwrap_or(0), Why::Absent);
         }

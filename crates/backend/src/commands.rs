@@ -1,5 +1,6 @@
 //! The commands of workers.
 
+use crate::frame::Order;
 use crate::home::Phase;
 use crate::message::{Ack, Down, Out, Refusal, To};
 use crate::name::Name;
@@ -23,12 +24,15 @@ pub fn check(what: &What) -> Result<(), &'static str> {
     match what {
         What::Emit(emit) => check_emit(emit),
         What::Ask(ask) => check_emit(ask.emit.as_ref().ok_or("ask.emit is missing")?),
-        What::Ack(ack) if !are_elements(&ack.args) => {
-            Err("ack.args are no JSON elements separated by commas")
-        }
-        What::Ack(ack) => check_attachments(&ack.args, ack.attachments.len()),
+        What::Ack(ack) => check_ack(&ack.args, ack.attachments.len()),
         _ => Ok(()),
     }
+}
+
+fn check_ack(args: &[u8], attachments: usize) -> Result<(), &'static str> {
+    let args = json::read_elements(args);
+    let args = args.ok_or("ack.args are no JSON elements separated by commas")?;
+    check_attachments(args, attachments)
 }
 
 fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {
@@ -40,15 +44,13 @@ fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {
             "emit.event is a name that only the libraries emit, such as `connect` or `disconnect`",
         );
     }
-    if !are_elements(&emit.args) {
-        return Err("emit.args are no JSON elements separated by commas");
-    }
-    check_attachments(&emit.args, emit.attachments.len())
+    let args = json::read_elements(&emit.args);
+    let args = args.ok_or("emit.args are no JSON elements separated by commas")?;
+    check_attachments(args, emit.attachments.len())
 }
 
 /// `args`: elements.
-fn check_attachments(args: &[u8], attachments: usize) -> Result<(), &'static str> {
-    let args = std::str::from_utf8(args).unwrap_or_default();
+fn check_attachments(args: &str, attachments: usize) -> Result<(), &'static str> {
     match socketio::match_attachments(args, attachments) {
         Ok(()) => Ok(()),
         Err(Misfit::Many) => Err("there are more than 10 attachments"),
@@ -66,15 +68,21 @@ fn is_json(text: &[u8]) -> bool {
 }
 
 pub(crate) fn are_elements(args: &[u8]) -> bool {
-    std::str::from_utf8(args).is_ok() && json::validate_elements(args).is_ok()
+    json::read_elements(args).is_some()
 }
 
 impl Backend {
-    pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, what: Option<What>) {
+    pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, order: Order) {
         let unknown = "the command is empty, or of a kind that this gateway does not know";
-        let done = what
-            .ok_or(unknown)
-            .and_then(|what| self.carry_out(now_ms, worker, what));
+        let done = match order {
+            Order::Ack(ack) => {
+                check_ack(&ack.args, ack.attachments.len()).map(|()| self.answer(worker, ack))
+            }
+            Order::Other(command) => match command.what {
+                Some(what) => self.carry_out(now_ms, worker, what),
+                None => Err(unknown),
+            },
+        };
         if let Err(message) = done {
             let message = message.to_owned();
             let failed = proto::Failed {
@@ -97,7 +105,10 @@ impl Backend {
         check(&what)?;
         match what {
             What::Decision(decision) => return self.decide(worker, decision),
-            What::Ack(ack) => return self.answer(worker, ack),
+            What::Ack(ack) => {
+                let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
+                self.answer(worker, Ack::new(name, ack));
+            }
             What::Emit(emit) => {
                 let to = self.route(emit.to.as_ref())?;
                 self.order(to, What::Emit(emit));
@@ -243,17 +254,15 @@ impl Backend {
         self.tell(socket, Down::Decide { socket, decision });
     }
 
-    fn answer(&mut self, worker: u64, ack: proto::Ack) -> Result<(), &'static str> {
-        let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
-        let home = self.homes.get_mut(&name);
+    fn answer(&mut self, worker: u64, ack: Ack) {
+        let home = self.homes.get_mut(&ack.socket);
         let home = home.filter(|home| home.worker == Some(worker));
         match home.and_then(|home| home.settle(ack.ack)) {
             Some(freed) => {
                 self.release_bytes(freed);
-                self.tell(name, Down::Ack(Ack::new(name, ack)));
+                self.tell(ack.socket, Down::Ack(ack));
             }
             None => self.counts.late += 1,
         }
-        Ok(())
     }
 }

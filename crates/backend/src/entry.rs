@@ -1,10 +1,10 @@
 //! One item on its way to a worker.
 
-use crate::event::Event;
+use crate::event::{Event, put_varint};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encode_key, encoded_len_varint};
 
 /// Bytes that an entry costs beside its message.
 const ENTRY_BYTES: usize = 160;
@@ -90,7 +90,7 @@ impl Entry {
     /// Appends it as the field of a message.
     pub(crate) fn write(&self, field: u32, out: &mut Vec<u8>) {
         encode_key(field, WireType::LengthDelimited, out);
-        encode_varint(self.item_len() as u64, out);
+        put_varint(self.item_len() as u64, out);
         if self.redelivered {
             encode_key(REDELIVERED, WireType::Varint, out);
             out.push(1);
@@ -101,7 +101,7 @@ impl Entry {
         }
         if self.sequence != 0 {
             encode_key(SEQUENCE, WireType::Varint, out);
-            encode_varint(self.sequence, out);
+            put_varint(self.sequence, out);
         }
     }
 

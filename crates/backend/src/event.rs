@@ -46,7 +46,7 @@ impl Event {
         }
         if said.ack != 0 {
             encode_key(ACK, WireType::Varint, &mut encoded);
-            encode_varint(said.ack, &mut encoded);
+            put_varint(said.ack, &mut encoded);
         }
         put_text(TRACEPARENT, said.traceparent, &mut encoded);
         Self {
@@ -102,8 +102,17 @@ fn put_text(field: u32, text: &str, into: &mut Vec<u8>) {
 
 fn put(field: u32, bytes: &[u8], into: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, into);
-    encode_varint(bytes.len() as u64, into);
+    put_varint(bytes.len() as u64, into);
     into.extend_from_slice(bytes);
+}
+
+/// Most numbers are one byte or two.
+pub(crate) fn put_varint(number: u64, into: &mut Vec<u8>) {
+    match number {
+        0..0x80 => into.push(number as u8),
+        0x80..0x4000 => into.extend_from_slice(&[number as u8 | 0x80, (number >> 7) as u8]),
+        _ => encode_varint(number, into),
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use crate::calls::Turn;
 use crate::entry::Entry;
+use crate::open::Open;
 use crate::proto;
 use crate::proto::item::What;
 use prost::Message;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// How far a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub(crate) struct Home {
     /// Handled items whose clients still wait for the answer: they come again if the worker is lost.
     pub(crate) owed: Vec<Entry>,
     /// Numbers of the answers that its client waits for.
-    pub(crate) open: BTreeSet<u64>,
+    pub(crate) open: Open,
     /// Bytes kept for it.
     pub(crate) bytes: usize,
     /// Number of its last item.
@@ -90,7 +91,7 @@ impl Home {
             since_ms: now_ms,
             held: VecDeque::new(),
             owed: Vec::new(),
-            open: BTreeSet::new(),
+            open: Open::default(),
             bytes: 0,
             sequence: 0,
             turn: Turn::default(),
@@ -119,7 +120,7 @@ impl Home {
     /// Its client waits for what the worker makes of a handled item.
     pub(crate) fn waits_for(&self, entry: &Entry) -> bool {
         let decides = self.phase == Phase::Deciding && entry.introduces();
-        decides || entry.ack().is_some_and(|ack| self.open.contains(&ack))
+        decides || entry.ack().is_some_and(|ack| self.open.contains(ack))
     }
 
     /// The decision came: nothing of the CONNECT is kept. Returns what that frees.
@@ -133,7 +134,7 @@ impl Home {
 
     /// An answer came or will not come: nothing of the event is kept. `None`: nobody waits for it.
     pub(crate) fn settle(&mut self, ack: u64) -> Option<usize> {
-        if !self.open.remove(&ack) {
+        if !self.open.remove(ack) {
             return None;
         }
         Some(self.pay(|entry| entry.ack() == Some(ack)))

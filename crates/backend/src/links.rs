@@ -1,6 +1,7 @@
 //! Links to workers: attaching, what goes down them, what comes up.
 
 use crate::entry::Entry;
+use crate::frame::{Frame, Order};
 use crate::proto;
 use crate::proto::item::What;
 use crate::state::Backend;
@@ -259,7 +260,7 @@ impl Backend {
             return false;
         }
         // Its client was told already that it will not be answered.
-        let refused = entry.ack().is_some_and(|ack| !home.open.contains(&ack));
+        let refused = entry.ack().is_some_and(|ack| !home.open.contains(ack));
         !refused || home.phase == crate::home::Phase::Gone
     }
 
@@ -268,19 +269,20 @@ impl Backend {
         &mut self,
         now_ms: u64,
         link: Link,
-        message: proto::FromWorker,
+        frame: impl Into<Frame>,
     ) -> Result<(), Stray> {
+        let Frame { said, orders } = frame.into();
         let id = *self.links.get(&link).ok_or(Stray::Unknown)?;
         let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
         worker.heard_ms = now_ms;
-        if message.handled > worker.last() {
+        if said.handled > worker.last() {
             return Err(Stray::Handled);
         }
-        self.note_wish(now_ms, id, message.openings);
-        self.handled(now_ms, id, message.handled);
-        self.take_commands(now_ms, id, message.first, message.commands)?;
+        self.note_wish(now_ms, id, said.openings);
+        self.handled(now_ms, id, said.handled);
+        self.take_commands(now_ms, id, said.first, orders)?;
         if let Some(worker) = self.workers.get_mut(&id) {
-            let leaves = message.leaving && !worker.leaving;
+            let leaves = said.leaving && !worker.leaving;
             worker.leaving |= leaves;
             self.ready.insert(link);
             if leaves {
@@ -296,10 +298,10 @@ impl Backend {
         now_ms: u64,
         id: u64,
         first: u64,
-        commands: Vec<proto::Command>,
+        orders: Vec<Order>,
     ) -> Result<(), Stray> {
         let worker = self.workers.get(&id).ok_or(Stray::Unknown)?;
-        if commands.is_empty() {
+        if orders.is_empty() {
             return Ok(());
         }
         if first == 0 {
@@ -308,7 +310,7 @@ impl Backend {
         // Those that it has are not taken twice. A gap at the start is the only one that there can be.
         let known = (worker.commands + 1).checked_sub(first).ok_or(Stray::Gap)?;
         let known = usize::try_from(known).unwrap_or(usize::MAX);
-        for command in commands.into_iter().skip(known) {
+        for order in orders.into_iter().skip(known) {
             let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
             if worker.failures >= FAILURES_MAX {
                 self.lose(now_ms, id, Stray::Failures);
@@ -316,7 +318,7 @@ impl Backend {
             }
             worker.commands += 1;
             let number = worker.commands;
-            self.command(now_ms, id, number, command.what);
+            self.command(now_ms, id, number, order);
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ impl Backend {
         };
         if entry.is_event() {
             let ack = entry.ack().unwrap_or(0);
-            home.open.remove(&ack);
+            home.open.remove(ack);
             // Also one of a client that is gone: the next worker would have got it.
             if wanted {
                 self.refuse(name, ack, Why::Deadly);

@@ -80,7 +80,7 @@ impl Refusal {
 }
 
 /// A worker's answer to an event. What a shard gets in great numbers is small: the socket's name is no text of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
     pub socket: Name,
     pub ack: u64,

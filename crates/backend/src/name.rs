@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use wire::base64url::Id20;
 
 const BYTES: usize = 20;
 
@@ -12,9 +13,18 @@ pub struct Name([u8; BYTES]);
 impl Name {
     /// `None`: no shard gives such an id.
     pub fn parse(text: &str) -> Option<Self> {
-        let bytes: [u8; BYTES] = text.as_bytes().try_into().ok()?;
+        Self::read(text.as_bytes())
+    }
+
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let bytes: [u8; BYTES] = text.try_into().ok()?;
         let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         bytes.iter().all(known).then_some(Self(bytes))
+    }
+
+    /// The name of the socket with this id.
+    pub fn of(id: Id20) -> Self {
+        Self(id.encode())
     }
 
     /// Stands for a node: no socket has such an id.

@@ -27,7 +27,7 @@ impl Backend {
         let (mut refused, mut freed) = (Vec::new(), 0);
         for entry in taken {
             freed += entry.bytes;
-            let waits = entry.ack().is_none_or(|ack| home.open.remove(&ack));
+            let waits = entry.ack().is_none_or(|ack| home.open.remove(ack));
             if waits {
                 refused.push(entry.ack().unwrap_or(0));
             }

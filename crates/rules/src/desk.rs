@@ -227,16 +227,15 @@ impl Desk {
         socket: Id20,
         reason: DisconnectReason,
     ) -> Option<Box<Arrival>> {
-        let name = name_from(socket)?;
+        let name = Name::of(socket);
         let member = self.members.remove(&name)?;
         gone(&member, name, reason.as_str(), Vec::new());
         member.arrival
     }
 
     pub(crate) fn upgraded(&self, socket: Id20) {
-        if let Some(socket) = name_from(socket)
-            && let Some(member) = self.members.get(&socket)
-        {
+        let socket = Name::of(socket);
+        if let Some(member) = self.members.get(&socket) {
             member.line.up(Up::Upgraded { socket });
         }
     }
@@ -592,11 +591,7 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
 }
 
 fn name_of(socket: &hub::Member<'_>) -> Option<Name> {
-    name_from(socket.id()?)
-}
-
-fn name_from(socket: Id20) -> Option<Name> {
-    Name::parse(std::str::from_utf8(&socket.encode()).ok()?)
+    socket.id().map(Name::of)
 }
 
 fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> proto::Connect {

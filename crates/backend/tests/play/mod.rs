@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, FromWorker, ToWorker};
-use backend::{Backend, Down, Event, Link, Name, Said, Settings, To, Up};
+use backend::{Backend, Down, Event, Frame, Link, Name, Said, Settings, To, Up};
 use fastrand::Rng;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -90,6 +90,11 @@ pub struct Play {
 
 const TROUBLE_UNTIL: u64 = 8_000;
 const DEADLY: usize = 3;
+
+/// As the gateway reads it from the stream.
+fn read(message: &FromWorker) -> Frame {
+    Frame::decode(message.encode_to_vec().into()).expect("a message")
+}
 
 fn number_of(event: &proto::Event) -> u64 {
     let number = std::str::from_utf8(&event.args).expect("text");
@@ -344,7 +349,7 @@ impl Play {
             self.get(at, message);
         }
         for (_, frame) in frames {
-            let _ = self.backend.received(self.now, link, frame);
+            let _ = self.backend.received(self.now, link, read(&frame));
         }
         self.backend.detached(self.now, link);
         self.processes[at].back_at = self.now + self.rng.u64(..900);
@@ -411,7 +416,7 @@ impl Play {
         }
         let now = self.now;
         while let Some((_, frame)) = self.processes[at].up.pop_front_if(|up| up.0 <= now) {
-            if self.backend.received(now, link, frame).is_err() {
+            if self.backend.received(now, link, read(&frame)).is_err() {
                 assert!(
                     self.trouble.stalls || self.trouble.leaves,
                     "seed {}: a worker in order was sent away",

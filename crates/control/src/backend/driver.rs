@@ -8,8 +8,8 @@ use super::queue::{Inlet, Outlet};
 use super::{Served, ToShards};
 use crate::admin::keys::ApiKeys;
 use backend::proto::command::What;
-use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Link, Outcome, To};
+use backend::proto::{Hello, ToWorker, Welcome};
+use backend::{Backend, Denied, Frame, Link, Outcome, To};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
@@ -46,7 +46,7 @@ pub(super) enum Letter {
         answer: oneshot::Sender<Result<Link, Denied>>,
     },
     /// The share is given back when the frame is handled.
-    Frame(Link, FromWorker, Option<Share>),
+    Frame(Link, Frame, Option<Share>),
     /// With what was wrong with the last frame.
     Detached(Link, Option<Status>),
     /// A call of the endpoint ended.
@@ -247,13 +247,12 @@ impl Driver {
         }
     }
 
-    fn trace_frame(&mut self, frame: &FromWorker) {
+    fn trace_frame(&mut self, frame: &Frame) {
         if self.tracer.is_none() {
             return;
         }
-        for command in &frame.commands {
-            let parent = TraceParent::parse(&command.traceparent);
-            self.trace(parent, command.what.as_ref());
+        for (parent, what) in frame.traced() {
+            self.trace(TraceParent::parse(parent), what);
         }
     }
 
@@ -364,7 +363,7 @@ pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
 mod tests {
     use super::*;
     use crate::backend::queue;
-    use backend::proto::Manners;
+    use backend::proto::{FromWorker, Manners};
     use backend::{Down, Settings};
     use rules::Line;
 
@@ -417,8 +416,8 @@ mod tests {
                 outbox,
                 answer,
             },
-            Letter::Frame(Link(1), leaves, None),
-            Letter::Frame(Link(1), FromWorker::default(), None),
+            Letter::Frame(Link(1), leaves.into(), None),
+            Letter::Frame(Link(1), Frame::default(), None),
         ] {
             assert!(desk.letters.send(letter).await.is_ok());
         }

@@ -1,7 +1,6 @@
 //! The one door by which messages of workers come in: each is read as a whole, and only as many large ones as there is room for.
 
-use backend::proto::FromWorker;
-use prost::Message;
+use backend::Frame;
 use prost::bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -49,7 +48,7 @@ impl Frames {
 
     /// The next message; `None` at the end of the stream, however it ends. A large message is read when it has its share: until then it
     /// waits at the worker's side. The error is for the worker.
-    pub(super) async fn next(&mut self) -> Result<Option<(FromWorker, Option<Share>)>, Status> {
+    pub(super) async fn next(&mut self) -> Result<Option<(Frame, Option<Share>)>, Status> {
         let Some(mut head) = self.take(HEAD_BYTES).await else {
             return Ok(None);
         };
@@ -71,11 +70,10 @@ impl Frames {
         let Some(message) = self.take(len).await else {
             return Ok(None);
         };
-        // Payloads are parts of it: none is copied.
-        let message = FromWorker::decode(message).map_err(|error| {
+        let frame = Frame::decode(message).map_err(|error| {
             Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
         })?;
-        Ok(Some((message, share)))
+        Ok(Some((frame, share)))
     }
 
     /// So many bytes; `None`: the stream ended before.
@@ -120,6 +118,8 @@ impl Intake {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backend::proto::FromWorker;
+    use prost::Message;
     use tonic::codegen::tokio_stream;
 
     /// Frames of a stream that comes in pieces of this size.
@@ -163,7 +163,8 @@ mod tests {
             let mut frames = frames(&stream, piece, &Intake::default());
             for message in &said {
                 let (heard, share) = frames.next().await.expect("a message").expect("more");
-                assert_eq!((&heard, share.is_some()), (message, false), "{piece}");
+                assert!(share.is_none(), "{piece}");
+                assert_eq!(heard, Frame::from(message.clone()), "{piece}");
             }
             assert!(frames.next().await.expect("the end").is_none());
         }

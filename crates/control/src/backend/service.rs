@@ -81,7 +81,7 @@ impl Workers {
         let first = first.map_err(|_| {
             Status::deadline_exceeded("cannot attach: the first message did not come within 5 s")
         })??;
-        let hello = first.and_then(|(message, _)| message.hello);
+        let hello = first.and_then(|(frame, _)| frame.into_hello());
         let hello = hello.ok_or_else(|| {
             Status::invalid_argument("cannot attach: the first message has no `hello`")
         })?;

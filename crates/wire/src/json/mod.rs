@@ -6,7 +6,7 @@ mod syntax;
 mod text;
 
 pub use split::{Elements, Members, elements, first, member, members, read_members};
-pub use syntax::{DEPTH_MAX, Error, skip_space, skip_value, validate, validate_elements};
+pub use syntax::{DEPTH_MAX, Error, read_elements, skip_space, skip_value, validate};
 pub use text::{quote, unquote};
 
 pub(crate) use syntax::skip_string;

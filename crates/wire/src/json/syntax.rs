@@ -31,11 +31,13 @@ pub fn validate(text: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Checks that the text is what may stand between the brackets of an array: values separated by commas, or nothing.
-///
-/// # Errors
-/// [`Error`] at the first fault.
-pub fn validate_elements(list: &[u8]) -> Result<(), Error> {
+/// The text, if it is what may stand between the brackets of an array: values separated by commas, or nothing.
+pub fn read_elements(list: &[u8]) -> Option<&str> {
+    let text = simdutf8::basic::from_utf8(list).ok()?;
+    validate_elements(list).is_ok().then_some(text)
+}
+
+fn validate_elements(list: &[u8]) -> Result<(), Error> {
     let mut at = skip_space(list, 0);
     if at == list.len() {
         return Ok(());
@@ -200,12 +202,23 @@ pub(crate) fn skip_string(text: &[u8], mut at: usize) -> Result<usize, Error> {
     }
 }
 
+/// Bytes of a text that are looked at together.
+const STRIDE: usize = 32;
+
 /// Index of the first quote, backslash or control character at or behind `at`; the length of `text`
 /// if there is none.
 #[inline]
 pub(crate) fn find_special(text: &[u8], mut at: usize) -> usize {
     const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Long texts in strides, which the compiler turns into vectors: most strings have no such byte for long.
+    while let Some(stride) = text.get(at..).and_then(|rest| rest.first_chunk::<STRIDE>()) {
+        let special = |byte: &u8| u8::from((*byte < 0x20) | (*byte == b'"') | (*byte == b'\\'));
+        if stride.iter().map(special).fold(0, |any, one| any | one) != 0 {
+            break;
+        }
+        at += STRIDE;
+    }
     // Eight bytes at once. `(x - n) & !x & HIGH` marks bytes of `x` below `n`; a borrow can only
     // spoil bytes above the first marked one, and only the first is asked for.
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -419,12 +432,16 @@ mod tests {
         ];
         for list in lists {
             let array = validate(format!("[{list}]").as_bytes());
-            assert_eq!(
-                validate_elements(list.as_bytes()).is_ok(),
-                array.is_ok(),
-                "{list}"
-            );
+            let read = read_elements(list.as_bytes());
+            assert_eq!(read.is_some(), array.is_ok(), "{list}");
+            assert!(read.is_none_or(|read| read == list));
         }
+    }
+
+    #[test]
+    fn elements_that_are_no_text_are_none() {
+        assert_eq!(read_elements(b"\"\xff\""), None);
+        assert_eq!(read_elements("\"é\"".as_bytes()), Some("\"é\""));
     }
 
     #[test]
@@ -446,7 +463,7 @@ mod tests {
 
     #[test]
     fn special_bytes_are_found_at_every_place_of_a_word() {
-        for len in 0..40 {
+        for len in 0..80 {
             let mut text = vec![0xe9; len];
             assert_eq!(find_special(&text, 0), len);
             for at in 0..len {
