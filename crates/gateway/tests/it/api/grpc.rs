@@ -9,13 +9,13 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
-pub(super) struct Client {
+pub struct Client {
     addr: SocketAddr,
     key: String,
 }
 
 impl Client {
-    pub(super) fn of(gateway: &Gateway, key: &str) -> Client {
+    pub fn of(gateway: &Gateway, key: &str) -> Client {
         let log = gateway.log();
         let line = log.iter().find(|line| line.contains("\"listening\""));
         let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
@@ -65,7 +65,7 @@ impl Client {
         })
     }
 
-    pub(super) fn call<Q, A>(&self, method: &str, message: Q) -> Result<A, Status>
+    pub fn call<Q, A>(&self, method: &str, message: Q) -> Result<A, Status>
     where
         Q: prost::Message + Default + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 //! The server API: programs without connections of their own, the real binary, and what clients see.
 
 mod cluster;
-mod grpc;
+pub mod grpc;
 mod keys;
 mod lists;
 mod openapi;

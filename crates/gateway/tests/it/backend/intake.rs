@@ -53,9 +53,7 @@ struct Link {
 
 impl Link {
     async fn attach(workers: SocketAddr, instance: &str, rest: Bytes) -> Link {
-        let stream = TcpStream::connect(workers).await.expect("a connection");
-        let (mut client, conn) = h2::client::handshake(stream).await.expect("HTTP/2");
-        tokio::spawn(conn);
+        let mut client = connect(workers).await;
         let request = Request::post("http://gateway/sockeye.worker.v1.Workers/Attach")
             .header("authorization", format!("Bearer {}", KEY.0))
             .header("content-type", "application/grpc")
@@ -105,18 +103,27 @@ impl Link {
     }
 }
 
-/// Opens streams without a key on one connection, one after the other; how many were refused.
-pub async fn strangers(workers: SocketAddr, count: usize) -> usize {
+pub async fn connect(workers: SocketAddr) -> h2::client::SendRequest<Bytes> {
     let stream = TcpStream::connect(workers).await.expect("a connection");
     let (client, conn) = h2::client::handshake(stream).await.expect("HTTP/2");
     tokio::spawn(conn);
-    let mut client = client.ready().await.expect("ready");
+    client
+}
+
+/// Without a key.
+pub fn strangers_request() -> Request<()> {
+    let request = Request::post("http://gateway/sockeye.worker.v1.Workers/Attach")
+        .header("content-type", "application/grpc");
+    request.body(()).expect("a request")
+}
+
+/// Opens streams without a key on one connection, one after the other; how many were refused.
+pub async fn strangers(workers: SocketAddr, count: usize) -> usize {
+    let mut client = connect(workers).await.ready().await.expect("ready");
     let mut refused = 0;
     for _ in 0..count {
-        let request = Request::post("http://gateway/sockeye.worker.v1.Workers/Attach")
-            .header("content-type", "application/grpc");
         let (answer, _) = client
-            .send_request(request.body(()).expect("a request"), true)
+            .send_request(strangers_request(), true)
             .expect("a stream");
         let answer = answer.await.expect("an answer");
         let unauthenticated = (tonic::Code::Unauthenticated as i32).to_string();

@@ -5,6 +5,7 @@ mod dynamic;
 mod intake;
 mod openings;
 pub mod receiver;
+mod siege;
 mod troubles;
 mod webhook;
 mod worker;
