@@ -55,11 +55,15 @@ impl Backend {
         };
         let began_ms = began_ms.min(came_ms + self.settings.park_timeout_ms);
         let due_ms = began_ms + self.settings.answer_timeout_ms;
+        let why = match home.worker {
+            None if self.calls.is_none() => Why::Absent,
+            _ => Why::Unanswered,
+        };
         if due_ms > now_ms {
             self.awaited.late.insert((due_ms, name, ack), came_ms);
         } else if let Some(freed) = home.settle(ack) {
             self.release_bytes(freed);
-            self.refuse(name, ack, Why::Unanswered);
+            self.refuse(name, ack, why);
         }
     }
 }

@@ -313,3 +313,23 @@ fn a_deadly_event_of_a_client_that_was_gone_was_dropped_in_silence() {
     assert_eq!(scene.backend.counts().refused_deadly, 1);
     assert_eq!(scene.backend.counts().lost_away, 3);
 }
+
+/// Sockets without a worker are looked at four times a second, and an answer may be due between two looks.
+#[test]
+fn an_event_that_no_worker_had_was_said_to_be_unanswered_at_some_moments() {
+    for phase_ms in (0..300).step_by(20) {
+        let mut scene = Scene::open(Settings {
+            rehome_after_ms: 10,
+            answer_timeout_ms: 100,
+            park_timeout_ms: 400,
+            ..Settings::default()
+        });
+        scene.attach(1, "a");
+        scene.client_of(1);
+        scene.backend.detached(scene.now_ms, Link(1));
+        assert_eq!(scene.refusal_until(300 + phase_ms), None);
+        scene.event(1);
+        let why = scene.refusal_until(2_000).map(|(_, why)| why);
+        assert_eq!(why, Some(Why::Absent), "{phase_ms}");
+    }
+}
