@@ -123,6 +123,7 @@ impl Backend {
             }
             What::Disconnect(disconnect) => {
                 let to = self.route(disconnect.of.as_ref())?;
+                self.note_end(worker, to, disconnect.of.as_ref());
                 self.order(to, What::Disconnect(disconnect));
             }
             What::SetData(set) => {
@@ -164,6 +165,17 @@ impl Backend {
     fn order(&mut self, to: To, what: What) {
         let down = Down::Do(what);
         self.out.push(Out { to, down });
+    }
+
+    /// A worker ends a socket of its own, and knows. In another namespace the id means nobody.
+    fn note_end(&mut self, worker: u64, to: To, target: Option<&proto::Target>) {
+        if let (To::Socket(name), Some(target)) = (to, target)
+            && let Some(home) = self.homes.get_mut(&name)
+            && home.phase == Phase::In
+            && home.worker == Some(worker)
+        {
+            home.ending |= home.introduction.open().namespace == target.namespace;
+        }
     }
 
     /// The workers of the sockets hear of it, but for the one that said it.

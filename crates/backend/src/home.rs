@@ -45,6 +45,8 @@ pub(crate) struct Home {
     pub(crate) describing: bool,
     /// Its shard was told to close it.
     pub(crate) closing: bool,
+    /// Its worker ended it: the news of its end is that worker's, and no other hears of it.
+    pub(crate) ending: bool,
     /// Since when it has its worker, or none.
     pub(crate) since_ms: u64,
     /// Events that wait while it has no worker.
@@ -88,6 +90,7 @@ impl Home {
             opener: None,
             describing: false,
             closing: false,
+            ending: false,
             since_ms: now_ms,
             held: VecDeque::new(),
             owed: Vec::new(),

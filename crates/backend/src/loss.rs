@@ -50,6 +50,7 @@ impl Backend {
             home.worker = None;
             home.since_ms = now_ms;
             home.describing = false;
+            home.ending = false;
             if worker.parting.contains(&name) {
                 later.push((name, std::mem::take(&mut home.held)));
             }

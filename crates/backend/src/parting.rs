@@ -1,6 +1,6 @@
 //! A worker that leaves. Its sockets move a few at a time, as fast as others take them: no client waits until all have moved.
 
-use crate::home::Phase;
+use crate::home::Home;
 use crate::links::Link;
 use crate::name::Name;
 use crate::state::Backend;
@@ -37,7 +37,8 @@ impl Backend {
         let busy = worker.sent.iter().chain(&worker.queue);
         let busy: HashSet<Name> = busy.filter_map(|entry| entry.about).collect();
         let homes = &self.homes;
-        let owes = |name: &Name| homes.get(name).is_some_and(|home| !home.owed.is_empty());
+        let holds = |home: &Home| home.ending || !home.owed.is_empty();
+        let owes = |name: &Name| homes.get(name).is_some_and(holds);
         let done = |name: &&Name| !busy.contains(*name) && !owes(name);
         let done: Vec<Name> = worker.parting.iter().filter(done).copied().collect();
         for name in done {
@@ -49,9 +50,6 @@ impl Backend {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
-        if home.phase == Phase::Gone && !home.admitted {
-            return self.forget(name);
-        }
         if let Some(worker) = home.worker.take().and_then(|id| self.workers.get_mut(&id)) {
             worker.sockets.remove(&name);
             worker.parting.remove(&name);
@@ -60,6 +58,18 @@ impl Backend {
         home.describing = false;
         self.homeless.insert(name);
         self.settle(now_ms, name);
+    }
+
+    /// A socket that ends while it is to move has its worker to the end: that one knows it, and no other need to.
+    pub(crate) fn keep_to_the_end(&mut self, name: Name) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id))
+            && worker.parting.remove(&name)
+        {
+            worker.queue.append(&mut home.held);
+        }
     }
 
     fn choose_next(&mut self, id: u64) {

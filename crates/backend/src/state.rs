@@ -366,6 +366,7 @@ impl Backend {
             // It stays for this entry only, which may wait for an hour.
             home.strip();
         }
+        self.keep_to_the_end(name);
         let mut entry = self.entry(name, What::Gone(gone), now_ms);
         entry.bytes += usize::from(called) * Home::BYTES;
         self.push_news(name, entry);

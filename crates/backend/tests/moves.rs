@@ -36,8 +36,20 @@ fn joins(backend: &mut Backend, now_ms: u64, room: &str) {
     backend.up(now_ms, moved);
 }
 
-/// A worker and its socket.
-fn one() -> Backend {
+fn says(first: u64, what: Order) -> FromWorker {
+    FromWorker {
+        handled: 1,
+        first,
+        commands: vec![Command {
+            what: Some(what),
+            ..Command::default()
+        }],
+        ..FromWorker::default()
+    }
+}
+
+/// A worker that is asked about a socket.
+fn asked() -> Backend {
     let mut backend = Backend::new(Settings::default());
     attach(&mut backend, 1, Link(1));
     let connect = proto::Connect {
@@ -47,6 +59,12 @@ fn one() -> Backend {
     };
     backend.up(1, Up::Connect(connect.into()));
     assert_eq!(items(&mut backend, Link(1)).len(), 1);
+    backend
+}
+
+/// A worker and its socket.
+fn one() -> Backend {
+    let mut backend = asked();
     let decision = proto::Decision {
         socket: SOCKET.to_owned(),
         admit: true,
@@ -64,6 +82,13 @@ fn one() -> Backend {
     backend.received(1, Link(1), said).expect("in order");
     assert_eq!(backend.bytes(), 0);
     backend
+}
+
+fn gone() -> proto::Gone {
+    proto::Gone {
+        socket: SOCKET.to_owned(),
+        ..proto::Gone::default()
+    }
 }
 
 fn loses_its_worker(backend: &mut Backend) {
@@ -139,4 +164,88 @@ fn events_behind_an_upgrade_waited_for_a_worker_for_ever() {
         panic!("{refused:?}");
     };
     assert_eq!((ack, why), (7, Why::Absent));
+}
+
+/// It was introduced to a socket that was gone, and told of its end: the end of one socket had two workers.
+#[test]
+fn a_socket_that_a_leaving_worker_ended_came_to_another_one() {
+    let mut backend = one();
+    attach(&mut backend, 2, Link(2));
+    backend.take_out();
+    let end = proto::Disconnect {
+        of: Some(proto::Target {
+            namespace: "/".to_owned(),
+            rooms: vec![SOCKET.to_owned()],
+            ..proto::Target::default()
+        }),
+        ..proto::Disconnect::default()
+    };
+    let leaves = FromWorker {
+        leaving: true,
+        ..says(2, Order::Disconnect(end))
+    };
+    backend.received(2, Link(1), leaves).expect("in order");
+    assert_eq!(backend.take_out().len(), 1, "the command");
+    assert!(backend.take_farewells().is_empty());
+    backend.up(3, Up::Gone(gone()));
+    let got = items(&mut backend, Link(1));
+    assert!(matches!(got.as_slice(), [What::Gone(_)]), "{got:?}");
+    let handled = FromWorker {
+        handled: 2,
+        ..FromWorker::default()
+    };
+    backend.received(4, Link(1), handled).expect("in order");
+    assert_eq!(backend.take_farewells(), [Link(1)]);
+    assert!(items(&mut backend, Link(2)).is_empty());
+    assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
+}
+
+fn leaves() -> FromWorker {
+    FromWorker {
+        handled: 1,
+        leaving: true,
+        ..FromWorker::default()
+    }
+}
+
+/// It had let the client in, and heard no more of it: the news waited for a worker that needed none.
+#[test]
+fn a_leaving_worker_was_not_told_of_a_client_that_left_before_its_decision() {
+    let mut backend = asked();
+    attach(&mut backend, 2, Link(2));
+    backend.received(2, Link(1), leaves()).expect("in order");
+    backend.up(3, Up::Gone(gone()));
+    let got = items(&mut backend, Link(1));
+    assert!(matches!(got.as_slice(), [What::Gone(_)]), "{got:?}");
+    assert!(items(&mut backend, Link(2)).is_empty());
+}
+
+/// The worker ended it when its client had just left: both were told.
+#[test]
+fn a_client_that_left_while_its_worker_left_was_introduced_to_another_one() {
+    let mut backend = one();
+    attach(&mut backend, 2, Link(2));
+    let said = Said {
+        event: "order",
+        ..Said::default()
+    };
+    let event = || Up::Event(Event::new(name(), &said));
+    backend.up(2, event());
+    assert_eq!(items(&mut backend, Link(1)).len(), 1);
+    backend.received(2, Link(1), leaves()).expect("in order");
+    backend.up(3, event());
+    assert!(items(&mut backend, Link(1)).is_empty(), "it waits to move");
+    backend.up(4, Up::Gone(gone()));
+    let got = items(&mut backend, Link(1));
+    let [What::Event(_), What::Gone(_)] = got.as_slice() else {
+        panic!("{got:?}");
+    };
+    let handled = FromWorker {
+        handled: 4,
+        ..FromWorker::default()
+    };
+    backend.received(5, Link(1), handled).expect("in order");
+    assert_eq!(backend.take_farewells(), [Link(1)]);
+    assert!(items(&mut backend, Link(2)).is_empty());
+    assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
 }

@@ -510,9 +510,8 @@ export class Worker implements Owner, Handlers {
       if (member.stage === "asked") {
         this.#refuse(member, "the worker closed the session");
       } else if (member.stage !== "ended") {
-        // As Engine.IO does: no DISCONNECT packet.
+        // As Engine.IO does: no DISCONNECT packet. The gateway knows of each that it was this worker.
         link.command({ disconnect: { of: only(member), close: true, drop: true } });
-        break;
       }
     }
   }
