@@ -307,6 +307,12 @@ export class SockeyeAdapter extends Adapter {
     this.nsp._onServerSideEmit(event);
   }
 
+  /** What `allSockets()` asks. */
+  override async sockets(rooms: Set<Room>): Promise<Set<SocketId>> {
+    const found = await this.fetchSockets({ rooms });
+    return new Set(found.map(({ id }) => id));
+  }
+
   override fetchSockets(opts: BroadcastOptions): Promise<any[]> {
     if (opts.flags?.local) return super.fetchSockets(opts);
     const of = this.#target(opts) as Target;

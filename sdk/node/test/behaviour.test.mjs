@@ -160,6 +160,21 @@ test("a burst of one client is not refused", async () => {
   await end(io);
 });
 
+test("allSockets() knew the sockets of its own worker only", async () => {
+  const servers = [await here.server(), await here.server()];
+  for (const io of servers) io.on("connection", (socket) => socket.join("kitchen"));
+  const clients = Array.from({ length: 4 }, () => open("/", { transports: ["websocket"] }));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  assert.ok(servers.every((io) => io.engine.clientsCount > 0), "each has some of them");
+  const ids = clients.map(({ id }) => id).sort();
+  for (const io of servers) {
+    assert.deepEqual([...(await io.allSockets())].sort(), ids);
+    assert.deepEqual([...(await io.in("kitchen").allSockets())].sort(), ids);
+    assert.equal((await io.in("nowhere").allSockets()).size, 0);
+  }
+  await end(...servers);
+});
+
 test("socket.rooms follows the server API and other workers", async () => {
   const [one, two] = [await here.server(), await here.server()];
   const socketOf = new Promise((resolve) => [one, two].forEach((io) => io.on("connection", resolve)));
