@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
-import { poll, post, stage } from "./stage.mjs";
+import { poll, post, stage, until } from "./stage.mjs";
 
 let here;
 before(async () => (here = await stage("openings = true")));
@@ -38,6 +38,7 @@ test("allowRequest refuses over long-polling and WebSocket, and what it notes on
   assert.equal(asked.length, 4);
   assert.match(asked[0], /^\/socket.io\/\?EIO=4&transport=polling/);
   client.disconnect();
+  await until(() => io.engine.clientsCount === 0);
   await io.close();
 });
 
@@ -82,6 +83,8 @@ test("a session that middleware stores at the end of an answer was not there for
   await once(client, "connect");
   assert.deepEqual(seen, [true]);
   client.disconnect();
+  // Else the next test's server gets its socket.
+  await until(() => io.engine.clientsCount === 0);
   await io.close();
 });
 
