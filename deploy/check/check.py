@@ -277,6 +277,41 @@ def chart_opens_what_is_asked_for():
         assert all(port["targetPort"] in inside for port in ports), ports
 
 
+def chart_makes_a_cluster_with_workers():
+    """The values that are shipped for it: all that they name is there, and the gateway takes the configuration with the secrets."""
+    helm = os.environ["HELM"]
+    code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--values", str(DEPLOY / "helm/cluster.yaml"))
+    assert code == 0, text
+    made = {f"{it['kind']}/{it['metadata']['name']}": it for it in yaml.safe_load_all(text) if it}
+    nodes = made["StatefulSet/sockeye"]["spec"]
+    container = nodes["template"]["spec"]["containers"][0]
+    assert nodes["replicas"] == 3 and "ServiceMonitor/sockeye" in made, sorted(made)
+    volumes = {volume["name"] for volume in nodes["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes, volumes
+    secrets = {"cluster": "0" * 64, "operator": "operator:" + "0" * 64, "webhook": "0" * 64}
+    env = {}
+    for entry in container["env"]:
+        if "value" in entry:
+            env[entry["name"]] = entry["value"].replace("$(POD_IP)", env.get("POD_IP", ""))
+        elif "secretKeyRef" in entry["valueFrom"]:
+            env[entry["name"]] = secrets[entry["valueFrom"]["secretKeyRef"]["key"]]
+        else:
+            env[entry["name"]] = "10.0.0.7"
+    env["SOCKEYE__SERVER__NODE"] = "0"
+    config = made["ConfigMap/sockeye"]["data"]["sockeye.toml"]
+    folder = next(mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "workers")
+    with tempfile.TemporaryDirectory() as place:
+        key, cert = pathlib.Path(place, "tls.key"), pathlib.Path(place, "tls.crt")
+        code, said = run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=sockeye",
+                         "-days", "2", "-keyout", str(key), "-out", str(cert))
+        assert code == 0, said
+        shutil.copy(cert, pathlib.Path(place, "ca.crt"))
+        file = pathlib.Path(place, "sockeye.toml")
+        file.write_text(config.replace(folder, place))
+        done = subprocess.run([SOCKEYE, "config", "check", "--config", str(file)], env={**os.environ, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
 def chart_has_the_version_of_the_gateway():
     chart = load("deploy/helm/sockeye/Chart.yaml")
     code, text = run(SOCKEYE, "--version")
@@ -378,7 +413,7 @@ def licences_are_told():
 
 
 CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"]
-NEED_HELM = {chart_is_what_was_rendered, chart_opens_what_is_asked_for}
+NEED_HELM = {chart_is_what_was_rendered, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers}
 HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, unit, pod}
 
 

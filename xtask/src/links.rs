@@ -29,7 +29,7 @@ pub fn broken() -> Result<Vec<String>> {
 }
 
 /// The pages at the root and all pages below `docs`.
-fn pages() -> Result<Vec<PathBuf>> {
+pub fn pages() -> Result<Vec<PathBuf>> {
     let mut pages = repository::files("docs")?;
     for entry in std::fs::read_dir(repository::root())? {
         pages.push(PathBuf::from(entry?.file_name()));

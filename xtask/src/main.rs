@@ -110,3 +110,44 @@ fn run(command: Command) -> Result<()> {
         Command::Demo => bench::demo(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows `cargo xtask`, up to the end of the command.
+    fn chores(page: &str) -> impl Iterator<Item = Vec<String>> {
+        let ends = ['`', '#', '|', ';', '&', '>', ')', ']', ',', '…', '\n'];
+        let chores = page.split("cargo xtask ").skip(1);
+        chores.map(move |rest| {
+            let command = rest.split(ends).next().unwrap_or_default();
+            // Every second part stands between quotes.
+            let parts = command.split('"').enumerate();
+            let words = parts.flat_map(|(at, part)| match at % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            });
+            words.map(str::to_owned).collect()
+        })
+    }
+
+    #[test]
+    fn pages_name_chores_that_exist() {
+        let mut checked = 0;
+        for page in links::pages().expect("pages") {
+            let text = repository::read(&page.to_string_lossy()).expect("a page");
+            for words in chores(&text) {
+                let line = ["xtask"]
+                    .into_iter()
+                    .chain(words.iter().map(String::as_str));
+                let cli = Cli::try_parse_from(line);
+                let cli = cli.unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+                if let Command::Test { only, .. } = cli.command {
+                    suite::choose(&only).expect("steps");
+                }
+                checked += 1;
+            }
+        }
+        assert!(checked > 20, "only {checked} were found");
+    }
+}

@@ -100,7 +100,7 @@ fn run_group(entries: &[&Entry], report: &mut Report) {
 
 /// Lanes by their names, or steps whose name contains a word; without any, all that CI runs. A word that means nothing would pass
 /// without running anything. Whatever runs a program is led by the step that builds it.
-fn choose(words: &[String]) -> Result<Vec<&'static Entry>> {
+pub fn choose(words: &[String]) -> Result<Vec<&'static Entry>> {
     let means = |word: &str, entry: &Entry| {
         entry.lane.name() == word || (!is_lane(word) && entry.name.contains(word))
     };

@@ -1,15 +1,24 @@
-//! Every command that a page shows is one that this program understands.
+//! Every command that a page shows is one that this program understands, and every configuration one that it takes.
 
 use super::Cli;
+use crate::config;
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// README and its neighbours, and the pages of `docs`.
+/// README and its neighbours, the pages of `docs`, and those beside what they are about.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = [root.clone(), root.join("docs"), root.join("docs/adr")];
+    let beside = [
+        "sdk/node",
+        "sdk/python",
+        "sdk/client",
+        "examples",
+        "conformance",
+    ];
+    let folders = ["", "docs", "docs/adr"].into_iter().chain(beside);
+    let folders: Vec<PathBuf> = folders.map(|folder| root.join(folder)).collect();
     let entries = folders
         .iter()
         .flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
@@ -117,4 +126,52 @@ fn pages_show_commands_that_exist() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(checked > 60, "only {checked} commands were found");
+}
+
+/// The blocks of one language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    let rest = page.split(&fence).skip(1);
+    rest.filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// What a reader puts in the place of `…`: a secret, or the hash of an API key.
+fn filled_in(block: &str) -> String {
+    block.replace('…', &"0123456789abcdef".repeat(4))
+}
+
+/// Only files that a page names may be missing here.
+#[test]
+fn pages_show_configuration_that_is_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for path in pages() {
+        let page = fs::read_to_string(&path).expect("a page");
+        for block in blocks(&page, "toml") {
+            // A scenario of the tester, which has another reader.
+            if block.contains("[[phases]]") {
+                bench::scenario::Scenario::parse("a page", block).expect("a scenario");
+                continue;
+            }
+            checked += 1;
+            let file = folder.path().join("sockeye.toml");
+            fs::write(&file, filled_in(block)).expect("a file");
+            let (file, flags) = (Some(file), Vec::new());
+            if let Err(problems) = config::load(&config::Request { file, flags }) {
+                let is_told =
+                    |problem: &&config::problem::Problem| !problem.message.contains("No such file");
+                let told: Vec<String> = problems
+                    .0
+                    .iter()
+                    .filter(is_told)
+                    .map(|one| one.to_string())
+                    .collect();
+                if !told.is_empty() {
+                    wrong.push(format!("{}:\n{block}\n{}", path.display(), told.join("\n")));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 14, "only {checked} configurations were found");
 }

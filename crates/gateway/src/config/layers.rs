@@ -31,7 +31,7 @@ pub fn merge(inputs: &Inputs) -> (Layer, Vec<Problem>) {
         Some((name, text)) => raw::read_file(name, text),
         None => Default::default(),
     };
-    let env = variables::read(&inputs.env, &mut problems);
+    let env = variables::read(&inputs.env, &file, &mut problems);
     let flags = read_flags(&inputs.flags, &mut problems);
 
     let mut merged = defaults();
@@ -106,13 +106,8 @@ fn profile_layer(profile: Profile) -> Layer {
 fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for flag in flags {
-        insert(
-            &mut layer,
-            flag.key,
-            &flag.text,
-            Source::Flag(flag.name),
-            problems,
-        );
+        let (path, source) = (Path::fixed(flag.key), Source::Flag(flag.name));
+        insert(&mut layer, path, &flag.text, source, problems);
     }
     layer
 }
@@ -120,12 +115,11 @@ fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
 /// Sets a key that came as bare text.
 pub(super) fn insert(
     layer: &mut Layer,
-    key: &str,
+    path: Path,
     text: &str,
     source: Source,
     problems: &mut Vec<Problem>,
 ) {
-    let path = Path::fixed(key);
     let Some(kind) = raw::find(&path.0).map(|key| key.kind) else {
         return;
     };
@@ -135,7 +129,7 @@ pub(super) fn insert(
         }
         Err(error) => problems.push(Problem::new(
             &source,
-            format!("cannot use \"{key}\": {error}"),
+            format!("cannot use \"{path}\": {error}"),
         )),
     }
 }

@@ -3,7 +3,7 @@
 use super::keys::{ALSO_KNOWN, KEYS, Key};
 use super::layers::insert;
 use super::problem::Problem;
-use super::raw::{self, Layer, Source};
+use super::raw::{self, Layer, Path, Source};
 use units::nearest;
 
 const PREFIX: &str = "SOCKEYE__";
@@ -11,26 +11,63 @@ const PREFIX: &str = "SOCKEYE__";
 pub const CONFIG_FILE: &str = "SOCKEYE_CONFIG";
 
 /// `SOCKEYE__SOCKETIO__PING_INTERVAL=5s`. Names chosen by the operator do not survive in the name
-/// of a variable, so namespaces and events are for the file only.
-pub fn read(env: &[(String, String)], problems: &mut Vec<Problem>) -> Layer {
+/// of a variable, so namespaces and events are for the file only. A backend of the file is found by its name: secrets are not for files.
+pub fn read(env: &[(String, String)], file: &Layer, problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for (name, text) in env {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
         };
         let source = Source::Env(name.clone());
-        let path: Vec<_> = rest.to_lowercase().split("__").map(str::to_owned).collect();
+        let mut path: Vec<_> = rest.to_lowercase().split("__").map(str::to_owned).collect();
         if path.first().is_some_and(|section| section == "namespaces") {
             let message = "cannot set namespaces here: put them into the configuration file";
             problems.push(Problem::new(&source, message));
             continue;
         }
+        if let [section, name, _] = &mut path[..]
+            && section == "backends"
+        {
+            let backends = backends(file);
+            let Some(backend) = backends.iter().find(|backend| folded(backend) == *name) else {
+                let known = backends.join(", ");
+                let message =
+                    format!("no backend of the configuration file is called so; it has: {known}");
+                problems.push(Problem::new(&source, message));
+                continue;
+            };
+            name.clone_from(backend);
+        }
         match raw::find(&path) {
-            Some(key) => insert(&mut layer, key.path.as_str(), text, source, problems),
+            Some(_) => insert(&mut layer, Path::new(&path), text, source, problems),
             None => problems.push(Problem::new(&source, unknown_variable(&path))),
         }
     }
     layer
+}
+
+/// Names of the tables `[backends.NAME]`.
+fn backends(file: &Layer) -> Vec<String> {
+    let paths = file.named.iter().chain(file.settings.keys());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.0[0] == "backends")
+        .filter_map(|path| path.0.get(1).cloned())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// As the name of a variable writes it, in lower case.
+fn folded(name: &str) -> String {
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(letter).collect()
 }
 
 fn unknown_variable(path: &[String]) -> String {
@@ -96,6 +133,7 @@ fn meant(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::Value;
 
     fn env(name: &str, text: &str) -> (String, String) {
         (name.to_owned(), text.to_owned())
@@ -111,7 +149,7 @@ mod tests {
             env("PATH", "/bin"),
         ];
         let mut problems = Vec::new();
-        read(&variables, &mut problems);
+        read(&variables, &Layer::default(), &mut problems);
         let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), 3, "{texts:?}");
         for (text, words) in texts.iter().zip([
@@ -121,6 +159,31 @@ mod tests {
         ]) {
             assert!(text.contains(words), "{text}");
         }
+    }
+
+    /// It was a secret of all backends called "*", and of none that there is.
+    #[test]
+    fn the_secret_of_a_backend_could_only_stand_in_the_file() {
+        let (file, _) = raw::read_file(
+            "a file",
+            "[backends.my-shop]\nurl = \"https://shop.example\"",
+        );
+        let secret = "0123456789abcdef".repeat(2);
+        let variables = [
+            env("SOCKEYE__BACKENDS__MY_SHOP__SECRET", &secret),
+            env("SOCKEYE__BACKENDS__KITCHEN__SECRET", &secret),
+        ];
+        let mut problems = Vec::new();
+        let layer = read(&variables, &file, &mut problems);
+        let path = Path::new(&["backends", "my-shop", "secret"]);
+        assert!(
+            matches!(&layer.settings[&path].value, Value::Secret(given) if given.reveal() == secret)
+        );
+        let told = "environment SOCKEYE__BACKENDS__KITCHEN__SECRET: no backend of the configuration file is called so; it has: my-shop";
+        assert_eq!(
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [told]
+        );
     }
 
     #[test]
