@@ -15,7 +15,8 @@ const ASK_US: u64 = 100_000;
 pub struct Limits {
     /// Bytes of frames that wait for earlier ones.
     pub held_bytes: usize,
-    /// Microseconds after which a gap is given up. They run only while the engine works for both sides.
+    /// Microseconds after which a gap is given up. They run only while the engine works for both sides. A publisher says what it
+    /// does not keep any more; one that says nothing is slow: questions and repairs wait behind all that was sent before them.
     pub patience_us: u64,
 }
 
@@ -23,7 +24,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             held_bytes: 32 * 1024 * 1024,
-            patience_us: 2_000_000,
+            patience_us: 60_000_000,
         }
     }
 }
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!((inlet.received().lost, out.len()), (0, 120));
         // What nobody repairs is given up after all.
         inlet.heartbeat(outlet.flood_position() + 1, Some(known), &mut out);
-        for _ in 0..25 {
+        for _ in 0..Limits::default().patience_us / TICK_US + 5 {
             now_us += TICK_US;
             inlet.tick(now_us, TICK_US, true, &mut out);
         }

@@ -15,6 +15,7 @@ use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
 use hub::Inbox;
+use hub::limits::Limits;
 use shard::Shards;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -127,17 +128,20 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
 pub fn open(
     member: &mut Member,
     shards: &Shards,
+    limits: &Limits,
     readiness: &Readiness,
     foreign: Option<Ear>,
     gone: Gone,
 ) {
     let cells = shards.metrics();
+    let (to, limits) = (shards.to_handlers(), limits.clone());
     let count = cells.len() as u16;
     let own = readiness.clone();
     member.open(Office {
         inbox: Inbox::new(shards.process(), member.number(), count),
         shards: count,
         deliver: Box::new(shards.postman()),
+        are_behind: Box::new(move || to.are_behind(&limits)),
         sessions: Box::new(move || sessions(&cells, &own)),
         readiness: readiness.clone(),
         gone,

@@ -179,7 +179,8 @@ fn open_to_others(
     let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
     let namespaces = config.rules.namespaces.keys().cloned().collect();
     let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, facts)?;
-    cluster::open(member, shards, &facts.readiness, ear, gone);
+    let limits = &config.hub.limits;
+    cluster::open(member, shards, limits, &facts.readiness, ear, gone);
     Ok(())
 }
 

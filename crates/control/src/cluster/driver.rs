@@ -30,6 +30,8 @@ use tokio::time::sleep_until;
 const TAKEN_AT_ONCE: usize = 256;
 /// While a lone server is away, it is looked at what waits so often.
 const PAUSE: Duration = Duration::from_millis(50);
+/// While a shard has more letters than it may, it is looked at so often.
+const BEHIND: Duration = Duration::from_millis(1);
 /// After so many probes of its own a node has heard all others that speak: they do so as often.
 const PROBES_ALONE: u64 = 8;
 /// A node that leaves waits so long for its last frames to be taken.
@@ -112,7 +114,7 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
             Some(Ok(looked)) = driver.looks.join_next() => driver.on_look(&looked),
             Some(order) = driver.rig.orders.recv() => driver.on_order(order),
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
-            Some(news) = driver.rig.feed.next() => driver.on_news(news),
+            Some(news) = driver.rig.feed.next(), if !driver.shards_are_behind() => driver.on_news(news),
             Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(parcel),
             () = sleep_until(due.into()) => {}
         }
@@ -166,7 +168,11 @@ impl Driver {
     fn step(&mut self) {
         self.node.begin(self.now_us());
         for _ in 0..TAKEN_AT_ONCE {
-            let (news, parcel) = (self.rig.feed.next_now(), self.rig.parcels.try_recv().ok());
+            let news = match self.shards_are_behind() {
+                true => None,
+                false => self.rig.feed.next_now(),
+            };
+            let parcel = self.rig.parcels.try_recv().ok();
             if news.is_none() && parcel.is_none() {
                 break;
             }
@@ -202,12 +208,22 @@ impl Driver {
 
     fn due(&self) -> Instant {
         let due = self.started + Duration::from_micros(self.node.due());
+        let now = Instant::now();
         // Nothing can be published now.
-        if self.may_publish() {
-            due
-        } else {
-            due.max(Instant::now() + PAUSE)
+        let due = match self.may_publish() {
+            true => due,
+            false => due.max(now + PAUSE),
+        };
+        match self.shards_are_behind() {
+            true => due.min(now + BEHIND),
+            false => due,
         }
+    }
+
+    /// What shards cannot take waits in the feed, which is bounded, and not in their mailboxes. Messages that find no room there
+    /// are asked for again.
+    fn shards_are_behind(&self) -> bool {
+        (self.rig.office.are_behind)()
     }
 
     /// Of several servers one may be away: the channels of the others go on.

@@ -58,6 +58,8 @@ pub struct Office {
     pub inbox: Inbox,
     pub shards: u16,
     pub deliver: Deliver,
+    /// Some shard has more letters than it may: others wait at the engine's end, which is bounded.
+    pub are_behind: Box<dyn Fn() -> bool + Send>,
     /// Sessions of this node.
     pub sessions: Box<dyn Fn() -> u64 + Send>,
     pub readiness: Readiness,

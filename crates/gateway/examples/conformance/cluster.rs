@@ -130,6 +130,7 @@ impl Seat {
             inbox: inbox(),
             shards: count,
             deliver: Box::new(shards.postman()),
+            are_behind: Box::new(|| false),
             sessions: Box::new(|| 0),
             readiness: Readiness::default(),
             gone: gone.unwrap_or_else(|| Box::new(|_, _| {})),

@@ -23,9 +23,20 @@ fn eventually(is: impl Fn() -> bool) -> bool {
 }
 
 fn member(broker: &Broker, gauges: &Arc<Gauges>) -> Member {
+    member_with(broker, gauges, 7, &Readiness::default(), &Arc::default())
+}
+
+fn member_with(
+    broker: &Broker,
+    gauges: &Arc<Gauges>,
+    number: u16,
+    readiness: &Readiness,
+    is_behind: &Arc<AtomicBool>,
+) -> Member {
+    let (readiness, is_behind) = (readiness.clone(), Arc::clone(is_behind));
     let settings = Settings {
         prefix: "test:".to_owned(),
-        number: Some(7),
+        number: Some(number),
         card: Description::default(),
         secret: Some("secret".to_owned()),
         frame_letters: 64,
@@ -45,11 +56,12 @@ fn member(broker: &Broker, gauges: &Arc<Gauges>) -> Member {
     )
     .expect("joined");
     member.open(Office {
-        inbox: Inbox::new(&Process::default(), 7, 1),
+        inbox: Inbox::new(&Process::default(), number, 1),
         shards: 1,
         deliver: Box::new(|_, _| {}),
+        are_behind: Box::new(move || is_behind.load(Ordering::Relaxed)),
         sessions: Box::new(|| 0),
-        readiness: Readiness::default(),
+        readiness,
         gone: Box::new(|_, _| {}),
         foreign: None,
     });
@@ -94,4 +106,37 @@ fn a_flood_of_messages_kept_a_node_from_leaving() {
         flood.join().expect("a flood");
     }
     assert!(flooded && left, "flooded: {flooded}, left: {left}");
+}
+
+/// A shard that could not keep up with other nodes had a mailbox without end.
+#[test]
+fn letters_for_a_shard_that_was_behind_piled_up_in_its_mailbox() {
+    let (broker, gauges) = (Broker::default(), Arc::new(Gauges::default()));
+    let is_behind = Arc::new(AtomicBool::new(false));
+    let mut slow = member_with(&broker, &gauges, 7, &Readiness::default(), &is_behind);
+    let there = Arc::new(Gauges::default());
+    let mut other = member_with(&broker, &there, 8, &Readiness::default(), &Arc::default());
+    let met = |gauges: &Gauges| gauges.peers.load(Ordering::Relaxed) == 1;
+    assert!(eventually(|| met(&gauges) && met(&there)));
+    is_behind.store(true, Ordering::Relaxed);
+    let (engine, _feed) = broker.open();
+    for _ in 0..10 {
+        drop(engine.publish(&[Publish {
+            kind: Kind::Classic,
+            channel: b"test:{n7}".as_slice().into(),
+            body: b"nobody can read this".as_slice().into(),
+        }]));
+    }
+    // Orders are looked at all the same.
+    let letters = || gauges.letters.load(Ordering::Relaxed);
+    let before = letters();
+    slow.orders().send(Order::Drain(8)).expect("it runs");
+    assert!(eventually(|| letters() > before));
+    // It may have waited for one of them already.
+    let taken = || gauges.unreadable.load(Ordering::Relaxed);
+    assert!(taken() <= 1, "{} were taken", taken());
+    is_behind.store(false, Ordering::Relaxed);
+    assert!(eventually(|| taken() == 10));
+    slow.leave();
+    other.leave();
 }

@@ -107,9 +107,9 @@ impl Scene {
         };
         let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
         let ring = self.ring;
-        // What was missed comes in one go.
+        // What was missed comes in one go; a busy machine refuses no client.
         format!(
-            "profile = \"plain\"\n[server]\nshards = 2\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
+            "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n"
         )
     }
