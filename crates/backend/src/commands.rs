@@ -24,6 +24,9 @@ pub fn check(what: &What) -> Result<(), &'static str> {
     match what {
         What::Emit(emit) => check_emit(emit),
         What::Ask(ask) => check_emit(ask.emit.as_ref().ok_or("ask.emit is missing")?),
+        What::Disconnect(end) if end.drop && !names_one(end.of.as_ref()) => {
+            Err("disconnect.drop is for one socket: give its id as the only room, and no exception")
+        }
         What::Ack(ack) => check_ack(&ack.args, ack.attachments.len()),
         _ => Ok(()),
     }
@@ -33,6 +36,13 @@ fn check_ack(args: &[u8], attachments: usize) -> Result<(), &'static str> {
     let args = json::read_elements(args);
     let args = args.ok_or("ack.args are no JSON elements separated by commas")?;
     check_attachments(args, attachments)
+}
+
+fn names_one(target: Option<&proto::Target>) -> bool {
+    target.is_some_and(|target| match target.rooms.as_slice() {
+        [only] => target.except.is_empty() && Name::parse(only).is_some(),
+        _ => false,
+    })
 }
 
 fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {

@@ -10,6 +10,8 @@ use std::collections::HashSet;
 /// So many sockets are between two workers, and one more for each [`SHARE`] that the leaving one still has.
 const MOVING: usize = 64;
 const SHARE: usize = 64;
+/// A worker that has nothing left but questions waits so long for the answers.
+const QUESTIONS_MS: u64 = 5_000;
 
 impl Backend {
     /// Sockets leave with their workers, and workers without sockets may go.
@@ -92,10 +94,16 @@ impl Backend {
     }
 
     fn say_goodbye(&mut self, now_ms: u64, id: u64) {
-        let Some(worker) = self.workers.get(&id) else {
+        let asks = self.queries.values().any(|query| query.worker == id) || self.asks_servers(id);
+        let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if worker.sockets.is_empty() && worker.sent.is_empty() {
+        if !worker.sockets.is_empty() || !worker.sent.is_empty() {
+            return;
+        }
+        let since_ms = *worker.free_to_go_ms.get_or_insert(now_ms);
+        let waits = asks || !worker.queue.is_empty();
+        if !waits || now_ms >= since_ms + QUESTIONS_MS {
             self.farewells.extend(worker.link);
             self.bury(now_ms, id);
         }

@@ -204,6 +204,12 @@ impl Backend {
         }
     }
 
+    /// It waits for answers of other servers.
+    pub(crate) fn asks_servers(&self, worker: u64) -> bool {
+        let mut askers = self.rounds.values().map(|round| &round.asker);
+        askers.any(|asker| matches!(asker, Asker::Worker(id, _) if *id == worker))
+    }
+
     /// A lost worker answers nothing, and waits for nothing.
     pub(crate) fn leave_rounds(&mut self, now_ms: u64, worker: u64) {
         self.rounds

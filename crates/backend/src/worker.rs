@@ -18,6 +18,8 @@ pub(crate) struct Worker {
     /// Last sign of life; without a link: when it was lost.
     pub(crate) heard_ms: u64,
     pub(crate) leaving: bool,
+    /// Since when it wants to end and has nothing left but questions.
+    pub(crate) free_to_go_ms: Option<u64>,
     pub(crate) sockets: BTreeSet<Name>,
     /// Those of its sockets that move next: what comes for them waits for another worker.
     pub(crate) parting: BTreeSet<Name>,
@@ -53,6 +55,7 @@ impl Worker {
             link: None,
             heard_ms: now_ms,
             leaving: false,
+            free_to_go_ms: None,
             sockets: BTreeSet::new(),
             parting: BTreeSet::new(),
             sent: VecDeque::new(),

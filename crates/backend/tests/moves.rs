@@ -249,3 +249,60 @@ fn a_client_that_left_while_its_worker_left_was_introduced_to_another_one() {
     assert!(items(&mut backend, Link(2)).is_empty());
     assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
 }
+
+/// It was told goodbye at once: what it had asked for was never answered, and its handler failed.
+#[test]
+fn a_worker_that_asked_before_it_left_got_no_answer() {
+    let mut backend = Backend::new(Settings::default());
+    attach(&mut backend, 1, Link(1));
+    let fetch = proto::Fetch {
+        query: 7,
+        of: Some(proto::Target {
+            namespace: "/".to_owned(),
+            ..proto::Target::default()
+        }),
+        timeout_ms: 1_000,
+    };
+    let said = FromWorker {
+        handled: 0,
+        leaving: true,
+        ..says(1, Order::Fetch(fetch))
+    };
+    backend.received(2, Link(1), said).expect("in order");
+    assert!(backend.take_farewells().is_empty());
+    let out = backend.take_out();
+    let Down::Do(Order::Fetch(asked)) = &out[0].down else {
+        panic!("{out:?}");
+    };
+    backend.up(
+        3,
+        Up::Found(proto::Found {
+            query: asked.query,
+            ..proto::Found::default()
+        }),
+    );
+    let got = items(&mut backend, Link(1));
+    assert!(matches!(got.as_slice(), [What::Found(found)] if found.query == 7));
+    backend.received(4, Link(1), leaves()).expect("in order");
+    assert_eq!(backend.take_farewells(), [Link(1)]);
+}
+
+#[test]
+fn a_worker_that_leaves_waits_for_no_answer_that_does_not_come() {
+    let mut backend = Backend::new(Settings::default());
+    attach(&mut backend, 1, Link(1));
+    let count = proto::Count {
+        query: 7,
+        namespace: "/".to_owned(),
+    };
+    let said = FromWorker {
+        handled: 0,
+        leaving: true,
+        ..says(1, Order::Count(count))
+    };
+    backend.received(2, Link(1), said).expect("in order");
+    backend.tick(4_000);
+    assert!(backend.take_farewells().is_empty());
+    backend.tick(5_100);
+    assert_eq!(backend.take_farewells(), [Link(1)]);
+}

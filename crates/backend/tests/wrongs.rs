@@ -99,6 +99,25 @@ fn a_command_of_an_unknown_kind_was_dropped_in_silence() {
     assert_eq!(backend.take_out().len(), 1, "the other one is carried out");
 }
 
+#[test]
+fn a_room_whose_transports_were_to_be_dropped_was_passed_over_in_silence() {
+    let mut backend = attached();
+    let of = emit("x").to.map(|mut to| {
+        to.rooms.push("kitchen".to_owned());
+        to
+    });
+    let end = proto::Disconnect {
+        of,
+        drop: true,
+        ..proto::Disconnect::default()
+    };
+    let said = says(1, vec![Some(Order::Disconnect(end))]);
+    backend.received(1, LINK, said).expect("in order");
+    let failed = failures(&mut backend);
+    assert!(failed[0].1.contains("one socket"), "{failed:?}");
+    assert!(backend.take_out().is_empty());
+}
+
 /// The shard that it names may have it, for another backend.
 #[test]
 fn a_worker_changed_the_data_of_another_backends_socket() {
