@@ -42,14 +42,24 @@ impl Table {
         &self.rows
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let mut widths = vec![3; self.header.len()];
-        for row in self.rows.iter().chain([&self.header]) {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(escaped(cell).chars().count());
+    /// Header and rows with every cell written by `write` and as wide as its column, `least` at least: labels to the left,
+    /// figures to the right.
+    pub fn aligned(&self, least: usize, write: fn(&str) -> String) -> Vec<Vec<String>> {
+        let rows = std::iter::once(&self.header).chain(&self.rows);
+        let written = rows.map(|row| row.iter().map(|cell| write(cell)).collect());
+        let mut rows: Vec<Vec<String>> = written.collect();
+        for column in 0..self.header.len() {
+            let widths = rows.iter().map(|row| row[column].chars().count());
+            let width = widths.max().unwrap_or(0).max(least);
+            for row in &mut rows {
+                let cell = &mut row[column];
+                *cell = match column {
+                    0 => format!("{cell:<width$}"),
+                    _ => format!("{cell:>width$}"),
+                };
             }
         }
-        widths
+        rows
     }
 }
 
@@ -71,29 +81,19 @@ pub fn escaped(text: &str) -> String {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
-        write_row(f, &self.header, &widths)?;
-        for (column, width) in widths.iter().enumerate() {
-            // Labels to the left, figures to the right.
-            let end = if column == 0 { "-" } else { ":" };
-            write!(f, "|{}{end}", "-".repeat(width + 1))?;
+        for (number, row) in self.aligned(3, escaped).into_iter().enumerate() {
+            writeln!(f, "| {} |", row.join(" | "))?;
+            if number == 0 {
+                let rules = row.iter().map(|cell| "-".repeat(cell.chars().count() + 1));
+                writeln!(
+                    f,
+                    "|{}:|",
+                    rules.collect::<Vec<_>>().join(":|").replacen(':', "-", 1)
+                )?;
+            }
         }
-        writeln!(f, "|")?;
-        self.rows
-            .iter()
-            .try_for_each(|row| write_row(f, row, &widths))
+        Ok(())
     }
-}
-
-fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fmt::Result {
-    for (column, (cell, &width)) in row.iter().zip(widths).enumerate() {
-        let cell = escaped(cell);
-        match column {
-            0 => write!(f, "| {cell:<width$} ")?,
-            _ => write!(f, "| {cell:>width$} ")?,
-        }
-    }
-    writeln!(f, "|")
 }
 
 #[cfg(test)]

@@ -73,30 +73,9 @@ fn block(block: &Block) -> Option<String> {
     }
 }
 
-/// Columns two spaces apart; labels to the left, figures to the right.
+/// Columns two spaces apart.
 fn aligned(table: &Table) -> String {
-    let cleaned = |row: &[String]| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>();
-    let rows: Vec<Vec<String>> = [table.header()]
-        .into_iter()
-        .chain(table.rows().iter().map(Vec::as_slice))
-        .map(cleaned)
-        .collect();
-    let mut widths = vec![0; table.header().len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 => write!(line, "  {cell:<width$}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
+    let rows = table.aligned(0, one_line).into_iter();
+    let lines = rows.map(|row| format!("  {}", row.join("  ")).trim_end().to_owned() + "\n");
+    lines.collect()
 }

@@ -1,8 +1,8 @@
 //! The commands as a person uses them: scale, Ctrl-C, refusal of latencies.
 
 use crate::node::Node;
-use crate::rig::{run, scenario};
-use bench::outcome::{self, Outcome, ResultFile};
+use crate::rig::{Run, run, scenario};
+use bench::outcome::{self, ResultFile};
 use std::process::{Command, Stdio};
 
 fn bench() -> Command {
@@ -17,13 +17,6 @@ fn stdout(args: &[&str]) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
-}
-
-fn saved(path: &std::path::Path) -> Outcome {
-    match outcome::load(path).unwrap() {
-        ResultFile::Run(outcome) => *outcome,
-        other => panic!("not a run: {other:?}"),
-    }
 }
 
 #[test]
@@ -58,18 +51,7 @@ fn scale_shrinks_connections_and_rates_and_is_told() {
         (Some(20), Some(10.0), Some(1.0))
     );
     assert_eq!(scenario.users(), 10, "ten a second for one second");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let written = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
-    std::fs::write(written.path(), text).unwrap();
-    let node = Node::start();
-    let (scenario, json) = (
-        written.path().to_str().unwrap(),
-        file.path().to_str().unwrap(),
-    );
-    stdout(&[
-        "run", scenario, "--url", &node.url, "--scale", "0.02", "--json", json,
-    ]);
-    let outcome = saved(file.path());
+    let outcome = Run::whole(text, &Node::start().url, &["--scale", "0.02"]).outcome;
     assert_eq!((outcome.scale, outcome.totals.connections_peak), (0.02, 10));
     assert!(
         outcome.notes.iter().any(|note| note.contains("0.02")),
@@ -97,7 +79,10 @@ fn a_low_soft_limit_of_files_costs_no_connection() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    assert_eq!(saved(&json).totals.connections_peak, 150, "{text}");
+    let ResultFile::Run(outcome) = outcome::load(&json).unwrap() else {
+        panic!("not a run: {text}")
+    };
+    assert_eq!(outcome.totals.connections_peak, 150, "{text}");
 }
 
 #[test]

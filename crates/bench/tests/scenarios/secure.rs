@@ -1,7 +1,7 @@
 //! Scenarios against a server behind TLS, with compressed messages and with tokens: Node's own TLS, deflate and HMAC.
 
 use crate::node::Node;
-use crate::rig::{assert_clean, run, run_trusting, scenario};
+use crate::rig::{Run, assert_clean, run, run_trusting, scenario};
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -90,30 +90,15 @@ fn a_payload_larger_than_any_buffer_passes_tls_whole() {
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_nobody_vouches_for_is_refused_by_name() {
     let node = Identity::new().serve(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("s.toml");
     let text =
         "name='s'\n[[phases]]\nduration='1s'\nconnections=3\n[flows.a]\nsteps=[{connect=true}]";
-    std::fs::write(&file, text).unwrap();
     let stranger = Identity::new();
-    let output = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-        .arg("run")
-        .arg(&file)
-        .args(["--url", &node.url, "--ca"])
-        .arg(&stranger.certificate)
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(
-        told.contains("3 × connect failed: TLS: invalid peer certificate"),
-        "{told}"
-    );
+    let authority = stranger.certificate.to_str().unwrap();
+    let ended = Run::whole(text, &node.url, &["--ca", authority]);
+    ended.tells(2, &["3 × connect failed: TLS: invalid peer certificate"]);
     let refused = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-        .arg("run")
-        .arg(&file)
-        .args(["--url", &node.url, "--ca"])
-        .arg(&file)
+        .args(["run", "ticker", "--ca", file!()])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&refused.stderr);

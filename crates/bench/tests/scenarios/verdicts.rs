@@ -1,14 +1,12 @@
 //! What a run says of itself when something went otherwise than planned: its verdict, its exit code, its figures.
 
 use crate::node::Node;
+use crate::rig::Run;
 use crate::stream_server::StreamServer;
-use bench::outcome::{self, INTERRUPTED, Outcome, ResultFile};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use bench::outcome::INTERRUPTED;
+use rustix::process::{Signal, kill_process};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Five users for `seconds`, with these steps behind the connect.
 fn scenario(seconds: u32, phase: &str, steps: &str) -> String {
@@ -16,104 +14,6 @@ fn scenario(seconds: u32, phase: &str, steps: &str) -> String {
         "name = 'test'\n[[phases]]\nname = 'go'\nconnections = 5\nduration = '{seconds}s'\n{phase}\n\
          [flows.user]\nsteps = [{{ connect = true }}, {steps}]\n"
     )
-}
-
-/// A run by the real binary, from its start to its end.
-struct Run {
-    folder: TempDir,
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-}
-
-/// How it ended.
-struct Ended {
-    code: Option<i32>,
-    text: String,
-    outcome: Outcome,
-}
-
-impl Ended {
-    /// Its exit code, and words of its report.
-    #[track_caller]
-    fn tells(&self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, Some(code), "{}", self.text);
-        for word in words {
-            assert!(self.text.contains(word), "{word}: {}", self.text);
-        }
-    }
-}
-
-impl Run {
-    /// From its start to its end.
-    fn whole(scenario: &str, url: &str, more: &[&str]) -> Ended {
-        Run::start(scenario, url, more).end()
-    }
-
-    fn start(scenario: &str, url: &str, more: &[&str]) -> Run {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("scenario.toml");
-        std::fs::write(&file, scenario).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-            .arg("run")
-            .arg(&file)
-            .args(["--url", url, "--json"])
-            .arg(folder.path().join("result.json"))
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        Run {
-            folder,
-            child,
-            stderr,
-        }
-    }
-
-    /// Waits until its phase has begun.
-    fn begun(mut self) -> Run {
-        while !self.line().contains("\"go\" begins") {}
-        self
-    }
-
-    /// What it says next.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        let read = self.stderr.read_line(&mut line).unwrap();
-        assert!(read > 0, "it ended");
-        line
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32).unwrap()
-    }
-
-    /// Its worker processes.
-    fn workers(&self) -> Vec<Pid> {
-        let id = self.child.id();
-        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-        let ids = text.split_whitespace().map(|id| id.parse().unwrap());
-        ids.filter_map(Pid::from_raw).collect()
-    }
-
-    fn end(mut self) -> Ended {
-        let (mut rest, mut text) = (String::new(), String::new());
-        self.stderr.read_to_string(&mut rest).unwrap();
-        let mut stdout = self.child.stdout.take().unwrap();
-        stdout.read_to_string(&mut text).unwrap();
-        let code = self.child.wait().unwrap().code();
-        let path: PathBuf = self.folder.path().join("result.json");
-        let outcome = match outcome::load(&path) {
-            Ok(ResultFile::Run(outcome)) => *outcome,
-            other => panic!("no result: {other:?}\n{rest}\n{text}"),
-        };
-        Ended {
-            code,
-            text,
-            outcome,
-        }
-    }
 }
 
 const HEARD: &str =
