@@ -27,7 +27,7 @@ impl Machine {
             cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
-            memory_gib: memory_gib().unwrap_or(0.0),
+            memory_gib: kib("MemTotal").unwrap_or(0) as f64 / 1024.0 / 1024.0,
             load_before: load_average().unwrap_or(0.0),
             commit: commit(),
         }
@@ -47,37 +47,24 @@ fn field(path: &str, name: &str) -> Option<String> {
 }
 
 fn first_line(path: &str) -> Option<String> {
-    Some(
-        fs::read_to_string(path)
-            .ok()?
-            .lines()
-            .next()?
-            .trim()
-            .to_string(),
-    )
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_string())
 }
 
-fn memory_gib() -> Option<f64> {
-    let text = field("/proc/meminfo", "MemTotal")?;
-    let kib: f64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(kib / 1024.0 / 1024.0)
+/// A figure of the kernel's account of memory.
+fn kib(name: &str) -> Option<u64> {
+    let text = field("/proc/meminfo", name)?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// Memory of this machine that is in use and could not be had at once.
 pub fn memory_used() -> Option<u64> {
-    let kib = |name| -> Option<u64> {
-        let text = field("/proc/meminfo", name)?;
-        text.split_whitespace().next()?.parse().ok()
-    };
     Some((kib("MemTotal")? - kib("MemAvailable")?) * 1024)
 }
 
 fn load_average() -> Option<f64> {
-    first_line("/proc/loadavg")?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    let line = first_line("/proc/loadavg")?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn commit() -> Option<String> {

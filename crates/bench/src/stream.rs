@@ -115,10 +115,8 @@ impl Stream {
 
     pub fn keep_unread(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.left_over
-                .get_or_insert_default()
-                .unread
-                .extend_from_slice(bytes);
+            let left_over = self.left_over.get_or_insert_default();
+            left_over.unread.extend_from_slice(bytes);
         }
     }
 
@@ -163,23 +161,13 @@ impl Stream {
 
     /// Sends `bytes`, keeping what the socket does not take.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Loss> {
-        if self
-            .left_over
-            .as_ref()
-            .is_some_and(|left_over| !left_over.unsent.is_empty())
-        {
-            self.left_over
-                .get_or_insert_default()
-                .unsent
-                .extend_from_slice(bytes);
+        if self.unsent_bytes() > 0 {
+            self.queue(bytes);
             return self.flush();
         }
         let taken = self.write(bytes)?;
         if taken < bytes.len() {
-            self.left_over
-                .get_or_insert_default()
-                .unsent
-                .extend_from_slice(&bytes[taken..]);
+            self.queue(&bytes[taken..]);
         }
         Ok(())
     }

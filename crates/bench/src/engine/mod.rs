@@ -141,18 +141,3 @@ fn workers_for(scenario: &Scenario) -> u32 {
     let sockets = scenario.users().saturating_mul(each);
     descriptors::workers_for(sockets)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_become_addresses() {
-        let addr = |url: &str| server(url).map(|server| server.addr.to_string());
-        assert_eq!(addr("http://127.0.0.1:3000/").unwrap(), "127.0.0.1:3000");
-        assert_eq!(addr("127.0.0.1:9").unwrap(), "127.0.0.1:9");
-        assert_eq!(addr("ws://127.0.0.1").unwrap(), "127.0.0.1:80");
-        assert_eq!(addr("wss://127.0.0.1").unwrap(), "127.0.0.1:443");
-        assert!(addr("http://127.0.0.1:1/path").is_err());
-    }
-}

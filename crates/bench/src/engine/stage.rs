@@ -165,14 +165,12 @@ impl Stage {
     /// Turns that nobody was free to take are no longer waited for, but they are told.
     fn forget_owed(&mut self) {
         let owed = std::mem::take(&mut self.owed).len() as u64;
-        if owed > 0 {
-            let reason = match (self.is_behind, self.tally.connections) {
-                (true, _) => "the generator was too slow",
-                (false, 0) => "no user was connected",
-                (false, _) => "every user was busy with earlier steps",
-            };
-            *self.tally.totals.unbegun.entry(reason.into()).or_default() += owed;
-        }
+        let reason = match (self.is_behind, self.tally.connections) {
+            (true, _) => "the generator was too slow",
+            (false, 0) => "no user was connected",
+            (false, _) => "every user was busy with earlier steps",
+        };
+        self.tally.unbegun(reason, owed);
     }
 
     /// The phase under way, if it has begun.
@@ -256,9 +254,9 @@ impl Stage {
             .users_by(self.current.map_or(0, |current| current.phase));
         let is_kept = (0..users).any(|user| flows[self.scenario.flow_of(user)].is_paced());
         let rounds = phase.rate.unwrap_or(0.0) * phase.duration.as_secs_f64();
-        if !is_kept && rounds >= 1.0 {
+        if !is_kept {
             let reason = "no user has a loop with this pace";
-            *self.tally.totals.unbegun.entry(reason.into()).or_default() += rounds as u64;
+            self.tally.unbegun(reason, rounds as u64);
         }
     }
 

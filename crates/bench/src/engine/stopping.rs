@@ -29,14 +29,12 @@ impl Stage {
         let flows = &self.scenario.flows;
         let late = |user: &User| late_rounds(user, &flows[user.flow], until_ns);
         let late: u64 = self.users.iter().map(late).sum();
-        if late > 0 {
-            let is_behind = |due_ns| due_ns <= self.now_ns;
-            let reason = match self.timers.next_due_ns().is_some_and(is_behind) {
-                true => "the generator was too slow",
-                false => "a user was busy with earlier steps",
-            };
-            *self.tally.totals.unbegun.entry(reason.into()).or_default() += late;
-        }
+        let is_behind = |due_ns| due_ns <= self.now_ns;
+        let reason = match self.timers.next_due_ns().is_some_and(is_behind) {
+            true => "the generator was too slow",
+            false => "a user was busy with earlier steps",
+        };
+        self.tally.unbegun(reason, late);
     }
 
     pub fn missing(&self, account: &Account) -> Missing {

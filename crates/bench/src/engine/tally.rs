@@ -29,6 +29,13 @@ impl Tally {
         *self.totals.failures.entry(what).or_default() += 1;
     }
 
+    /// Rounds that were due and that nobody began.
+    pub fn unbegun(&mut self, reason: &str, rounds: u64) {
+        if rounds > 0 {
+            *self.totals.unbegun.entry(reason.into()).or_default() += rounds;
+        }
+    }
+
     pub fn delivered(&mut self, due_ns: u64, now_ns: u64) {
         let took_ns = now_ns.saturating_sub(due_ns);
         self.latencies.delivery.record(took_ns);

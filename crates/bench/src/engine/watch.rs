@@ -15,12 +15,9 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     process: Process,
-    name: String,
+    told: ServerProcess,
     cpu_start_ns: u64,
     cpu_ns: u64,
-    rss_before: u64,
-    rss_peak: u64,
-    rss: u64,
     threads: BTreeMap<u64, Thread>,
 }
 
@@ -44,12 +41,16 @@ impl Watch {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             Ok(Watched {
                 process,
-                name: name.trim().to_owned(),
+                told: ServerProcess {
+                    pid,
+                    name: name.trim().to_owned(),
+                    rss_before_bytes: rss,
+                    rss_peak_bytes: rss,
+                    rss_after_bytes: rss,
+                    ..ServerProcess::default()
+                },
                 cpu_start_ns: cpu_ns,
                 cpu_ns,
-                rss_before: rss,
-                rss_peak: rss,
-                rss,
                 threads: process.threads().unwrap_or_default(),
             })
         });
@@ -71,14 +72,13 @@ impl Watch {
                 watched.cpu_ns = watched.cpu_ns.max(cpu_ns);
             }
             // The exact figure walks the page tables and would disturb the server each second.
-            watched.rss = watched.process.rss_bytes_at_hand().unwrap_or(0);
-            watched.rss_peak = watched.rss_peak.max(watched.rss);
+            watched.resident(watched.process.rss_bytes_at_hand().unwrap_or(0));
         }
         let sample = Sample {
             cpu_ns: (self.watched.iter())
                 .map(|w| w.cpu_ns - w.cpu_start_ns)
                 .collect(),
-            rss_bytes: self.watched.iter().map(|w| w.rss).sum(),
+            rss_bytes: self.watched.iter().map(|w| w.told.rss_after_bytes).sum(),
             waited: (waited_ns as f64 / since_ns as f64).min(1.0),
         };
         (!self.watched.is_empty()).then_some(sample)
@@ -89,7 +89,7 @@ impl Watch {
         let mut all = None;
         for watched in &mut self.watched {
             if let Ok(rss) = watched.process.rss_bytes() {
-                watched.rss_peak = watched.rss_peak.max(rss);
+                watched.resident(rss);
                 *all.get_or_insert(0) += rss;
             }
         }
@@ -107,24 +107,25 @@ impl Watch {
     pub fn finish(mut self, connections: u64, deliveries: u64) -> Vec<ServerProcess> {
         self.sample();
         let count = self.watched.len().max(1) as u64;
-        let processes = self.watched.iter().map(|watched| {
-            let mut process = ServerProcess {
-                pid: watched.process.pid,
-                name: watched.name.clone(),
-                cpu_s: (watched.cpu_ns - watched.cpu_start_ns) as f64 / 1e9,
-                rss_before_bytes: watched.rss_before,
-                rss_peak_bytes: watched.rss_peak,
-                rss_after_bytes: watched.process.rss_bytes().unwrap_or(watched.rss),
-                ..ServerProcess::default()
-            };
-            process.settle(connections / count, deliveries / count);
-            process
+        let processes = self.watched.into_iter().map(|watched| {
+            let mut told = watched.told;
+            told.cpu_s = (watched.cpu_ns - watched.cpu_start_ns) as f64 / 1e9;
+            let exact = watched.process.rss_bytes();
+            told.rss_after_bytes = exact.unwrap_or(told.rss_after_bytes);
+            told.settle(connections / count, deliveries / count);
+            told
         });
         processes.collect()
     }
 }
 
 impl Watched {
+    /// It has so much memory now.
+    fn resident(&mut self, rss_bytes: u64) {
+        self.told.rss_after_bytes = rss_bytes;
+        self.told.rss_peak_bytes = self.told.rss_peak_bytes.max(rss_bytes);
+    }
+
     /// How long the thread worst off was ready without a core since the last time.
     fn waited_ns(&mut self) -> u64 {
         let threads = self.process.threads().unwrap_or_default();

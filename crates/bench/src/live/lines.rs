@@ -184,14 +184,10 @@ mod tests {
             }
         });
         assert_eq!(text.lines().count(), 10);
+        let failed = shown(|lines| lines.connecting(progress(50, 20, 50)));
+        assert_eq!(failed, "connected 30 of 50, 20 failed\n");
         assert!(text.starts_with("connected 200 of 2,000\n"), "{text}");
         assert!(text.ends_with("connected 2,000 of 2,000\n"), "{text}");
-    }
-
-    #[test]
-    fn who_failed_is_not_connected() {
-        let text = shown(|lines| lines.connecting(progress(50, 20, 50)));
-        assert_eq!(text, "connected 30 of 50, 20 failed\n");
     }
 
     #[test]
