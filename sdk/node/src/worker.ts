@@ -183,6 +183,7 @@ export class Worker implements Owner, Handlers {
 
   /** Hands the sockets over; their clients notice nothing. */
   close(): Promise<void> {
+    this.#reopening = false;
     if (!this.#farewell) {
       let resolve!: () => void;
       const promise = new Promise<void>((done) => (resolve = done));
@@ -213,6 +214,7 @@ export class Worker implements Owner, Handlers {
     if (!this.#farewell || this.#reopening) return;
     this.#reopening = true;
     this.ready = this.#farewell.promise.then(() => {
+      if (!this.#reopening) throw new Error("the server was closed again before it had attached");
       this.#reopening = false;
       this.#farewell = undefined;
       return this.#attach();

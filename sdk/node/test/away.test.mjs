@@ -139,6 +139,16 @@ test("a server that had closed could not attach again", async () => {
   client.disconnect();
 });
 
+test("a server that is closed again while it closes stays away", async () => {
+  const here = await begin();
+  const io = await here.server();
+  const first = io.close();
+  io.listen();
+  await Promise.all([first, io.close()]);
+  await assert.rejects(io.ready, /closed again before it had attached/);
+  await assert.rejects(io.fetchSockets(), /has ended/);
+});
+
 test("options given to attach() were not compared with the gateway's", async () => {
   const here = await begin();
   const io = await here.server({ pingTimeout: 20_000 });
