@@ -28,7 +28,7 @@ impl fmt::Debug for Errand {
 }
 
 /// Sockets: the union of rooms and users, or the whole namespace when there are none, without the members of `except`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "a field says what it is")]
 pub struct Chosen {
     pub namespace: String,
@@ -40,7 +40,7 @@ pub struct Chosen {
 }
 
 /// The deed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Wanted {
     Emit(Message),
@@ -55,7 +55,7 @@ pub enum Wanted {
 }
 
 /// An event, checked by its sender.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "a field says what it is")]
 pub struct Message {
     pub event: String,

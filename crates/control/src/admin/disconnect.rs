@@ -2,12 +2,13 @@
 
 use super::guard::Operator;
 use super::reply;
-use crate::api::{Api, Disconnect, Order};
+use crate::api::{Api, Order, Whom};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
+use rules::Wanted;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ async fn disconnect(
         Ok(order) => order,
         Err(why) => return refusal(400, "INVALID_REQUEST", &why),
     };
-    match api.order(&operator, None, Order::Disconnect(order)).await {
+    match api.order(&operator, None, order).await {
         Ok(_) => accepted(),
         Err(problem) => problem.into_response(),
     }
@@ -54,37 +55,29 @@ fn refusal(status: u16, error: &str, why: &str) -> Response {
     )
 }
 
-fn read(body: &[u8]) -> Result<Disconnect, String> {
+fn read(body: &[u8]) -> Result<Order, String> {
     let json: Value =
         serde_json::from_slice(body).map_err(|error| format!("it is no JSON: {error}"))?;
     let Value::Object(members) = json else {
         return Err("an object is needed, such as {\"uid\":\"ada\"}".to_owned());
     };
-    let mut order = Disconnect {
-        namespace: "/".to_owned(),
-        rooms: None,
-        users: None,
-        sockets: None,
-        except: Vec::new(),
-        local: false,
-        close: false,
-        all: false,
-    };
+    let mut whom = Whom::anyone("/".to_owned(), false);
+    let mut close = false;
     let mut named = 0;
     for (name, value) in members {
         match (name.as_str(), value) {
             ("uid", Value::String(uid)) if !uid.is_empty() => {
                 named += 1;
-                order.users = Some(vec![uid]);
+                whom.users = Some(vec![uid]);
             }
             ("socket" | "room", Value::String(room)) if !room.is_empty() => {
                 named += 1;
-                order.rooms = Some(vec![room]);
+                whom.rooms = Some(vec![room]);
             }
             ("namespace", Value::String(namespace)) if namespace.starts_with('/') => {
-                order.namespace = namespace;
+                whom.namespace = namespace;
             }
-            ("close", Value::Bool(close)) => order.close = close,
+            ("close", Value::Bool(word)) => close = word,
             ("uid" | "socket" | "room" | "namespace" | "close", value) => {
                 return Err(format!("cannot use {value} as {name:?}"));
             }
@@ -97,7 +90,11 @@ fn read(body: &[u8]) -> Result<Disconnect, String> {
     }
     // Without any it would mean everyone: that is what stopping the process is for.
     match named {
-        1 => Ok(order),
+        1 => Ok(Order {
+            whom,
+            all: Some(false),
+            wanted: Wanted::Disconnect { close },
+        }),
         _ => Err("one of uid, socket and room is needed".to_owned()),
     }
 }
@@ -109,17 +106,16 @@ mod tests {
     #[test]
     fn an_order_names_one_target() {
         let order = read(br#"{"uid":"ada","close":true,"namespace":"/x"}"#).expect("order");
-        assert_eq!((&*order.namespace, order.close), ("/x", true));
+        assert_eq!(order.wanted, Wanted::Disconnect { close: true });
+        assert_eq!(order.whom.namespace, "/x");
         assert_eq!(
-            (order.users, order.rooms),
+            (order.whom.users, order.whom.rooms),
             (Some(vec!["ada".to_owned()]), None)
         );
         for room in ["room", "socket"] {
             let order = read(format!("{{\"{room}\":\"r\"}}").as_bytes()).expect("order");
-            assert_eq!(
-                (order.rooms, order.close),
-                (Some(vec!["r".to_owned()]), false)
-            );
+            assert_eq!(order.wanted, Wanted::Disconnect { close: false });
+            assert_eq!(order.whom.rooms, Some(vec!["r".to_owned()]));
         }
         for wrong in [
             "",

@@ -1,10 +1,10 @@
 //! Checks of a request before shards hear of it. A fault is told with the member that has it.
 
-use super::model::{Emit, Selection};
-use super::problem::Problem;
+use super::model::Whom;
+use super::problem::{Kind, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rules::{Chosen, Message};
+use rules::{Chosen, Message, Wanted};
 use serde_json::value::RawValue;
 use std::time::Duration;
 use wire::base64url::Id20;
@@ -17,9 +17,9 @@ const ACK_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 type Checked<T> = Result<T, Problem>;
 
-impl Selection<'_> {
+impl Whom {
     /// The sockets that are meant. `all`: the whole namespace may be meant.
-    pub(super) fn chosen(&self, all: Option<bool>) -> Checked<Chosen> {
+    pub(super) fn chosen(self, all: Option<bool>) -> Checked<Chosen> {
         if !self.namespace.starts_with('/') {
             return Err(Problem::field(
                 "namespace",
@@ -27,19 +27,19 @@ impl Selection<'_> {
             ));
         }
         let lists = [
-            ("rooms", self.rooms),
-            ("users", self.users),
-            ("sockets", self.sockets),
+            ("rooms", &self.rooms),
+            ("users", &self.users),
+            ("sockets", &self.sockets),
         ];
         for (field, list) in lists {
-            if list.is_some_and(<[String]>::is_empty) {
+            if list.as_ref().is_some_and(Vec::is_empty) {
                 let detail = "the list is empty, so nobody is meant; leave the member out if it does not matter";
                 return Err(Problem::field(field, detail));
             }
-            names(field, list.unwrap_or_default())?;
+            names(field, list.as_deref().unwrap_or_default())?;
         }
-        names("except", self.except)?;
-        for (at, id) in self.sockets.unwrap_or_default().iter().enumerate() {
+        names("except", &self.except)?;
+        for (at, id) in self.sockets.iter().flatten().enumerate() {
             if Id20::decode(id.as_bytes()).is_none() {
                 return Err(Problem::field(
                     format!("sockets[{at}]"),
@@ -50,25 +50,25 @@ impl Selection<'_> {
         let anyone = lists.iter().all(|(_, list)| list.is_none());
         match all {
             Some(false) if anyone => Err(Problem::new(
-                super::problem::Kind::InvalidRequest,
+                Kind::InvalidRequest,
                 "nobody is meant: name rooms, users or sockets, or set \"all\": true for the whole namespace",
             )),
             Some(true) if !anyone => Err(Problem::field(
                 "all",
                 "rooms, users or sockets are named as well: leave one of both out",
             )),
-            _ => Ok(self.whole()),
+            _ => Ok(self.unchecked()),
         }
     }
 
-    fn whole(&self) -> Chosen {
-        let owned = |list: Option<&[String]>| list.unwrap_or_default().to_vec();
+    fn unchecked(self) -> Chosen {
+        // A socket's id is the name of a room that holds it alone.
+        let rooms = [self.rooms, self.sockets].into_iter().flatten().flatten();
         Chosen {
-            namespace: self.namespace.to_owned(),
-            // A socket's id is the name of a room that holds it alone.
-            rooms: [owned(self.rooms), owned(self.sockets)].concat(),
-            users: owned(self.users),
-            except: self.except.to_vec(),
+            namespace: self.namespace,
+            rooms: rooms.collect(),
+            users: self.users.unwrap_or_default(),
+            except: self.except,
             local: self.local,
         }
     }
@@ -105,62 +105,58 @@ pub(super) fn rooms(field: &str, rooms: &[String], bytes_max: usize) -> Checked<
     }
 }
 
-impl Emit {
-    pub(super) fn message(&self) -> Checked<Message> {
-        if self.event.is_empty() {
-            return Err(Problem::field("event", "the event needs a name"));
-        }
-        if socketio::is_reserved(&self.event) {
-            return Err(Problem::field(
-                "event",
-                format!("{:?} is reserved: only the libraries send it", self.event),
-            ));
-        }
-        let args = arguments(&self.args)?;
-        let attachments = self.attachments.iter().enumerate().map(|(at, text)| {
-            let bytes = STANDARD.decode(text);
-            bytes.map_err(|error| {
-                Problem::field(
-                    format!("attachments[{at}]"),
-                    format!("it is no base64: {error}"),
-                )
-            })
-        });
-        let attachments: Vec<Vec<u8>> = attachments.collect::<Checked<_>>()?;
-        placeholders(&args, attachments.len())?;
-        Ok(Message {
-            event: self.event.clone(),
-            args,
-            attachments,
-            volatile: self.volatile,
-        })
+/// An event, which waits for the answers of its receivers if it has a timeout.
+pub(super) fn event(message: Message, timeout_ms: Option<u64>) -> Checked<Wanted> {
+    if message.event.is_empty() {
+        return Err(Problem::field("event", "the event needs a name"));
     }
+    if socketio::is_reserved(&message.event) {
+        return Err(Problem::field(
+            "event",
+            format!(
+                "{:?} is reserved: only the libraries send it",
+                message.event
+            ),
+        ));
+    }
+    placeholders(&message.args, message.attachments.len())?;
+    let Some(timeout_ms) = timeout_ms else {
+        return Ok(Wanted::Emit(message));
+    };
+    let timeout = Duration::from_millis(timeout_ms);
+    if timeout.is_zero() || timeout > ACK_TIMEOUT_MAX {
+        return Err(Problem::field(
+            "ack.timeout_ms",
+            format!(
+                "{timeout_ms} is not between 1 and {}",
+                ACK_TIMEOUT_MAX.as_millis()
+            ),
+        ));
+    }
+    if message.volatile {
+        return Err(Problem::field(
+            "volatile",
+            "what may be dropped cannot be waited for: leave out volatile or ack",
+        ));
+    }
+    Ok(Wanted::Ask(message, timeout))
+}
 
-    pub(super) fn timeout(&self) -> Checked<Option<Duration>> {
-        let Some(ack) = self.ack else { return Ok(None) };
-        let timeout = Duration::from_millis(ack.timeout_ms);
-        if timeout.is_zero() || timeout > ACK_TIMEOUT_MAX {
-            return Err(Problem::field(
-                "ack.timeout_ms",
-                format!(
-                    "{} is not between 1 and {}",
-                    ack.timeout_ms,
-                    ACK_TIMEOUT_MAX.as_millis()
-                ),
-            ));
-        }
-        if self.volatile {
-            return Err(Problem::field(
-                "volatile",
-                "what may be dropped cannot be waited for: leave out volatile or ack",
-            ));
-        }
-        Ok(Some(timeout))
-    }
+/// Bytes of attachments.
+pub(super) fn decoded(attachments: &[String]) -> Checked<Vec<Vec<u8>>> {
+    let attachments = attachments.iter().enumerate().map(|(at, text)| {
+        STANDARD.decode(text).map_err(|error| {
+            Problem::field(
+                format!("attachments[{at}]"),
+                format!("it is no base64: {error}"),
+            )
+        })
+    });
+    attachments.collect()
 }
 
 /// The elements as they stand behind an event's name, as their writer wrote them.
-fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
+pub(super) fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
     for (at, arg) in args.iter().enumerate() {
         if json::validate(arg.get().as_bytes()).is_err() {
             return Err(Problem::field(

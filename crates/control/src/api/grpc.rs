@@ -1,14 +1,15 @@
 //! The gRPC door: `sockeye.api.v1.Api`, on the listener for workers. The messages become those of the HTTP door.
 
 use super::lists::Page;
-use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Whom};
+use super::model::{self, Done, Order, Whom};
 use super::problem::{Kind, Problem};
-use super::{Api, BODY_BYTES_MAX, books, once, proto};
+use super::{Api, BODY_BYTES_MAX, books, check, once, proto};
 use crate::admin::keys::Caller;
 use crate::seats::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message;
+use rules::Wanted;
 use serde_json::value::RawValue;
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -87,14 +88,20 @@ impl Call {
         })
     }
 
-    async fn order(&self, order: Order) -> Result<Done, Problem> {
-        self.api
-            .order(&self.caller, self.key.as_deref(), order)
-            .await
+    async fn order(&self, target: Option<proto::Target>, wanted: Wanted) -> Result<Done, Problem> {
+        let (whom, all) = whom(target);
+        let all = Some(all);
+        let order = Order { whom, all, wanted };
+        let key = self.key.as_deref();
+        self.api.order(&self.caller, key, order).await
     }
 
-    async fn accepted(&self, order: Order) -> Result<proto::Accepted, Problem> {
-        match self.order(order).await? {
+    async fn accepted(
+        self,
+        target: Option<proto::Target>,
+        wanted: Wanted,
+    ) -> Result<proto::Accepted, Problem> {
+        match self.order(target, wanted).await? {
             Done::Accepted(accepted) => Ok(accepted.into()),
             Done::Collected(_) => Err(super::stopping()),
         }
@@ -105,26 +112,15 @@ impl Call {
 
 async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitResponse, Problem> {
     use proto::emit_response::What;
-    let (to, all) = whom(asked.to)?;
-    if !all && to.is_anyone() {
-        return Err(Problem::field(
-            "to",
-            "nobody is meant: name rooms, users or sockets, or set `all`",
-        ));
-    }
-    let timeout_ms = u64::from(asked.ack_timeout_ms);
-    let args = elements(&asked.args)?;
-    let attachments = asked.attachments.iter().map(|bytes| STANDARD.encode(bytes));
-    let ack = (timeout_ms > 0).then_some(Ack { timeout_ms });
-    let emit = Emit::about(
-        to,
-        asked.event,
-        args,
-        attachments.collect(),
-        asked.volatile,
-        ack,
-    );
-    let what = match call.order(Order::Emit(emit)).await? {
+    let message = rules::Message {
+        event: asked.event,
+        args: check::arguments(&elements(&asked.args)?)?,
+        attachments: asked.attachments,
+        volatile: asked.volatile,
+    };
+    let timeout_ms = (asked.ack_timeout_ms > 0).then_some(asked.ack_timeout_ms.into());
+    let wanted = check::event(message, timeout_ms)?;
+    let what = match call.order(asked.to, wanted).await? {
         Done::Accepted(accepted) => What::Accepted(accepted.into()),
         Done::Collected(collected) => What::Collected(collected.into()),
     };
@@ -132,36 +128,28 @@ async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitRespon
 }
 
 async fn join(call: Call, asked: proto::JoinRequest) -> Result<proto::Accepted, Problem> {
-    let (of, all) = whom(asked.of)?;
-    let join = Join::about(of, asked.rooms, all);
-    call.accepted(Order::Join(join)).await
+    call.accepted(asked.of, Wanted::Join(asked.rooms)).await
 }
 
 async fn leave(call: Call, asked: proto::LeaveRequest) -> Result<proto::Accepted, Problem> {
-    let (of, all) = whom(asked.of)?;
-    let leave = Leave::about(of, asked.rooms, all);
-    call.accepted(Order::Leave(leave)).await
+    call.accepted(asked.of, Wanted::Leave(asked.rooms)).await
 }
 
 async fn disconnect(
     call: Call,
     asked: proto::DisconnectRequest,
 ) -> Result<proto::Accepted, Problem> {
-    let (of, all) = whom(asked.of)?;
-    let end = Disconnect::about(of, asked.close, all);
-    call.accepted(Order::Disconnect(end)).await
+    let close = asked.close;
+    call.accepted(asked.of, Wanted::Disconnect { close }).await
 }
 
 async fn list_sockets(
     call: Call,
     asked: proto::ListSocketsRequest,
 ) -> Result<proto::Sockets, Problem> {
-    let (of, _) = whom(asked.of)?;
+    let (of, _) = whom(asked.of);
     let page = page(asked.after, asked.limit);
-    let found = call
-        .api
-        .sockets(&call.caller, of.selection(), &page)
-        .await?;
+    let found = call.api.sockets(&call.caller, of, &page).await?;
     let sockets = found.sockets.into_iter().map(|socket| proto::Socket {
         id: socket.id,
         rooms: socket.rooms,
@@ -179,7 +167,7 @@ async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto:
     let page = page(asked.after, asked.limit);
     let found = call
         .api
-        .rooms(&call.caller, of.selection(), &asked.prefix, &page)
+        .rooms(&call.caller, of, &asked.prefix, &page)
         .await?;
     let rooms = found.rooms.into_iter().map(|room| proto::Room {
         room: room.room,
@@ -194,10 +182,7 @@ async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto:
 
 async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto::Count, Problem> {
     let of = anyone(asked.namespace, asked.local);
-    let count = call
-        .api
-        .count_room(&call.caller, of.selection(), &asked.room)
-        .await?;
+    let count = call.api.count_room(&call.caller, of, asked.room).await?;
     Ok(proto::Count {
         sockets: count.sockets,
         complete: count.complete,
@@ -207,7 +192,7 @@ async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto:
 // ---- messages -------------------------------------------------------------------------------------------------------------
 
 /// With the defaults of the HTTP door: what is empty was left out. And whether the whole namespace is meant.
-fn whom(target: Option<proto::Target>) -> Result<(Whom, bool), Problem> {
+fn whom(target: Option<proto::Target>) -> (Whom, bool) {
     let target = target.unwrap_or_default();
     let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
     let whom = Whom {
@@ -217,25 +202,12 @@ fn whom(target: Option<proto::Target>) -> Result<(Whom, bool), Problem> {
         except: target.except,
         ..anyone(target.namespace, target.local)
     };
-    match target.all && !whom.is_anyone() {
-        true => Err(Problem::field(
-            "all",
-            "rooms, users or sockets are named as well: leave one of both out",
-        )),
-        false => Ok((whom, target.all)),
-    }
+    (whom, target.all)
 }
 
 fn anyone(namespace: String, local: bool) -> Whom {
     let namespace = Some(namespace).filter(|name| !name.is_empty());
-    Whom {
-        namespace: namespace.unwrap_or_else(|| "/".to_owned()),
-        rooms: None,
-        users: None,
-        sockets: None,
-        except: Vec::new(),
-        local,
-    }
+    Whom::anyone(namespace.unwrap_or_else(|| "/".to_owned()), local)
 }
 
 fn page(after: String, limit: u32) -> Page {

@@ -2,11 +2,10 @@
 
 use super::books::{Call, Door};
 use super::model::{
-    Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Selection,
-    Sockets,
+    Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Sockets, Whom,
 };
 use super::problem::{Details, Kind, Problem};
-use super::{Api, lists::Page, once};
+use super::{Api, check, lists::Page, once};
 use crate::admin::Operator;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -16,6 +15,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
+use rules::{Message, Wanted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Instant;
@@ -170,7 +170,7 @@ type Called = Result<Response, Problem>;
     params(("Idempotency-Key" = Option<String>, Header, description = "A call that is repeated under the same key within 10 minutes, at the same node, is carried out once.")),
     responses((status = 202, description = "It is on its way.", body = Accepted), (status = 200, description = "The answers to an event with `ack`.", body = Collected), Problems))]
 async fn emit(asked: Asking<Emit>) -> Called {
-    asked.order(Order::Emit).await
+    asked.order().await
 }
 
 /// Put sockets into rooms
@@ -178,7 +178,7 @@ async fn emit(asked: Asking<Emit>) -> Called {
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They join.", body = Accepted), Problems))]
 async fn join(asked: Asking<Join>) -> Called {
-    asked.order(Order::Join).await
+    asked.order().await
 }
 
 /// Take sockets out of rooms
@@ -186,7 +186,7 @@ async fn join(asked: Asking<Join>) -> Called {
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They leave.", body = Accepted), Problems))]
 async fn leave(asked: Asking<Leave>) -> Called {
-    asked.order(Order::Leave).await
+    asked.order().await
 }
 
 /// Put sockets out
@@ -194,7 +194,7 @@ async fn leave(asked: Asking<Leave>) -> Called {
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They are put out.", body = Accepted), Problems))]
 async fn disconnect(asked: Asking<Disconnect>) -> Called {
-    asked.order(Order::Disconnect).await
+    asked.order().await
 }
 
 /// A request for something to be done.
@@ -221,16 +221,62 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for Asking<T> {
     }
 }
 
-impl<T> Asking<T> {
-    async fn order(self, order: impl FnOnce(T) -> Order) -> Called {
+impl<T> Asking<T>
+where
+    Order: TryFrom<T, Error = Problem>,
+{
+    async fn order(self) -> Called {
         let (Operator(caller), key) = (&self.caller, self.key.as_deref());
-        Ok(match self.api.order(caller, key, order(self.what)).await? {
+        let order = Order::try_from(self.what)?;
+        Ok(match self.api.order(caller, key, order).await? {
             Done::Accepted(accepted) => {
                 (axum::http::StatusCode::ACCEPTED, Json(accepted)).into_response()
             }
             Done::Collected(collected) => Json(collected).into_response(),
         })
     }
+}
+
+impl TryFrom<Emit> for Order {
+    type Error = Problem;
+
+    fn try_from(mut emit: Emit) -> Result<Self, Problem> {
+        let whom = emit.whom();
+        let message = Message {
+            args: check::arguments(&emit.args)?,
+            attachments: check::decoded(&emit.attachments)?,
+            event: emit.event,
+            volatile: emit.volatile,
+        };
+        Ok(Self {
+            whom,
+            all: None,
+            wanted: check::event(message, emit.ack.map(|ack| ack.timeout_ms))?,
+        })
+    }
+}
+
+/// Requests whose own members need no check.
+macro_rules! orders {
+    ($($name:ident: $request:ident => $wanted:expr,)*) => {$(
+        impl TryFrom<$name> for Order {
+            type Error = Problem;
+
+            fn try_from(mut $request: $name) -> Result<Self, Problem> {
+                Ok(Self {
+                    whom: $request.whom(),
+                    all: Some($request.all),
+                    wanted: $wanted,
+                })
+            }
+        }
+    )*};
+}
+
+orders! {
+    Join: request => Wanted::Join(request.join),
+    Leave: request => Wanted::Leave(request.leave),
+    Disconnect: request => Wanted::Disconnect { close: request.close },
 }
 
 /// List sockets
@@ -264,7 +310,8 @@ async fn sockets(
             "limit",
         ],
     )?;
-    let page = api.sockets(&caller, asked.selection(), &asked.page).await?;
+    let (whom, page) = asked.whom();
+    let page = api.sockets(&caller, whom, &page).await?;
     Ok(Json(page).into_response())
 }
 
@@ -283,13 +330,13 @@ async fn rooms(
     Extension(Operator(caller)): Caller,
     RawQuery(query): RawQuery,
 ) -> Called {
-    let asked = Asked::read(
+    let mut asked = Asked::read(
         query.as_deref(),
         &["namespace", "prefix", "local", "after", "limit"],
     )?;
-    let page = api
-        .rooms(&caller, asked.selection(), &asked.prefix, &asked.page)
-        .await?;
+    let prefix = std::mem::take(&mut asked.prefix);
+    let (whom, page) = asked.whom();
+    let page = api.rooms(&caller, whom, &prefix, &page).await?;
     Ok(Json(page).into_response())
 }
 
@@ -310,7 +357,8 @@ async fn count(
     let unread = |_| Problem::field("room", "the name in the path is no UTF-8");
     let Path(room) = room.map_err(unread)?;
     let asked = Asked::read(query.as_deref(), &["namespace", "local"])?;
-    let count = api.count_room(&caller, asked.selection(), &room).await?;
+    let (whom, _) = asked.whom();
+    let count = api.count_room(&caller, whom, room).await?;
     Ok(Json(count).into_response())
 }
 
@@ -355,18 +403,17 @@ impl Asked {
         Ok(())
     }
 
-    fn selection(&self) -> Selection<'_> {
-        fn named(names: &[String]) -> Option<&[String]> {
-            (!names.is_empty()).then_some(names)
-        }
-        Selection {
-            namespace: self.namespace.as_deref().unwrap_or("/"),
-            rooms: named(&self.rooms),
-            users: named(&self.users),
-            sockets: named(&self.sockets),
-            except: &self.except,
-            local: self.local,
-        }
+    fn whom(self) -> (Whom, Page) {
+        let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
+        let namespace = self.namespace.unwrap_or_else(|| "/".to_owned());
+        let whom = Whom {
+            rooms: named(self.rooms),
+            users: named(self.users),
+            sockets: named(self.sockets),
+            except: self.except,
+            ..Whom::anyone(namespace, self.local)
+        };
+        (whom, self.page)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages of sockets and of rooms, made from the lists of all nodes.
 
-use super::model::{Count, Room, Rooms, Selection, Socket, Sockets};
+use super::model::{Count, Room, Rooms, Socket, Sockets, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
 use crate::admin::keys::{Caller, Scope};
@@ -68,7 +68,7 @@ impl Api {
     pub(super) async fn sockets(
         &self,
         caller: &Caller,
-        of: Selection<'_>,
+        of: Whom,
         page: &Page,
     ) -> Result<Sockets, Problem> {
         page.checked()?;
@@ -91,7 +91,7 @@ impl Api {
     pub(super) async fn rooms(
         &self,
         caller: &Caller,
-        of: Selection<'_>,
+        of: Whom,
         prefix: &str,
         page: &Page,
     ) -> Result<Rooms, Problem> {
@@ -119,21 +119,20 @@ impl Api {
     pub(super) async fn count_room(
         &self,
         caller: &Caller,
-        of: Selection<'_>,
-        room: &str,
+        of: Whom,
+        room: String,
     ) -> Result<Count, Problem> {
-        let rooms = [room.to_owned()];
-        let rooms = Some(rooms.as_slice());
-        let found = self.found(caller, Selection { rooms, ..of }).await?;
+        let rooms = Some(vec![room.clone()]);
+        let found = self.found(caller, Whom { rooms, ..of }).await?;
         Ok(Count {
-            room: room.to_owned(),
+            room,
             sockets: found.sockets.len() as u64,
             complete: found.complete,
         })
     }
 
-    async fn found(&self, caller: &Caller, of: Selection<'_>) -> Result<Found, Problem> {
-        may(caller, Scope::Read, of.namespace)?;
+    async fn found(&self, caller: &Caller, of: Whom) -> Result<Found, Problem> {
+        may(caller, Scope::Read, &of.namespace)?;
         let of: Chosen = of.chosen(None)?;
         let turn = tokio::time::timeout(TURN_TIMEOUT, self.lists.acquire()).await;
         let Ok(Ok(_turn)) = turn else {

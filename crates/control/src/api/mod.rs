@@ -29,12 +29,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hub::config::Rate;
 use model::{Accepted, Answer, Collected, Done};
-pub(crate) use model::{Disconnect, Order};
+pub(crate) use model::{Order, Whom};
 use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::{Chosen, Errand, Outcome, Wanted};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
@@ -126,16 +127,20 @@ impl Api {
         key: Option<&str>,
         order: Order,
     ) -> once::Answer {
-        may(caller, scope_of(&order), namespace_of(&order))?;
-        if let Order::Disconnect(Disconnect { close: true, .. }) = order
+        let Order { whom, all, wanted } = order;
+        may(caller, scope_of(&wanted), &whom.namespace)?;
+        if wanted == (Wanted::Disconnect { close: true })
             && !caller.may_everywhere(Scope::Disconnect)
         {
             let detail = "the key is for single namespaces, and a connection that ends is gone from all: leave it out";
             let problem = Problem::new(Kind::Forbidden, detail);
             return Err(problem.at("close"));
         }
-        let (of, wanted) = self.checked(&order)?;
-        note(caller, &order, &of);
+        if let Wanted::Join(rooms) | Wanted::Leave(rooms) = &wanted {
+            check::rooms(name_of(&wanted), rooms, self.room_name_bytes_max)?;
+        }
+        let of = whom.chosen(all)?;
+        note(caller, &wanted, &of);
         let Some(key) = key else {
             return self.carry_out(of, wanted).await;
         };
@@ -148,58 +153,25 @@ impl Api {
             return Err(Problem::field("Idempotency-Key", detail));
         }
         let name = (caller.name().to_owned(), key.to_owned());
-        let mut slot = match self
-            .once
-            .begin(name.clone(), digest_of(&order), Instant::now())?
-        {
-            Turn::Repeated(slot) => slot,
-            Turn::First(sender) => {
-                let (api, slot) = (Arc::clone(self), sender.subscribe());
-                tokio::spawn(async move {
-                    let answer = api.carry_out(of, wanted).await;
-                    api.once.end(&name, &answer);
-                    sender.send_replace(Some(answer));
-                });
-                slot
-            }
-        };
+        let mut slot =
+            match self
+                .once
+                .begin(name.clone(), digest_of(&of, &wanted), Instant::now())?
+            {
+                Turn::Repeated(slot) => slot,
+                Turn::First(sender) => {
+                    let (api, slot) = (Arc::clone(self), sender.subscribe());
+                    tokio::spawn(async move {
+                        let answer = api.carry_out(of, wanted).await;
+                        api.once.end(&name, &answer);
+                        sender.send_replace(Some(answer));
+                    });
+                    slot
+                }
+            };
         let answer = slot.wait_for(Option::is_some).await;
         let answer = answer.ok().and_then(|answer| answer.clone());
         answer.unwrap_or_else(|| Err(stopping()))
-    }
-
-    fn checked(&self, order: &Order) -> Result<(Chosen, Wanted), Problem> {
-        let bytes_max = self.room_name_bytes_max;
-        Ok(match order {
-            Order::Emit(emit) => {
-                let (of, message) = (emit.selection().chosen(None)?, emit.message()?);
-                match emit.timeout()? {
-                    Some(timeout) => (of, Wanted::Ask(message, timeout)),
-                    None => (of, Wanted::Emit(message)),
-                }
-            }
-            Order::Join(join) => {
-                check::rooms("join", &join.join, bytes_max)?;
-                (
-                    join.selection().chosen(Some(join.all))?,
-                    Wanted::Join(join.join.clone()),
-                )
-            }
-            Order::Leave(leave) => {
-                check::rooms("leave", &leave.leave, bytes_max)?;
-                (
-                    leave.selection().chosen(Some(leave.all))?,
-                    Wanted::Leave(leave.leave.clone()),
-                )
-            }
-            Order::Disconnect(end) => {
-                let close = end.close;
-                (
-                    end.selection().chosen(Some(end.all))?,
-                    Wanted::Disconnect { close },
-                )
-            }
-        })
     }
 
     async fn carry_out(&self, of: Chosen, wanted: Wanted) -> once::Answer {
@@ -250,11 +222,13 @@ fn stopping() -> Problem {
 }
 
 /// For those who ask later who did it. Events are many.
-fn note(caller: &Caller, order: &Order, of: &Chosen) {
-    let (key, namespace, name) = (caller.name(), &of.namespace, name_of(order));
+fn note(caller: &Caller, wanted: &Wanted, of: &Chosen) {
+    let (key, namespace, name) = (caller.name(), &of.namespace, name_of(wanted));
     let (rooms, users) = (&of.rooms, &of.users);
-    match order {
-        Order::Emit(_) => tracing::debug!(key, namespace, ?rooms, ?users, "{name} ordered"),
+    match wanted {
+        Wanted::Emit(_) | Wanted::Ask(..) => {
+            tracing::debug!(key, namespace, ?rooms, ?users, "{name} ordered");
+        }
         _ => tracing::info!(key, namespace, ?rooms, ?users, "{name} ordered"),
     }
 }
@@ -274,37 +248,42 @@ fn may(caller: &Caller, scope: Scope, namespace: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn scope_of(order: &Order) -> Scope {
-    match order {
-        Order::Emit(_) => Scope::Emit,
-        Order::Join(_) | Order::Leave(_) => Scope::Members,
-        Order::Disconnect(_) => Scope::Disconnect,
+fn scope_of(wanted: &Wanted) -> Scope {
+    match wanted {
+        Wanted::Emit(_) | Wanted::Ask(..) => Scope::Emit,
+        Wanted::Join(_) | Wanted::Leave(_) => Scope::Members,
+        Wanted::Disconnect { .. } => Scope::Disconnect,
+        Wanted::Fetch(_) => Scope::Read,
     }
 }
 
-fn namespace_of(order: &Order) -> &str {
-    match order {
-        Order::Emit(emit) => &emit.namespace,
-        Order::Join(join) => &join.namespace,
-        Order::Leave(leave) => &leave.namespace,
-        Order::Disconnect(end) => &end.namespace,
-    }
-}
-
-fn name_of(order: &Order) -> &'static str {
-    match order {
-        Order::Emit(_) => "emit",
-        Order::Join(_) => "join",
-        Order::Leave(_) => "leave",
-        Order::Disconnect(_) => "disconnect",
+fn name_of(wanted: &Wanted) -> &'static str {
+    match wanted {
+        Wanted::Emit(_) | Wanted::Ask(..) => "emit",
+        Wanted::Join(_) => "join",
+        Wanted::Leave(_) => "leave",
+        Wanted::Disconnect { .. } => "disconnect",
+        Wanted::Fetch(_) => "list",
     }
 }
 
 /// Two orders with one digest are the same order.
-fn digest_of(order: &Order) -> [u8; 32] {
-    let text = serde_json::to_vec(order).unwrap_or_default();
-    let digest = digest::digest(&digest::SHA256, &text);
-    digest.as_ref().try_into().unwrap_or_default()
+fn digest_of(of: &Chosen, wanted: &Wanted) -> [u8; 32] {
+    struct Sum(digest::Context);
+
+    impl Hasher for Sum {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+
+    let mut sum = Sum(digest::Context::new(&digest::SHA256));
+    (of, wanted).hash(&mut sum);
+    sum.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
 impl From<hub::Collected> for Collected {
@@ -371,16 +350,15 @@ mod tests {
             let mut headers = axum::http::HeaderMap::new();
             headers.insert("x-api-key", key.parse().expect("a value"));
             let caller = keys.find(&headers).expect("a caller");
-            let order = Order::Disconnect(Disconnect {
-                namespace: "/chat".to_owned(),
-                rooms: None,
+            let whom = Whom {
                 users: Some(vec!["ada".to_owned()]),
-                sockets: None,
-                except: Vec::new(),
-                local: false,
-                close,
-                all: false,
-            });
+                ..Whom::anyone("/chat".to_owned(), false)
+            };
+            let order = Order {
+                whom,
+                all: Some(false),
+                wanted: Wanted::Disconnect { close },
+            };
             let done = api.order(caller, None, order).await;
             let kind = done.map_err(|problem| problem.kind()).map(drop);
             let expected = if is_done {

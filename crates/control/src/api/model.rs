@@ -1,5 +1,6 @@
 //! Requests and answers of the server API, in JSON.
 
+use rules::Wanted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -12,7 +13,7 @@ fn root() -> String {
 macro_rules! about_sockets {
     ($(#[$meta:meta])* $name:ident { $($(#[$field:meta])* $member:ident: $kind:ty,)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+        #[derive(Clone, Debug, Deserialize, ToSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field])* pub $member: $kind,)*
@@ -21,15 +22,12 @@ macro_rules! about_sockets {
             #[schema(default = "/", pattern = "^/")]
             pub namespace: String,
             /// Members of these rooms.
-            #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(nullable = false, min_items = 1)]
             pub rooms: Option<Vec<String>>,
             /// Sockets of these users.
-            #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(nullable = false, min_items = 1)]
             pub users: Option<Vec<String>>,
             /// Sockets with these ids.
-            #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(nullable = false, min_items = 1)]
             pub sockets: Option<Vec<String>>,
             /// No members of these rooms, and no sockets with these ids.
@@ -41,25 +39,14 @@ macro_rules! about_sockets {
         }
 
         impl $name {
-            pub(crate) fn about(whom: Whom, $($member: $kind),*) -> Self {
-                Self {
-                    $($member,)*
-                    namespace: whom.namespace,
-                    rooms: whom.rooms,
-                    users: whom.users,
-                    sockets: whom.sockets,
-                    except: whom.except,
-                    local: whom.local,
-                }
-            }
-
-            pub(crate) fn selection(&self) -> Selection<'_> {
-                Selection {
-                    namespace: &self.namespace,
-                    rooms: self.rooms.as_deref(),
-                    users: self.users.as_deref(),
-                    sockets: self.sockets.as_deref(),
-                    except: &self.except,
+            /// Takes out the members that choose the sockets.
+            pub(super) fn whom(&mut self) -> Whom {
+                Whom {
+                    namespace: std::mem::take(&mut self.namespace),
+                    rooms: self.rooms.take(),
+                    users: self.users.take(),
+                    sockets: self.sockets.take(),
+                    except: std::mem::take(&mut self.except),
                     local: self.local,
                 }
             }
@@ -67,7 +54,7 @@ macro_rules! about_sockets {
     };
 }
 
-/// The members that all requests about sockets have, from another door.
+/// The members that all requests about sockets have, by whatever door. A list that is left out does not matter.
 #[derive(Clone, Debug)]
 pub(crate) struct Whom {
     pub(crate) namespace: String,
@@ -79,32 +66,26 @@ pub(crate) struct Whom {
 }
 
 impl Whom {
-    /// Nobody is named.
-    pub(crate) fn is_anyone(&self) -> bool {
-        self.rooms.is_none() && self.users.is_none() && self.sockets.is_none()
-    }
-
-    pub(crate) fn selection(&self) -> Selection<'_> {
-        Selection {
-            namespace: &self.namespace,
-            rooms: self.rooms.as_deref(),
-            users: self.users.as_deref(),
-            sockets: self.sockets.as_deref(),
-            except: &self.except,
-            local: self.local,
+    /// All sockets of a namespace.
+    pub(crate) fn anyone(namespace: String, local: bool) -> Self {
+        Self {
+            namespace,
+            rooms: None,
+            users: None,
+            sockets: None,
+            except: Vec::new(),
+            local,
         }
     }
 }
 
-/// The same, looked at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Selection<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) rooms: Option<&'a [String]>,
-    pub(crate) users: Option<&'a [String]>,
-    pub(crate) sockets: Option<&'a [String]>,
-    pub(crate) except: &'a [String],
-    pub(crate) local: bool,
+/// A call that changes something.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) whom: Whom,
+    /// The whole namespace is meant; `None`: it is if nobody is named.
+    pub(crate) all: Option<bool>,
+    pub(crate) wanted: Wanted,
 }
 
 about_sockets! {
@@ -124,14 +105,13 @@ about_sockets! {
         #[serde(default)]
         volatile: bool,
         /// Wait for the answers of all receivers.
-        #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         ack: Option<Ack>,
     }
 }
 
 /// How long answers are waited for.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ack {
     /// Milliseconds, 60 seconds at most.
@@ -173,15 +153,6 @@ about_sockets! {
         #[serde(default)]
         all: bool,
     }
-}
-
-/// Calls that change something.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) enum Order {
-    Emit(Emit),
-    Join(Join),
-    Leave(Leave),
-    Disconnect(Disconnect),
 }
 
 /// The gateway has it, and will do it.

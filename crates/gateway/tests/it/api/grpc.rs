@@ -221,7 +221,7 @@ fn a_failed_grpc_call_says_why() {
             KEY.0.as_str(),
             nobody,
             Code::InvalidArgument,
-            "to: nobody is meant",
+            "nobody is meant",
         ),
         (
             KEY.0.as_str(),
