@@ -1,11 +1,11 @@
 // The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
-import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
-import type { Command, Item, Target, ToWorker, Welcome } from "./messages.js";
+import type { Command, FromWorker, Item, Target, ToWorker, Welcome } from "./messages.js";
 import { traceparent, within } from "./trace.js";
+import { open } from "./wire.js";
+import type { Wire } from "./wire.js";
 
-const FILE = "sockeye/worker/v1/worker.proto";
+const METHOD = "/sockeye.worker.v1.Workers/Attach";
 const SIGN_OF_LIFE_MS = 1_000;
 const RETRY_MS = [20, 50, 100, 200, 500, 1_000];
 /** One warning for an outage that lasts. */
@@ -91,20 +91,17 @@ export interface Handlers {
   ended(link: Link): void;
 }
 
-type Stream = grpc.ClientDuplexStream<object, ToWorker>;
+type Stream = grpc.ClientDuplexStream<FromWorker, ToWorker>;
 
 function credentials(secure: boolean, tls: Tls = {}): grpc.ChannelCredentials {
   const bytes = (value?: Buffer | string) => (typeof value === "string" ? Buffer.from(value) : (value ?? null));
   return secure ? grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert)) : grpc.credentials.createInsecure();
 }
 
-function client({ gateway, tls, home }: Settings): grpc.Client & { Attach(metadata: grpc.Metadata): Stream } {
-  const folder = join(home, "../proto");
-  const loaded = loadSync(FILE, { includeDirs: [folder], longs: Number, keepCase: true, defaults: true, oneofs: true });
-  const { sockeye } = grpc.loadPackageDefinition(loaded) as any;
+function client({ gateway, tls }: Settings): grpc.Client {
   const [, scheme, address] = /^(?:(https?):\/\/)?([^/]+)\/?$/.exec(gateway) ?? [];
   if (!address) throw new Error(`cannot use the gateway address "${gateway}": give host:port, or https://host:port for TLS`);
-  return new sockeye.worker.v1.Workers(address, credentials(scheme === "https" || tls !== undefined, tls), {
+  return new grpc.Client(address, credentials(scheme === "https" || tls !== undefined, tls), {
     "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
     "grpc.initial_reconnect_backoff_ms": 20,
     "grpc.max_reconnect_backoff_ms": 500,
@@ -116,7 +113,8 @@ function client({ gateway, tls, home }: Settings): grpc.Client & { Attach(metada
 export class Link {
   readonly #settings: Settings;
   readonly #handlers: Handlers;
-  readonly #client: ReturnType<typeof client>;
+  readonly #client: grpc.Client;
+  readonly #wire: Wire;
   #stream: Stream | null = null;
   #welcomed = false;
   /** The gateway welcomed this process before: what it says `resumed` about. */
@@ -155,6 +153,7 @@ export class Link {
     this.#settings = settings;
     this.#handlers = handlers;
     this.#client = client(settings);
+    this.#wire = open(settings.home);
     this.#timer = setInterval(() => this.#flush(true), SIGN_OF_LIFE_MS);
     this.#attach();
   }
@@ -227,7 +226,7 @@ export class Link {
   #attach(): void {
     const metadata = new grpc.Metadata();
     metadata.set("authorization", `Bearer ${this.#settings.key}`);
-    const stream = this.#client.Attach(metadata);
+    const stream = this.#client.makeBidiStreamRequest(METHOD, this.#wire.write, this.#wire.read, metadata);
     this.#stream = stream;
     this.#welcomed = false;
     stream.on("data", (message: ToWorker) => stream === this.#stream && this.#take(message));

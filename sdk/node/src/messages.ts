@@ -159,3 +159,12 @@ export interface ToWorker {
   commands: number;
   goodbye: boolean;
 }
+
+export interface FromWorker {
+  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean };
+  handled?: number;
+  first?: number;
+  commands?: Command[];
+  leaving?: boolean;
+  openings?: boolean;
+}
