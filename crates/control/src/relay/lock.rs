@@ -6,7 +6,7 @@ use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{default_provider, sign};
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, sign};
 use rustls::crypto::verify_tls13_signature_with_raw_key;
 use rustls::pki_types::{
     CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
@@ -17,9 +17,10 @@ use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme,
 };
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -55,16 +56,47 @@ impl Lock {
             .map_err(io::Error::other)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(resolver));
-        // Each connection has a key of the greeting: nothing is resumed.
-        config.send_tls13_tickets = 0;
+        // A node that was here before needs no signature: it takes up where it was (RFC 8446 §2.2).
+        config.ticketer = Ticketer::new().map_err(io::Error::other)?;
+        config.send_tls13_tickets = 1;
         let config = Arc::new(config);
         Ok(Self { public, config })
     }
 }
 
+/// How connections to other nodes are encrypted: by node, for the key that it showed last. Tickets stay with the key that they were got
+/// under.
+#[derive(Debug, Default)]
+pub(super) struct Keyring(Mutex<HashMap<u16, (PublicKey, Arc<ClientConfig>)>>);
+
+impl Keyring {
+    /// Encrypts a connection to the node that has just shown this key.
+    pub(super) async fn encrypt(
+        &self,
+        node: u16,
+        key: PublicKey,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let config = self.config(node, key)?;
+        let name = ServerName::from(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED));
+        TlsConnector::from(config).connect(name, stream).await
+    }
+
+    fn config(&self, node: u16, key: PublicKey) -> io::Result<Arc<ClientConfig>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, config)) = known.get(&node)
+            && *known == key
+        {
+            return Ok(Arc::clone(config));
+        }
+        let config = Arc::new(key.config()?);
+        known.insert(node, (key, Arc::clone(&config)));
+        Ok(config)
+    }
+}
+
 impl PublicKey {
-    /// Encrypts a connection to the node that has this key.
-    pub(super) async fn encrypt(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    fn config(self) -> io::Result<ClientConfig> {
         let provider = Arc::new(default_provider());
         let pinned = Pinned(self, Arc::clone(&provider));
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -73,11 +105,9 @@ impl PublicKey {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(pinned))
             .with_no_client_auth();
-        config.resumption = Resumption::disabled();
+        config.resumption = Resumption::in_memory_sessions(1);
         config.enable_sni = false;
-        let name = ServerName::from(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED));
-        let connector = TlsConnector::from(Arc::new(config));
-        connector.connect(name, stream).await
+        Ok(config)
     }
 }
 
@@ -132,12 +162,13 @@ impl ServerCertVerifier for Pinned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::HandshakeKind;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    /// One end encrypts for `expected`, the other one has `lock`.
-    async fn meet(lock: &Lock, expected: PublicKey) -> io::Result<Vec<u8>> {
+    /// One end encrypts for `expected`, the other one has `lock`. What was heard, and whether an earlier meeting went on.
+    async fn meet(ring: &Keyring, lock: &Lock, expected: PublicKey) -> io::Result<(Vec<u8>, bool)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let acceptor = TlsAcceptor::from(Arc::clone(&lock.config));
@@ -149,21 +180,28 @@ mod tests {
         });
         let stream = TcpStream::connect(address).await?;
         let mut heard = Vec::new();
-        expected
-            .encrypt(stream)
-            .await?
-            .read_to_end(&mut heard)
-            .await?;
+        let mut stream = ring.encrypt(7, expected, stream).await?;
+        stream.read_to_end(&mut heard).await?;
+        let kind = stream.get_ref().1.handshake_kind();
         served.await.map_err(io::Error::other)??;
-        Ok(heard)
+        Ok((heard, kind == Some(HandshakeKind::Resumed)))
     }
 
     #[tokio::test]
     async fn only_the_node_with_the_key_is_spoken_to() {
         let (lock, other) = (Lock::roll().expect("a key"), Lock::roll().expect("a key"));
         assert_ne!(lock.public, other.public);
-        assert_eq!(meet(&lock, lock.public).await.expect("met"), b"hello");
-        let error = meet(&lock, other.public).await.expect_err("another key");
+        let (ring, hello) = (Keyring::default(), b"hello".to_vec());
+        let met = meet(&ring, &lock, lock.public).await.expect("met");
+        assert_eq!(met, (hello.clone(), false));
+        let again = meet(&ring, &lock, lock.public).await.expect("met");
+        assert_eq!(again, (hello.clone(), true));
+        let error = meet(&ring, &lock, other.public)
+            .await
+            .expect_err("another key");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+        // The node has begun a new life: what was got from the one before is of no use.
+        let met = meet(&ring, &other, other.public).await.expect("met");
+        assert_eq!(met, (hello, false));
     }
 }

@@ -8,7 +8,7 @@ mod pipe;
 use crate::cluster::roster::{Roster, Route};
 use crate::page::{Duplex, Stream};
 use greeting::{Ask, Secret};
-use lock::Lock;
+use lock::{Keyring, Lock};
 use pipe::Client;
 use rustls::ServerConfig;
 use std::fmt;
@@ -94,6 +94,8 @@ struct Shared {
     secret: Secret,
     /// `None`: what comes from other nodes is not encrypted.
     lock: Option<Lock>,
+    /// For other nodes.
+    keyring: Keyring,
     roster: Arc<Roster>,
     places: Arc<Semaphore>,
     gauges: Arc<Gauges>,
@@ -121,6 +123,7 @@ impl Relays {
             me,
             secret: Secret::new(secrets.secret),
             lock,
+            keyring: Keyring::default(),
             roster: Arc::clone(roster),
             places: Arc::new(Semaphore::new(max)),
             gauges: Arc::clone(gauges),
@@ -237,7 +240,7 @@ impl Shared {
             let mut owner = TcpStream::connect(route.address).await?;
             owner.set_nodelay(true)?;
             Ok::<Box<dyn Duplex>, io::Error>(match self.secret.ask(&mut owner, ask).await? {
-                Some(key) => Box::new(key.encrypt(owner).await?),
+                Some(key) => Box::new(self.keyring.encrypt(ask.to, key, owner).await?),
                 None => Box::new(owner),
             })
         };
