@@ -188,8 +188,10 @@ impl Streams {
             return Written::Bytes(0);
         };
         let resumed = self.secure.with(conn.index(), |tls, _| {
+            let had_waited = tls.has_output();
             let resumed = tls.resume(stream);
-            if tls.is_closing() && matches!(resumed, Ok(true)) {
+            // Once: the kernel reports each time, and that is an event as well.
+            if had_waited && tls.is_closing() && matches!(resumed, Ok(true)) {
                 let _ = stream.shutdown(Shutdown::Write);
             }
             resumed

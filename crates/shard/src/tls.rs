@@ -409,9 +409,14 @@ impl Tls {
         Ok(true)
     }
 
+    /// Records wait for the kernel.
+    pub(crate) fn has_output(&self) -> bool {
+        self.sent < self.outgoing.len()
+    }
+
     /// Writes what waits; `true` if nothing waits any more.
     pub(crate) fn resume(&mut self, stream: &mut impl Write) -> io::Result<bool> {
-        while self.sent < self.outgoing.len() {
+        while self.has_output() {
             match write(stream, &self.outgoing[self.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.sent += n,

@@ -6,7 +6,7 @@ use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, sign};
+use rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite, default_provider, kx_group, sign};
 use rustls::crypto::verify_tls13_signature_with_raw_key;
 use rustls::pki_types::{
     CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
@@ -39,6 +39,15 @@ pub(super) struct Lock {
     pub(super) config: Arc<ServerConfig>,
 }
 
+/// Both ends are ours: of all that is secure, what costs a handshake least.
+fn provider() -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: vec![cipher_suite::TLS13_AES_128_GCM_SHA256],
+        kx_groups: vec![kx_group::X25519],
+        ..default_provider()
+    }
+}
+
 impl Lock {
     /// A new key.
     pub(super) fn roll() -> io::Result<Self> {
@@ -51,7 +60,7 @@ impl Lock {
         let public = PublicKey(public.ok_or_else(|| io::Error::other("a key of another size"))?);
         let certified = CertifiedKey::new(vec![public.0.to_vec().into()], key);
         let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
             .with_no_client_auth()
@@ -97,7 +106,7 @@ impl Keyring {
 
 impl PublicKey {
     fn config(self) -> io::Result<ClientConfig> {
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(provider());
         let pinned = Pinned(self, Arc::clone(&provider));
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])

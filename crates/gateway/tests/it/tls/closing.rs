@@ -121,3 +121,25 @@ fn a_hundred_who_come_and_go_leave_nothing() {
     assert!(eventually(PATIENCE, || held() == 0.0), "{}", held());
     assert_eq!(client.exchange(secure.addr, GET).status, 200);
 }
+
+/// Each look at such a connection shut it once more, and the kernel reports that as an event: its shard used a whole core until the
+/// client was gone.
+#[test]
+fn a_client_that_did_not_close_kept_its_shard_busy() {
+    let pki = Pki::new();
+    let secure = pki.gateway("", "");
+    let mut conn = pki.client().connect(secure.addr);
+    let request = crate::harness::client::poll_request("");
+    let last = request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    conn.send(last.as_bytes());
+    assert_eq!(conn.response().status, 200);
+    assert_eq!(conn.ended(PATIENCE), Ended::Cleanly);
+    // Our side is open still.
+    let turns = || secure.gateway.metric("sockeye_turns_total");
+    let before = turns();
+    for _ in 0..10 {
+        let _ = turns();
+    }
+    let more = turns() - before;
+    assert!(more < 500.0, "{more} turns");
+}
