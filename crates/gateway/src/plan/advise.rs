@@ -185,20 +185,16 @@ pub fn text(all: &[Advice]) -> String {
         Some(first) => format!("take {}\n", first.transport),
         None => "nothing fits: relax the latency or look at the proxies\n".to_owned(),
     };
-    for Advice {
-        transport,
-        verdict,
-        reasons,
-    } in all
-    {
-        let mark = match verdict {
+    for advice in all {
+        let transport = advice.transport;
+        let mark = match advice.verdict {
             Take => "take",
             Possible => "possible",
             Elsewhere => "fits, but Sockeye serves a part of it",
             Unfit => "unfit",
         };
         out.push_str(&format!("\n{transport} ({mark})\n"));
-        for reason in reasons {
+        for reason in &advice.reasons {
             out.push_str(&format!("  · {reason}\n"));
         }
     }

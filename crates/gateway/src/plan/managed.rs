@@ -19,6 +19,17 @@ pub struct Quote {
     pub remark: String,
 }
 
+impl Quote {
+    pub fn new(name: &str, (per_month, remark): (Option<Figure>, String)) -> Quote {
+        let name = name.to_owned();
+        Quote {
+            name,
+            per_month,
+            remark,
+        }
+    }
+}
+
 /// A price with a remark, or why there is none.
 type Offer = Result<(Figure, String), String>;
 
@@ -40,19 +51,11 @@ pub fn quotes(facts: &Facts, traffic_gb: Figure, sheet: &mut Sheet) -> Vec<Quote
     let mut quotes = Vec::new();
     let mut quote = |name: &str, sheet: &mut Sheet, of: &dyn Fn(&mut Sheet) -> Offer| {
         sheet.section(name);
-        let (per_month, remark) = match of(sheet) {
-            Ok((price, remark)) => (
-                Some(sheet.reckon("with people", MONEY, price + people)),
-                remark,
-            ),
-            Err(why) => (None, why),
-        };
-        let name = name.to_owned();
-        quotes.push(Quote {
-            name,
-            per_month,
-            remark,
+        let offer = of(sheet).map(|(price, remark)| {
+            let price = sheet.reckon("with people", MONEY, price + people);
+            (Some(price), remark)
         });
+        quotes.push(Quote::new(name, offer.unwrap_or_else(|why| (None, why))));
     };
     for service in &prices.managed.by_tier {
         quote(&service.name, sheet, &|sheet| month.by_tier(service, sheet));
@@ -87,10 +90,8 @@ impl<'a> Month<'a> {
 
     /// Messages of at most `kib`; a larger one counts as several.
     fn billed(&self, messages: f64, kib: f64) -> f64 {
-        messages
-            * (*self.facts.question.workload.payload / (kib * 1_024.0))
-                .ceil()
-                .max(1.0)
+        let parts = *self.facts.question.workload.payload / (kib * 1_024.0);
+        messages * parts.ceil().max(1.0)
     }
 
     fn messages(&self) -> Term {
@@ -100,12 +101,9 @@ impl<'a> Month<'a> {
     fn by_tier(&self, service: &ByTier, sheet: &mut Sheet) -> Offer {
         let messages = sheet.reckon("messages", "messages", self.messages());
         let a_day = sheet.reckon("messages a day", "", messages / DAYS);
-        let (connections, users) = (
-            self.facts.load.connections.value,
-            *self.facts.question.workload.users,
-        );
-        let holds =
-            |most: &Option<Positive>, wanted| most.as_ref().is_none_or(|most| **most >= wanted);
+        let connections = self.facts.load.connections.value;
+        let users = *self.facts.question.workload.users;
+        let holds = |most: &Option<Positive>, all| most.as_ref().is_none_or(|most| **most >= all);
         let fits = |tier: &&Tier| {
             holds(&tier.connections, connections)
                 && holds(&tier.messages_per_day, a_day.value)
@@ -118,10 +116,8 @@ impl<'a> Month<'a> {
             format!("published tiers end below this: {connections} connections, {a_day} messages a day, {users} users")
         })?;
         let price = figure(*tier.per_month, MONEY);
-        Ok((
-            sheet.given(&tier.name, price, &service.origin),
-            tier.name.to_string(),
-        ))
+        let price = sheet.given(&tier.name, price, &service.origin);
+        Ok((price, tier.name.to_string()))
     }
 
     fn by_use(&self, service: &ByUse, sheet: &mut Sheet) -> Offer {
@@ -133,34 +129,27 @@ impl<'a> Month<'a> {
         let mut parts = vec![sheet.given("fee", fee, &service.origin)];
         let messages = self.messages().figure("").value;
         let channels = service.per_million_channel_minutes.as_ref();
-        for (what, count, price) in [
-            (
-                "messages",
-                self.billed(messages, *service.message_kib),
-                *service.per_million_messages,
-            ),
-            (
-                "connection minutes",
-                self.connection_minutes.value,
-                *service.per_million_connection_minutes,
-            ),
-            (
-                "channel minutes",
-                self.channel_minutes.value,
-                channels.map_or(0.0, |price| **price),
-            ),
-        ] {
+        let minutes = [self.connection_minutes, self.channel_minutes].map(|minutes| minutes.value);
+        let counts = [
+            self.billed(messages, *service.message_kib),
+            minutes[0],
+            minutes[1],
+        ];
+        let prices = [
+            *service.per_million_messages,
+            *service.per_million_connection_minutes,
+            channels.map_or(0.0, |price| **price),
+        ];
+        let names = ["messages", "connection minutes", "channel minutes"];
+        for ((what, count), price) in names.into_iter().zip(counts).zip(prices) {
             if price > 0.0 {
                 let cost = figure(count, "") / MILLION * figure(price, "");
                 parts.push(sheet.reckon(what, MONEY, cost));
             }
         }
         if service.with_egress {
-            parts.push(cost::egress(
-                self.traffic_gb,
-                &self.facts.prices.egress,
-                sheet,
-            ));
+            let egress = &self.facts.prices.egress;
+            parts.push(cost::egress(self.traffic_gb, egress, sheet));
         }
         let total = sheet.reckon("together", MONEY, Term::sum(parts));
         Ok((total, "by use".to_owned()))
@@ -181,11 +170,8 @@ impl<'a> Month<'a> {
             false => self.messages().figure("").value,
         };
         let messages = self.billed(counted, *service.message_kib);
-        sheet.given(
-            "messages",
-            figure(messages, ""),
-            "as the service counts them",
-        );
+        let told = "as the service counts them";
+        sheet.given("messages", figure(messages, ""), told);
         let free = units * figure(*service.unit_messages_per_day, "a day") * DAYS;
         let free = sheet.reckon("free messages", "", free);
         let beyond = figure((messages - free.value).max(0.0), "") / MILLION;

@@ -67,16 +67,12 @@ impl Measured {
             measured.fill(found.with_context(|| format!("cannot plan from {}", path.display()))?);
         }
         let needed = [
-            (
-                "CPU of a delivery",
-                &measured.delivery_us,
-                "with messages that",
-            ),
-            ("memory of a connection", &measured.connection_bytes, "that"),
+            ("CPU of a delivery", &measured.delivery_us),
+            ("memory of a connection", &measured.connection_bytes),
         ];
-        if let Some((what, _, which)) = needed.iter().find(|(_, figure, _)| figure.is_none()) {
+        if let Some((what, _)) = needed.iter().find(|(_, reading)| reading.is_none()) {
             bail!(
-                "cannot plan: no result has the {what}; give one of a scenario {which} was run with --pid, or the suite's"
+                "cannot plan: no result has the {what}; give one of a scenario with messages that was run with --pid, or the suite's"
             );
         }
         Ok(measured)
@@ -109,28 +105,23 @@ fn read(text: &str, file: &str, server: &str) -> Result<Measured> {
         };
         kinds.iter().find_map(of_kind)
     };
+    let by_message: Tell = |run| cpu_us_per_message(run.phases.last()?);
     if let ResultFile::Suite(_) = content {
         let spread = ["hold", "latency", "delivery-1000-window-1", "delivery"];
         return Ok(Measured {
-            delivery_us: pick(&spread, "", |run| cpu_us_per_message(run.phases.last()?)),
+            delivery_us: pick(&spread, "", by_message),
             is_all_in: false,
-            message_us: pick(&["ack-depth-1"], "", |run| {
-                cpu_us_per_message(run.phases.last()?)
-            }),
+            message_us: pick(&["ack-depth-1"], "", by_message),
             connect_us: pick(&["connect"], "", |run| Figure::CpuUsPerConnect.of(run)),
             connection_bytes: pick(&["idle"], "", |run| Figure::BytesPerConnection.of(run)),
             node_bytes: pick(&["idle"], "", node_of_the_suite),
         });
     }
-    let any = [""];
+    let (any, growth) = ([""], ", growth by connection");
     Ok(Measured {
         delivery_us: pick(&any, ", all CPU by delivery", Outcome::cpu_us_per_delivery),
         is_all_in: true,
-        connection_bytes: pick(
-            &any,
-            ", growth by connection",
-            Outcome::rss_per_connection_bytes,
-        ),
+        connection_bytes: pick(&any, growth, Outcome::rss_per_connection_bytes),
         node_bytes: pick(&any, ", before the first connection", node_alone),
         ..Measured::default()
     })
@@ -154,10 +145,9 @@ fn cases<'a>(content: &'a ResultFile, server: &str) -> Result<Vec<Case<'a>>> {
                 })
             });
             let cases: Vec<Case> = measured.collect();
+            let servers = suite.servers();
             return match cases.is_empty() {
-                true => Err(unknown(
-                    suite.servers().iter().map(String::as_str).collect(),
-                )),
+                true => Err(unknown(servers.iter().map(String::as_str).collect())),
                 false => Ok(cases),
             };
         }

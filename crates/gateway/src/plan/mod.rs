@@ -188,19 +188,16 @@ fn choose<'a>(facts: &Facts<'a>, demand: &Demand) -> Result<(&'a Instance, Vec<Q
     let chosen = match &facts.question.instance {
         Some(name) => facts.prices.instance(name)?,
         None => {
-            let able = instances
-                .iter()
-                .filter_map(|one| Some((one, month(one)?.value)));
+            let able = instances.iter().map(|one| (one, month(one)));
+            let able = able.filter_map(|(one, month)| Some((one, month?.value)));
             let cheapest = able.min_by(|a, b| a.1.total_cmp(&b.1));
             cheapest.ok_or_else(|| none_will_do(instances, nodes))?.0
         }
     };
     let others = instances.iter().filter(|one| one.name != chosen.name);
-    let others = others.map(|one| Quote {
-        name: one.name.to_string(),
-        per_month: month(one),
-        remark: nodes(one).map_or_else(|why| why.to_string(), |nodes| nodes.count.to_string()),
-    });
+    let offer = |nodes: Nodes| (Some(nodes.per_month), nodes.count.to_string());
+    let offer = |one| nodes(one).map_or_else(|why| (None, why.to_string()), offer);
+    let others = others.map(|one| Quote::new(&one.name, offer(one)));
     Ok((chosen, others.collect()))
 }
 
@@ -236,10 +233,10 @@ impl Plan<'_> {
 
 fn quotes(all: &[Quote]) -> String {
     let line = |quote: &Quote| {
-        let price = quote
-            .per_month
-            .map_or("–".to_owned(), |price| price.rounded().to_string());
-        format!("  {:<26} {price:>12}  {}\n", quote.name, quote.remark)
+        let Quote { name, remark, .. } = quote;
+        let price = quote.per_month.map(|price| price.rounded().to_string());
+        let price = price.unwrap_or("–".to_owned());
+        format!("  {name:<26} {price:>12}  {remark}\n")
     };
     all.iter().map(line).collect()
 }

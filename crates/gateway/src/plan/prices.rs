@@ -195,12 +195,8 @@ pub enum Basis {
 
 impl Display for Origin {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Origin {
-            source,
-            date,
-            basis,
-        } = self;
-        match basis {
+        let (source, date) = (&self.source, &self.date);
+        match self.basis {
             Basis::Published => write!(f, "{source}, {date}"),
             Basis::Assumption => write!(f, "assumption, {date}: {source}"),
         }
@@ -225,45 +221,36 @@ impl Prices {
 
     /// What neither the structure nor single values say.
     fn check(&self) -> Result<()> {
-        if self.instances.is_empty() {
-            bail!("cannot plan without machines: the price file has no [[instance]]");
-        }
-        if self.redis_nodes.is_empty() {
-            bail!("cannot plan for several nodes: the price file has no [[redis]]");
+        let tables = [
+            ("instance", self.instances.len()),
+            ("redis", self.redis_nodes.len()),
+        ];
+        if let Some((table, _)) = tables.iter().find(|(_, count)| *count == 0) {
+            bail!("cannot plan: the price file has no [[{table}]]");
         }
         let mut names: Vec<&str> = self.instances.iter().map(|one| &**one.name).collect();
         names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            let name = twice[0];
-            bail!(
-                "cannot plan with instance {name} twice: give the second [[instance]] another name"
-            );
+        if let Some(name) = names
+            .windows(2)
+            .find(|two| two[0] == two[1])
+            .map(|two| two[0])
+        {
+            bail!("cannot plan with instance {name} twice: give the second another name");
         }
         let tiers = &self.egress.tiers;
         let endless = tiers.iter().position(|tier| tier.gb.is_none());
         if endless.is_none_or(|at| at + 1 != tiers.len()) {
             bail!(
-                "cannot price traffic: the last [[egress.tier]] must have no gb, and all others must have it"
+                "cannot price traffic: of [[egress.tier]] the last must have no gb, and all others must"
             );
         }
         Ok(())
     }
 
-    /// What so many nodes cost.
-    pub fn month(
-        &self,
-        nodes: Figure,
-        name: &str,
-        per_hour: f64,
-        origin: &Origin,
-        sheet: &mut Sheet,
-    ) -> Figure {
-        let hour = sheet.given(name, figure(per_hour, "an hour"), origin);
-        sheet.reckon(
-            "cost",
-            MONEY,
-            nodes * hour * figure(*self.hours_per_month, "h"),
-        )
+    /// What so many nodes cost, each `per_hour`.
+    pub fn month(&self, nodes: Figure, per_hour: Figure, sheet: &mut Sheet) -> Figure {
+        let hours = figure(*self.hours_per_month, "h");
+        sheet.reckon("cost", MONEY, nodes * per_hour * hours)
     }
 
     pub fn instance(&self, name: &str) -> Result<&Instance> {
@@ -289,6 +276,9 @@ mod tests {
         target_per_user_month =    | target_per_usr_month =  | did you mean `target_per_user_month`?
         memory_gib =               | memory_gb =             | did you mean `memory_gib`?
         basis = \"published\"      | basis = \"rumour\"      | unknown variant
+        network_gbps = 0.937       | bandwidth = 0.937       | unknown field `bandwidth`, expected one of
+        vcpus = 2                  | vcpus = \"two\"         | invalid type
+        vcpus = 2                  | vcpus =                 | prices.toml:
         hours_per_month = 730      | hours_per_month = 0     | cannot plan with 0.0: it must be above 0 and at most 744
         messages_per_second = 20_000 | messages_per_second = 0 | must be above 0
         per_hour = 0.0725          | per_hour = nan          | cannot plan with NaN
@@ -334,9 +324,14 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused() {
         let endless = refused("gb = 10_000, per_gb", "per_gb");
-        assert!(endless.contains("the last [[egress.tier]]"), "{endless}");
+        assert!(endless.contains("of [[egress.tier]] the last"), "{endless}");
         let twice = refused("name = \"c7g.xlarge\"", "name = \"c7g.large\"");
         assert!(twice.contains("instance c7g.large twice"), "{twice}");
+        let missing = refused("network_gbps = 0.937\n", "");
+        assert!(
+            missing.contains("missing field `network_gbps`"),
+            "{missing}"
+        );
     }
 
     #[test]

@@ -232,7 +232,9 @@ pub fn nodes(
     let [cpu, memory] = demand.shares(count.value, instance, sheet);
     let each = (facts.load.connections / count).up();
     let each = sheet.reckon("connections of a node", "connections", each);
-    let per_month = prices.month(count, name, *instance.per_hour, &instance.origin, sheet);
+    let hour = figure(*instance.per_hour, "an hour");
+    let hour = sheet.given(name, hour, &instance.origin);
+    let per_month = prices.month(count, hour, sheet);
     let (all, needed) = (count.bare(), needed.bare());
     sheet.answer("nodes", format!("{all} × {name} ({needed} needed, one may fail): processors {cpu} busy, {cpu_after} after a failure"));
     sheet.answer(
@@ -268,7 +270,9 @@ pub fn redis(facts: &Facts, demand: &Demand, nodes: Figure, sheet: &mut Sheet) -
     let replicas = masters * figure(*sizing.redis_replicas, "each");
     let replicas = sheet.reckon("replicas", "replicas", replicas);
     let all = sheet.reckon("together", "nodes", masters + replicas);
-    let per_month = prices.month(all, &node.name, *node.per_hour, &node.origin, sheet);
+    let hour = figure(*node.per_hour, "an hour");
+    let hour = sheet.given(&node.name, hour, &node.origin);
+    let per_month = prices.month(all, hour, sheet);
     let (all, name) = (all.bare(), &node.name);
     sheet.answer(
         "Redis",
