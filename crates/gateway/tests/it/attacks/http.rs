@@ -429,7 +429,6 @@ fn odd_paths_are_not_found() {
         "/%2e%2e/%2e%2e/etc/passwd",
         "/..%2f..%2fetc/passwd",
         "//etc/passwd",
-        "/socket.io/socket.io.js/../../x",
         "/ws/",
         "/WS",
         "/ws%00",
@@ -444,6 +443,9 @@ fn odd_paths_are_not_found() {
     ] {
         assert_eq!(page(&gateway, path).status, 404, "{path}");
     }
+    // Below the path of Socket.IO, what is no file is a request without a transport.
+    let below = "/socket.io/socket.io.js/../../x";
+    assert_eq!(page(&gateway, below).status, 400);
     assert_serves(gateway.addr);
 }
 
