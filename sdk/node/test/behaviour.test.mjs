@@ -96,11 +96,14 @@ test("admin-ui ended the worker: packets from the client were objects; it asks f
 test("a volatile event behind another one of the same turn is dropped, as the transport is busy", async () => {
   const io = await here.server();
   io.on("connection", (socket) => {
-    socket.on("go", (done) => {
+    socket.on("go", async (done) => {
       socket.emit("ev", 1);
       socket.volatile.emit("ev", 2);
       socket.emit("ev", 3);
-      setTimeout(() => (socket.volatile.emit("ev", 4), done()), 20);
+      // Then the client has taken all of them.
+      await socket.emitWithAck("taken");
+      socket.volatile.emit("ev", 4);
+      done();
     });
     socket.on("all", (done) => {
       io.emit("ev", 5);
@@ -111,6 +114,7 @@ test("a volatile event behind another one of the same turn is dropped, as the tr
   const client = open("/", { transports: ["websocket"] });
   const heard = [];
   client.on("ev", (n) => heard.push(n));
+  client.on("taken", (done) => done());
   await client.emitWithAck("go");
   await client.emitWithAck("all");
   assert.deepEqual(heard, [1, 3, 4, 5]);
