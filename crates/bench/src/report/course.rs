@@ -154,7 +154,8 @@ fn latency(
     title: &str,
     figure: fn(&Second) -> Option<Percentiles>,
 ) -> Plot {
-    let percentiles: [(&str, Look, fn(Percentiles) -> f64); 5] = [
+    type Pick = fn(Percentiles) -> f64;
+    let percentiles: [(&str, Look, Pick); 5] = [
         ("max", Look::Faint, |p| p.max_ms),
         ("p99.9", Look::Plain(3), |p| p.p999_ms),
         ("p99", Look::Plain(1), |p| p.p99_ms),
