@@ -107,10 +107,11 @@ impl Scene {
         };
         let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
         let ring = self.ring;
-        // What was missed comes in one go; a busy machine refuses no client.
+        // What was missed comes in one go; a busy machine refuses no client, and confirms joins late.
         format!(
             "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
-             [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n"
+             [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
+             join_wait = \"20s\"\n"
         )
     }
 
