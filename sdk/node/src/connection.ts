@@ -85,6 +85,8 @@ export class Connection extends EventEmitter {
   wrote = 0;
   /** The session's sockets with this worker, by namespace. */
   readonly members = new Map<string, Member>();
+  /** Its sockets that begin when the ones before them in their namespaces are over. */
+  waiting = 0;
   readonly #owner: Owner;
 
   /** `request`: the one that this worker let open the session. */

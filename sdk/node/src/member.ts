@@ -21,6 +21,7 @@ export class Member {
   ending?: { command: Command; number: number };
   #items: (() => void)[] | null = [];
   #commands: Command[] | null = [];
+  #after: (() => void)[] | null = [];
 
   constructor(connection: Connection, link: Link, connect: Connect, resume?: Resume) {
     this.id = connect.socket;
@@ -52,6 +53,18 @@ export class Member {
     });
   }
 
+  /** The same for what is handled already as far as the gateway is concerned. */
+  later(act: () => void): void {
+    if (this.#items) this.#items.push(act);
+    else act();
+  }
+
+  /** When it is over. */
+  whenOver(act: () => void): void {
+    if (this.#after) this.#after.push(act);
+    else act();
+  }
+
   /** Sends a command about it: behind the one that lets it in, without a number (0) until then. Nothing: it is not sent. */
   command(command: Command): number | undefined {
     if (this.stage === "ended") return undefined;
@@ -75,6 +88,9 @@ export class Member {
     this.stage = "ended";
     this.#commands = null;
     this.#open();
+    const after = this.#after;
+    this.#after = null;
+    if (after) setImmediate(() => after.forEach((act) => act()));
   }
 
   #open(): void {

@@ -229,9 +229,9 @@ export class Worker implements Owner, Handlers {
   item(link: Link, item: Item, number: number): void {
     switch (item.what) {
       case "connect":
-        return within(item.connect.traceparent, () => this.#connect(link, number, item.connect));
+        return within(item.connect.traceparent, () => this.#connect(link, item.connect));
       case "resume":
-        return this.#connect(link, number, item.resume.connect, item.resume);
+        return this.#connect(link, item.resume.connect, item.resume);
       case "event":
         return this.#event(number, item.event, item.redelivered);
       case "gone":
@@ -264,24 +264,24 @@ export class Worker implements Owner, Handlers {
     }
   }
 
-  #connect(link: Link, number: number, connect: Connect, resume?: Resume): void {
+  #connect(link: Link, connect: Connect, resume?: Resume): void {
     const known = this.#connections.get(connect.session);
     const asked = this.#requests.get(link)?.get(connect.opening)?.request;
     this.#requests.get(link)?.delete(connect.opening);
     const connection = known ?? new Connection(connect, this, asked);
-    const before = connection.members.get(connect.namespace);
     const member = new Member(connection, link, connect, resume);
     this.#members.set(member.id, member);
     const begin = () => {
       if (connection.readyState !== "open") return this.#refuse(member, "the session has ended");
+      // The same client left this namespace a moment ago: what middleware and handlers make of that comes first.
+      const before = connection.members.get(member.namespace);
+      if (before) {
+        connection.waiting += 1;
+        return before.whenOver(() => ((connection.waiting -= 1), begin()));
+      }
       connection.members.set(member.namespace, member);
       connection.receive({ type: Type.Connect, nsp: member.namespace, data: member.claim });
     };
-    if (before) {
-      // The same client left this namespace a moment ago: that comes first.
-      link.hold(number);
-      return void setImmediate(() => (link.release(number), begin()));
-    }
     const waiting = this.#undecided.get(connection);
     if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
@@ -335,11 +335,16 @@ export class Worker implements Owner, Handlers {
     link.hold(number);
     setImmediate(() => {
       const { connection } = member;
-      const leaves = reason === LEFT && this.#membersOf(connection).length > 1;
+      const leaves = reason === LEFT && this.#membersOf(connection).length + connection.waiting > 1;
       if (member.stage === "asked" && !leaves) {
         // Middleware that still works on it hears of it by the connection.
         link.release(number);
         return this.#end(connection, reason === LEFT ? "transport close" : reason);
+      }
+      // Middleware may work on it for long: no other client waits for that.
+      if (member.stage === "asked" && connection.readyState === "open") {
+        link.release(number);
+        return member.later(() => this.#finish(member, reason, rooms));
       }
       member.take(number, () => {
         link.release(number);
@@ -390,6 +395,10 @@ export class Worker implements Owner, Handlers {
   #finish(member: Member, reason: string, rooms: string[]): void {
     if (member.stage === "ended") return;
     const { connection, namespace } = member;
+    const single = reason === LEFT || reason === "server namespace disconnect";
+    // Another worker's handlers know of it: those of this one hear of its coming, and then of its end.
+    const late = single || connection.readyState !== "open" ? undefined : this.#membersOf(connection).find(({ stage }) => stage === "resuming");
+    if (late) return late.later(() => this.#finish(member, reason, rooms));
     this.#local.follow(namespace, member.id, rooms);
     if (reason === "parse error") for (const { id, namespace } of connection.members.values()) this.#local.failed(namespace, id, new Error(UNREADABLE));
     // Its later output reaches nobody: the client is gone.
@@ -514,6 +523,8 @@ export class Worker implements Owner, Handlers {
       } else if (member.stage !== "ended") {
         // As Engine.IO does: no DISCONNECT packet. The gateway knows of each that it was this worker.
         link.command({ disconnect: { of: only(member), close: true, drop: true } });
+        // Socket.IO lets nobody in on a connection that is closed: its handlers will never be there.
+        if (member.stage === "resuming") this.#drop(member);
       }
     }
   }
@@ -533,7 +544,7 @@ export class Worker implements Owner, Handlers {
     setImmediate(() => {
       this.#parting.delete(connection);
       // A session of whose sockets none is here is no business of this worker.
-      if (connection.members.size === 0) this.#end(connection, "transport close");
+      if (connection.members.size === 0 && connection.waiting === 0) this.#end(connection, "transport close");
     });
   }
 

@@ -206,3 +206,37 @@ test("socket.rooms follows the server API and other workers", async () => {
   assert.equal(socket.rooms.has("own"), false);
   await end(one, two);
 });
+
+/** The first socket's admission let the second one in: the first was never said to be gone, and its worker stood still. */
+test("a client that left and came back while middleware worked on it left a socket for ever", async () => {
+  const io = await here.server();
+  const held = [];
+  const story = [];
+  io.of("/a").use((socket, next) => held.push(next));
+  io.of("/a").on("connection", (socket) => {
+    const { length } = story;
+    story.push(`in ${length}`);
+    socket.on("disconnect", (reason) => story.push(`out ${length}`));
+    socket.on("echo", (value, done) => done(value));
+  });
+  const client = open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  const other = client.io.socket("/a");
+  await until(() => held.length === 1);
+  // DISCONNECT and CONNECT, while the first is undecided.
+  other.io.engine.write("1/a,");
+  other.io.engine.write("0/a,");
+  other.once("connect", () => story.push("back"));
+  // The gateway has told of both: what it says later comes later.
+  const probe = open("/", { transports: ["websocket"] });
+  await once(probe, "connect");
+  held.shift()();
+  await until(() => held.length === 1);
+  held.shift()();
+  await until(() => story.includes("back"));
+  assert.equal(await other.emitWithAck("echo", 7), 7);
+  assert.deepEqual(story.slice(0, 3), ["in 0", "out 0", "in 2"]);
+  other.disconnect();
+  await until(() => story.includes("out 2"));
+  await end(io);
+});
