@@ -27,6 +27,7 @@ use tokio::runtime::Runtime;
 pub fn join(
     cluster: &Cluster,
     number: Option<u16>,
+    namespaces: Vec<String>,
     hostname: &str,
     facts: &Facts,
 ) -> Result<(Member, Option<Door>)> {
@@ -46,6 +47,7 @@ pub fn join(
         flood_always: cluster.flood_always,
         join_wait: cluster.join_wait,
         naming: cluster.compat.naming(),
+        namespaces,
     };
     if cluster.secret.is_none() {
         tracing::warn!(

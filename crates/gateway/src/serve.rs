@@ -148,8 +148,20 @@ fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<(Option<Member>, Optio
     // Ready as soon as the others can be reached.
     facts.readiness.set_cut_off(true);
     let hostname = config::hostname();
-    let (member, door) = cluster::join(cluster, config.server.node, &hostname, facts)?;
+    let (member, door) = cluster::join(
+        cluster,
+        config.server.node,
+        namespaces(config),
+        &hostname,
+        facts,
+    )?;
     Ok((Some(member), door))
+}
+
+/// Those that have a table of their own.
+fn namespaces(config: &Resolved) -> Vec<String> {
+    let names = config.rules.namespaces.keys();
+    names.filter(|name| *name != "*").cloned().collect()
 }
 
 fn start_relays(
@@ -177,8 +189,7 @@ fn open_to_others(
         return Ok(());
     };
     let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
-    let namespaces = config.rules.namespaces.keys().cloned().collect();
-    let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, facts)?;
+    let ear = cluster::hear_others(cluster, namespaces(config), member, shards, runtime, facts)?;
     let limits = &config.hub.limits;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
     Ok(())

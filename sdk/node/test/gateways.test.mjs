@@ -170,6 +170,28 @@ test("what a server said to a room and to its members came in another order at t
   io.off("connection", leave);
 });
 
+test("the first client of a gateway missed what was said to all by way of another one, right behind its connect", async () => {
+  const near = gateways[0].open("/", { transports: ["websocket"] });
+  await heard(near, "connect");
+  // Gateways hear nothing of each other: none knows of the newcomer.
+  redis.kill("SIGSTOP");
+  const far = gateways[2].open("/", { transports: ["websocket"] });
+  const said = [];
+  far.onAny((event) => said.push(event));
+  try {
+    await heard(far, "connect");
+    io.emit("to all");
+    io.to(far.id).emit("last");
+    await heard(near, "to all");
+  } finally {
+    redis.kill("SIGCONT");
+  }
+  await until(() => said.includes("last"));
+  assert.deepEqual(said, ["to all", "last"]);
+  near.disconnect();
+  far.disconnect();
+});
+
 test("each broadcast comes once and in order to clients of gateways with and without a link", async () => {
   const clients = await arrive("order");
   const numbers = clients.map((client) => {

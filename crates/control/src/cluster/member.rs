@@ -51,6 +51,8 @@ pub struct Settings {
     pub join_wait: Duration,
     /// What servers of other kinds want to know by name.
     pub naming: Naming,
+    /// Namespaces that clients may join; others come with their first clients.
+    pub namespaces: Vec<String>,
 }
 
 /// What is there once the shards run.
@@ -113,7 +115,11 @@ impl Member {
         F: Future<Output = Result<Opened, Trouble>>,
     {
         let uplink = Uplink::new(settings.queue_bytes, settings.join_wait);
-        let uplink = Arc::new(uplink.naming(settings.naming));
+        let uplink = Arc::new(
+            uplink
+                .naming(settings.naming)
+                .serving(settings.namespaces.clone()),
+        );
         let roster = Arc::new(Roster::new(
             Arc::clone(&uplink),
             settings.card.relay.is_some(),

@@ -117,9 +117,7 @@ impl Seat {
             pulse: Vitals::default().pulse("the bridge"),
             settings: self.wanted.compat(self.member.number()),
             stream: PREFIX.to_owned(),
-            namespaces: ["/", "/custom", "/forbidden", "/lab"]
-                .map(str::to_owned)
-                .into(),
+            namespaces: namespaces(),
             inbox: inbox(),
             postman: Box::new(shards.postman()),
             gauges: Arc::default(),
@@ -176,11 +174,19 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
             ShardedMode::Dynamic => Naming::Rooms,
             ShardedMode::DynamicPrivate => Naming::RoomsAndSockets,
         },
+        namespaces: namespaces(),
     };
     let engine = redis.clone();
     let pulse = Vitals::default().pulse("the cluster");
     let member = Member::join(settings, Arc::default(), pulse, move || redis::open(engine))?;
     Ok((member, redis))
+}
+
+/// Those that clients may join.
+fn namespaces() -> Vec<String> {
+    ["/", "/custom", "/forbidden", "/lab"]
+        .map(str::to_owned)
+        .into()
 }
 
 impl Wanted {

@@ -30,6 +30,8 @@ pub struct Uplink {
     /// Servers of other kinds, by namespace.
     foreign: papaya::HashMap<Box<str>, u64>,
     naming: Naming,
+    /// Namespaces that clients may come to at any time.
+    served: Vec<String>,
 }
 
 /// Node numbers that an id has room for.
@@ -74,12 +76,19 @@ impl Uplink {
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
             naming: Naming::Nothing,
+            served: Vec::new(),
         }
     }
 
     /// Has hubs tell the names of what they have members of, in [`Piece::Room`].
     pub fn naming(self, naming: Naming) -> Self {
         Self { naming, ..self }
+    }
+
+    /// The node is sent what is for all of these namespaces, also before their first clients: nobody tells other nodes of a CONNECT
+    /// before its client is told.
+    pub fn serving(self, served: Vec<String>) -> Self {
+        Self { served, ..self }
     }
 
     pub(crate) fn watch(&self) -> Watch {
@@ -280,7 +289,10 @@ impl Away {
         };
         // The shard that speaks for the node is told what is for servers.
         if me.shard == 0 {
-            away.note_keys(std::iter::once(Change::Came(servers_key())));
+            let served = uplink.served.iter();
+            let served = served.map(|namespace| key(namespace, Subject::Namespace, ""));
+            let keys = std::iter::once(servers_key()).chain(served);
+            away.note_keys(keys.map(Change::Came));
         }
         away
     }

@@ -45,6 +45,7 @@ fn member_with(
         flood_always: false,
         join_wait: Duration::from_millis(50),
         naming: Naming::Nothing,
+        namespaces: Vec::new(),
     };
     let broker = broker.clone();
     let open = || async move { Ok(broker.open()) };
