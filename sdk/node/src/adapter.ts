@@ -201,6 +201,7 @@ export class SockeyeAdapter extends Adapter {
     // A socket that ends leaves its rooms by that.
     if (member?.stage === "in" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
     super.delAll(id);
+    this.#worker.abandoned(id);
   }
 
   override addSockets(opts: BroadcastOptions, rooms: Room[]): void {

@@ -15,7 +15,11 @@ export class Member {
   stage: Stage;
   /** Raw JSON of its data, as the gateway has it. */
   said = "{}";
-  readonly connection: Connection;
+  connection: Connection;
+  /** Socket.IO works on it. */
+  begun = false;
+  /** It began again, in another session than its first. */
+  returned = false;
   readonly link: Link;
   /** The command that ends it, and its number. */
   ending?: { command: Command; number: number };
@@ -41,6 +45,13 @@ export class Member {
     delete claim.pid;
     delete claim.offset;
     return Object.defineProperties(claim, { pid: hidden(this.id), offset: hidden("") });
+  }
+
+  /** It begins again. */
+  into(connection: Connection): this {
+    this.connection = connection;
+    this.begun = false;
+    return this;
   }
 
   /** Now, or as soon as its handlers are there. */

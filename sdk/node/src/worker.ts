@@ -265,14 +265,21 @@ export class Worker implements Owner, Handlers {
   }
 
   #connect(link: Link, connect: Connect, resume?: Resume): void {
-    const known = this.#connections.get(connect.session);
     const asked = this.#requests.get(link)?.get(connect.opening)?.request;
     this.#requests.get(link)?.delete(connect.opening);
+    this.#enter(connect, (connection) => new Member(connection, link, connect, resume), resume !== undefined, asked);
+  }
+
+  /** Brings a socket into its session. One that comes from another worker hears of its end when its handlers are there: a session that was closed
+   * before is not its own, and it has one of its own then. */
+  #enter(connect: Connect, join: (connection: Connection) => Member, resumes: boolean, asked?: IncomingMessage): void {
+    const there = this.#connections.get(connect.session);
+    const known = resumes && there?.readyState !== "open" ? undefined : there;
     const connection = known ?? new Connection(connect, this, asked);
-    const member = new Member(connection, link, connect, resume);
+    const member = join(connection);
     this.#members.set(member.id, member);
     const begin = () => {
-      if (connection.readyState !== "open") return this.#refuse(member, "the session has ended");
+      if (connection.readyState !== "open") return member.stage === "resuming" ? this.#again(member) : this.#refuse(member, "the session has ended");
       // The same client left this namespace a moment ago: what middleware and handlers make of that comes first.
       const before = connection.members.get(member.namespace);
       if (before) {
@@ -280,6 +287,7 @@ export class Worker implements Owner, Handlers {
         return before.whenOver(() => ((connection.waiting -= 1), begin()));
       }
       connection.members.set(member.namespace, member);
+      member.begun = true;
       connection.receive({ type: Type.Connect, nsp: member.namespace, data: member.claim });
     };
     const waiting = this.#undecided.get(connection);
@@ -290,6 +298,23 @@ export class Worker implements Owner, Handlers {
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
     this.engine.admit(connection.request, (error) => this.#decided(connection, error));
+  }
+
+  /** Its session was closed here before its handlers were there: they are called in another one, once. */
+  #again(member: Member): void {
+    const { connection, resume } = member;
+    if (this.#members.get(member.id) !== member || member.stage !== "resuming") return;
+    if (member.returned || !resume) return this.#drop(member);
+    member.returned = true;
+    if (connection.members.get(member.namespace) === member) connection.members.delete(member.namespace);
+    this.#forget(connection);
+    this.#enter(resume.connect, (connection) => member.into(connection), true);
+  }
+
+  /** Socket.IO lets nobody in on a connection that was closed meanwhile. */
+  abandoned(id: string): void {
+    const member = this.#members.get(id);
+    if (member?.stage === "resuming" && member.connection.readyState !== "open") setImmediate(() => this.#again(member));
   }
 
   /** Sockets of sessions about which the engine has not decided. */
@@ -523,8 +548,6 @@ export class Worker implements Owner, Handlers {
       } else if (member.stage !== "ended") {
         // As Engine.IO does: no DISCONNECT packet. The gateway knows of each that it was this worker.
         link.command({ disconnect: { of: only(member), close: true, drop: true } });
-        // Socket.IO lets nobody in on a connection that is closed: its handlers will never be there.
-        if (member.stage === "resuming") this.#drop(member);
       }
     }
   }
@@ -549,12 +572,16 @@ export class Worker implements Owner, Handlers {
   }
 
   #end(connection: Connection, reason: string): void {
-    const members = this.#membersOf(connection);
+    const all = this.#membersOf(connection);
+    const early = all.filter(({ stage }) => stage === "resuming");
+    const members = all.filter(({ stage }) => stage !== "resuming");
     this.#undecided.delete(connection);
     for (const member of members) member.stage = "ended";
     connection.end(reason);
     for (const member of members) this.#drop(member);
     this.#forget(connection);
+    // Socket.IO says by `abandoned` when it is done with the others.
+    for (const member of early) if (!member.begun) this.#again(member);
   }
 
   #membersOf(connection: Connection): Member[] {
@@ -592,6 +619,7 @@ export class Worker implements Owner, Handlers {
   }
 
   lost(link: Link): void {
+    for (const member of [...this.#members.values()]) if (member.link === link && member.stage === "resuming") this.#drop(member);
     for (const connection of [...this.#connections.values()]) {
       if (this.#membersOf(connection).some((member) => member.link === link)) this.#end(connection, "transport close");
     }

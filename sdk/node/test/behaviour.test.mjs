@@ -240,3 +240,48 @@ test("a client that left and came back while middleware worked on it left a sock
   await until(() => story.includes("out 2"));
   await end(io);
 });
+
+/** Socket.IO lets nobody in whose session is closed: the second worker dropped the socket without a word, and the first had handed it over. */
+for (const cause of ["a handler closed the session", "the client went while a newcomer waited"]) {
+  test(`a socket that came from another worker ended without \`disconnect\`: ${cause}`, async () => {
+    const story = [];
+    const held = [];
+    const tell = (name) => (io) => {
+      for (const namespace of ["/", "/a"]) {
+        io.of(namespace).on("connection", (socket) => {
+          story.push(`${name} in ${namespace}`);
+          socket.on("disconnect", () => story.push(`${name} out ${namespace}`));
+          socket.on("end", () => socket.conn.close());
+        });
+      }
+    };
+    const first = await here.server({}, tell("first"));
+    const client = open("/", { transports: ["websocket"] });
+    const other = client.io.socket("/a");
+    await Promise.all([once(client, "connect"), once(other, "connect")]);
+    const second = await here.server({}, (io) => {
+      for (const namespace of ["/a", "/b"]) io.of(namespace).use((_, next) => held.push(next));
+      tell("second")(io);
+    });
+    await first.close();
+    await until(() => story.includes("second in /") && held.length === 1);
+    const over = new Promise((resolve) => client.io.engine.once("close", resolve));
+    if (cause.startsWith("a handler")) {
+      client.emit("end");
+      await over;
+    } else {
+      client.io.socket("/b");
+      await until(() => held.length === 2);
+      client.io.engine.close();
+    }
+    await until(() => story.includes("second out /"));
+    // Once more in a session of its own.
+    await until(() => {
+      held.splice(0).forEach((next) => next());
+      return story.includes("second in /a");
+    });
+    await until(() => story.includes("second out /a"));
+    assert.deepEqual(story.filter((line) => line.includes("out")).sort(), ["second out /", "second out /a"]);
+    await end(second);
+  });
+}
