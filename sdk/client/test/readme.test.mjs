@@ -8,7 +8,8 @@ import { io } from "socket.io-client";
 import { Gateway } from "../../../web/tests/gateway.mjs";
 
 const page = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
-const blocks = (language) => [...page.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "gs"))].map(([, block]) => block);
+const blocks = (language) =>
+  [...page.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "gs"))].map(([, block]) => block);
 
 /** Runs a program of the page `times` times beside each other, until one of them has printed. */
 async function printed(program, toml, times) {
@@ -30,7 +31,8 @@ async function printed(program, toml, times) {
   try {
     return await new Promise((resolve) => {
       const run = new Function("io", "console", body);
-      for (let each = 0; each < times; each += 1) run(connect, { log: (...words) => resolve(words) });
+      for (let each = 0; each < times; each += 1)
+        run(connect, { log: (...words) => resolve(words) });
     });
   } finally {
     await Promise.all(answers);

@@ -19,11 +19,16 @@ fn a_hundred_slow_calls_of_a_worker_hold_up_no_other_namespace() {
     crowd.speak();
     sleep(pause());
     let half = Duration::from_secs(setting("WORKERS_HALF", 2).into());
-    let mut halves = Vec::new();
-    for _ in 0..setting("WORKERS_PAIRS", 1) {
+    let window = || {
         sleep(SETTLED);
-        let alone = Instant::now();
+        let from = Instant::now();
         sleep(half);
+        from
+    };
+    // Alone, beside, alone, beside … alone: what changes with time is in both neighbours of each window.
+    let mut alone = vec![window()];
+    let mut beside = Vec::new();
+    for _ in 0..setting("WORKERS_PAIRS", 1) {
         // Each asks as soon as it is answered, so a hundred are always under way.
         let slow = Crowd::enter(Manners {
             addr: scene.kitchen.gateway.addr,
@@ -33,24 +38,24 @@ fn a_hundred_slow_calls_of_a_worker_hold_up_no_other_namespace() {
             event: "slow",
         });
         slow.speak();
-        sleep(SETTLED);
-        let beside = Instant::now();
-        sleep(half);
-        halves.push((alone, beside));
+        beside.push(window());
         let lives = slow.end();
         assert_eq!(Account::of(&lives, &[]).unanswered, 0);
+        alone.push(window());
     }
     let (account, lives) = scene.end(crowd);
-    let p99 = |from: Instant| {
-        let delays = Delays::of(&lives, |said, _| said.due >= from && said.due < from + half);
-        ms(delays.permille(990))
+    let p99 = |from: &Instant| {
+        let within = |due: Instant| due >= *from && due < *from + half;
+        ms(Delays::of(&lives, |said, _| within(said.due)).permille(990))
     };
-    for (alone, beside) in halves {
-        let (alone, beside) = (p99(alone), p99(beside));
+    let alone: Vec<f64> = alone.iter().map(p99).collect();
+    for (beside, neighbours) in beside.iter().map(p99).zip(alone.windows(2)) {
+        let alone = f64::midpoint(neighbours[0], neighbours[1]);
         let numbers = [
             ("alone_p99_ms", alone),
             ("beside_p99_ms", beside),
             ("ratio", beside / alone),
+            ("alone_again_ratio", neighbours[1] / neighbours[0]),
         ];
         keep("slow", &numbers);
     }
