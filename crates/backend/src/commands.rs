@@ -1,7 +1,7 @@
 //! The commands of workers.
 
 use crate::frame::Order;
-use crate::home::Phase;
+use crate::home::{Bond, Phase};
 use crate::message::{Ack, Down, Out, Refusal, To};
 use crate::name::Name;
 use crate::proto;
@@ -160,6 +160,7 @@ impl Backend {
                 fetch.query = self.query(worker, fetch.query, To::All)?;
                 self.order(To::All, What::Fetch(fetch));
             }
+            What::Ended(ended) => return self.note_over(worker, &ended.socket),
             What::Verdict(verdict) => return self.verdict(now_ms, worker, verdict),
             What::Tell(tell) => return self.tell_others(now_ms, worker, tell),
             What::Reply(reply) => return self.take_reply(now_ms, worker, reply),
@@ -183,8 +184,10 @@ impl Backend {
             && let Some(home) = self.homes.get_mut(&name)
             && home.phase == Phase::In
             && home.worker == Some(worker)
+            && home.bond == Bond::Whole
+            && home.introduction.open().namespace == target.namespace
         {
-            home.ending |= home.introduction.open().namespace == target.namespace;
+            home.bond = Bond::Ending;
         }
     }
 

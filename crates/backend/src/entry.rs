@@ -143,6 +143,11 @@ impl Entry {
         self.ack().is_some() || (decides && self.introduces())
     }
 
+    /// A socket leaves its worker by it.
+    pub(crate) fn parts(&self) -> bool {
+        matches!(self.what(), Some(What::Part(_)))
+    }
+
     /// A socket comes into a worker's hands by it.
     pub(crate) fn introduces(&self) -> bool {
         matches!(self.what(), Some(What::Connect(_) | What::Resume(_)))

@@ -18,6 +18,19 @@ pub(crate) enum Phase {
     Gone,
 }
 
+/// How far its worker and the socket are from each other. The end of a socket has one worker: this says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bond {
+    /// The worker gets all news of it.
+    Whole,
+    /// The worker ended it: the news of its end is that worker's, and no other hears of it.
+    Ending,
+    /// The worker was told that it goes: the news of its end is the next worker's.
+    Parting,
+    /// The worker's handlers had heard of its end when they were told so: nobody else hears of it.
+    Over,
+}
+
 /// What a client said when it connected. It is kept as it is on the wire: one block of memory for as long as the socket lives.
 #[derive(Debug, Default)]
 pub(crate) struct Introduction(Box<[u8]>);
@@ -45,8 +58,7 @@ pub(crate) struct Home {
     pub(crate) describing: bool,
     /// Its shard was told to close it.
     pub(crate) closing: bool,
-    /// Its worker ended it: the news of its end is that worker's, and no other hears of it.
-    pub(crate) ending: bool,
+    pub(crate) bond: Bond,
     /// Since when it has its worker, or none.
     pub(crate) since_ms: u64,
     /// Events that wait while it has no worker.
@@ -90,7 +102,7 @@ impl Home {
             opener: None,
             describing: false,
             closing: false,
-            ending: false,
+            bond: Bond::Whole,
             since_ms: now_ms,
             held: VecDeque::new(),
             owed: Vec::new(),

@@ -1,7 +1,7 @@
 //! The sockets of a worker that is lost, and the events it had got.
 
 use crate::entry::Entry;
-use crate::home::Phase;
+use crate::home::{Bond, Phase};
 use crate::links::Stray;
 use crate::message::{Down, Refusal, Why};
 use crate::proto::item::What;
@@ -50,7 +50,7 @@ impl Backend {
             home.worker = None;
             home.since_ms = now_ms;
             home.describing = false;
-            home.ending = false;
+            home.bond = Bond::Whole;
             if worker.parting.contains(&name) {
                 later.push((name, std::mem::take(&mut home.held)));
             }
@@ -115,6 +115,8 @@ impl Backend {
         };
         let home = entry.about.and_then(|name| self.homes.get_mut(&name));
         match home {
+            // The next worker is not the one that was to part from it.
+            _ if entry.parts() => self.release(&entry),
             Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
                 home.held.push_back(entry);
             }

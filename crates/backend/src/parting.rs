@@ -1,8 +1,11 @@
 //! A worker that leaves. Its sockets move a few at a time, as fast as others take them: no client waits until all have moved.
 
-use crate::home::Home;
+use crate::entry::Entry;
+use crate::home::{Bond, Home, Phase};
 use crate::links::Link;
 use crate::name::Name;
+use crate::proto;
+use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
 use std::collections::HashSet;
@@ -39,13 +42,49 @@ impl Backend {
         let busy = worker.sent.iter().chain(&worker.queue);
         let busy: HashSet<Name> = busy.filter_map(|entry| entry.about).collect();
         let homes = &self.homes;
-        let holds = |home: &Home| home.ending || !home.owed.is_empty();
+        let holds =
+            |home: &Home| matches!(home.bond, Bond::Ending | Bond::Over) || !home.owed.is_empty();
         let owes = |name: &Name| homes.get(name).is_some_and(holds);
         let done = |name: &&Name| !busy.contains(*name) && !owes(name);
         let done: Vec<Name> = worker.parting.iter().filter(done).copied().collect();
         for name in done {
-            self.move_one(now_ms, name);
+            match self.homes.get(&name).map(|home| home.bond) {
+                Some(Bond::Parting) => self.move_one(now_ms, name),
+                _ => self.tell_to_part(now_ms, id, name),
+            }
         }
+    }
+
+    /// Only the worker knows whether its handlers have heard of the socket's end: it is asked, and the socket moves when it has handled that.
+    fn tell_to_part(&mut self, now_ms: u64, id: u64, name: Name) {
+        let (Some(home), Some(worker)) = (self.homes.get_mut(&name), self.workers.get_mut(&id))
+        else {
+            return;
+        };
+        home.bond = Bond::Parting;
+        let socket = name.as_str().to_owned();
+        let entry = Entry::new(Some(name), What::Part(proto::Part { socket }), now_ms);
+        let bytes = entry.bytes;
+        home.bytes += bytes;
+        worker.queue.push_back(entry);
+        self.ready.extend(worker.link);
+        self.take_bytes(bytes);
+    }
+
+    /// The worker's handlers have heard of the end of a socket from which it is to part.
+    pub(crate) fn note_over(&mut self, id: u64, socket: &str) -> Result<(), &'static str> {
+        let name = Name::parse(socket).ok_or("ended.socket is no socket's id")?;
+        let home = self.homes.get_mut(&name);
+        let parts = |home: &&mut Home| home.worker == Some(id) && home.bond == Bond::Parting;
+        let Some(home) = home.filter(parts) else {
+            self.counts.late += 1;
+            return Ok(());
+        };
+        home.bond = Bond::Over;
+        if home.phase == Phase::Gone {
+            self.forget(name);
+        }
+        Ok(())
     }
 
     fn move_one(&mut self, now_ms: u64, name: Name) {
@@ -56,15 +95,17 @@ impl Backend {
             worker.sockets.remove(&name);
             worker.parting.remove(&name);
         }
+        home.bond = Bond::Whole;
         home.since_ms = now_ms;
         home.describing = false;
         self.homeless.insert(name);
         self.settle(now_ms, name);
     }
 
-    /// A socket that ends while it is to move has its worker to the end: that one knows it, and no other need to.
+    /// A socket that ends while it is to move has its worker to the end, unless that was told to part from it: that one knows it, and no other need to.
     pub(crate) fn keep_to_the_end(&mut self, name: Name) {
-        let Some(home) = self.homes.get_mut(&name) else {
+        let home = self.homes.get_mut(&name);
+        let Some(home) = home.filter(|home| home.bond != Bond::Parting) else {
             return;
         };
         if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id))

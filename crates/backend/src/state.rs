@@ -4,7 +4,7 @@ use crate::awaited::Awaited;
 use crate::calls::Calls;
 use crate::entry::Entry;
 use crate::event::Event;
-use crate::home::{Home, Introduction, Phase};
+use crate::home::{Bond, Home, Introduction, Phase};
 use crate::links::{Link, Stray};
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
@@ -357,8 +357,8 @@ impl Backend {
         home.phase = Phase::Gone;
         home.describing = false;
         self.bytes -= owed;
-        if !known {
-            // No worker has heard of it.
+        if !known || home.bond == Bond::Over {
+            // No worker has heard of it, or one has heard of its end already.
             return self.forget(name);
         }
         let called = self.calls.is_some();

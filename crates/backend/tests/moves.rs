@@ -306,3 +306,80 @@ fn a_worker_that_leaves_waits_for_no_answer_that_does_not_come() {
     backend.tick(5_100);
     assert_eq!(backend.take_farewells(), [Link(1)]);
 }
+
+/// A worker that leaves, another one, and the socket from which the first is to part.
+fn parting() -> Backend {
+    let mut backend = one();
+    attach(&mut backend, 2, Link(2));
+    backend.received(2, Link(1), leaves()).expect("in order");
+    let got = items(&mut backend, Link(1));
+    assert!(
+        matches!(got.as_slice(), [What::Part(part)] if part.socket == SOCKET),
+        "{got:?}"
+    );
+    backend
+}
+
+fn parted(backend: &mut Backend) {
+    let handled = FromWorker {
+        handled: 2,
+        ..FromWorker::default()
+    };
+    backend.received(4, Link(1), handled).expect("in order");
+}
+
+/// The worker was not told that the socket had moved: the end of another socket of the session was the end of this one there, too.
+#[test]
+fn the_end_of_a_socket_that_moved_was_told_by_two_workers() {
+    let mut backend = parting();
+    backend.up(3, Up::Gone(gone()));
+    parted(&mut backend);
+    assert!(items(&mut backend, Link(1)).is_empty());
+    assert_eq!(backend.take_farewells(), [Link(1)]);
+    let got = items(&mut backend, Link(2));
+    let [What::Resume(_), What::Gone(_)] = got.as_slice() else {
+        panic!("{got:?}");
+    };
+}
+
+/// The worker ended the session by another of its sockets, and this one was moved before its end came.
+#[test]
+fn a_socket_whose_end_its_worker_had_told_came_to_another_one() {
+    for gone_first in [true, false] {
+        let mut backend = parting();
+        let end = |backend: &mut Backend| backend.up(3, Up::Gone(gone()));
+        if gone_first {
+            end(&mut backend);
+        }
+        let ended = proto::Ended {
+            socket: SOCKET.to_owned(),
+        };
+        let known = says(2, Order::Ended(ended));
+        backend.received(3, Link(1), known).expect("in order");
+        parted(&mut backend);
+        if !gone_first {
+            assert!(backend.take_farewells().is_empty());
+            end(&mut backend);
+            backend.tick(5);
+        }
+        assert_eq!(backend.take_farewells(), [Link(1)]);
+        assert!(items(&mut backend, Link(2)).is_empty());
+        assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn the_next_worker_of_a_socket_is_not_told_to_part_from_it() {
+    let mut backend = parting();
+    backend.take_out();
+    backend.detached(3, Link(1));
+    backend.tick(1_000);
+    let described = Up::Described {
+        socket: name(),
+        rooms: Vec::new(),
+        data: "{}".to_owned(),
+    };
+    backend.up(1_001, described);
+    let got = items(&mut backend, Link(2));
+    assert!(matches!(got.as_slice(), [What::Resume(_)]), "{got:?}");
+}

@@ -442,6 +442,7 @@ impl Desk {
             | What::Ack(_)
             | What::Reply(_)
             | What::Verdict(_)
+            | What::Ended(_)
             | What::Join(_)
             | What::Leave(_) => {}
         }

@@ -5,10 +5,11 @@ import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
 import { Connection } from "./connection.js";
 import type { Link } from "./link.js";
+import type { Sum } from "./local.js";
 import type { Answers, Found, Target } from "./messages.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
-import type { Sum, Worker } from "./worker.js";
+import type { Worker } from "./worker.js";
 
 const FETCH_TIMEOUT_MS = 5_000;
 const TELL_TIMEOUT_MS = 5_000;
@@ -36,11 +37,12 @@ interface LocalSocket {
   emitWithAck(event: string, ...args: unknown[]): Promise<unknown>;
   data: unknown;
   connected: boolean;
+  client: { _remove(socket: unknown): void };
   recovered: boolean;
   handshake: { auth: unknown };
   listenersAnyOutgoing(): unknown[];
   notifyOutgoingListeners(packet: Packet): void;
-  disconnect(close?: boolean): void;
+  disconnect(close?: boolean): unknown;
   _onerror(error: Error): void;
   onAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
   prependAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
@@ -133,6 +135,18 @@ export class SockeyeAdapter extends Adapter {
     (this.nsp.sockets as Map<string, unknown>).clear();
     this.rooms.clear();
     this.sids.clear();
+  }
+
+  /** Another worker has it. Its handlers here hear no more of it, and may still end it. */
+  part(id: SocketId): void {
+    const socket = this.#socket(id);
+    if (!socket) return;
+    socket.client._remove(socket);
+    (this.nsp.sockets as Map<string, unknown>).delete(id);
+    super.delAll(id);
+    socket.connected = false;
+    const of = { namespace: this.nsp.name, rooms: [id], except: [] };
+    socket.disconnect = (close = false) => (this.#worker.command({ disconnect: { of, close } }), socket);
   }
 
   failed(id: SocketId, error: Error): void {

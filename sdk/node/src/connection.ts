@@ -74,6 +74,8 @@ class Transport extends EventEmitter {
 
 export class Connection extends EventEmitter {
   readonly id: string;
+  /** Names it here. */
+  readonly key: string;
   readonly protocol = 4;
   readonly request: IncomingMessage;
   readonly remoteAddress: string;
@@ -90,9 +92,10 @@ export class Connection extends EventEmitter {
   readonly #owner: Owner;
 
   /** `request`: the one that this worker let open the session. */
-  constructor(connect: Connect, owner: Owner, request?: IncomingMessage) {
+  constructor(connect: Connect, key: string, owner: Owner, request?: IncomingMessage) {
     super();
     this.id = connect.session;
+    this.key = key;
     this.request = request ?? requestOf({ ...connect, target: `/socket.io/${connect.query ? `?${connect.query}` : ""}` });
     this.remoteAddress = connect.address;
     this.transport = new Transport(this.id, connect.transport || "websocket");

@@ -50,7 +50,7 @@ function isShared({ emit, join, leave, disconnect }: Command): boolean {
 }
 
 /** Programs make any number of the others; these answer what the gateway sent, and end sockets that it has. */
-const mayWait = ({ ack, decision, disconnect, reply, verdict }: Command): boolean => !(ack ?? decision ?? disconnect ?? reply ?? verdict);
+const mayWait = ({ ack, decision, disconnect, ended, reply, verdict }: Command): boolean => !(ack ?? decision ?? disconnect ?? ended ?? reply ?? verdict);
 
 export interface Tls {
   /** Certificates that the gateway's is checked against; without it those of the system. */

@@ -3,8 +3,9 @@ import type { Connection } from "./connection.js";
 import type { Link } from "./link.js";
 import type { Command, Connect, Resume } from "./messages.js";
 
-/** `asked`: middleware decides. `resuming`: it comes from another worker. `in`: its handlers run. `ended`: nothing more is said of it. */
-export type Stage = "asked" | "resuming" | "in" | "ended";
+/** `asked`: middleware decides. `resuming`: it comes from another worker. `in`: its handlers run. `away`: another worker has it.
+ * `ended`: nothing more is said of it. */
+export type Stage = "asked" | "resuming" | "in" | "away" | "ended";
 
 export class Member {
   readonly id: string;
@@ -94,11 +95,21 @@ export class Member {
     process.nextTick(() => this.#open());
   }
 
+  /** Another worker has it. What handlers still say of it is said. */
+  part(): void {
+    this.stage = "away";
+    this.#over();
+  }
+
   /** It is over. What waits is not handled any more. */
   drop(): void {
     this.stage = "ended";
     this.#commands = null;
     this.#open();
+    this.#over();
+  }
+
+  #over(): void {
     const after = this.#after;
     this.#after = null;
     if (after) setImmediate(() => after.forEach((act) => act()));

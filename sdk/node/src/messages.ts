@@ -35,6 +35,7 @@ export interface Command {
   tell?: Values & { query: number; namespace: string; event: string; timeout_ms: number };
   reply?: Values & { told: number };
   count?: { query: number; namespace: string };
+  ended?: { socket: string };
   verdict?: { opening: number; admit: boolean; message: string; headers: Header[] };
   traceparent?: string;
 }
@@ -116,7 +117,7 @@ export interface NodeGone {
 
 export interface Item {
   redelivered: boolean;
-  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening" | "node_gone";
+  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening" | "node_gone" | "part";
   connect: Connect;
   resume: Resume;
   event: Event;
@@ -130,6 +131,7 @@ export interface Item {
   moved: { socket: string; joined: string[]; left: string[] };
   opening: Opening;
   node_gone: NodeGone;
+  part: { socket: string };
 }
 
 export interface Welcome {

@@ -126,6 +126,7 @@ export class Server<
     };
     const worker = new Worker(attach, engine, local);
     worker.compare = (manners) => compare(own, manners);
+    worker.parted = ({ namespace, id }: Member) => adapters.get(namespace)?.part(id);
     worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
     class Adapter extends SockeyeAdapter {
       constructor(namespace: unknown) {

@@ -6,6 +6,7 @@ import { decode, encode } from "./codec.js";
 import { Engine } from "./engine.js";
 import { mark } from "./info.js";
 import { Link } from "./link.js";
+import type { Local, Sum } from "./local.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
 import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, NodeGone, Opening, Resume, Target, Told, Welcome } from "./messages.js";
@@ -42,30 +43,6 @@ interface Query {
   due: number;
   done(answer: Answers | Found | Counted): void;
   failed(error: Error): void;
-}
-
-/** How answers of several gateways become one. */
-export interface Sum<A> {
-  missing: A;
-  add(one: A, other: A): A;
-}
-
-/** What the adapters of namespaces know of their sockets. */
-export interface Local {
-  /** To be told that no answer will come; `undefined`: nobody waits for one. */
-  waiting(namespace: string, id: string, ack: number): ((error: Error) => void) | undefined;
-  /** The socket's data, to be sent if it changed; `undefined`: there is no such socket. */
-  data(namespace: string, id: string): unknown;
-  /** Rooms that the socket has by now. */
-  follow(namespace: string, id: string, rooms: string[]): void;
-  /** Others moved the socket into rooms and out of them. */
-  moved(namespace: string, id: string, joined: string[], left: string[]): void;
-  /** The socket's client said what is no packet. */
-  failed(namespace: string, id: string, error: Error): void;
-  /** Another server says something: its name, arguments, and perhaps a function that answers. */
-  told(namespace: string, event: unknown[]): void;
-  /** Another node of the cluster is gone. */
-  nodeGone(node: number): void;
 }
 
 export class Worker implements Owner, Handlers {
@@ -240,6 +217,8 @@ export class Worker implements Owner, Handlers {
         return this.#upgraded(item.upgraded.socket);
       case "moved":
         return this.#moved(number, item.moved);
+      case "part":
+        return this.#part(link, number, item.part.socket);
       case "opening":
         return this.#opening(link, item.opening);
       case "answers":
@@ -271,11 +250,11 @@ export class Worker implements Owner, Handlers {
   }
 
   /** Brings a socket into its session. One that comes from another worker hears of its end when its handlers are there: a session that was closed
-   * before is not its own, and it has one of its own then. */
-  #enter(connect: Connect, join: (connection: Connection) => Member, resumes: boolean, asked?: IncomingMessage): void {
-    const there = this.#connections.get(connect.session);
+   * before is not its own. `key`: the session's, or one of its own. */
+  #enter(connect: Connect, join: (connection: Connection) => Member, resumes: boolean, asked?: IncomingMessage, key = connect.session): void {
+    const there = this.#connections.get(key);
     const known = resumes && there?.readyState !== "open" ? undefined : there;
-    const connection = known ?? new Connection(connect, this, asked);
+    const connection = known ?? new Connection(connect, key, this, asked);
     const member = join(connection);
     this.#members.set(member.id, member);
     const begin = () => {
@@ -293,14 +272,14 @@ export class Worker implements Owner, Handlers {
     const waiting = this.#undecided.get(connection);
     if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
-    this.#connections.set(connection.id, connection);
+    this.#connections.set(key, connection);
     this.engine.clientsCount = this.#connections.size;
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
     this.engine.admit(connection.request, (error) => this.#decided(connection, error));
   }
 
-  /** Its session was closed here before its handlers were there: they are called in another one, once. */
+  /** Its session was closed here before its handlers were there: they are called in one where it is alone, so that no other ends that. */
   #again(member: Member): void {
     const { connection, resume } = member;
     if (this.#members.get(member.id) !== member || member.stage !== "resuming") return;
@@ -308,7 +287,7 @@ export class Worker implements Owner, Handlers {
     member.returned = true;
     if (connection.members.get(member.namespace) === member) connection.members.delete(member.namespace);
     this.#forget(connection);
-    this.#enter(resume.connect, (connection) => member.into(connection), true);
+    this.#enter(resume.connect, (connection) => member.into(connection), true, undefined, `${connection.id} ${member.id}`);
   }
 
   /** Socket.IO lets nobody in on a connection that was closed meanwhile. */
@@ -383,6 +362,27 @@ export class Worker implements Owner, Handlers {
     member?.take(number, () => this.#local.moved(member.namespace, socket, joined, left));
   }
 
+  /** Another worker gets the socket. A session of whose sockets none is left here is no business of this worker. */
+  #part(link: Link, number: number, socket: string): void {
+    const ended = () => void link.command({ ended: { socket } });
+    const member = this.#members.get(socket);
+    if (!member) return ended();
+    member.take(number, () => {
+      const { connection } = member;
+      // Its handlers have heard of its end, or hear of it in this turn.
+      if (member.stage !== "in" || connection.readyState !== "open") return ended();
+      this.#save(member);
+      this.#touched.delete(member);
+      member.part();
+      connection.members.delete(member.namespace);
+      this.parted(member);
+      if (connection.members.size === 0 && connection.waiting === 0) this.#forget(connection);
+    });
+  }
+
+  /** Set by the server, which knows its sockets. */
+  parted: (member: Member) => void = () => {};
+
   /** A client asks for a session. */
   #opening(link: Link, { opening, ...asked }: Opening): void {
     const request = requestOf(asked);
@@ -418,7 +418,7 @@ export class Worker implements Owner, Handlers {
   }
 
   #finish(member: Member, reason: string, rooms: string[]): void {
-    if (member.stage === "ended") return;
+    if (member.stage === "ended" || member.stage === "away") return;
     const { connection, namespace } = member;
     const single = reason === LEFT || reason === "server namespace disconnect";
     // Another worker's handlers know of it: those of this one hear of its coming, and then of its end.
@@ -590,7 +590,7 @@ export class Worker implements Owner, Handlers {
   }
 
   #forget(connection: Connection): void {
-    if (this.#connections.get(connection.id) === connection) this.#connections.delete(connection.id);
+    if (this.#connections.get(connection.key) === connection) this.#connections.delete(connection.key);
     this.engine.clientsCount = this.#connections.size;
   }
 

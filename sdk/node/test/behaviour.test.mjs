@@ -285,3 +285,63 @@ for (const cause of ["a handler closed the session", "the client went while a ne
     await end(second);
   });
 }
+
+/** The end of the session, sent for the socket that was left, ended there the one that had moved as well. */
+test("the end of a socket that had moved was told by two workers", async () => {
+  const story = [];
+  let answer;
+  const sockets = [];
+  const tell = (name) => (io) => {
+    for (const namespace of ["/", "/a"]) {
+      io.of(namespace).on("connection", (socket) => {
+        sockets.push(socket);
+        story.push(`${name} in ${namespace}`);
+        socket.on("disconnect", () => story.push(`${name} out ${namespace}`));
+        socket.on("hold", (done) => (answer = done));
+      });
+    }
+  };
+  const first = await here.server({}, tell("first"));
+  const client = open("/", { transports: ["websocket"] });
+  const other = client.io.socket("/a");
+  await Promise.all([once(client, "connect"), once(other, "connect")]);
+  other.emit("hold", () => {});
+  await until(() => answer);
+  const second = await here.server({}, tell("second"));
+  const closed = first.close();
+  await until(() => story.includes("second in /"));
+  // A handler that is under way still speaks to its client.
+  const heard = once(client, "late");
+  const moved = sockets.find(({ nsp, connected }) => nsp.name === "/" && !connected);
+  moved.emit("late");
+  await heard;
+  client.io.engine.close();
+  await closed;
+  await until(() => story.includes("second out /"));
+  assert.deepEqual(story, ["first in /", "first in /a", "second in /", ...story.slice(3)]);
+  assert.deepEqual(story.slice(3).sort(), ["first out /a", "second out /"]);
+  await end(second);
+});
+
+/** Its handler was still at work. */
+test("a socket that has moved can be ended by the worker that had it", async () => {
+  const first = await here.server();
+  const socketOf = new Promise((resolve) => first.on("connection", resolve));
+  const held = [];
+  first.of("/a").on("connection", (socket) => socket.on("hold", (done) => held.push(done)));
+  const client = open("/", { transports: ["websocket"] });
+  const other = client.io.socket("/a");
+  const socket = await socketOf;
+  await once(other, "connect");
+  other.emit("hold", () => {});
+  await until(() => held.length === 1);
+  const second = await here.server();
+  const closed = first.close();
+  await until(() => second.of("/").sockets.size === 1);
+  const left = once(client, "disconnect");
+  socket.disconnect();
+  assert.deepEqual((await left)[0], "io server disconnect");
+  held[0]();
+  await closed;
+  await end(second);
+});

@@ -156,6 +156,32 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             for _ in range(30):
                 self.assertEqual(len(await guest.call("echo", "x" * 100_000)), 100_000)
 
+    async def test_the_end_of_a_socket_that_has_moved_is_told_by_its_next_worker(self):
+        async with Stage() as stage, stage.own_worker() as first:
+            story, told = [], asyncio.Event()
+
+            def tell(worker, name):
+                @worker.connected
+                async def connected(socket):
+                    story.append((name, "in", socket.recovered))
+
+                @worker.disconnected
+                async def disconnected(socket, reason):
+                    story.append((name, "out"))
+                    told.set()
+
+            tell(first, "first")
+            guest = await stage.client()
+            async with stage.own_worker() as second:
+                tell(second, "second")
+                first.stop()
+                while ("second", "in", True) not in story:
+                    await asyncio.sleep(0.005)
+                self.assertEqual(first._desks, {})
+                await guest.disconnect()
+                await told.wait()
+            self.assertEqual(story, [("first", "in", False), ("second", "in", True), ("second", "out")])
+
     async def test_a_number_that_python_does_not_read_ended_the_worker(self):
         async with Stage() as stage:
             await stage.worker()

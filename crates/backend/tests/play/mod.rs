@@ -39,6 +39,8 @@ struct Client {
     answered: u64,
     handled: Vec<Handled>,
     gone_heard: u64,
+    /// A worker ended it: its shard hears of that at this time.
+    ends_at: Option<u64>,
 }
 
 impl Client {
@@ -155,6 +157,31 @@ impl Play {
         self.processes.push(process);
     }
 
+    /// Its shard ends what workers ended.
+    fn end_clients(&mut self) {
+        let due = |client: &Client| client.ends_at.is_some_and(|at| at <= self.now);
+        let due = self.clients.iter().filter(|(_, client)| due(client));
+        let due: Vec<Name> = due.map(|(name, _)| *name).collect();
+        due.into_iter().for_each(|name| self.leave(name));
+    }
+
+    /// The handlers of one of its sockets hear of its end before the gateway does: another socket of its session ended, or they ended it themselves.
+    fn end_one(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        let at = self.rng.usize(..process.sockets.len().max(1));
+        let Some(socket) = process.sockets.iter().nth(at).cloned() else {
+            return;
+        };
+        let name = Name::parse(&socket).expect("a name");
+        let client = self.clients.get_mut(&name).expect("a client");
+        if client.admitted != Some(true) {
+            return;
+        }
+        process.sockets.remove(&socket);
+        client.gone_heard += 1;
+        client.ends_at = Some(self.now + self.rng.u64(..30));
+    }
+
     pub fn run(&mut self) {
         while self.now < TROUBLE_UNTIL {
             self.clients_act();
@@ -183,6 +210,7 @@ impl Play {
             self.talk(at);
         }
         self.carry_out();
+        self.end_clients();
         self.end_links();
     }
 
@@ -330,6 +358,7 @@ impl Play {
                 self.processes[at].deaf_until = self.now + self.rng.u64(100..4_000);
             }
             30..35 if leaves => self.processes[at].leaving = true,
+            35..55 if leaves => self.end_one(at),
             _ => {}
         }
     }
@@ -528,12 +557,13 @@ impl Play {
                 assert!(process.sockets.insert(connect.socket));
             }
             What::Event(event) => {
+                let name = Name::parse(&event.socket).expect("a name");
                 assert!(
-                    process.sockets.contains(&event.socket),
+                    process.sockets.contains(&event.socket)
+                        || self.clients[&name].ends_at.is_some(),
                     "seed {}: an event of a socket that this worker does not know",
                     self.seed
                 );
-                let name = Name::parse(&event.socket).expect("a name");
                 let handled = Handled {
                     number: number_of(&event),
                     marked,
@@ -546,9 +576,14 @@ impl Play {
                 }
             }
             What::Gone(gone) => {
-                process.sockets.remove(&gone.socket);
                 let name = Name::parse(&gone.socket).expect("a name");
-                self.clients.get_mut(&name).expect("a client").gone_heard += 1;
+                let heard = u64::from(process.sockets.remove(&gone.socket));
+                self.clients.get_mut(&name).expect("a client").gone_heard += heard;
+            }
+            What::Part(proto::Part { socket }) => {
+                if !process.sockets.remove(&socket) {
+                    commands.push(Order::Ended(proto::Ended { socket }));
+                }
             }
             What::Answers(_)
             | What::Found(_)
@@ -604,7 +639,9 @@ impl Play {
                 );
                 let ended = || client.had_by[&number].is_disjoint(&alive);
                 let deadly = client.is_deadly(number) && ended();
-                let known = client.refused.contains(&number) || deadly;
+                // What a socket said that its worker has ended is nothing to anybody.
+                let over = client.ends_at.is_some();
+                let known = client.refused.contains(&number) || deadly || over;
                 assert!(
                     known || times.count() > 0,
                     "seed {seed}: {name:?} event {number} is lost"
@@ -623,6 +660,10 @@ impl Play {
             );
             let heard = client.admitted != Some(true) || client.gone_heard > 0;
             assert!(heard, "seed {seed}: nobody heard that {name:?} is gone");
+            assert!(
+                loses_workers || client.gone_heard <= 1,
+                "seed {seed}: the end of {name:?} was told twice"
+            );
         }
         assert_eq!(
             (self.backend.sockets(), self.backend.bytes()),

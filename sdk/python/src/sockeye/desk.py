@@ -99,6 +99,10 @@ class Desk:
         await self._tell("disconnected", self.socket, gone.reason)
         return False
 
+    async def _part(self, _part, _):
+        """Another worker has the socket: its handlers there hear of its end."""
+        return False
+
     async def _tell(self, name, *args):
         try:
             await self.socket.namespace.call(name, *args)

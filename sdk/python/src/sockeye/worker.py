@@ -267,7 +267,7 @@ class Worker(Namespace):
             self._answered(value)
         elif what == "failed":
             self._failed(value)
-        elif what in ("connect", "resume", "event", "gone"):
+        elif what in ("connect", "resume", "event", "gone", "part"):
             return self._to_desk(what, value, item.redelivered, progress)
         elif what == "told":
             namespace = self._namespaces.get(value.namespace) or Namespace(self, value.namespace)
@@ -308,6 +308,8 @@ class Worker(Namespace):
         if desk:
             desk.put(what, value, redelivered, progress)
         else:
+            if what == "part":
+                self.command(ended=proto.Ended(socket=value.socket))
             progress.done = True
             self._link.progressed()
 

@@ -309,7 +309,8 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
         | What::Counted(_)
         | What::Upgraded(_)
         | What::Opening(_)
-        | What::Moved(_) => Vec::new(),
+        | What::Moved(_)
+        | What::Part(_) => Vec::new(),
     }
 }
 
