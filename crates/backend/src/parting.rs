@@ -102,7 +102,7 @@ impl Backend {
         self.settle(now_ms, name);
     }
 
-    /// A socket that ends while it is to move has its worker to the end, unless that was told to part from it: that one knows it, and no other need to.
+    /// A socket that ends while it is to move has its worker to the end, unless that was told to part from it: that one knows it, and no other needs to.
     pub(crate) fn keep_to_the_end(&mut self, name: Name) {
         let home = self.homes.get_mut(&name);
         let Some(home) = home.filter(|home| home.bond != Bond::Parting) else {

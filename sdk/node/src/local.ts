@@ -1,4 +1,5 @@
 // What stands behind a worker: the adapters of its namespaces.
+
 /** How answers of several gateways become one. */
 export interface Sum<A> {
   missing: A;
