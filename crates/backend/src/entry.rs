@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What one costs beyond the bytes that are counted for those that workers take at once: queues grow by halves.
+    /// Bytes of an entry beyond those that are counted when workers take it at once: queues grow by halves.
     pub(crate) const KEPT_BYTES: usize = (size_of::<Self>() * 3 / 2).saturating_sub(ENTRY_BYTES);
 
     pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {

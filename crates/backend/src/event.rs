@@ -15,7 +15,7 @@ const ACK: u32 = 5;
 const TRACEPARENT: u32 = 15;
 const KEY_BYTES: usize = 1;
 
-/// What a client says.
+/// An event, as its client says it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
     pub event: &'a str,

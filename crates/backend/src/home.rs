@@ -31,7 +31,7 @@ pub(crate) enum Bond {
     Over,
 }
 
-/// What a client said when it connected. It is kept as it is on the wire: one block of memory for as long as the socket lives.
+/// The `Connect` of a socket. It is kept as it is on the wire: one block of memory for as long as the socket lives.
 #[derive(Debug, Default)]
 pub(crate) struct Introduction(Box<[u8]>);
 

@@ -1,4 +1,4 @@
-//! What a backend is told at its start.
+//! Settings of a backend.
 
 use crate::scope::Scope;
 
@@ -21,9 +21,9 @@ pub struct Settings {
     pub park_timeout_ms: u64,
     /// Sockets without a worker for that long are closed.
     pub close_when_absent: bool,
-    /// What one worker may have got and not handled.
+    /// Most that one worker may have got and not handled.
     pub window_bytes: usize,
-    /// What may wait for the workers in all, and of one socket.
+    /// Most that may wait for the workers in all, and of one socket.
     pub queue_bytes_max: usize,
     pub socket_bytes_max: usize,
     /// Shards of this node: what is for all is answered by each.

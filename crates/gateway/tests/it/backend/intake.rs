@@ -1,9 +1,9 @@
 //! Large messages of workers, whole and in parts.
 
-use super::worker::open;
+use super::worker::{introduced, open, runtime};
 use super::{KEY, Kitchen};
 use crate::harness::PATIENCE;
-use backend::proto::{Command, FromWorker, Hello, ToWorker};
+use backend::proto::{Command, FromWorker, ToWorker};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::net::SocketAddr;
@@ -12,17 +12,6 @@ use tokio::net::TcpStream;
 use tonic::codegen::http::Request;
 
 const LARGEST: usize = 16 << 20;
-
-fn hello(instance: &str) -> FromWorker {
-    FromWorker {
-        hello: Some(Hello {
-            backend: "kitchen".to_owned(),
-            instance: instance.to_owned(),
-            ..Hello::default()
-        }),
-        ..FromWorker::default()
-    }
-}
 
 /// A message of this size, with one command that no gateway knows.
 fn of_bytes(bytes: usize) -> FromWorker {
@@ -60,7 +49,8 @@ impl Link {
             .header("te", "trailers");
         let request = request.body(()).expect("a request");
         let (down, mut up) = client.send_request(request, false).expect("a stream");
-        up.send_data(framed(&hello(instance)), false).expect("sent");
+        up.send_data(framed(&introduced("kitchen", instance)), false)
+            .expect("sent");
         Link { up, down, rest }
     }
 
@@ -183,11 +173,8 @@ fn messages_of_workers_were_bounded_in_number_and_not_in_bytes() {
 #[test]
 fn a_worker_that_said_too_much_at_once_was_not_told_so() {
     let kitchen = Kitchen::open("");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let told = runtime.expect("a runtime").block_on(async {
-        let opened = open(kitchen.workers, &KEY.0, hello("a")).await;
+    let told = runtime().block_on(async {
+        let opened = open(kitchen.workers, &KEY.0, introduced("kitchen", "a")).await;
         let (frames, mut messages) = opened.expect("attached");
         frames.send(of_bytes(LARGEST + 65_536)).await.expect("sent");
         loop {

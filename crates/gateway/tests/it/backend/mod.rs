@@ -12,11 +12,11 @@ mod worker;
 
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
 use backend::proto::command::What as Order;
-use backend::proto::{self, FromWorker, Hello};
+use backend::proto::{self, FromWorker};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::LazyLock;
-use worker::{Worker, emit, open, target};
+use worker::{Worker, emit, introduced, open, runtime, target};
 
 /// A key for workers, and its entry.
 pub static KEY: LazyLock<(String, String)> =
@@ -339,20 +339,9 @@ fn a_worker_spoke_to_a_socket_of_another_namespace_by_its_id() {
 #[test]
 fn a_worker_without_the_key_is_sent_away() {
     let kitchen = Kitchen::open("");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.expect("a runtime");
+    let runtime = runtime();
     let attempt = |key: &str, backend: &str, instance: &str| {
-        let hello = Hello {
-            backend: backend.to_owned(),
-            instance: instance.to_owned(),
-            ..Hello::default()
-        };
-        let first = FromWorker {
-            hello: Some(hello),
-            ..FromWorker::default()
-        };
+        let first = introduced(backend, instance);
         runtime.block_on(async {
             let (_frames, mut messages) = open(kitchen.workers, key, first).await?;
             messages.message().await
@@ -371,17 +360,7 @@ fn a_worker_without_the_key_is_sent_away() {
 #[test]
 fn a_worker_that_said_more_than_a_message_may_have_came_back_with_it_for_ever() {
     let kitchen = Kitchen::open("rehome_after = \"60s\"");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let hello = FromWorker {
-        hello: Some(Hello {
-            backend: "kitchen".to_owned(),
-            instance: "a".to_owned(),
-            ..Hello::default()
-        }),
-        ..FromWorker::default()
-    };
+    let hello = introduced("kitchen", "a");
     let text = format!("\"{}\"", "x".repeat(17 << 20));
     let large = FromWorker {
         first: 1,
@@ -396,7 +375,7 @@ fn a_worker_that_said_more_than_a_message_may_have_came_back_with_it_for_ever() 
         }],
         ..FromWorker::default()
     };
-    runtime.expect("a runtime").block_on(async {
+    runtime().block_on(async {
         let stream = open(kitchen.workers, &KEY.0, hello.clone()).await;
         let (frames, mut messages) = stream.expect("attached");
         assert!(messages.message().await.expect("a message").is_some());
@@ -415,21 +394,8 @@ fn a_worker_that_said_more_than_a_message_may_have_came_back_with_it_for_ever() 
 #[test]
 fn a_message_of_a_worker_without_a_key_was_read() {
     let kitchen = Kitchen::open("");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let hello = Hello {
-        backend: "cellar".repeat(1_000),
-        ..Hello::default()
-    };
-    let first = FromWorker {
-        hello: Some(hello),
-        ..FromWorker::default()
-    };
-    let opened =
-        runtime
-            .expect("a runtime")
-            .block_on(open(kitchen.workers, "sockeye_wrong", first));
+    let first = introduced(&"cellar".repeat(1_000), "");
+    let opened = runtime().block_on(open(kitchen.workers, "sockeye_wrong", first));
     let status = opened.expect_err("no key");
     assert_eq!(status.code(), tonic::Code::Unauthenticated);
     let logged = |what: &str| kitchen.gateway.log().iter().any(|line| line.contains(what));

@@ -1,10 +1,9 @@
 //! Endpoints and strangers that mean harm: answers without end, streams that are reset as fast as they are opened, keys at the wrong door.
 
 use super::intake::{connect, strangers_request};
-use super::worker::open;
+use super::worker::{introduced, open, runtime};
 use super::{KEY, Kitchen};
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
-use backend::proto::{FromWorker, Hello};
 use client::full::request;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -88,10 +87,7 @@ fn streams_that_are_reset_as_fast_as_they_are_opened_hold_up_nobody() {
     let _worker = kitchen.worker("a");
     let mut client = kitchen.client();
     let before = kitchen.gateway.own_memory();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let cut_off = runtime.expect("a runtime").block_on(async {
+    let cut_off = runtime().block_on(async {
         let mut cut_off = 0;
         for _ in 0..20 {
             let Ok(mut attacker) = connect(kitchen.workers).await.ready().await else {
@@ -130,20 +126,8 @@ fn a_key_opens_its_own_door_and_no_other() {
     let admin = control::admin::keys::generate("ops", &[]).expect("a key");
     let limits = format!("[admin]\napi_keys = [{:?}]", admin.1);
     let kitchen = Kitchen::open_with(&limits, "");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let hello = FromWorker {
-        hello: Some(Hello {
-            backend: "kitchen".to_owned(),
-            instance: "a".to_owned(),
-            ..Hello::default()
-        }),
-        ..FromWorker::default()
-    };
-    let opened = runtime
-        .expect("a runtime")
-        .block_on(open(kitchen.workers, &admin.0, hello));
+    let hello = introduced("kitchen", "a");
+    let opened = runtime().block_on(open(kitchen.workers, &admin.0, hello));
     let code = opened.err().map(|status| status.code());
     assert_eq!(
         code,

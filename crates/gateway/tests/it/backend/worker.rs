@@ -70,9 +70,6 @@ impl Worker {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (shared, key, instance) = (Arc::clone(&memory), key.to_owned(), instance.to_owned());
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
             let life = async {
                 tokio::select! {
                     ended = live(gateway, &key, instance, &shared, wishes) => {
@@ -83,7 +80,7 @@ impl Worker {
                     _ = stopped => {}
                 }
             };
-            runtime.expect("a runtime").block_on(life);
+            runtime().block_on(life);
         });
         Worker {
             memory,
@@ -140,6 +137,26 @@ impl Drop for Worker {
 
 fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime")
+}
+
+/// The first message of a worker.
+pub fn introduced(backend: &str, instance: &str) -> FromWorker {
+    let hello = Hello {
+        backend: backend.to_owned(),
+        instance: instance.to_owned(),
+        ..Hello::default()
+    };
+    FromWorker {
+        hello: Some(hello),
+        ..FromWorker::default()
+    }
 }
 
 /// Opens the stream. The error is what the gateway says.
