@@ -134,13 +134,8 @@ impl Needs {
         let many_posts = talks && *self.up_per_minute > POSTS_PER_MINUTE_MAX;
         let late_posts = talks && !many_posts && *self.latency_ms < POST_LATENCY_MS;
         let posts = !many_posts && !late_posts;
-        let [often, each, up, ms] = [
-            SANE_POLL_S,
-            interval_s,
-            *self.up_per_minute,
-            *self.latency_ms,
-        ]
-        .map(number);
+        let [often, each] = [SANE_POLL_S, interval_s].map(number);
+        let [up, ms] = [*self.up_per_minute, *self.latency_ms].map(number);
         let requests = number((86_400.0 / interval_s).round());
         let empty = number(((1.0 - news) * 100.0).round());
         rules! {
@@ -203,7 +198,7 @@ pub fn text(all: &[Advice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::parsed;
+    use super::super::tests::{parsed, rows};
     use super::*;
 
     fn advice(needs: &str) -> Vec<Advice> {
@@ -213,24 +208,23 @@ mod tests {
         }
     }
 
-    /// Lines of `what is needed => what is to be taken`.
+    /// Lines of `what is needed | what is to be taken`.
     const CHOICES: &str = "
-        --direction down --down-per-minute 30 => Server
-        --direction down --down-per-minute 30 --proxies no-upgrade => Server
-        --direction down --down-per-minute 30 --proxies buffering => WebSocket
-        --direction both --proxies no-upgrade => Socket.IO
-        --direction both --latency-ms 150 => WebSocket
-        --direction both --latency-ms 150 --proxies unknown => Socket.IO
-        --direction down --down-per-minute 1 --latency-ms 60000 => polling
-        --direction down --down-per-minute 0.5 --latency-ms 60000 => polling
-        --direction up => polling
-        --direction up --up-per-minute 600 => WebSocket
-        --direction up --up-per-minute 600 --binary => WebSocket";
+        --direction down --down-per-minute 30 | Server
+        --direction down --down-per-minute 30 --proxies no-upgrade | Server
+        --direction down --down-per-minute 30 --proxies buffering | WebSocket
+        --direction both --proxies no-upgrade | Socket.IO
+        --direction both --latency-ms 150 | WebSocket
+        --direction both --latency-ms 150 --proxies unknown | Socket.IO
+        --direction down --down-per-minute 1 --latency-ms 60000 | polling
+        --direction down --down-per-minute 0.5 --latency-ms 60000 | polling
+        --direction up | polling
+        --direction up --up-per-minute 600 | WebSocket
+        --direction up --up-per-minute 600 --binary | WebSocket";
 
     #[test]
     fn each_need_has_its_transport() {
-        for choice in CHOICES.trim().lines() {
-            let (needs, wanted) = choice.split_once(" => ").unwrap();
+        for (needs, wanted) in rows(CHOICES) {
             let all = advice(needs);
             assert!(all[0].transport.starts_with(wanted), "{needs}: {all:?}");
             let taken = all.iter().filter(|advice| advice.verdict == Take).count();
@@ -250,9 +244,7 @@ mod tests {
     #[test]
     fn reasons_carry_the_figures() {
         let text = text(&advice("--direction down"));
-        assert!(
-            text.contains("86,400 requests a day from each client, 679 B"),
-            "{text}"
-        );
+        let figures = "86,400 requests a day from each client, 679 B";
+        assert!(text.contains(figures), "{text}");
     }
 }

@@ -45,8 +45,8 @@ pub fn bill(facts: &Facts, machines: Figure, redis: Figure, sheet: &mut Sheet) -
 
 /// What so many hours of people cost.
 pub fn people(hours: f64, prices: &Prices, sheet: &mut Sheet) -> Figure {
-    let rate = figure(*prices.people.per_hour, "an hour");
-    let rate = sheet.given("an hour of people", rate, &prices.people.origin);
+    let (rate, origin) = (*prices.people.per_hour, &prices.people.origin);
+    let rate = sheet.given("an hour of people", rate, "an hour", origin);
     sheet.reckon("people", MONEY, figure(hours, "hours") * rate)
 }
 
@@ -57,45 +57,38 @@ fn traffic_gb(facts: &Facts, sheet: &mut Sheet) -> Figure {
 }
 
 fn load_balancer(facts: &Facts, gb: Figure, sheet: &mut Sheet) -> Figure {
-    let (balancer, hours) = (&facts.prices.load_balancer, *facts.prices.hours_per_month);
-    let [base, unit] =
-        [&balancer.per_hour, &balancer.per_unit_hour].map(|price| figure(**price, "an hour"));
-    let base = sheet.given(&balancer.name, base, &balancer.origin);
-    // A unit that does not count a use holds any amount of it.
-    let share = |used: f64, unit: f64| if unit > 0.0 { used / unit } else { 0.0 };
-    let average = |peak: Figure| peak.value * facts.average().value;
-    let (connects, active) = (
-        average(facts.load.connects_per_s),
-        average(facts.load.connections),
-    );
+    let (balancer, load) = (&facts.prices.load_balancer, &facts.load);
+    let hours = figure(*facts.prices.hours_per_month, "h");
+    let base = *balancer.per_hour;
+    let base = sheet.given(&balancer.name, base, "an hour", &balancer.origin);
+    // A unit that does not count a use holds any amount of it, as division by zero is zero here.
+    let units = |used: Term, unit: f64, what| (used / figure(unit, "")).figure(what);
+    let connects = load.connects_per_s * facts.average();
+    let active = load.connections * facts.average();
     let units = Term::greatest(&[
-        figure(
-            share(connects, *balancer.unit_new_connections_per_second),
+        units(
+            connects,
+            *balancer.unit_new_connections_per_second,
             "for connects",
         ),
-        figure(
-            share(active, *balancer.unit_active_connections),
-            "for connections",
-        ),
-        figure(
-            share(gb.value / hours, *balancer.unit_gb_per_hour),
-            "for traffic",
-        ),
+        units(active, *balancer.unit_active_connections, "for connections"),
+        units(gb / hours, *balancer.unit_gb_per_hour, "for traffic"),
     ]);
     let units = sheet.reckon("its units", "units", units);
-    let units = sheet.reckon("units", "an hour", units * unit);
+    let units = units * figure(*balancer.per_unit_hour, "an hour");
+    let units = sheet.reckon("units", "an hour", units);
     let rate = sheet.reckon("balancer by hour", "an hour", base + units);
-    sheet.reckon("balancer", MONEY, rate * figure(hours, "h"))
+    sheet.reckon("balancer", MONEY, rate * hours)
 }
 
 /// Fills tier after tier.
 pub fn egress(gb: Figure, egress: &Egress, sheet: &mut Sheet) -> Figure {
-    let free = figure(*egress.free_gb, "GB");
-    sheet.given("traffic that is free", free, &egress.origin);
+    let free = *egress.free_gb;
+    let free = sheet.given("traffic that is free", free, "GB", &egress.origin);
     let mut left = (gb.value - free.value).max(0.0);
     let mut parts = Vec::new();
     for tier in &egress.tiers {
-        let here = left.min(tier.gb.as_ref().map_or(f64::INFINITY, |gb| **gb));
+        let here = left.min(*tier.gb);
         if here > 0.0 {
             let cost = figure(here, "GB") * figure(*tier.per_gb, "a GB");
             parts.push(sheet.reckon("traffic of a tier", MONEY, cost));
@@ -123,10 +116,8 @@ mod tests {
             (200_100.0, 13_800.0),
         ];
         for (gb, cost) in costs {
-            close(
-                egress(figure(gb, "GB"), &prices.egress, &mut sheet).value,
-                cost,
-            );
+            let seen = egress(figure(gb, "GB"), &prices.egress, &mut sheet);
+            close(seen.value, cost);
         }
     }
 }

@@ -1,25 +1,20 @@
 //! Owns what is known from measurements: CPU and memory by delivery, message and connection, each
 //! with the file and the case it was read from. Reads results of scenarios and of the suite.
 
-use super::sheet;
 use anyhow::{Context, Result, bail};
-use bench::outcome::{Contestant, Figure, Outcome, ResultFile, middle};
+use bench::outcome::{Contestant, Figure, Outcome, ResultFile, load, middle};
 use bench::report::{Level, level};
 use bench::suite::cpu_us_per_message;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::slice::from_ref;
 
 /// A measured number and where it was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     pub value: f64,
     pub source: String,
-}
-
-impl Reading {
-    pub fn figure(&self, unit: &'static str) -> sheet::Figure {
-        sheet::figure(self.value, unit)
-    }
 }
 
 /// What one or several result files say. Earlier files win.
@@ -60,20 +55,9 @@ impl Measured {
         let mut measured = Measured::default();
         for path in paths {
             let path = path.as_ref();
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read result {}", path.display()))?;
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            let found = read(&text, &name.to_string_lossy(), server);
+            let (content, name) = (load(path)?, path.file_name().unwrap_or_default());
+            let found = read(&content, &name.to_string_lossy(), server);
             measured.fill(found.with_context(|| format!("cannot plan from {}", path.display()))?);
-        }
-        let needed = [
-            ("CPU of a delivery", &measured.delivery_us),
-            ("memory of a connection", &measured.connection_bytes),
-        ];
-        if let Some((what, _)) = needed.iter().find(|(_, reading)| reading.is_none()) {
-            bail!(
-                "cannot plan: no result has the {what}; give one of a scenario with messages that was run with --pid, or the suite's"
-            );
         }
         Ok(measured)
     }
@@ -90,9 +74,8 @@ impl Measured {
     }
 }
 
-fn read(text: &str, file: &str, server: &str) -> Result<Measured> {
-    let content = ResultFile::from_json(text)?;
-    let cases = cases(&content, server)?;
+fn read(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
+    let cases = cases(content, server)?;
     // Of the first kind that tells the figure; of its cases the first, whose messages are spread most.
     let pick = |kinds: &[&str], what: &str, tell: Tell| {
         let of_kind = |kind: &&str| {
@@ -129,60 +112,58 @@ fn read(text: &str, file: &str, server: &str) -> Result<Measured> {
 
 /// The cases of a file with the wanted server. What makes one less than a measurement stands behind its name, or keeps it out of the
 /// suite's figures.
-fn cases<'a>(content: &'a ResultFile, server: &str) -> Result<Vec<Case<'a>>> {
-    let wanted = |servers: &'a [Contestant]| servers.iter().find(|one| one.name == server);
-    let unknown = |names: Vec<&str>| {
-        let names = names.join(", ");
-        anyhow::anyhow!("it has no server {server:?}, but {names}; choose with --server")
+fn cases<'a>(content: &'a ResultFile, server: &'a str) -> Result<Vec<Case<'a>>> {
+    let servers = |case: &str, servers: &'a [Contestant]| {
+        let named = |one: &'a Contestant| (format!("{case}, {}", one.name), &*one.name, &*one.runs);
+        servers.iter().map(named).collect::<Vec<_>>()
     };
-    let runs: Vec<&Outcome> = match content {
-        ResultFile::Suite(suite) => {
-            let measured = suite.cases.iter().filter_map(|case| {
-                let runs = wanted(&case.servers)?.runs.iter();
-                Some(Case {
-                    name: format!("{}, {server}", case.case),
-                    runs: runs.filter(|run| level(run) < Level::Mismatched).collect(),
-                })
-            });
-            let cases: Vec<Case> = measured.collect();
-            let servers = suite.servers();
-            return match cases.is_empty() {
-                true => Err(unknown(servers.iter().map(String::as_str).collect())),
-                false => Ok(cases),
-            };
-        }
-        ResultFile::Run(outcome) => vec![&**outcome],
-        ResultFile::Comparison(comparison) => {
-            let names = comparison.servers.iter().map(|one| &*one.name);
-            let found = wanted(&comparison.servers).ok_or_else(|| unknown(names.collect()))?;
-            found.runs.iter().collect()
+    let all = match content {
+        // It does not say of which server it is.
+        ResultFile::Run(run) => vec![(run.scenario.clone(), server, from_ref(&**run))],
+        ResultFile::Comparison(all) => servers(&all.scenario, &all.servers),
+        ResultFile::Suite(all) => {
+            let cases = all.cases.iter();
+            let cases = cases.flat_map(|case| servers(&case.case, &case.servers));
+            cases.collect()
         }
     };
-    if runs.iter().all(|run| run.processes.is_empty()) {
+    if !all.iter().any(|(_, name, _)| *name == server) {
+        let names: BTreeSet<&str> = all.iter().map(|(_, name, _)| *name).collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        bail!("it has no server {server:?}, but {names}; choose with --server");
+    }
+    let wanted = all.iter().filter(|(_, name, _)| *name == server);
+    let of_suite = matches!(content, ResultFile::Suite(_));
+    let cases = wanted.map(|(case, _, runs)| {
+        let sound = runs
+            .iter()
+            .filter(|run| !of_suite || level(run) < Level::Mismatched);
+        let runs: Vec<&Outcome> = sound.collect();
+        let name = format!("{case}{}", caveats(&runs));
+        Case { name, runs }
+    });
+    let cases: Vec<Case> = cases.collect();
+    let mut runs = cases.iter().flat_map(|case| &case.runs);
+    if runs.all(|run| run.processes.is_empty()) {
         bail!("it watched no server process: run the scenario again with --pid");
     }
-    let name = format!("{}{}", content.scenario(), caveats(&runs));
-    Ok(vec![Case { name, runs }])
+    Ok(cases)
 }
 
 /// What makes a result less than a measurement at full size, in brackets.
 fn caveats(runs: &[&Outcome]) -> String {
-    let mut caveats = Vec::new();
-    if runs.iter().any(|run| run.partial.is_some()) {
-        caveats.push("broken off".to_owned());
-    }
-    if let Some(run) = runs.iter().find(|run| run.scale != 1.0) {
-        caveats.push(format!("at scale {}", run.scale));
-    }
-    match runs.iter().map(|run| level(run)).max() {
-        Some(Level::Mismatched) => caveats.push("of another application".to_owned()),
-        Some(Level::Bad) => caveats.push("with faults".to_owned()),
-        Some(Level::Doubtful) => caveats.push("doubtful".to_owned()),
-        Some(Level::Good) | None => {}
-    }
-    if let Some(run) = runs.iter().find(|run| run.protocol != "socket.io") {
-        caveats.push(format!("of {} clients", run.protocol));
-    }
+    let partial = runs.iter().find_map(|run| run.partial.as_ref());
+    let scaled = runs.iter().find(|run| run.scale != 1.0);
+    let worst = runs.iter().map(|run| level(run)).max();
+    let worst = worst.filter(|worst| *worst != Level::Good);
+    let other = runs.iter().find(|run| run.protocol != "socket.io");
+    let caveats = [
+        partial.map(|_| "broken off".to_owned()),
+        scaled.map(|run| format!("at scale {}", run.scale)),
+        worst.map(|worst| worst.word().to_lowercase()),
+        other.map(|run| format!("of {} clients", run.protocol)),
+    ];
+    let caveats: Vec<String> = caveats.into_iter().flatten().collect();
     match caveats.is_empty() {
         true => String::new(),
         false => format!(" ({})", caveats.join(", ")),

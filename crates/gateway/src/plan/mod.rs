@@ -1,25 +1,23 @@
 //! The capacity plan: from what was measured and what things cost to nodes, memory, Redis,
 //! bandwidth and a month's bill, with every step of the arithmetic shown.
 //!
-//! `workload` asks, `measured` and `prices` know, `sizing` and `cost` reckon, `polling` and
-//! `managed` compare, `sheet` shows; `advise` answers which transport to take.
+//! `workload` asks, `measured` and `prices` know, `sizing` and `cost` reckon, `instead` compares,
+//! `sheet` shows; `advise` answers which transport to take.
 
 mod advise;
 mod cost;
-mod managed;
+mod instead;
 mod measured;
-mod polling;
 mod prices;
 mod range;
 mod sheet;
 mod sizing;
-mod toml_file;
 mod workload;
 
 use advise::Needs;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use managed::Quote;
+use instead::Quote;
 use measured::Measured;
 use prices::{Instance, Prices};
 use range::AtLeast0;
@@ -101,7 +99,7 @@ impl Facts<'_> {
 struct Plan<'a> {
     workload: &'a Workload,
     measured: &'a Measured,
-    prices_dated: &'a str,
+    prices_dated: String,
     currency: &'a str,
     load: Load,
     managed: Vec<Quote>,
@@ -115,10 +113,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let text = match args.other {
         Some(Other::Advise(needs)) => {
             let all = advise::advise(&needs);
-            match needs.json {
-                true => serde_json::to_string_pretty(&all)? + "\n",
-                false => advise::text(&all),
-            }
+            shown(needs.json, &all, advise::text(&all))?
         }
         Some(Other::Prices) => prices::BUILT_IN.to_owned(),
         None => answer(&args.question)?,
@@ -142,9 +137,13 @@ fn answer(question: &Question) -> Result<String> {
         people.per_hour = rate.clone();
     }
     let plan = plan(question, &measured, &prices)?;
-    Ok(match question.json {
-        true => serde_json::to_string_pretty(&plan)? + "\n",
-        false => plan.text(),
+    shown(question.json, &plan, plan.text())
+}
+
+fn shown(json: bool, answer: &impl Serialize, text: String) -> Result<String> {
+    Ok(match json {
+        true => serde_json::to_string_pretty(answer)? + "\n",
+        false => text,
     })
 }
 
@@ -164,17 +163,21 @@ fn plan<'a>(
     };
     let demand = sizing::demand(&facts, &mut sheet)?;
     let (instance, other_machines) = choose(&facts, &demand)?;
-    let nodes = sizing::nodes(&facts, &demand, instance, &mut sheet)?;
-    let redis = sizing::redis(&facts, &demand, nodes.count, &mut sheet)?;
+    let nodes = demand.nodes(instance, &mut sheet).with_context(|| {
+        let any = "any instance of the price file, not even ";
+        let any = question.instance.as_ref().map_or(any, |_| "");
+        format!("cannot carry this with {any}{}", instance.name)
+    })?;
+    let redis = demand.redis(nodes.count, &mut sheet)?;
     let traffic_gb = cost::bill(&facts, nodes.per_month, redis, &mut sheet);
-    polling::compare(&facts, &mut sheet);
+    instead::polling(&facts, &mut sheet);
     Ok(Plan {
         workload,
         measured,
-        prices_dated: &prices.dated,
+        prices_dated: prices.dated.to_string(),
         currency: &prices.currency,
         load,
-        managed: managed::quotes(&facts, traffic_gb, &mut sheet),
+        managed: instead::quotes(&facts, traffic_gb, &mut sheet),
         other_machines,
         sheet,
     })
@@ -182,35 +185,32 @@ fn plan<'a>(
 
 /// The wanted machine, or the one whose month is cheapest; and what the others would cost.
 fn choose<'a>(facts: &Facts<'a>, demand: &Demand) -> Result<(&'a Instance, Vec<Quote>)> {
-    let instances = &facts.prices.instances;
-    let nodes = |one: &Instance| sizing::nodes(facts, demand, one, &mut Sheet::new(""));
-    let month = |one: &Instance| nodes(one).ok().map(|nodes: Nodes| nodes.per_month);
+    let instances = facts.prices.instances.iter();
+    let nodes = |one| demand.nodes(one, &mut Sheet::new(""));
+    let tried: Vec<(&Instance, Result<Nodes>)> = instances.map(|one| (one, nodes(one))).collect();
+    let month = |nodes: &Result<Nodes>| match nodes {
+        Ok(nodes) => nodes.per_month.value,
+        Err(_) => f64::INFINITY,
+    };
+    // If none will do, the largest is the one to speak of: the others lack more.
+    let best = tried.iter().min_by(|(one, a), (other, b)| {
+        let larger = other.vcpus.total_cmp(&one.vcpus);
+        month(a).total_cmp(&month(b)).then(larger)
+    });
     let chosen = match &facts.question.instance {
         Some(name) => facts.prices.instance(name)?,
-        None => {
-            let able = instances.iter().map(|one| (one, month(one)));
-            let able = able.filter_map(|(one, month)| Some((one, month?.value)));
-            let cheapest = able.min_by(|a, b| a.1.total_cmp(&b.1));
-            cheapest.ok_or_else(|| none_will_do(instances, nodes))?.0
-        }
+        None => best.context("cannot choose a machine: none is priced")?.0,
     };
-    let others = instances.iter().filter(|one| one.name != chosen.name);
-    let offer = |nodes: Nodes| (Some(nodes.per_month), nodes.count.to_string());
-    let offer = |one| nodes(one).map_or_else(|why| (None, why.to_string()), offer);
-    let others = others.map(|one| Quote::new(&one.name, offer(one)));
+    let others = tried.iter().filter(|(one, _)| one.name != chosen.name);
+    let others = others.map(|(one, nodes)| Quote {
+        name: one.name.to_string(),
+        per_month: nodes.as_ref().ok().map(|nodes| nodes.per_month),
+        remark: match nodes {
+            Ok(nodes) => nodes.count.to_string(),
+            Err(why) => why.to_string(),
+        },
+    });
     Ok((chosen, others.collect()))
-}
-
-/// What the largest machine lacks, the others lack more.
-fn none_will_do(
-    instances: &[Instance],
-    nodes: impl Fn(&Instance) -> Result<Nodes>,
-) -> anyhow::Error {
-    let largest = instances.iter().max_by(|a, b| a.vcpus.total_cmp(&b.vcpus));
-    let why = largest.and_then(|largest| nodes(largest).err());
-    let why = why.map(|why| why.to_string()).unwrap_or_default();
-    let why = why.strip_prefix(sizing::CANNOT_CARRY).unwrap_or(&why);
-    anyhow!("cannot carry this with any instance of the price file, not even {why}")
 }
 
 impl Plan<'_> {
@@ -220,7 +220,7 @@ impl Plan<'_> {
         let peak = [load.connections, load.messages_per_s, load.deliveries_per_s].map(Figure::bare);
         let [connections, messages, deliveries] = peak;
         let (answers, arithmetic) = (self.sheet.answers(), self.sheet.arithmetic());
-        let (dated, money) = (self.prices_dated, self.currency);
+        let (dated, money) = (&self.prices_dated, self.currency);
         let [managed, others] = [&self.managed, &self.other_machines].map(|all| quotes(all));
         format!(
             "{users} users, {connections} connected at the peak, {messages} messages/s in, {deliveries} deliveries/s\n{answers}\n\

@@ -1,14 +1,15 @@
 //! Owns the price file: what machines, traffic, Redis, people and managed services cost, each with
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
-use super::range::{AtLeast0, Count, Day, HoursOfMonth, Masters, Positive, Share, Words};
+use super::range::{AtLeast0, Count, HoursOfMonth, Most, Number, Positive, Share, Words};
 use super::sheet::{Figure, MONEY, Sheet, figure};
-use super::toml_file;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
-use units::nearest;
+use toml::value::Date;
+use units::{nearest, position};
 
 /// The price file this program was built with.
 pub const BUILT_IN: &str = include_str!("../../../../benchmarks/prices.toml");
@@ -26,7 +27,7 @@ macro_rules! tables {
 tables! {
     Prices {
         /// Day of the file as a whole; single prices carry their own.
-        dated: Day,
+        dated: Date,
         currency: Words,
         hours_per_month: HoursOfMonth,
         /// What a user and month should cost at most: machines, Redis, balancer and traffic.
@@ -39,14 +40,13 @@ tables! {
         egress: Egress,
         people: People,
         sizing: Sizing,
-        #[serde(default)]
-        managed: Managed,
+        #[serde(default)] managed: Vec<Managed>,
     }
 
     /// Where figures were found, and when.
     Origin {
         source: Words,
-        date: Day,
+        date: Date,
         basis: Basis,
     }
 
@@ -91,7 +91,7 @@ tables! {
 
     EgressTier {
         /// Gigabytes of this tier; the last has none.
-        gb: Option<Positive>,
+        #[serde(default)] gb: Most,
         per_gb: AtLeast0,
     }
 
@@ -119,27 +119,27 @@ tables! {
         /// What Redis keeps for a node that stands still.
         redis_mib_per_node: AtLeast0,
         /// Fewest masters of a Redis Cluster, and replicas of each.
-        redis_masters_min: Masters,
+        redis_masters_min: Number,
         redis_replicas: Count,
         /// Measured processors against those of the price list: 2 halves the figures.
         core_factor: Positive,
         origin: Origin,
     }
 
-    /// Services by how they bill.
-    #[derive(Default)]
-    #[serde(default)]
+    /// A service bills the cheapest of its tiers that holds the month, and what is used besides.
     Managed {
-        by_tier: Vec<ByTier>,
-        by_use: Vec<ByUse>,
-        by_unit: Vec<ByUnit>,
-    }
-
-    /// The cheapest tier that holds the month.
-    ByTier {
         name: Words,
         #[serde(rename = "tier")]
         tiers: Vec<Tier>,
+        #[serde(default)] per_million_messages: AtLeast0,
+        #[serde(default)] per_million_connection_minutes: AtLeast0,
+        #[serde(default)] per_million_channel_minutes: AtLeast0,
+        /// A message larger than this counts as several.
+        #[serde(default)] message_kib: Most,
+        /// Only messages that the service sends count.
+        #[serde(default)] outbound_only: bool,
+        /// Traffic to the internet is billed beside it.
+        #[serde(default)] with_egress: bool,
         origin: Origin,
     }
 
@@ -147,41 +147,13 @@ tables! {
     Tier {
         name: Words,
         per_month: AtLeast0,
-        connections: Option<Positive>,
-        messages_per_day: Option<Positive>,
+        #[serde(default)] connections: Most,
+        #[serde(default)] messages_per_day: Most,
         /// That were active in the month.
-        users: Option<Positive>,
-    }
-
-    /// A fee and so much by million.
-    ByUse {
-        name: Words,
-        per_month: AtLeast0,
-        per_million_messages: AtLeast0,
-        per_million_connection_minutes: AtLeast0,
-        per_million_channel_minutes: Option<AtLeast0>,
-        /// A message larger than this counts as several.
-        message_kib: Positive,
-        /// Traffic to the internet is billed beside it.
-        #[serde(default)]
-        with_egress: bool,
-        /// Most connections that the plan allows.
-        connections_max: Option<Positive>,
-        origin: Origin,
-    }
-
-    /// Units of so many connections by the day, each with free messages.
-    ByUnit {
-        name: Words,
-        per_unit_day: AtLeast0,
-        unit_connections: Positive,
-        unit_messages_per_day: AtLeast0,
-        per_million_messages: AtLeast0,
-        message_kib: Positive,
-        /// Only what the service sends counts.
-        outbound_only: bool,
-        units_max: Option<Positive>,
-        origin: Origin,
+        #[serde(default)] users: Most,
+        /// Tiers that one may buy for more connections.
+        #[serde(default)] count_max: Number,
+        #[serde(default)] free_messages_per_day: AtLeast0,
     }
 }
 
@@ -206,39 +178,37 @@ impl Display for Origin {
 impl Prices {
     /// From a file, or those built in.
     pub fn load(path: Option<&Path>) -> Result<Prices> {
-        match path {
-            Some(path) => Prices::read(&toml_file::read(path)?, &path.display().to_string()),
-            None => Prices::read(BUILT_IN, "built-in prices"),
-        }
+        let Some(path) = path else {
+            return Prices::read(BUILT_IN, "built-in prices");
+        };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        Prices::read(&text, &name)
     }
 
     /// `name` is what messages call the text.
     fn read(text: &str, name: &str) -> Result<Prices> {
-        let prices: Prices = toml_file::parse(text, name)?;
+        let prices: Prices = toml::from_str(text).map_err(|error| {
+            let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+            let (message, hint) = (error.message(), suggestion(error.message()));
+            let hint = hint.unwrap_or_default();
+            anyhow!("{name}:{line}:{column}: {message}{hint}")
+        })?;
         prices.check()?;
         Ok(prices)
     }
 
     /// What neither the structure nor single values say.
     fn check(&self) -> Result<()> {
-        let tables = [
-            ("instance", self.instances.len()),
-            ("redis", self.redis_nodes.len()),
-        ];
-        if let Some((table, _)) = tables.iter().find(|(_, count)| *count == 0) {
-            bail!("cannot plan: the price file has no [[{table}]]");
-        }
-        let mut names: Vec<&str> = self.instances.iter().map(|one| &**one.name).collect();
-        names.sort_unstable();
-        if let Some(name) = names
-            .windows(2)
-            .find(|two| two[0] == two[1])
-            .map(|two| two[0])
-        {
-            bail!("cannot plan with instance {name} twice: give the second another name");
+        let mut seen = HashSet::new();
+        let mut names = self.instances.iter().map(|one| &*one.name);
+        if let Some(name) = names.find(|name| !seen.insert(*name)) {
+            bail!(
+                "cannot price machines: instance {name} is there twice; give the second another name"
+            );
         }
         let tiers = &self.egress.tiers;
-        let endless = tiers.iter().position(|tier| tier.gb.is_none());
+        let endless = tiers.iter().position(|tier| tier.gb.is_infinite());
         if endless.is_none_or(|at| at + 1 != tiers.len()) {
             bail!(
                 "cannot price traffic: of [[egress.tier]] the last must have no gb, and all others must"
@@ -254,17 +224,21 @@ impl Prices {
     }
 
     pub fn instance(&self, name: &str) -> Result<&Instance> {
-        let names = || self.instances.iter().map(|instance| &**instance.name);
-        let mut instances = self.instances.iter();
-        let found = instances.find(|instance| **instance.name == *name);
-        found.ok_or_else(|| {
-            let hint = match nearest(name, names()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("known: {}", names().collect::<Vec<_>>().join(", ")),
-            };
-            anyhow::anyhow!("cannot plan with instance {name:?}: not in the price file; {hint}")
+        let found = self.instances.iter().find(|one| **one.name == *name);
+        found.with_context(|| {
+            let known: Vec<&str> = self.instances.iter().map(|one| &**one.name).collect();
+            let known = known.join(", ");
+            format!("cannot plan with instance {name:?}: the price file has {known}")
         })
     }
+}
+
+/// Serde names the unknown word first and what it expected after it, all in backticks.
+fn suggestion(message: &str) -> Option<String> {
+    let unknown = message.strip_prefix("unknown ")?;
+    let mut quoted = unknown.split('`').skip(1).step_by(2);
+    let known = nearest(quoted.next()?, quoted)?;
+    Some(format!("; did you mean `{known}`?"))
 }
 
 #[cfg(test)]
@@ -289,20 +263,10 @@ mod tests {
         redis_masters_min = 3      | redis_masters_min = 2.5 | cannot plan with 2.5: it must be a whole number from 1 to 1,000
         cpu_target = 0.5           | cpu_target = 5          | a share, above 0 and at most 1
         currency = \"USD\"         | currency = \"\"         | a text that says something
-        date = \"2026-09-29\"      | date = \"yesterday\"    | cannot plan with \"yesterday\": it must be a day such as 2026-01-31";
-
-    fn refused(from: &str, to: &str) -> String {
-        assert!(BUILT_IN.contains(from), "{from} is not in the file");
-        let text = BUILT_IN.replacen(from, to, 1);
-        Prices::read(&text, "prices.toml").unwrap_err().to_string()
-    }
-
-    /// Ranges, days and sources are types of the fields: what is read is sound.
-    #[test]
-    fn the_built_in_prices_are_sound() {
-        let prices = Prices::load(None).unwrap();
-        assert!(prices.managed.by_tier.len() > 1 && prices.instances.len() > 1);
-    }
+        gb = 10_000, per_gb      | per_gb                  | cannot price traffic: of [[egress.tier]] the last
+        name = \"c7g.xlarge\"    | name = \"c7g.large\"     | cannot price machines: instance c7g.large is there twice
+        date = 2026-09-29        | date = 2026-02-29       | invalid
+        date = 2026-09-29        | date = \"yesterday\"    | a TOML date";
 
     #[test]
     fn a_mistake_is_told_with_its_line() {
@@ -311,35 +275,14 @@ mod tests {
             let [from, to, told] = parts[..] else {
                 panic!("{mistake}")
             };
-            let error = refused(from, to);
+            assert!(BUILT_IN.contains(from), "{from} is not in the file");
+            let text = BUILT_IN.replacen(from, to, 1);
+            let error = Prices::read(&text, "prices.toml").unwrap_err().to_string();
             let before = &BUILT_IN[..BUILT_IN.find(from).unwrap()];
             let line = format!("prices.toml:{}:", before.matches('\n').count() + 1);
-            assert!(
-                error.starts_with(&line) && error.contains(told),
-                "{line} {told}: {error}"
-            );
+            // What contradicts itself has no line.
+            let starts = error.starts_with(&line) || told.starts_with("cannot price");
+            assert!(starts && error.contains(told), "{line} {told}: {error}");
         }
-    }
-
-    #[test]
-    fn what_contradicts_itself_is_refused() {
-        let endless = refused("gb = 10_000, per_gb", "per_gb");
-        assert!(endless.contains("of [[egress.tier]] the last"), "{endless}");
-        let twice = refused("name = \"c7g.xlarge\"", "name = \"c7g.large\"");
-        assert!(twice.contains("instance c7g.large twice"), "{twice}");
-        let missing = refused("network_gbps = 0.937\n", "");
-        assert!(
-            missing.contains("missing field `network_gbps`"),
-            "{missing}"
-        );
-    }
-
-    #[test]
-    fn an_instance_that_is_not_priced_is_refused_with_the_nearest() {
-        let prices = Prices::load(None).unwrap();
-        let error = prices.instance("c7g.lrge").unwrap_err().to_string();
-        assert!(error.ends_with("did you mean c7g.large?"), "{error}");
-        let far = prices.instance("mainframe").unwrap_err().to_string();
-        assert!(far.contains("known: c7g.large"), "{far}");
     }
 }

@@ -120,11 +120,7 @@ impl Workload {
         let kinds = [
             ("for deliveries", load.deliveries_per_s, whole),
             ("for heartbeats and acknowledgements", answers, small),
-            (
-                "for TCP's acknowledgements of what clients send",
-                heard,
-                tcp_ip,
-            ),
+            ("for TCP's acknowledgements", heard, tcp_ip),
         ];
         let kinds = kinds.map(|(what, rate, each)| sheet.reckon(what, "B/s", rate * each));
         let bytes = sheet.reckon("together", "B/s", Term::sum(kinds));
@@ -148,34 +144,5 @@ fn frame_header_bytes(payload_bytes: f64) -> f64 {
         len if len < 126.0 => 2.0,
         len if len < 65_536.0 => 4.0,
         _ => 10.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::{close, workload};
-    use super::*;
-
-    #[test]
-    fn a_round_load_is_as_reckoned_by_hand() {
-        let load = |more| workload(more).load(&mut Sheet::new("USD"));
-        let round = load("");
-        close(round.connections.value, 10_000.0);
-        close(round.messages_per_s.value, 1_000.0);
-        close(round.deliveries_per_s.value, 10_000.0);
-        close(round.connects_per_s.value, 10_000.0 / 600.0);
-        close(round.pings_per_s.value, 400.0);
-        // 100 + 14 + 2 + 52 = 168 B a delivery; 400 × 55 B pings; 1,400 × 52 B TCP acks
-        let by_hand = 10_000.0 * 168.0 + 400.0 * 55.0 + 1_400.0 * 52.0;
-        close(round.bytes_out_per_s.value, by_hand);
-        // 1,000 acks × 77 B, and 22 B TLS around 10,400 other frames
-        let more = load("--ack --tls").bytes_out_per_s.value;
-        close(more, by_hand + 1_000.0 * 77.0 + 10_400.0 * 22.0);
-    }
-
-    #[test]
-    fn frames_have_the_headers_of_their_size() {
-        let headers = [125.0, 126.0, 65_535.0, 65_536.0].map(frame_header_bytes);
-        assert_eq!(headers, [2.0, 4.0, 4.0, 10.0]);
     }
 }
