@@ -125,7 +125,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     ),
     counter(
         "sockeye_cluster_joins_unconfirmed_total",
-        "Joins whose clients were told before all nodes knew of them (`cluster.join_wait`).",
+        "Answers to CONNECT and acks of joins that left before all nodes knew of the new member (`cluster.join_wait`).",
         |v| v.sum(|c| &c.joins_unconfirmed),
     ),
 ];

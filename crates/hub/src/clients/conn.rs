@@ -92,6 +92,8 @@ pub(crate) struct Flags {
     pub(crate) relayed: bool,
     /// Its client is being asked about: what it sends waits.
     pub(crate) asking: bool,
+    /// Other nodes do not know of so many of its sockets: what it is told waits.
+    pub(crate) held: u16,
 }
 
 impl Conn {

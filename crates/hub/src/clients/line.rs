@@ -14,7 +14,7 @@ use crate::output::outbox::{Flushed, Settled, Tally};
 use crate::output::piece::{Piece, Pool};
 use crate::output::sink::{Job, Outcome, Sink, Submission};
 use crate::tables::clock::Clock;
-use crate::tables::slot::{ConnId, SessionKey};
+use crate::tables::slot::{ConnId, ConnKey, SessionKey};
 use crate::tables::timer::ConnTimer;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -36,6 +36,8 @@ pub(crate) struct Line {
     pub(super) scratch: Vec<u8>,
     pub(crate) budget: Budget,
     pub(crate) polls: Polls,
+    /// Connections whose output waits no more.
+    released: Vec<ConnId>,
     /// No connection is accepted any more: behind an answer there is no other request.
     pub(crate) answers_are_last: bool,
 }
@@ -52,6 +54,7 @@ impl Line {
             scratch: Vec::new(),
             budget: Budget::default(),
             polls: Polls::default(),
+            released: Vec::new(),
             answers_are_last: false,
         }
     }
@@ -124,6 +127,31 @@ impl Line {
             let range = self.log.close(false, start, Fate::Fixed);
             self.push(conn, range);
         }
+    }
+
+    /// Output of a connection waits, from this turn's on, until it was released as often.
+    pub(crate) fn hold(&mut self, conn: ConnId, times: u16) {
+        if times > 0
+            && let Some(slot) = self.conns.get_mut(conn)
+        {
+            slot.flags.held = slot.flags.held.saturating_add(times);
+            slot.outbox.block();
+        }
+    }
+
+    /// One reason fewer for output to wait.
+    pub(crate) fn release(&mut self, conn: ConnKey) {
+        if let Some(slot) = self.conns.live_mut(conn) {
+            slot.flags.held = slot.flags.held.saturating_sub(1);
+            if slot.flags.held == 0 {
+                self.released.push(conn.id());
+            }
+        }
+    }
+
+    /// The connections whose output waits no more.
+    pub(crate) fn take_released(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.released)
     }
 
     /// Arms a timer of a connection.

@@ -358,6 +358,15 @@ impl People {
             self.note_user(namespace, name, Change::Came);
         }
         self.users.enter(&mut self.sockets, socket, name);
+        self.note_member(socket, Subject::User, name);
+    }
+
+    /// A socket is a member of what other nodes are told of.
+    pub(crate) fn note_member(&mut self, socket: SocketId, subject: Subject, name: &str) {
+        let key = self.sockets.key(socket);
+        if let Some(namespace) = self.sockets.get(socket).map(|slot| slot.namespace) {
+            self.note_interest(namespace, subject, name, |of| Change::Joined(key, of));
+        }
     }
 
     pub(crate) fn leave_user(&mut self, socket: SocketId) {

@@ -262,6 +262,8 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
+    /// Other nodes do not know of so many of its sockets: packets wait.
+    pub(crate) held: u16,
     /// It came when the session was closing already.
     pub(crate) late: bool,
     /// CORS header lines for the waiting GET's answer.

@@ -8,6 +8,7 @@ use crate::cluster::letter::{
 };
 use crate::cluster::rounds::{Acked, News, Question};
 use crate::cluster::send::{self, Reach};
+use crate::cluster::waiting;
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::parts::Parts;
@@ -112,7 +113,7 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
 /// The way to other nodes says something.
 pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
     match tidings {
-        Tidings::Confirmed { ticket } => return send::joins_confirmed(parts, *ticket),
+        Tidings::Confirmed { ticket } => return waiting::confirmed(parts, *ticket),
         // It may have told that it has no members of a room any more.
         Tidings::Missed { node } if parts.counts_nodes => {
             parts.rooms.node_down(*node);

@@ -64,7 +64,7 @@ impl Numbers {
 }
 
 impl Uplink {
-    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long the ack of a join waits for other nodes.
+    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other nodes.
     pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
         Self {
             parcels: AtomicUsize::new(0),
@@ -85,8 +85,7 @@ impl Uplink {
         Self { naming, ..self }
     }
 
-    /// The node is sent what is for all of these namespaces, also before their first clients: nobody tells other nodes of a CONNECT
-    /// before its client is told.
+    /// The node is sent what is for all of these namespaces, also before their first clients: no CONNECT waits for them.
     pub fn serving(self, served: Vec<String>) -> Self {
         Self { served, ..self }
     }

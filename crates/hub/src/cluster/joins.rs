@@ -1,21 +1,41 @@
-//! A client that is told of its join misses nothing that other nodes publish from then on: the ack waits until they know that
-//! this one has members, but not for long. Waiting joins are in order, so one number says how far other nodes are.
+//! A client that is told that it is in misses nothing that other nodes publish from then on: the answer to its CONNECT, and the ack of
+//! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
+//! other nodes are.
 
 use crate::seam::event::AckTo;
-use crate::tables::slot::SocketKey;
+use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
 
-/// Rooms that wait for other nodes; while these cannot be reached, more are taken for known.
+/// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
 const OPEN_MAX: usize = 65_536;
 
-/// An ack that waits.
+/// What waits.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) enum Waits {
+    /// An answer to an event.
+    Ack {
+        to: AckTo,
+        args: Box<str>,
+        attachments: Vec<Vec<u8>>,
+    },
+    /// All that is said to a client: it begins with the answer to its CONNECT.
+    Output(Carrier),
+}
+
+/// What carries a client whose output waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// A WebSocket or an event stream.
+    Conn(ConnKey),
+    /// The polls of a session.
+    Polls(SessionKey),
+}
+
+#[derive(Debug)]
+struct Parked {
     ticket: u64,
     due_ms: u64,
-    pub(crate) to: AckTo,
-    pub(crate) args: Box<str>,
-    pub(crate) attachments: Vec<Vec<u8>>,
+    what: Waits,
 }
 
 #[derive(Debug)]
@@ -25,8 +45,10 @@ pub(crate) struct Joins {
     /// Keys that other nodes do not know yet, in the order of their tickets.
     open: VecDeque<(u64, u64)>,
     tickets: HashMap<u64, u64>,
-    /// The last socket that joined such a room.
-    joined: Option<(SocketKey, u64)>,
+    /// The last ticket of each socket that joined such a key.
+    joined: HashMap<SocketKey, u64>,
+    /// The first open ticket when `joined` was last looked through.
+    swept: u64,
     parked: VecDeque<Parked>,
 }
 
@@ -37,7 +59,8 @@ impl Joins {
             given: 0,
             open: VecDeque::new(),
             tickets: HashMap::new(),
-            joined: None,
+            joined: HashMap::new(),
+            swept: 0,
             parked: VecDeque::new(),
         }
     }
@@ -55,28 +78,57 @@ impl Joins {
         self.given
     }
 
-    /// A socket joined the room of a key.
+    /// A socket is a member of a key.
     pub(crate) fn joined(&mut self, socket: SocketKey, key: u64) {
-        if let Some(ticket) = self.tickets.get(&key) {
-            self.joined = Some((socket, *ticket));
+        let Some(ticket) = self.tickets.get(&key).copied() else {
+            return;
+        };
+        if self.joined.len() < OPEN_MAX || self.sweep() {
+            let last = self.joined.entry(socket).or_default();
+            *last = (*last).max(ticket);
         }
     }
 
-    /// Whether an ack of this socket must wait; if so, `parked` makes it.
-    pub(crate) fn parks(&self, socket: SocketKey) -> bool {
-        let waits = |ticket: u64| self.open.front().is_some_and(|(open, _)| *open <= ticket);
-        matches!(self.joined, Some((joined, ticket)) if joined == socket && waits(ticket))
+    /// Forgets sockets that wait for nothing any more; whether there is room now.
+    fn sweep(&mut self) -> bool {
+        let first = self.first_open();
+        if std::mem::replace(&mut self.swept, first) != first {
+            self.joined.retain(|_, ticket| *ticket >= first);
+        }
+        self.joined.len() < OPEN_MAX
     }
 
-    pub(crate) fn park(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>], now_ms: u64) {
+    fn first_open(&self) -> u64 {
+        self.open.front().map_or(u64::MAX, |(ticket, _)| *ticket)
+    }
+
+    /// The ticket that this socket waits for, if other nodes do not know all that it joined.
+    pub(crate) fn ticket_of(&self, socket: SocketKey) -> Option<u64> {
+        let ticket = self.joined.get(&socket).copied();
+        ticket.filter(|ticket| self.first_open() <= *ticket)
+    }
+
+    /// Lets something wait for a ticket. It stands behind all that waits already, so that the first is the first that may leave.
+    pub(crate) fn park(&mut self, ticket: u64, what: Waits, now_ms: u64) {
         self.parked.push_back(Parked {
-            // Behind the acks that wait already, so that the first of the queue is the first that may leave.
-            ticket: self.joined.map_or(0, |(_, ticket)| ticket),
+            ticket,
             due_ms: now_ms + self.wait_ms,
-            to,
-            args: args.into(),
-            attachments: attachments.to_vec(),
+            what,
         });
+    }
+
+    /// A session goes on over a WebSocket: what waited with its polls waits there. How many times.
+    pub(crate) fn carry_over(&mut self, from: SessionKey, to: ConnKey) -> u16 {
+        let mut moved = 0;
+        for parked in &mut self.parked {
+            if let Waits::Output(carrier) = &mut parked.what
+                && *carrier == Carrier::Polls(from)
+            {
+                *carrier = Carrier::Conn(to);
+                moved += 1;
+            }
+        }
+        moved
     }
 
     fn forget(&mut self, upto: u64) {
@@ -88,24 +140,28 @@ impl Joins {
                 self.tickets.remove(&key);
             }
         }
+        if self.open.is_empty() {
+            self.joined.clear();
+        }
     }
 
-    /// Other nodes know the keys up to a ticket; the acks that may leave now.
-    pub(crate) fn confirmed(&mut self, ticket: u64) -> Vec<Parked> {
+    /// Other nodes know the keys up to a ticket; what may leave now.
+    pub(crate) fn confirmed(&mut self, ticket: u64) -> Vec<Waits> {
         self.forget(ticket);
-        let first = self.open.front().map_or(u64::MAX, |(ticket, _)| *ticket);
+        let first = self.first_open();
         self.take_while(|parked| parked.ticket < first)
     }
 
-    /// The acks that have waited for long enough.
-    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Parked> {
+    /// What has waited for long enough.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {
         self.take_while(|parked| parked.due_ms <= now_ms)
     }
 
-    fn take_while(&mut self, ready: impl Fn(&Parked) -> bool) -> Vec<Parked> {
+    fn take_while(&mut self, ready: impl Fn(&Parked) -> bool) -> Vec<Waits> {
         let count = self.parked.iter().take_while(|parked| ready(parked));
         let count = count.count();
-        self.parked.drain(..count).collect()
+        let ready = self.parked.drain(..count);
+        ready.map(|parked| parked.what).collect()
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {

@@ -13,6 +13,7 @@ pub(crate) mod receive;
 pub(crate) mod rounds;
 pub(crate) mod send;
 pub(crate) mod shared;
+pub(crate) mod waiting;
 pub(crate) mod wire;
 
 /// What `awake` counts and flags with.

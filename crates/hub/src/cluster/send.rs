@@ -1,13 +1,11 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
-use crate::cluster::joins::Parked;
 use crate::cluster::letter::{Letter, Response, RoundId, Target};
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
-use crate::seam::event::AckTo;
 use crate::tables::id;
 use crate::tables::shards::ShardSet;
 use std::sync::Arc;
@@ -160,49 +158,9 @@ pub(crate) fn post_parcel(parts: &mut Parts) {
 }
 
 /// Other nodes will be told whom this hub has members for.
-fn note_interest(parts: &mut Parts) {
+pub(super) fn note_interest(parts: &mut Parts) {
     if let Some(away) = &mut parts.away {
         away.note(parts.people.interest());
-    }
-}
-
-/// Answers an event, once the room that its client joined before is known to other nodes.
-pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
-    note_interest(parts);
-    if let Some(away) = &mut parts.away
-        && away.joins.parks(to.socket)
-    {
-        let now_ms = parts.clock.now.mono_ms;
-        return away.joins.park(to, args, attachments, now_ms);
-    }
-    parts.speaker().say_ack(to.socket, to.id, args, attachments);
-}
-
-pub(crate) fn joins_confirmed(parts: &mut Parts, ticket: u64) {
-    if let Some(away) = &mut parts.away {
-        let ready = away.joins.confirmed(ticket);
-        say_acks(parts, &ready);
-    }
-}
-
-/// Acks of joins that other nodes have not confirmed in time.
-pub(crate) fn late_joins(parts: &mut Parts) {
-    if let Some(away) = &mut parts.away {
-        let late = away.joins.due(parts.clock.now.mono_ms);
-        parts.books.counts.joins_unconfirmed += late.len() as u64;
-        say_acks(parts, &late);
-    }
-}
-
-pub(crate) fn next_late_join(parts: &Parts) -> Option<u64> {
-    parts.away.as_ref()?.joins.next_due_ms()
-}
-
-fn say_acks(parts: &mut Parts, acks: &[Parked]) {
-    for ack in acks {
-        parts
-            .speaker()
-            .say_ack(ack.to.socket, ack.to.id, &ack.args, &ack.attachments);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
 use crate::books::limits::{REFRESHES, REFRESHES_PER};
-use crate::cluster::send;
+use crate::cluster::waiting;
 use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::parts::Parts;
@@ -67,7 +67,7 @@ pub(crate) fn on_refresh_verdict(
         Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
     };
     match ack {
-        Some(id) => send::ack(parts, AckTo { socket, id }, &args, &[]),
+        Some(id) => waiting::ack(parts, AckTo { socket, id }, &args, &[]),
         None => Member::new(parts, socket).emit(&Emit::new(notices::REFRESH, &args)),
     }
 }

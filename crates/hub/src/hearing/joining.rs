@@ -6,6 +6,7 @@ use crate::books::close::CloseReason;
 use crate::books::config::AuthStyle;
 use crate::books::metrics::{Dropped, Limit};
 use crate::clients::session::RequestToken;
+use crate::cluster::waiting;
 use crate::dialect::speech::Word;
 use crate::life::{ending, opening};
 use crate::parts::Parts;
@@ -126,6 +127,7 @@ fn enter(
     }
     opening::greet(&mut stage.parts, session, socket, namespace);
     stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
+    waiting::hold_welcome(&mut stage.parts, session, socket);
 }
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {

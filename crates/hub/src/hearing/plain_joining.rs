@@ -4,6 +4,7 @@ use crate::access::tokens;
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::clients::session::RequestToken;
+use crate::cluster::waiting;
 use crate::hearing::{booking, joining, plain};
 use crate::life::{conns, ending, opening, stream};
 use crate::parts::Parts;
@@ -119,6 +120,7 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
     if let Some(rooms) = stream {
         join_stream(stage, session, socket, &rooms);
     }
+    waiting::hold_welcome(&mut stage.parts, session, socket);
 }
 
 fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {

@@ -57,6 +57,8 @@ pub(crate) fn add_socket(
     });
     let sockets = &mut parts.people.sockets;
     parts.rooms.add_member(sockets, socket.id(), room);
+    let people = &mut parts.people;
+    people.note_member(socket.id(), RoomKind::All.subject(), "");
     parts.books.counts.connects += 1;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return socket;

@@ -84,6 +84,11 @@ impl Outbox {
         self.backlog.is_some()
     }
 
+    /// What comes now waits in the backlog, although the kernel would take it.
+    pub(crate) fn block(&mut self) {
+        self.backlog.get_or_insert_default();
+    }
+
     /// Forgets all that waits, but for the rest of a frame whose beginning is out.
     pub(crate) fn discard_unstarted(&mut self) {
         self.head = NONE;

@@ -103,9 +103,7 @@ impl Rooms {
         }
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.add_member(&mut people.sockets, index, room);
-        let key = people.socket_key(index);
-        let joined = |room| Interested::Joined(key, room);
-        people.note_interest(namespace, Subject::Room, name, joined);
+        people.note_member(index, Subject::Room, name);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! [`Context::of`] those that an event is for.
 
 use crate::books::metrics::Dropped;
-use crate::cluster::send;
+use crate::cluster::waiting;
 use crate::dialect::speech::Emit;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
@@ -62,7 +62,7 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        send::ack(self.parts, to, args, attachments);
+        waiting::ack(self.parts, to, args, attachments);
     }
 
     /// Answers an event by `{"error": message}`.

@@ -84,6 +84,8 @@ slot_ids! {
 
 /// Names a socket on this shard for as long as it is connected.
 pub type SocketKey = Key<SocketId>;
+/// Names a connection on this shard for as long as it is there.
+pub(crate) type ConnKey = Key<ConnId>;
 /// Names a session on this shard for as long as it is there.
 pub type SessionKey = Key<SessionId>;
 /// Names a question until it is answered or its time is up.

@@ -23,6 +23,9 @@ const BATCH: usize = 64;
 /// Writes what the turn produced: at most a few calls per connection.
 pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
     close_overflowed(&mut stage.parts);
+    for conn in stage.parts.line.take_released() {
+        writable(&mut stage.parts, conn, sink);
+    }
     polling::answer_polls(&mut stage.parts);
     decisions::settle(stage);
     if stage.parts.line.has_output() {
@@ -69,7 +72,7 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
-    if !slot.outbox.is_blocked() {
+    if !slot.outbox.is_blocked() || slot.flags.held > 0 {
         return;
     }
     let mut tally = Tally::default();

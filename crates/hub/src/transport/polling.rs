@@ -116,7 +116,7 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         let Some(polling) = slot.polling.as_deref_mut() else {
             continue;
         };
-        if polling.get.is_none() {
+        if polling.get.is_none() || polling.held > 0 {
             continue;
         }
         let packets_max = match polling.takes_all {

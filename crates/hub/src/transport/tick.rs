@@ -1,7 +1,7 @@
 //! The beginning and the end of a turn: its time, what is due, what is announced, its account.
 
 use crate::access::tokens;
-use crate::cluster::{asking, send};
+use crate::cluster::{asking, waiting};
 use crate::hearing::{decisions, expiry};
 use crate::life::shedding;
 use crate::parts::Parts;
@@ -47,7 +47,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     while let Some(id) = stage.parts.clock.timers.pop_ack_due(now) {
         asking::ack_due(&mut stage.parts, id);
     }
-    send::late_joins(&mut stage.parts);
+    waiting::release_late(&mut stage.parts);
     // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
     decisions::settle(stage);
     announce(stage);
@@ -83,7 +83,7 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let expiry = parts.clock.expiries.next_due_s();
     let expiry = expiry.map(|due_s| mono_ms + (due_s * 1000).saturating_sub(wall_ms));
     let drain = parts.access.drain.next_due(mono_ms);
-    let join = send::next_late_join(parts);
+    let join = waiting::next_due_ms(parts);
     let due = parts.clock.timers.next_due();
     [due, announce, drain, expiry, join]
         .into_iter()

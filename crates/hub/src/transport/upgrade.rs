@@ -4,6 +4,7 @@ use crate::books::close::CloseReason;
 use crate::clients::conn::State;
 use crate::clients::session::Polling;
 use crate::clients::session::Probe;
+use crate::cluster::waiting;
 use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::questions::Waiting;
@@ -111,6 +112,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
     }
+    waiting::carry_over(parts, session, conn);
     let deflate = parts.line.deflate_of(Some(conn));
     parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {

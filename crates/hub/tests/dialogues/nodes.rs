@@ -35,6 +35,7 @@ impl Handler for Obedient {
                 socket.join(room).expect("a good name");
                 socket.replay(room);
             }
+            "answer" => cx.ack(event.ack.expect("a question"), "", &[]),
             "is an id" => self.0.note(Heard::IsId(cx.is_socket_id(room))),
             "leave" => socket.leave(room),
             "be" => socket.set_user(room).expect("it is here"),
@@ -272,6 +273,108 @@ fn a_join_is_told_when_other_nodes_know_of_it() {
     assert_eq!(told, [vec!["431[]"], vec!["432[]", "433[]"]]);
     nodes.say(node, client, "424[\"join\",\"room\"]");
     assert_eq!(nodes.texts(node, client), ["434[]"], "it is known");
+}
+
+/// What another node said to all right behind the CONNECT of a node's first client did not reach it.
+#[test]
+fn a_client_is_told_of_its_connect_when_other_nodes_know_of_it() {
+    let handler = Obedient::default();
+    let mut nodes = Nodes::new(2, &Config::default(), || Box::new(handler.clone()));
+    let speaker = nodes.client(1, 0);
+    nodes.cut_off(0, true);
+    let client = nodes.comer(0, 0);
+    nodes.say(0, client, "421[\"join\",\"room\"]");
+    nodes.say(1, speaker, "42[\"all\"]");
+    assert!(nodes.texts(0, client).is_empty(), "nobody knows of it");
+    nodes.cut_off(0, false);
+    nodes.settle();
+    nodes.say(1, speaker, "42[\"all\"]");
+    let told = nodes.texts(0, client);
+    let told: Vec<&str> = told.iter().map(|text| &text[..3]).collect();
+    assert_eq!(told, ["40{", "431", "42["], "in this order");
+    let other = nodes.comer(0, 0);
+    assert_eq!(nodes.texts(0, other).len(), 1, "it is known");
+}
+
+/// The client hears that it is in all the same, and all behind that in its order.
+#[test]
+fn a_connect_that_nobody_confirms_is_told_late() {
+    let handler = Obedient::default();
+    let mut nodes = Nodes::new(2, &Config::default(), || Box::new(handler.clone()));
+    nodes.cut_off(0, true);
+    let client = nodes.comer(0, 0);
+    nodes.say(0, client, "42[\"all here\"]");
+    nodes.pass(JOIN_WAIT_MS - 1);
+    assert!(nodes.texts(0, client).is_empty());
+    nodes.pass(1);
+    let told = nodes.texts(0, client);
+    assert!(
+        told[0].starts_with("40{") && told[1..] == [NEWS],
+        "{told:?}"
+    );
+}
+
+const POLL: &str = "GET /socket.io/?EIO=4&transport=polling";
+
+/// A client that polls, whose CONNECT other nodes do not know of; `&sid=` with its id.
+fn poller(nodes: &mut Nodes) -> String {
+    nodes.cut_off(0, true);
+    let open = nodes.request(0, 0, &format!("{POLL} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let open = String::from_utf8(nodes.net(0).raw(open)).expect("text");
+    let (_, sid) = open.split_once("\"sid\":\"").expect("a session");
+    let sid = format!("&sid={}", &sid[..20]);
+    let post = POLL.replace("GET", "POST");
+    let post = format!("{post}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n40");
+    let post = nodes.request(0, 0, &post);
+    assert!(nodes.net(0).raw(post).ends_with(b"ok"));
+    sid
+}
+
+#[test]
+fn a_client_that_polls_is_told_of_its_connect_when_other_nodes_know_of_it() {
+    let handler = Obedient::default();
+    let mut nodes = Nodes::new(2, &Config::default(), || Box::new(handler.clone()));
+    let sid = poller(&mut nodes);
+    let request = format!("{POLL}{sid} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let poll = nodes.request(0, 0, &request);
+    assert!(nodes.net(0).raw(poll).is_empty(), "nobody knows of it");
+    nodes.cut_off(0, false);
+    nodes.settle();
+    let answer = String::from_utf8(nodes.net(0).raw(poll)).expect("text");
+    assert!(answer.contains("\r\n\r\n40{\"sid\""), "{answer}");
+}
+
+#[test]
+fn a_client_that_upgrades_meanwhile_is_told_of_its_connect_there() {
+    let handler = Obedient::default();
+    let mut nodes = Nodes::new(2, &Config::default(), || Box::new(handler.clone()));
+    let sid = poller(&mut nodes);
+    let client = nodes.net(0).websocket(0, &sid);
+    nodes.say(0, client, "2probe");
+    nodes.say(0, client, "5");
+    assert_eq!(nodes.texts(0, client), ["3probe"], "nobody knows of it");
+    nodes.cut_off(0, false);
+    nodes.settle();
+    let told = nodes.texts(0, client);
+    assert!(told.len() == 1 && told[0].starts_with("40{"), "{told:?}");
+}
+
+/// Two sockets joined, and only the ack of the one that joined last waited.
+#[test]
+fn an_ack_behind_the_join_of_another_socket_did_not_wait() {
+    let (_, mut nodes, clients) = world(2);
+    let (node, client) = clients[0];
+    let other = nodes.client(node, client.at);
+    nodes.cut_off(node, true);
+    nodes.say(node, client, "42[\"join\",\"new\"]");
+    nodes.say(node, other, "42[\"join\",\"newer\"]");
+    nodes.say(node, client, "421[\"answer\"]");
+    nodes.say(node, other, "422[\"answer\"]");
+    assert!(nodes.texts(node, client).is_empty() && nodes.texts(node, other).is_empty());
+    nodes.cut_off(node, false);
+    nodes.settle();
+    assert_eq!(nodes.texts(node, client), ["431[]"]);
+    assert_eq!(nodes.texts(node, other), ["432[]"]);
 }
 
 /// Other nodes cannot be reached: the client does not wait for ever.

@@ -111,15 +111,29 @@ impl Net {
 
     /// A client that has joined the main namespace; what it was told so far is thrown away.
     pub fn client(&mut self, at: usize) -> Client {
-        let conn = self.turn(at, |turn| turn.opened([127, 0, 0, 1].into(), |_, _| true));
-        let client = Client { at, conn };
-        let head = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
-                    Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                    Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
-        self.bytes(client, head.as_bytes());
-        self.nodes[at].desk.taken.0.remove(&conn);
+        let client = self.websocket(at, "");
         self.say(client, "40");
         self.texts(client);
+        client
+    }
+
+    /// A WebSocket; with a session's id one that is to take over from its polls.
+    pub fn websocket(&mut self, at: usize, sid: &str) -> Client {
+        let head = format!(
+            "GET /socket.io/?EIO=4&transport=websocket{sid} HTTP/1.1\r\nHost: x\r\n\
+             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        );
+        let client = self.request(at, &head);
+        self.raw(client);
+        client
+    }
+
+    /// A connection with this request.
+    pub fn request(&mut self, at: usize, request: &str) -> Client {
+        let conn = self.turn(at, |turn| turn.opened([127, 0, 0, 1].into(), |_, _| true));
+        let client = Client { at, conn };
+        self.bytes(client, request.as_bytes());
         client
     }
 
@@ -215,10 +229,15 @@ impl Net {
         }
     }
 
+    /// Bytes that a client got since the last call.
+    pub fn raw(&mut self, client: Client) -> Vec<u8> {
+        let bytes = self.nodes[client.at].desk.taken.0.remove(&client.conn);
+        bytes.unwrap_or_default()
+    }
+
     /// Texts that a client got since the last call.
     pub fn texts(&mut self, client: Client) -> Vec<String> {
-        let bytes = self.nodes[client.at].desk.taken.0.remove(&client.conn);
-        let frames = frames(&bytes.unwrap_or_default(), false);
+        let frames = frames(&self.raw(client), false);
         frames.iter().map(|frame| frame.text().to_owned()).collect()
     }
 }

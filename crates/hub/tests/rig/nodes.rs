@@ -71,6 +71,22 @@ impl Nodes {
     pub fn client(&mut self, node: usize, at: usize) -> Client {
         let client = self.net(node).client(at);
         self.settle();
+        // It hears that it is in when other nodes know.
+        self.net(node).texts(client);
+        client
+    }
+
+    /// The same for one that only asks to be let in: what it hears is the test's business.
+    pub fn comer(&mut self, node: usize, at: usize) -> Client {
+        let client = self.net(node).websocket(at, "");
+        self.say(node, client, "40");
+        client
+    }
+
+    /// A connection with this request.
+    pub fn request(&mut self, node: usize, at: usize, request: &str) -> Client {
+        let client = self.net(node).request(at, request);
+        self.settle();
         client
     }
 

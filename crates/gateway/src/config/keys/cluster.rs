@@ -75,7 +75,7 @@ section! {
         routing: Routing = "registry",
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
         join_wait: Duration = "50ms",
-            "Longest time that the ack of a join waits for all nodes to know of it.";
+            "Longest time that the answer to a CONNECT and the ack of a join wait for all nodes to know of the new member.";
         frame_letters: Whole<1, 64> = "64",
             "Most messages of clients in one message to Redis, for measurements: leave it alone. Under load, messages wait for each other for up to \
              0.5 ms; with `1`, each goes alone and at once.";

@@ -1,0 +1,110 @@
+//! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all behind it, and the acks of joins.
+
+use crate::cluster::joins::{Carrier, Waits};
+use crate::cluster::send::note_interest;
+use crate::parts::Parts;
+use crate::seam::event::AckTo;
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
+
+/// A socket is in its namespace, with its user and its first rooms, and nothing of that was said before this turn's flush: its
+/// client hears of it once other nodes know. All that is said to the client keeps its order behind that.
+pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
+    note_interest(parts);
+    let away = parts.away.as_mut();
+    let Some(ticket) = away.and_then(|away| away.joins.ticket_of(socket)) else {
+        return;
+    };
+    let sessions = &mut parts.people.sessions;
+    let key = sessions.key(session);
+    let Some(slot) = sessions.get_mut(session) else {
+        return;
+    };
+    let carrier = match (&mut slot.polling, slot.conn) {
+        (Some(polling), _) => {
+            polling.held = polling.held.saturating_add(1);
+            Carrier::Polls(key)
+        }
+        (None, Some(conn)) => {
+            parts.line.hold(conn, 1);
+            Carrier::Conn(parts.line.conns.key(conn))
+        }
+        (None, None) => return,
+    };
+    let now_ms = parts.clock.now.mono_ms;
+    if let Some(away) = &mut parts.away {
+        away.joins.park(ticket, Waits::Output(carrier), now_ms);
+    }
+}
+
+/// A session goes on over a WebSocket: what its polls did not get yet waits there.
+pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
+    let (from, to) = (
+        parts.people.sessions.key(session),
+        parts.line.conns.key(conn),
+    );
+    if let Some(away) = &mut parts.away {
+        let times = away.joins.carry_over(from, to);
+        parts.line.hold(conn, times);
+    }
+}
+
+/// Answers an event, once other nodes know what its client joined before.
+pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+    note_interest(parts);
+    if let Some(away) = &mut parts.away
+        && let Some(ticket) = away.joins.ticket_of(to.socket)
+    {
+        let ack = Waits::Ack {
+            to,
+            args: args.into(),
+            attachments: attachments.to_vec(),
+        };
+        return away.joins.park(ticket, ack, parts.clock.now.mono_ms);
+    }
+    parts.speaker().say_ack(to.socket, to.id, args, attachments);
+}
+
+/// Other nodes know all that was joined up to a ticket.
+pub(crate) fn confirmed(parts: &mut Parts, ticket: u64) {
+    if let Some(away) = &mut parts.away {
+        let ready = away.joins.confirmed(ticket);
+        release(parts, ready);
+    }
+}
+
+/// What other nodes have not confirmed in time leaves, too.
+pub(crate) fn release_late(parts: &mut Parts) {
+    if let Some(away) = &mut parts.away {
+        let late = away.joins.due(parts.clock.now.mono_ms);
+        parts.books.counts.joins_unconfirmed += late.len() as u64;
+        release(parts, late);
+    }
+}
+
+pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
+    parts.away.as_ref()?.joins.next_due_ms()
+}
+
+fn release(parts: &mut Parts, ready: Vec<Waits>) {
+    for waits in ready {
+        match waits {
+            Waits::Ack {
+                to,
+                args,
+                attachments,
+            } => {
+                let mut speaker = parts.speaker();
+                speaker.say_ack(to.socket, to.id, &args, &attachments);
+            }
+            Waits::Output(Carrier::Conn(conn)) => parts.line.release(conn),
+            Waits::Output(Carrier::Polls(session)) => {
+                if let Some(slot) = parts.people.sessions.live_mut(session)
+                    && let Some(polling) = &mut slot.polling
+                {
+                    polling.held = polling.held.saturating_sub(1);
+                    parts.line.polls.note_ready(session.id(), &mut slot.flags);
+                }
+            }
+        }
+    }
+}
