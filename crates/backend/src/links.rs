@@ -62,6 +62,8 @@ pub enum Stray {
     Failures,
     /// A message is none, or has more bytes than one may have.
     Garbled,
+    /// Its worker's key is one no more.
+    Expelled,
     /// Its worker attached by another one.
     Replaced,
     /// Its worker said nothing for too long.
@@ -85,6 +87,9 @@ impl Stray {
                 "cannot go on: 16384 commands failed, and `handled` does not cover these `Failed` items; attach again and begin anew"
             }
             Self::Garbled => "cannot go on: a message cannot be read; begin anew",
+            Self::Expelled => {
+                "cannot go on: the key of this worker was taken out of the gateway's configuration (backends.NAME.api_keys)"
+            }
             Self::Replaced => "cannot go on: this worker attached again, by another link",
             Self::Silent => {
                 "cannot go on: this worker said nothing for `silent_after`; send a message once a second"
@@ -176,6 +181,13 @@ impl Backend {
     pub fn garbled(&mut self, now_ms: u64, link: Link) {
         if let Some(id) = self.links.get(&link) {
             self.lose(now_ms, *id, Stray::Garbled);
+        }
+    }
+
+    /// The worker may not speak to this backend any more: it does not come back.
+    pub fn expel(&mut self, now_ms: u64, link: Link) {
+        if let Some(id) = self.links.get(&link) {
+            self.lose(now_ms, *id, Stray::Expelled);
         }
     }
 

@@ -17,6 +17,7 @@ impl Backend {
         *match why {
             Stray::Silent => &mut counts.lost_silent,
             Stray::Stalled => &mut counts.lost_stalled,
+            Stray::Expelled => &mut counts.lost_expelled,
             Stray::Failures | Stray::Garbled => &mut counts.lost_failing,
             _ => &mut counts.lost_away,
         } += 1;

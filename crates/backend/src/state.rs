@@ -31,6 +31,7 @@ pub struct Counts {
     pub lost_silent: u64,
     pub lost_stalled: u64,
     pub lost_failing: u64,
+    pub lost_expelled: u64,
     pub refused_absent: u64,
     pub refused_busy: u64,
     pub refused_unanswered: u64,

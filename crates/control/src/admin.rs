@@ -24,6 +24,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use guard::Guard;
+use keys::Keyring;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +48,8 @@ impl FromRef<Admin> for Debugging {
 /// Callers that may come, how many at once, and the part that carries out their orders.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    pub access: Access,
+    pub keys: Keyring,
+    pub metrics_need_key: bool,
     pub conns_max: usize,
     pub nodes: Nodes,
     pub api: Arc<Api>,
@@ -144,13 +146,15 @@ mod tests {
     }
 
     fn gate(node: Arc<Node>) -> Gate {
+        let keys = Keyring::default();
         let settings = api::Settings {
-            keys: keys::ApiKeys::default(),
+            keys: keys.clone(),
             rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
         };
         Gate {
-            access: Access::default(),
+            keys,
+            metrics_need_key: false,
             conns_max: 4,
             nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
             api: Arc::new(Api::new(settings, Box::new(Nowhere))),

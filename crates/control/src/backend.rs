@@ -11,7 +11,7 @@ mod queue;
 mod service;
 mod webhook;
 
-use crate::admin::keys::ApiKeys;
+use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
 use crate::metrics::node::Node;
 use crate::vitals::Pulse;
@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 use tokio::sync::Notify;
 use webhook::Endpoint;
+use webhook::Signer;
 pub use webhook::Webhook;
 
 /// `[backends]`.
@@ -50,6 +51,33 @@ pub struct Kitchen {
     pub settings: Settings,
     /// Its logic is called, and no worker attaches.
     pub webhook: Option<Webhook>,
+}
+
+/// What backends and the gateway know each other by, now.
+#[derive(Debug, Default)]
+pub struct Credentials(BTreeMap<String, Credential>);
+
+#[derive(Debug)]
+enum Credential {
+    OfWorkers(Keyring),
+    OfCalls(Signer),
+}
+
+impl Credentials {
+    /// Takes those of a later configuration, but of no backend that is new, gone, or of the other kind there: such a one stays what it
+    /// is until a restart, and its callers with it.
+    pub fn set(&self, kitchens: &BTreeMap<String, Kitchen>) {
+        for (name, credential) in &self.0 {
+            let Some(kitchen) = kitchens.get(name) else {
+                continue;
+            };
+            match (credential, &kitchen.webhook) {
+                (Credential::OfWorkers(keys), None) => keys.set(kitchen.keys.clone()),
+                (Credential::OfCalls(signer), Some(webhook)) => signer.set(&webhook.secrets),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Facts of the gateway that each worker is told.
@@ -77,7 +105,7 @@ pub struct Backends {
 }
 
 struct Open {
-    keys: ApiKeys,
+    keys: Keyring,
     settings: Settings,
     endpoint: Option<(Calling, Endpoint)>,
     inlet: Arc<Inlet>,
@@ -103,7 +131,7 @@ impl Backends {
             let figures = Arc::<Figures>::default();
             let (inlet, outlet) = queue::open(&kitchen.settings, Arc::clone(&figures));
             Ok(Open {
-                keys: kitchen.keys.clone(),
+                keys: Keyring::new(kitchen.keys.clone()),
                 settings: kitchen.settings.clone(),
                 endpoint: endpoint.transpose()?,
                 inlet: Arc::new(inlet),
@@ -124,6 +152,16 @@ impl Backends {
         lines
             .map(|(name, open)| (name.clone(), Arc::clone(&open.inlet) as Arc<dyn Line>))
             .collect()
+    }
+
+    /// Their keys and secrets, which may change while they are served.
+    pub fn credentials(&self) -> Credentials {
+        let own = |open: &Open| match &open.endpoint {
+            None => Credential::OfWorkers(open.keys.clone()),
+            Some((_, endpoint)) => Credential::OfCalls(endpoint.signer()),
+        };
+        let all = self.kitchens.iter();
+        Credentials(all.map(|(name, open)| (name.clone(), own(open))).collect())
     }
 
     /// What metrics are made of.
@@ -277,7 +315,7 @@ mod tests {
         };
         let node = Arc::<Node>::default();
         let settings = api::Settings {
-            keys: ApiKeys::default(),
+            keys: Keyring::default(),
             rate: hub::config::Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: 1,
         };

@@ -61,6 +61,11 @@ impl Peer {
         self.0.trusted.store(true, Ordering::Relaxed);
     }
 
+    /// Its key is one no more.
+    pub(crate) fn distrust(&self) {
+        self.0.trusted.store(false, Ordering::Relaxed);
+    }
+
     pub(crate) fn heard(&self) {
         let millis = u64::try_from(self.0.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last.store(millis, Ordering::Relaxed);

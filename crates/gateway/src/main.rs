@@ -7,6 +7,7 @@ mod certificates;
 mod cli;
 mod cluster;
 mod config;
+mod credentials;
 mod doctor;
 mod door;
 mod greeting;

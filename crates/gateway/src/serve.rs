@@ -3,6 +3,7 @@
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
+use crate::credentials::Credentials;
 use crate::greeting;
 use crate::inside::Inside;
 use crate::memory;
@@ -67,9 +68,8 @@ pub fn start<'a>(
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
-    let backends = loaded.resolved.backends.as_ref();
-    let open = |backends| Counter::open(backends, certificates.of_workers());
-    let workers = backends.map(open).transpose()?;
+    let workers = open_counter(&loaded.resolved, &certificates)?;
+    let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let (mut member, door) = join_cluster(&loaded, &facts)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
@@ -91,11 +91,11 @@ pub fn start<'a>(
     }
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
-    let api = Arc::new(server_api(&loaded.resolved, &shards));
+    let api = Arc::new(server_api(&loaded.resolved, &credentials, &shards));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
-    let gate = gate(&loaded.resolved, nodes, &api, &facts);
+    let gate = gate(&loaded.resolved, &credentials, nodes, &api, &facts);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
@@ -114,6 +114,7 @@ pub fn start<'a>(
         relays,
         verifier,
         certificates,
+        credentials,
         wishes,
         runtime,
         _socket_files: socket_files,
@@ -138,6 +139,12 @@ fn control_runtime() -> Result<Runtime> {
 
 fn node_number(config: &Resolved, member: Option<&Member>) -> u16 {
     member.map_or(config.server.node.unwrap_or_default(), Member::number)
+}
+
+fn open_counter(config: &Resolved, certificates: &Certificates) -> Result<Option<Counter>> {
+    let backends = config.backends.as_ref();
+    let open = |backends| Counter::open(backends, certificates.of_workers());
+    backends.map(open).transpose()
 }
 
 fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<(Option<Member>, Option<Door>)> {
@@ -320,9 +327,9 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
 }
 
 /// The server API, by HTTP and gRPC.
-fn server_api(config: &Resolved, shards: &Shards) -> Api {
+fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> Api {
     let settings = api::Settings {
-        keys: config.admin.access.keys.clone(),
+        keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
     };
@@ -339,16 +346,16 @@ impl api::ToShards for Errands {
 }
 
 /// What the operators' listener asks of those who come.
-fn gate(config: &Resolved, nodes: Nodes, api: &Arc<Api>, facts: &Arc<Facts>) -> Gate {
-    let access = config.admin.access.clone();
-    let address = config.server.admin.map(|address| address.ip());
-    if access.keys.is_empty() && address.is_some_and(|address| !address.is_loopback()) {
-        tracing::warn!(
-            "anyone who reaches server.admin can read it: set admin.api_keys, or bind it to 127.0.0.1"
-        );
-    }
+fn gate(
+    config: &Resolved,
+    credentials: &Credentials,
+    nodes: Nodes,
+    api: &Arc<Api>,
+    facts: &Arc<Facts>,
+) -> Gate {
     Gate {
-        access,
+        keys: credentials.of_operators(),
+        metrics_need_key: config.admin.access.metrics_need_key,
         conns_max: config.admin.conns_max,
         nodes,
         api: Arc::clone(api),
@@ -400,6 +407,7 @@ pub struct Node<'a> {
     relays: Option<Relays>,
     verifier: Option<Arc<Verifier>>,
     certificates: Certificates,
+    credentials: Credentials,
     wishes: Receiver<Wish>,
     runtime: Runtime,
     _socket_files: SocketFiles,
@@ -561,6 +569,7 @@ impl Node<'_> {
         };
         let changes = self.loaded.changes(&later);
         self.certificates.apply(&later.resolved, &self.shards);
+        self.credentials.apply(&later.resolved);
         self.telemetry.set_level(&later.resolved.log.level);
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow};
 use backend::proto::{Manners, NodeGone};
 use backend::{Down, Up};
 use control::api::Api;
-use control::backend::{Backends, Config, Listener, Secured, Served, ToShards};
+use control::backend::{Backends, Config, Credentials, Listener, Secured, Served, ToShards};
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
@@ -40,6 +40,10 @@ impl Counter {
 
     pub fn lines(&self) -> BTreeMap<String, Arc<dyn Line>> {
         self.backends.lines()
+    }
+
+    pub fn credentials(&self) -> Credentials {
+        self.backends.credentials()
     }
 
     /// Tells all backends of nodes that are gone.

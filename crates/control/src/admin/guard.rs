@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// `[admin]`: whom the listener knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     pub keys: ApiKeys,
@@ -25,7 +26,7 @@ pub struct Access {
 #[derive(Clone, Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
 
-impl Access {
+impl Gate {
     fn is_open(&self, path: &str) -> bool {
         match path {
             "/health" | "/ready" | http::DOCUMENT => true,
@@ -77,15 +78,15 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let access = &guard.gate.access;
-    let caller = access.keys.find(request.headers()).cloned();
+    let gate = &guard.gate;
+    let caller = gate.keys.find(request.headers());
     if caller.is_some()
         && let Some(peer) = request.extensions().get::<Peer>()
     {
         peer.trust();
     }
     let path = request.uri().path();
-    if access.is_open(path) {
+    if gate.is_open(path) {
         if let Some(caller) = caller {
             request.extensions_mut().insert(Operator(caller));
         }

@@ -6,6 +6,8 @@ use aws_lc_rs::{digest, rand};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// What a key begins with, so that scanners for lost secrets know it.
 const PREFIX: &str = "sockeye_";
@@ -20,6 +22,21 @@ pub struct ApiKeys(Vec<ApiKey>);
 struct ApiKey {
     caller: Caller,
     hash: [u8; HASH_BYTES],
+}
+
+/// The keys of a door as they are now: an operator may change them while the process runs. Clones are the same ring.
+#[derive(Clone, Debug, Default)]
+pub struct Keyring(Arc<watch::Sender<ApiKeys>>);
+
+/// The hash of what somebody showed for a key.
+#[derive(Clone, Copy, Debug)]
+struct Shown([u8; HASH_BYTES]);
+
+/// A known key that somebody showed, for as long as it is on the ring.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    shown: Shown,
+    keys: watch::Receiver<ApiKeys>,
 }
 
 /// A key's name, and the scopes it has.
@@ -111,22 +128,57 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// Name of the key that a request shows: `Authorization: Bearer` or `X-API-Key`.
-    pub fn identify(&self, headers: &HeaderMap) -> Option<&str> {
-        self.find(headers).map(Caller::name)
-    }
-
-    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<&Caller> {
-        let shown = shown(headers)?;
-        let hash = digest::digest(&digest::SHA256, shown.as_bytes());
+    fn find(&self, shown: Shown) -> Option<&Caller> {
         // All are compared, so that the time tells nothing of which one came close.
         let mut found = None;
         for key in &self.0 {
-            if verify_slices_are_equal(hash.as_ref(), &key.hash).is_ok() {
+            if verify_slices_are_equal(&shown.0, &key.hash).is_ok() {
                 found = Some(&key.caller);
             }
         }
         found
+    }
+}
+
+impl Keyring {
+    pub fn new(keys: ApiKeys) -> Self {
+        Self(Arc::new(watch::Sender::new(keys)))
+    }
+
+    /// Other keys from now on.
+    pub fn set(&self, keys: ApiKeys) {
+        self.0.send_replace(keys);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Whose key a request shows: `Authorization: Bearer` or `X-API-Key`.
+    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<Caller> {
+        let shown = Shown::in_headers(headers)?;
+        self.0.borrow().find(shown).cloned()
+    }
+
+    /// The same, for a caller that stays.
+    pub(crate) fn lease(&self, headers: &HeaderMap) -> Option<Lease> {
+        let shown = Shown::in_headers(headers)?;
+        let keys = self.0.subscribe();
+        let known = keys.borrow().find(shown).is_some();
+        known.then_some(Lease { shown, keys })
+    }
+}
+
+impl Lease {
+    /// Ready when the key is taken from the ring.
+    pub(crate) async fn ended(&mut self) {
+        let shown = self.shown;
+        let gone = self.keys.wait_for(|keys| keys.find(shown).is_none());
+        let ring_ended = gone.await.is_err();
+        if ring_ended {
+            // The ring ends with the process.
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -175,12 +227,16 @@ fn hash(digits: &str) -> Option<[u8; HASH_BYTES]> {
     Some(hash)
 }
 
-fn shown(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
-        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-    });
-    bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())
+impl Shown {
+    fn in_headers(headers: &HeaderMap) -> Option<Self> {
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+            let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+        });
+        let key = bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())?;
+        let hash = digest::digest(&digest::SHA256, key.as_bytes());
+        hash.as_ref().try_into().ok().map(Self)
+    }
 }
 
 /// A new key, and its entry for the configuration. `allowed`: scopes and namespaces; none = all.
@@ -218,6 +274,11 @@ mod tests {
         headers
     }
 
+    fn name(keys: &ApiKeys, headers: &HeaderMap) -> Option<String> {
+        let caller = keys.find(Shown::in_headers(headers)?)?;
+        Some(caller.name().to_owned())
+    }
+
     #[test]
     fn a_key_is_known_by_its_hash_in_either_header() {
         let (ops, ops_entry) = generate("ops", &[]).expect("key");
@@ -225,22 +286,22 @@ mod tests {
         let keys = ApiKeys::parse(&[ops_entry, ci_entry.to_uppercase().replace("CI:", "ci:")]);
         let keys = keys.expect("entries");
         assert_eq!(
-            keys.identify(&with("authorization", &format!("Bearer {ops}"))),
-            Some("ops")
+            name(&keys, &with("authorization", &format!("Bearer {ops}"))),
+            Some("ops".to_owned())
         );
         assert_eq!(
-            keys.identify(&with("authorization", &format!("bearer {ci}"))),
-            Some("ci")
+            name(&keys, &with("authorization", &format!("bearer {ci}"))),
+            Some("ci".to_owned())
         );
-        assert_eq!(keys.identify(&with("x-api-key", &ci)), Some("ci"));
+        assert_eq!(name(&keys, &with("x-api-key", &ci)), Some("ci".to_owned()));
         for wrong in ["", "x", &ops[1..], &format!("{ops}x")] {
-            assert_eq!(keys.identify(&with("x-api-key", wrong)), None, "{wrong}");
+            assert_eq!(name(&keys, &with("x-api-key", wrong)), None, "{wrong}");
         }
         assert_eq!(
-            keys.identify(&with("authorization", &format!("Basic {ops}"))),
+            name(&keys, &with("authorization", &format!("Basic {ops}"))),
             None
         );
-        assert_eq!(keys.identify(&HeaderMap::new()), None);
+        assert_eq!(name(&keys, &HeaderMap::new()), None);
     }
 
     /// FIPS 180-4's own example.
@@ -248,7 +309,7 @@ mod tests {
     fn the_hash_is_that_of_the_standard() {
         let entry = "x:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
         let keys = ApiKeys::parse(&[entry]).expect("entry");
-        assert_eq!(keys.identify(&with("x-api-key", "abc")), Some("x"));
+        assert_eq!(name(&keys, &with("x-api-key", "abc")), Some("x".to_owned()));
     }
 
     #[test]
@@ -286,7 +347,11 @@ mod tests {
         assert!(entry.ends_with(":emit,/chat"), "{entry}");
         let (all, all_entry) = generate("ops", &[]).expect("key");
         let keys = ApiKeys::parse(&[entry, all_entry]).expect("entries");
-        let find = |key: &str| keys.find(&with("x-api-key", key)).expect("a key").clone();
+        let find = |key: &str| {
+            Keyring::new(keys.clone())
+                .find(&with("x-api-key", key))
+                .expect("a key")
+        };
         let (ci, ops) = (find(&key), find(&all));
         for (scope, name) in Scope::ALL {
             assert_eq!((ci.may(scope), ops.may(scope)), (name == "emit", true));

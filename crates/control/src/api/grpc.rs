@@ -79,7 +79,7 @@ impl Call {
                 "no known API key in the metadata: `authorization: Bearer KEY`",
             )
         };
-        let caller = api.keys().find(headers).cloned().ok_or_else(unknown)?;
+        let caller = api.keys().find(headers).ok_or_else(unknown)?;
         api.count(&caller).1?;
         Ok(Self {
             api: Arc::clone(api),
@@ -392,7 +392,7 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, generate};
+    use crate::admin::keys::{ApiKeys, Keyring, generate};
     use crate::api::{Settings, ToShards};
     use axum::body::Bytes;
     use tonic::codegen::Service as _;
@@ -427,7 +427,7 @@ mod tests {
     fn service() -> (Service, String) {
         let (key, entry) = generate("ci", &[]).expect("a key");
         let settings = Settings {
-            keys: ApiKeys::parse(&[entry]).expect("an entry"),
+            keys: Keyring::new(ApiKeys::parse(&[entry]).expect("an entry")),
             rate: hub::config::Rate::new(1_000, std::time::Duration::from_secs(1)),
             room_name_bytes_max: 256,
         };

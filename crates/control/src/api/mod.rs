@@ -22,7 +22,7 @@ pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
 
-use crate::admin::keys::{ApiKeys, Caller, Scope};
+use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::page::limiter::{Standing, Windows};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -55,7 +55,7 @@ pub trait ToShards: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Keys of callers.
-    pub keys: ApiKeys,
+    pub keys: Keyring,
     /// How often with each key.
     pub rate: Rate,
     /// Names that a room may have.
@@ -65,7 +65,7 @@ pub struct Settings {
 /// The one implementation behind both doors.
 pub struct Api {
     shards: Box<dyn ToShards>,
-    keys: ApiKeys,
+    keys: Keyring,
     room_name_bytes_max: usize,
     rates: Windows<String>,
     calls: Semaphore,
@@ -101,7 +101,7 @@ impl Api {
         Arc::clone(&self.books)
     }
 
-    pub(crate) fn keys(&self) -> &ApiKeys {
+    pub(crate) fn keys(&self) -> &Keyring {
         &self.keys
     }
 
@@ -320,7 +320,7 @@ fn raw(text: String) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::generate;
+    use crate::admin::keys::{ApiKeys, generate};
 
     /// Carries out everything.
     struct Willing;
@@ -334,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_of_one_namespace_ends_no_connections_with_others() {
         let settings = Settings {
-            keys: ApiKeys::default(),
+            keys: Keyring::default(),
             rate: Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
         };
@@ -346,7 +346,7 @@ mod tests {
         ] {
             let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
             let (key, entry) = generate("ci", &allowed).expect("a key");
-            let keys = ApiKeys::parse(&[entry]).expect("an entry");
+            let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
             let mut headers = axum::http::HeaderMap::new();
             headers.insert("x-api-key", key.parse().expect("a value"));
             let caller = keys.find(&headers).expect("a caller");
@@ -359,7 +359,7 @@ mod tests {
                 all: Some(false),
                 wanted: Wanted::Disconnect { close },
             };
-            let done = api.order(caller, None, order).await;
+            let done = api.order(&caller, None, order).await;
             let kind = done.map_err(|problem| problem.kind()).map(drop);
             let expected = if is_done {
                 Ok(())

@@ -6,10 +6,10 @@ use super::figures::Figures;
 use super::intake::Share;
 use super::queue::{Inlet, Outlet};
 use super::{Served, ToShards};
-use crate::admin::keys::ApiKeys;
+use crate::admin::keys::Keyring;
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Frame, Link, Outcome, To};
+use backend::{Backend, Denied, Frame, Link, Outcome, Stray, To};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
@@ -49,6 +49,8 @@ pub(super) enum Letter {
     Frame(Link, Frame, Option<Share>),
     /// With what was wrong with the last frame.
     Detached(Link, Option<Status>),
+    /// The key that its worker showed is one no more.
+    Expelled(Link),
     /// A call of the endpoint ended.
     Called(Called),
 }
@@ -56,14 +58,14 @@ pub(super) enum Letter {
 /// Where the service leaves letters for a backend.
 #[derive(Clone)]
 pub(super) struct Desk {
-    pub(super) keys: ApiKeys,
+    pub(super) keys: Keyring,
     pub(super) letters: Sender<Letter>,
     /// A link's connection took a message.
     pub(super) room: Arc<Notify>,
 }
 
 impl Desk {
-    pub(super) fn new(keys: ApiKeys, room: Arc<Notify>) -> (Self, Receiver<Letter>) {
+    pub(super) fn new(keys: Keyring, room: Arc<Notify>) -> (Self, Receiver<Letter>) {
         let (letters, receiver) = mpsc::channel(FRAMES);
         let desk = Self {
             keys,
@@ -204,6 +206,7 @@ impl Driver {
                 self.links.remove(&link);
                 self.backend.detached(now_ms, link);
             }
+            Letter::Expelled(link) => self.backend.expel(now_ms, link),
             Letter::Called(called) => {
                 if let Some(caller) = &mut self.caller {
                     caller.note(&called);
@@ -319,7 +322,11 @@ impl Driver {
     /// Links that end. Behind each letter: the next may be from a link that has ended by now.
     fn part(&mut self) {
         for (link, why) in self.backend.take_ended() {
-            self.end(link, Status::failed_precondition(why.message()));
+            let why = match why {
+                Stray::Expelled => Status::unauthenticated(why.message()),
+                _ => Status::failed_precondition(why.message()),
+            };
+            self.end(link, why);
         }
         for link in self.backend.take_farewells() {
             if let Some(outbox) = self.links.remove(&link) {
@@ -399,7 +406,7 @@ mod tests {
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
         let driver = Driver::new(backend, None, served, inlet, figures, shards, None);
         let room = Arc::<Notify>::default();
-        let (desk, letters) = Desk::new(ApiKeys::default(), Arc::clone(&room));
+        let (desk, letters) = Desk::new(Keyring::default(), Arc::clone(&room));
         let (outbox, mut sent) = outbox();
         let hello = Hello {
             instance: "a".to_owned(),

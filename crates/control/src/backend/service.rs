@@ -3,6 +3,7 @@
 use super::accept::{Lines, Listener};
 use super::driver::{Desk, Letter, Outbox, outbox};
 use super::intake::{Frames, Intake};
+use crate::admin::keys::Lease;
 use crate::api::grpc;
 use crate::metrics::node::Node;
 use crate::seats::Peer;
@@ -11,7 +12,7 @@ use backend::{Denied, Link};
 use prost::bytes::{BufMut, Bytes};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -69,13 +70,12 @@ impl Workers {
         let known = self
             .desks
             .values()
-            .any(|desk| desk.keys.identify(&headers).is_some());
+            .any(|desk| desk.keys.find(&headers).is_some());
         if !known {
             return Err(self.refuse("", "no backend has its key"));
         }
-        if let Some(peer) = request.extensions.get::<Peer>() {
-            peer.trust();
-        }
+        let peer = request.extensions.get::<Peer>().cloned();
+        peer.iter().for_each(Peer::trust);
         let mut frames = Frames::new(body, self.intake.clone());
         let first = tokio::time::timeout(HELLO_TIMEOUT, frames.next()).await;
         let first = first.map_err(|_| {
@@ -86,14 +86,14 @@ impl Workers {
             Status::invalid_argument("cannot attach: the first message has no `hello`")
         })?;
         let desk = self.desks.get(&hello.backend);
+        let lease = desk.and_then(|desk| Some((desk.clone(), desk.keys.lease(&headers)?)));
         // A key of one backend tells nothing about the names of others.
-        let desk = desk.filter(|desk| desk.keys.identify(&headers).is_some());
         let other = || self.refuse(&hello.backend, "its key is for another backend");
-        let desk = desk.cloned().ok_or_else(other)?;
+        let (desk, lease) = lease.ok_or_else(other)?;
         let (outbox, messages) = outbox();
         let link = introduce(&desk, hello, outbox).await?;
         let room = Arc::clone(&desk.room);
-        tokio::spawn(read(desk, link, frames));
+        tokio::spawn(read(desk, link, frames, lease, peer));
         Ok(Messages { messages, room })
     }
 }
@@ -114,19 +114,30 @@ async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, St
     })
 }
 
-/// Hands on what a worker says until its stream ends. The queue to the driver is short: while it is full, nothing is read.
-async fn read(desk: Desk, link: Link, mut frames: Frames) {
-    let fault = loop {
-        let letter = match frames.next().await {
+/// Hands on what a worker says until its stream ends, or its key does. The queue to the driver is short: while it is full, nothing
+/// is read.
+async fn read(desk: Desk, link: Link, mut frames: Frames, mut lease: Lease, peer: Option<Peer>) {
+    let mut expelled = pin!(lease.ended());
+    let last = loop {
+        let next = tokio::select! {
+            biased;
+            () = expelled.as_mut() => {
+                peer.iter().for_each(Peer::distrust);
+                break Letter::Expelled(link);
+            }
+            next = frames.next() => next,
+        };
+        let letter = match next {
             Ok(Some((frame, share))) => Letter::Frame(link, frame, share),
-            Ok(None) => break None,
-            Err(fault) => break Some(fault),
+            Ok(None) => break Letter::Detached(link, None),
+            Err(fault) => break Letter::Detached(link, Some(fault)),
         };
         if desk.letters.send(letter).await.is_err() {
             return;
         }
     };
-    let _ = desk.letters.send(Letter::Detached(link, fault)).await;
+    // The driver ends with the process.
+    let _ = desk.letters.send(last).await;
 }
 
 /// What a worker is sent.

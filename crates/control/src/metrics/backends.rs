@@ -44,13 +44,15 @@ pub(super) const BACKENDS: &[Metric] = &[
     counter(
         "sockeye_backend_workers_lost_total",
         "Workers that were given up: `away` (the link did not come back in time, or the process began anew), `silent`, `stalled` (it spoke, \
-         and handled nothing while more waited), `failing` (it does not hear that its commands fail, or its messages cannot be read).",
+         and handled nothing while more waited), `failing` (it does not hear that its commands fail, or its messages cannot be read), `expelled` (its key was \
+         taken out of the configuration).",
         |v| {
-            let reasons: [(&str, Read); 4] = [
+            let reasons: [(&str, Read); 5] = [
                 ("away", |f| &f.lost_away),
                 ("silent", |f| &f.lost_silent),
                 ("stalled", |f| &f.lost_stalled),
                 ("failing", |f| &f.lost_failing),
+                ("expelled", |f| &f.lost_expelled),
             ];
             labelled(v, &reasons)
         },

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use backend::proto::{Manners, NodeGone};
 use backend::{Down, Settings, Up};
-use control::admin::keys::ApiKeys;
+use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
 use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards};
 use control::cluster::Gone;
@@ -108,7 +108,7 @@ impl Counter {
             manners: manners(config),
         };
         let nobody = api::Settings {
-            keys: ApiKeys::default(),
+            keys: Keyring::default(),
             rate: Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: config.limits.room_name_bytes_max,
         };

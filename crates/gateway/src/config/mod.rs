@@ -141,26 +141,42 @@ impl Loaded {
             if value(old) == value(new) {
                 continue;
             }
-            match raw::find(&path.0).map(|key| key.reload) {
-                Some(keys::Reload::Live) => changes.live.push(path.to_string()),
-                _ => changes.restart.push(path.to_string()),
+            match self.takes(later, path) {
+                true => changes.live.push(path.to_string()),
+                false => changes.restart.push(path.to_string()),
             }
         }
         changes
     }
 
+    /// Whether a reload applies this key. Keys of a backend: if it is the same kind of backend in both loads.
+    fn takes(&self, later: &Loaded, path: &raw::Path) -> bool {
+        let is_live = raw::find(&path.0).is_some_and(|key| key.reload == keys::Reload::Live);
+        let [section, backend, _] = path.0.as_slice() else {
+            return is_live;
+        };
+        let is_called = |loaded: &Loaded| {
+            let backends = loaded.resolved.backends.as_ref()?;
+            Some(backends.kitchens.get(backend)?.webhook.is_some())
+        };
+        let same = is_called(self) == is_called(later) && is_called(self).is_some();
+        is_live && (section != "backends" || same)
+    }
+
     /// A later load's live keys are what runs now; the others stay what this process was started with.
     pub fn adopt_live(&mut self, later: &Loaded) {
-        let live = |path: &raw::Path| {
-            raw::find(&path.0).is_some_and(|key| key.reload == keys::Reload::Live)
-        };
-        let settings = &mut self.settings.settings;
-        settings.retain(|path, _| !live(path));
-        let new = later.settings.settings.iter();
-        settings.extend(
-            new.filter(|(path, _)| live(path))
-                .map(|(path, setting)| (path.clone(), setting.clone())),
-        );
+        let old = self.settings.settings.keys();
+        let new = later.settings.settings.keys();
+        let paths: Vec<raw::Path> = old.chain(new).cloned().collect();
+        for path in paths {
+            if !self.takes(later, &path) {
+                continue;
+            }
+            match later.settings.settings.get(&path) {
+                Some(setting) => self.settings.settings.insert(path, setting.clone()),
+                None => self.settings.settings.remove(&path),
+            };
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use backend::{Call, Calling, Outcome};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use rules::{Span, TraceParent};
-use signature::Keys;
+pub(super) use signature::Signer;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -49,7 +49,7 @@ impl Webhook {
 pub(super) struct Endpoint {
     url: Url,
     client: Client,
-    keys: Keys,
+    signer: Signer,
 }
 
 impl Endpoint {
@@ -67,8 +67,17 @@ impl Endpoint {
         }
         let client = client.build();
         let client = client.map_err(|error| format!("cannot prepare TLS: {}", causes(&error)))?;
-        let keys = Keys::new(&webhook.secrets);
-        Ok(Self { url, client, keys })
+        let signer = Signer::new(&webhook.secrets);
+        Ok(Self {
+            url,
+            client,
+            signer,
+        })
+    }
+
+    /// The one that signs its requests.
+    pub(super) fn signer(&self) -> Signer {
+        self.signer.clone()
     }
 
     /// Makes one request. The error says why it came to nothing.
@@ -103,7 +112,7 @@ impl Endpoint {
         if !trace.is_empty() {
             request = request.header(TRACEPARENT, trace);
         }
-        if let Some(signature) = self.keys.sign(seconds, &body) {
+        if let Some(signature) = self.signer.sign(seconds, &body) {
             request = request.header(SIGNATURE, signature);
         }
         request.body(body).send().await

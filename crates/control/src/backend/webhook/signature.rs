@@ -1,24 +1,38 @@
 //! `Sockeye-Signature: t=SECONDS,v1=HEX[,v1=HEX]`: HMAC-SHA256 of `SECONDS.BODY`, with each secret.
 
 use crate::identity::Secret;
+use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use std::fmt::Write;
+use std::sync::Arc;
 
-pub(super) struct Keys(Vec<hmac::Key>);
+/// Signs with the secrets as they are now. Clones are the same signer.
+#[derive(Clone, Debug)]
+pub(in crate::backend) struct Signer(Arc<ArcSwap<Vec<hmac::Key>>>);
 
-impl Keys {
+fn keys(secrets: &[Secret]) -> Vec<hmac::Key> {
+    let key = |secret: &Secret| hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
+    secrets.iter().map(key).collect()
+}
+
+impl Signer {
     pub(super) fn new(secrets: &[Secret]) -> Self {
-        let key = |secret: &Secret| hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
-        Self(secrets.iter().map(key).collect())
+        Self(Arc::new(ArcSwap::from_pointee(keys(secrets))))
+    }
+
+    /// Other secrets from the next request on.
+    pub(in crate::backend) fn set(&self, secrets: &[Secret]) {
+        self.0.store(Arc::new(keys(secrets)));
     }
 
     /// `None`: there are no secrets.
     pub(super) fn sign(&self, seconds: u64, body: &[u8]) -> Option<String> {
-        if self.0.is_empty() {
+        let keys = self.0.load();
+        if keys.is_empty() {
             return None;
         }
         let mut signature = format!("t={seconds}");
-        for key in &self.0 {
+        for key in keys.iter() {
             let mut sum = hmac::Context::with_key(key);
             sum.update(format!("{seconds}.").as_bytes());
             sum.update(body);
@@ -40,12 +54,13 @@ mod tests {
     #[test]
     fn a_request_is_signed_with_each_secret() {
         let secret = |text: &str| Secret::new(text.to_owned());
-        let keys = Keys::new(&[secret("new"), secret("old")]);
-        let signature = keys.sign(1_700_000_000, br#"{"events":[]}"#);
+        let signer = Signer::new(&[secret("new"), secret("old")]);
+        let signature = signer.sign(1_700_000_000, br#"{"events":[]}"#);
         let expected = "t=1700000000,\
             v1=680d0d4756df69667cbe6bfe03874dd8c4e44a9a46cb0119beeb6eb38d5f4ca8,\
             v1=d7708490965ff0300220cad554f2585e69bdc07ed435894d10b42966852aba99";
         assert_eq!(signature.as_deref(), Some(expected));
-        assert_eq!(Keys::new(&[]).sign(1, b""), None);
+        signer.set(&[]);
+        assert_eq!(signer.sign(1, b""), None);
     }
 }

@@ -33,14 +33,18 @@ section! {
 table! {
     /// One backend.
     Backend {
-        api_keys: Vec<String> = EMPTY_LIST,
-            "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. Without `url`, at least one is needed.";
+        api_keys: Vec<String> = EMPTY_LIST
+            => live(),
+            "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. Without `url`, at least one is needed. A worker whose key \
+             is taken away loses its link.";
         url: Option<String> = "",
             "Address of an endpoint that gets by HTTP requests what workers get by their stream (docs/webhooks.md). No worker attaches then, and \
              `rehome_after`, `silent_after`, `slow_after`, `stalled_after`, `close_when_absent` and `window` mean nothing.";
-        secret: Option<Secret> = "",
+        secret: Option<Secret> = ""
+            => live(),
             "With `url`: the secret with which requests are signed, 32 random characters or more.";
-        secret_old: Option<Secret> = "",
+        secret_old: Option<Secret> = ""
+            => live(),
             "The secret before it. While it is set, each request has both signatures.";
         private_addresses: bool = "false",
             "With `url`: the endpoint may have an address that is not on the Internet, and may be without TLS.";

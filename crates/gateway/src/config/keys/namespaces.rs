@@ -25,7 +25,9 @@ choice! {
 
 /// Makes the type of a table that may stand in several places: `field: Type = "default", "meaning.";`.
 macro_rules! table {
-    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $doc:expr;)* }) => {
+    ($(#[$about:meta])* $name:ident {
+        $($field:ident: $type:ty = $default:expr $(=> $modifier:ident())*, $doc:expr;)*
+    }) => {
         $(#[$about])*
         #[derive(Debug)]
         pub struct $name { $(pub $field: Field<$type>),* }
@@ -33,7 +35,7 @@ macro_rules! table {
         impl $name {
             fn keys(prefix: &str) -> Vec<Key> {
                 vec![$(
-                    Key::new(&format!("{prefix}.{}", stringify!($field)), <$type>::KIND, $default, $doc)
+                    Key::new(&format!("{prefix}.{}", stringify!($field)), <$type>::KIND, $default, $doc)$(.$modifier())*
                 ),*]
             }
 

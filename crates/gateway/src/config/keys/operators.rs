@@ -7,7 +7,8 @@ use hub::config::Rate;
 section! {
     /// The operators' listener.
     Admin = "admin." {
-        api_keys: Vec<String> = EMPTY_LIST,
+        api_keys: Vec<String> = EMPTY_LIST
+            => live(),
             "API keys as `NAME:SHA256` or `NAME:SHA256:ALLOWED`; `sockeye api-key NAME` makes one. With any, all operators' paths but \
              `/health`, `/ready`, `/metrics` and `/v1/openapi.json` ask for one (`Authorization: Bearer KEY` or `X-API-Key: KEY`). \
              `ALLOWED` is a list of scopes (`emit`, `members`, `disconnect`, `read`, `operate`) and namespaces, such as `emit,/chat`.";

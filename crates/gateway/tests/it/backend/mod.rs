@@ -1,6 +1,7 @@
 //! Logic outside: the real binary, workers over real gRPC streams, and what clients see while workers work, freeze, leave, lose
 //! their links and die.
 
+mod credentials;
 mod dynamic;
 mod intake;
 mod openings;

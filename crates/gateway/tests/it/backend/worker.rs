@@ -34,6 +34,8 @@ pub struct Memory {
     pub connects: Vec<proto::Connect>,
     pub welcome: Option<Welcome>,
     pub goodbye: bool,
+    /// How the gateway ended its link.
+    pub fault: Option<Status>,
     received: u64,
     commands: u64,
     unconfirmed: Vec<(u64, Command)>,
@@ -75,6 +77,7 @@ impl Worker {
                     ended = live(gateway, &key, instance, &shared, wishes) => {
                         if let Err(status) = ended {
                             eprintln!("worker: {status}");
+                            lock(&shared).fault = Some(status);
                         }
                     }
                     _ = stopped => {}

@@ -276,6 +276,22 @@ impl Gateway {
         self.signal(Signal::HUP);
     }
 
+    /// The same, and waits until it is done: the keys that were applied, and those that wait for a restart.
+    pub fn reloaded(&self, config: &str) -> (String, String) {
+        let told = || {
+            let log = self.log().into_iter();
+            let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+            let lines = lines.filter(|line| line["message"] == "reloaded");
+            lines.collect::<Vec<_>>()
+        };
+        let before = told().len();
+        self.reload(config);
+        assert!(eventually(PATIENCE, || told().len() > before), "a reload");
+        let line = told().swap_remove(before);
+        let keys = |name: &str| line[name].as_str().expect("keys").to_owned();
+        (keys("applied"), keys("needs_restart"))
+    }
+
     /// Waits for the end of the process; `None` when it goes on.
     pub fn exit_status(&mut self, within: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + within;
