@@ -386,6 +386,18 @@ fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A report of 56 gateways began with a screen of their addresses.
+#[test]
+fn many_servers_are_counted_and_not_listed() {
+    let head = |count: u16| {
+        let mut outcome = outcome();
+        outcome.targets = (1..=count).map(|port| format!("http://a:{port}")).collect();
+        markdown(&report(outcome))
+    };
+    assert!(head(8).contains("· http://a:1 · ") && head(8).contains("· http://a:8 · "));
+    assert!(head(9).contains("· 9 servers · ") && !head(9).contains("http://a:1"));
+}
+
 #[test]
 fn names_stay_text_in_every_output() {
     let odd = "<script>alert(1)</script>|&\"'\u{1b}[2J\u{0}";

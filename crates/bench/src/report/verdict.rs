@@ -98,18 +98,22 @@ fn mismatched(mismatches: &[String], faults: Vec<String>) -> Verdict {
     }
 }
 
+/// More servers than this are counted, not listed.
+const SERVERS_LISTED_MAX: usize = 8;
+
 /// What stands beside the title.
 pub fn badges(outcome: &Outcome) -> Vec<Badge> {
     let lasted = clock(outcome.duration_s);
     let mut badges = scale_badges(outcome);
     let partial = outcome.partial.as_ref();
     badges.extend(partial.map(|why| Badge::warning(format!("partial: {why} after {lasted}"))));
-    let facts = [&outcome.server, &outcome.protocol].into_iter();
-    let facts = facts
-        .filter(|text| !text.is_empty())
-        .chain(&outcome.targets)
-        .chain([&lasted]);
-    badges.extend(facts.cloned().map(Badge::fact));
+    let servers = match outcome.targets.len() {
+        0..=SERVERS_LISTED_MAX => outcome.targets.clone(),
+        many => vec![format!("{many} servers")],
+    };
+    let facts = [outcome.server.clone(), outcome.protocol.clone()].into_iter();
+    let facts = facts.filter(|text| !text.is_empty()).chain(servers);
+    badges.extend(facts.chain([lasted]).map(Badge::fact));
     badges
 }
 

@@ -53,7 +53,7 @@ table! {
     Namespace {
         backend: Option<String> = "",
             "Name of the backend (`[backends.NAME]`) whose workers decide who may join, and get every event that has no rule \
-             here. What a profile says of the namespace does not count then.";
+             here. The profile's rules for the namespace do not count then.";
         chat: bool = "false",
             "The chat events: every socket is in room `global`, `chat-message` is checked, stamped with an \
              id and sent to its room, members are told how many they are.";
