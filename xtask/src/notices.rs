@@ -116,3 +116,41 @@ fn license_texts(package: &Package) -> Result<Vec<String>> {
     }
     Ok(texts.into_values().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client for Redis brought the Boost license, and only cargo-deny in the hosted CI would have noticed.
+    #[test]
+    fn every_license_that_is_linked_is_allowed() {
+        let read = |name| fs::read_to_string(repository::root().join(name)).unwrap();
+        let deny: toml::Table = read("deny.toml").parse().unwrap();
+        let allow = deny["licenses"]["allow"].as_array().unwrap();
+        let allow: Vec<&str> = allow.iter().filter_map(|name| name.as_str()).collect();
+        let is_allowed = |terms: &str| {
+            let mut all = terms.split(" AND ").map(|part| part.replace('/', " OR "));
+            all.all(|part| {
+                let mut choice = part
+                    .split(" OR ")
+                    .map(|one| one.trim_matches([' ', '(', ')']));
+                choice.any(|one| allow.contains(&one))
+            })
+        };
+        let page = read(PAGE);
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
+        let rows = rows.skip(1).map(|row| row.split(" | ").collect::<Vec<_>>());
+        let mut count = 0;
+        for row in rows {
+            let terms = row[2].trim_end_matches(" |");
+            assert!(
+                is_allowed(terms),
+                "deny.toml does not allow {terms} of {}",
+                row[0]
+            );
+            count += 1;
+        }
+        assert!(count > 200, "{PAGE} lists {count} crates");
+        assert!(!is_allowed("GPL-3.0") && !is_allowed("MIT AND GPL-3.0"));
+    }
+}
