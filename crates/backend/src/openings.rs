@@ -16,16 +16,17 @@ const KEPT_MAX: usize = 65_536;
 /// A request that so many workers had when they ended goes to no other: it may have ended them.
 const DEATHS_MAX: u8 = 3;
 /// Header lines with which an answer is framed, and those of the handshake (`sec-websocket-…`): they are the gateway's own.
-const FRAMING: [&str; 7] = [
+const FRAMING: [&str; 6] = [
     "connection",
     "content-length",
-    "content-type",
     "date",
     "keep-alive",
     "transfer-encoding",
     "upgrade",
 ];
 const HANDSHAKE: &str = "sec-websocket-";
+/// Of an answer of the worker's own.
+const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Bits of a request's number that are its shard's count: JavaScript has 53 bits, and a shard 16.
 const COUNT_BITS: u32 = 36;
@@ -256,11 +257,7 @@ impl Backend {
             self.counts.late += 1;
             return Ok(());
         };
-        if !verdict.headers.iter().all(is_line) {
-            return Err(
-                "verdict.headers has what is no header line, or a line that frames the answer",
-            );
-        }
+        check(&verdict)?;
         if verdict.admit {
             known.opening = None;
             let bytes = known.bytes;
@@ -283,6 +280,27 @@ impl Backend {
         {
             self.forget_opening(oldest);
         }
+    }
+}
+
+/// What a client can be answered with.
+fn check(verdict: &proto::Verdict) -> Result<(), &'static str> {
+    let own = verdict.status != 0;
+    let typed = |header: &proto::Header| header.name.eq_ignore_ascii_case("content-type");
+    if !verdict.headers.iter().all(is_line) || !own && verdict.headers.iter().any(typed) {
+        return Err("verdict.headers has what is no header line, or a line that frames the answer");
+    }
+    let has_content = !matches!(verdict.status, 204 | 205 | 304);
+    match verdict.body.len() {
+        _ if own && verdict.admit => Err("verdict.status is for requests that are not let in"),
+        _ if own && !(200..600).contains(&verdict.status) => {
+            Err("verdict.status is none of 200 to 599")
+        }
+        0 => Ok(()),
+        _ if !own => Err("verdict.body needs verdict.status"),
+        _ if !has_content => Err("verdict.body is for no answer with status 204, 205 or 304"),
+        len if len > BODY_BYTES_MAX => Err("verdict.body has more than 64 KiB"),
+        _ => Ok(()),
     }
 }
 

@@ -273,6 +273,45 @@ fn a_verdict_wrote_header_lines_of_the_handshake() {
     }
 }
 
+/// A client could be left without an end of its answer, or with one of any size.
+#[test]
+fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
+    const MOST: usize = 64 << 10;
+    let typed = |name: &str| proto::Header {
+        name: name.to_owned(),
+        value: "text/plain".into(),
+    };
+    // Let in or not, status, name of a line, length of the content, and whether it is carried out.
+    for (admit, status, name, len, good) in [
+        (false, 401, "Content-Type", 5, true),
+        (false, 599, "X-Why", MOST, true),
+        (false, 200, "X-Why", MOST + 1, false),
+        (false, 204, "X-Why", 0, true),
+        (false, 304, "X-Why", 1, false),
+        (false, 101, "X-Why", 0, false),
+        (false, 600, "X-Why", 0, false),
+        (false, 65_536 + 401, "X-Why", 0, false),
+        (false, 0, "X-Why", 1, false),
+        (false, 0, "Content-Type", 0, false),
+        (false, 401, "Content-Length", 5, false),
+        (true, 401, "X-Why", 0, false),
+        (true, 0, "X-Why", 1, false),
+    ] {
+        let mut backend = two([true, false]);
+        ask(&mut backend, 2, 7);
+        assert_eq!(asked(&mut backend, A), [7]);
+        let mut said = verdict(1, 1, 7);
+        if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
+            (verdict.admit, verdict.status) = (admit, status);
+            verdict.headers.push(typed(name));
+            verdict.body = vec![b'x'; len].into();
+        }
+        backend.received(3, A, said).expect("in order");
+        let answered = answered(&mut backend);
+        assert_eq!(!answered.is_empty(), good, "{status} {name} {len}");
+    }
+}
+
 /// Numbers of JavaScript are exact to 2^53: a worker answered about another request.
 #[test]
 fn numbers_of_requests_were_larger_than_workers_can_say() {

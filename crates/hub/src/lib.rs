@@ -53,7 +53,9 @@ pub use seam::handler::{Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
 pub use seam::member::{About, Member, Rejection};
 pub use seam::notices;
-pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
+pub use seam::opening::{
+    AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, OwnAnswer, Request,
+};
 pub use seam::publish::Record;
 pub use seam::reading::SocketInfo;
 pub use seam::servers::Servers;

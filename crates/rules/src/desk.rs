@@ -117,10 +117,7 @@ impl Desk {
 
     fn verdict(&mut self, cx: &mut Context<'_>, verdict: proto::Verdict) {
         if let Some(key) = self.doorway.take(verdict.opening) {
-            let decision = match verdict.admit {
-                true => Opening::Accept,
-                false => Opening::Refuse(verdict.message.clone()),
-            };
+            let decision = doorway::as_decision(&verdict);
             if cx.decide_opening(key, decision) && verdict.admit {
                 self.doorway.let_in(key, verdict);
             }

@@ -2,7 +2,7 @@
 
 use backend::proto;
 use bytes::Bytes;
-use hub::{AnswerHeaders, OpeningKey, Request};
+use hub::{AnswerHeaders, Opening, OpeningKey, OwnAnswer, Request};
 use std::collections::{BTreeMap, HashMap};
 use wire::base64url::Id20;
 
@@ -53,11 +53,7 @@ impl Doorway {
         let Some(verdict) = self.let_in.remove(&key) else {
             return;
         };
-        for line in &verdict.headers {
-            // The backend has checked them.
-            let value = String::from_utf8_lossy(&line.value);
-            let _ = headers.add(&line.name, &value);
-        }
+        add_lines(&verdict, headers);
         if let Some(sid) = Id20::decode(sid.as_bytes()) {
             if self.sessions.len() >= SESSIONS_MAX {
                 self.sessions.clear();
@@ -73,6 +69,30 @@ impl Doorway {
             false => self.sessions.remove(&sid).unwrap_or(0),
         }
     }
+}
+
+fn add_lines(verdict: &proto::Verdict, headers: &mut AnswerHeaders) {
+    for line in &verdict.headers {
+        // The backend has checked them.
+        let _ = headers.add(&line.name, &line.value);
+    }
+}
+
+/// What a verdict means for its request.
+pub(crate) fn as_decision(verdict: &proto::Verdict) -> Opening {
+    match verdict {
+        _ if verdict.admit => Opening::Accept,
+        proto::Verdict { status: 0, .. } => Opening::Refuse(verdict.message.clone()),
+        _ => own_answer(verdict).unwrap_or_else(|| Opening::Refuse(verdict.message.clone())),
+    }
+}
+
+fn own_answer(verdict: &proto::Verdict) -> Option<Opening> {
+    let mut headers = AnswerHeaders::default();
+    add_lines(verdict, &mut headers);
+    let status = u16::try_from(verdict.status).ok()?;
+    let answer = OwnAnswer::new(status, headers, verdict.body.to_vec())?;
+    Some(Opening::Answer(Box::new(answer)))
 }
 
 pub(crate) fn as_opening(request: &Request<'_>, opening: u64) -> proto::Opening {

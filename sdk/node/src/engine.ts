@@ -1,10 +1,8 @@
 // What `io.engine` is: the side of Socket.IO's server where sessions come from.
 import { EventEmitter } from "node:events";
-import { ServerResponse } from "node:http";
-import type { IncomingMessage } from "node:http";
-import type { Socket as NetSocket } from "node:net";
-import { Writable } from "node:stream";
-import type { Header } from "./messages.js";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Answer, isFree } from "./answer.js";
+import type { Header, Verdict } from "./messages.js";
 import { Unsupported } from "./unsupported.js";
 
 export type Middleware = (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void;
@@ -13,12 +11,9 @@ type AllowRequest = (request: IncomingMessage, done: (message: string | null | u
 
 /** Events in which listeners add header lines to the answer to a request. */
 const OF_HEADERS = ["initial_headers", "headers"];
-/** Header lines that are the gateway's own, or say how its answer is framed. */
-const RESERVED = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding|upgrade|sec-websocket-.*)$/i;
-
-/** What `connection_error` tells, as Engine.IO has it. */
-const MIDDLEWARE = { code: 3, message: "Bad request", context: { name: "MIDDLEWARE_FAILURE" } as object };
-const FORBIDDEN = { code: 4, message: "Forbidden", context: {} };
+/** What `connection_error` and the client are told, as Engine.IO has it. */
+const MIDDLEWARE = { status: 400, code: 3, message: "Bad request", context: { name: "MIDDLEWARE_FAILURE" } as object };
+const FORBIDDEN = { status: 403, code: 4, message: "Forbidden", context: {} };
 
 export class Engine extends EventEmitter {
   readonly opts: { allowRequest?: AllowRequest };
@@ -76,28 +71,30 @@ export class Engine extends EventEmitter {
   }
 
   /** @internal Whether the request may open its session, and header lines for the answer. */
-  admit(request: IncomingMessage, done: (error: Error | undefined, headers: Header[]) => void): void {
-    if (!this.asks) return done(undefined, []);
-    const response = new ServerResponse(request);
-    // What middleware writes reaches nobody, and it hears that it was written.
-    response.assignSocket(new Writable({ write: (_chunk, _encoding, done) => done() }) as unknown as NetSocket);
+  admit(request: IncomingMessage, done: (verdict: Verdict) => void): void {
+    if (!this.asks) return done({ admit: true, message: "", headers: [] });
+    const response = new Answer(request);
     let ended = false;
     let failure = MIDDLEWARE;
     const end = (error?: Error) => {
       if (ended) return;
       ended = true;
-      // What middleware ended by itself, it has answered.
-      if (error && !response.writableEnded) this.emit("connection_error", { req: request, ...failure, context: { ...failure.context, message: error.message } });
       let headers: Header[] = [];
       try {
         if (!error) headers = this.#headers(request, response);
       } catch (thrown) {
         error = asError(thrown);
       }
-      if (error || response.writableEnded || isUpgrade(request)) return done(error, headers);
+      const { message } = error ?? { message: "" };
+      const told = () => done(error ? response.refusal(message) : { admit: true, message, headers });
+      if (error ? response.writableFinished : response.writableEnded || isUpgrade(request)) return told();
       // Sessions are stored at the end of an answer: the client's next request needs them.
-      response.on("finish", () => done(undefined, headers));
-      response.end();
+      response.on("finish", told);
+      if (!error) return void response.end();
+      // What middleware ended by itself, it has answered.
+      if (response.writableEnded) return;
+      this.emit("connection_error", { req: request, code: failure.code, message: failure.message, context: { ...failure.context, message } });
+      abort(request, response, failure === FORBIDDEN ? { ...failure, message } : failure);
     };
     response.on("finish", () => end(new Error("refused by a middleware of the engine")));
     const guard = (act: () => void) => {
@@ -133,9 +130,17 @@ export class Engine extends EventEmitter {
     for (const event of OF_HEADERS) this.emit(event, added, request);
     const lines = Object.entries({ ...response.getHeaders(), ...added });
     return lines
-      .filter(([name, value]) => value !== undefined && !RESERVED.test(name))
+      .filter(([name, value]) => value !== undefined && isFree(name) && name.toLowerCase() !== "content-type")
       .flatMap(([name, value]) => [value].flat().map((line) => ({ name, value: Buffer.from(String(line)) })));
   }
+}
+
+/** Answers as Engine.IO does, behind what middleware has written already. */
+function abort(request: IncomingMessage, response: Answer, { status, code, message }: typeof FORBIDDEN): void {
+  if (response.headersSent) return void response.end();
+  const upgrade = isUpgrade(request);
+  response.writeHead(status, { "Content-Type": upgrade ? "text/html" : "application/json" });
+  response.end(upgrade ? message : JSON.stringify({ code, message }));
 }
 
 /** Its answer has no end. */

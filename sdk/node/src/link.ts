@@ -1,6 +1,6 @@
 // The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
 import * as grpc from "@grpc/grpc-js";
-import type { Command, FromWorker, Item, Target, ToWorker, Welcome } from "./messages.js";
+import type { Command, FromWorker, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
 import { traceparent, within } from "./trace.js";
 import { open } from "./wire.js";
 import type { Wire } from "./wire.js";
@@ -30,11 +30,18 @@ function sizeOf(command: Command): number {
   const emit = command.emit ?? command.ask?.emit;
   const values = command.ack ?? emit ?? command.tell ?? command.reply;
   let bytes = COMMAND_BYTES + ((command.set_data ?? command.decision)?.data?.length ?? 0) + (values?.args.length ?? 0);
+  if (command.verdict) bytes += (command.verdict.body?.length ?? 0) + sizeOfLines(command.verdict.headers);
   if (values) for (const attachment of values.attachments) bytes += attachment.length;
   const change = command.join ?? command.leave;
   if (change) bytes += sizeOfNames(change.rooms);
   const target = emit?.to ?? change?.of;
   return target ? bytes + sizeOfNames(target.rooms) + sizeOfNames(target.except) : bytes;
+}
+
+function sizeOfLines(headers: Header[]): number {
+  let bytes = 0;
+  for (const { name, value } of headers) bytes += NAME_BYTES + name.length + value.length;
+  return bytes;
 }
 
 function sizeOfNames(names: string[]): number {

@@ -36,13 +36,23 @@ export interface Command {
   reply?: Values & { told: number };
   count?: { query: number; namespace: string };
   ended?: { socket: string };
-  verdict?: { opening: number; admit: boolean; message: string; headers: Header[] };
+  verdict?: Verdict & { opening: number };
   traceparent?: string;
 }
 
 export interface Header {
   name: string;
   value: Buffer;
+}
+
+/** Whether a request may open its session. */
+export interface Verdict {
+  admit: boolean;
+  message: string;
+  headers: Header[];
+  /** The answer to a request that may not, if it is not 403 with the message. */
+  status?: number;
+  body?: Buffer;
 }
 
 /** A request for a session. */

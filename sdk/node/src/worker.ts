@@ -276,7 +276,7 @@ export class Worker implements Owner, Handlers {
     this.engine.clientsCount = this.#connections.size;
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
-    this.engine.admit(connection.request, (error) => this.#decided(connection, error));
+    this.engine.admit(connection.request, ({ admit, message }) => this.#decided(connection, admit ? undefined : new Error(message)));
   }
 
   /** Its session was closed here before its handlers were there: they are called in one where it is alone, so that no other ends that. */
@@ -387,11 +387,11 @@ export class Worker implements Owner, Handlers {
   #opening(link: Link, { opening, ...asked }: Opening): void {
     const request = requestOf(asked);
     const { lives } = link;
-    this.engine.admit(request, (error, headers) => {
+    this.engine.admit(request, (verdict) => {
       // The number is another request's by now.
       if (link.lives !== lives) return;
-      if (!error) this.#admitted(link, opening, request);
-      link.command({ verdict: { opening, admit: !error, message: error?.message ?? "", headers } });
+      if (verdict.admit) this.#admitted(link, opening, request);
+      link.command({ verdict: { opening, ...verdict } });
     });
   }
 

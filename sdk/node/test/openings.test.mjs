@@ -59,7 +59,9 @@ test("listeners and middleware of the engine add headers to the answer that open
   assert.equal(answer.headers.get("x-frame"), "none");
   assert.deepEqual(answer.headers.getSetCookie(), ["a=1; Path=/", "user=cook"]);
   assert.match(await answer.text(), /^0\{"sid"/);
-  assert.equal((await poll(here.url, "", { "x-stop": "1" })).status, 403);
+  // As Engine.IO answers when middleware fails.
+  const stopped = await poll(here.url, "", { "x-stop": "1" });
+  assert.deepEqual([stopped.status, stopped.headers.get("x-frame"), await stopped.json()], [400, "none", { code: 3, message: "Bad request" }]);
   await io.close();
 });
 
@@ -96,8 +98,62 @@ test("middleware that ends an answer by itself refuses, and is told that it is w
       response.writeHead(401).end("no");
     });
   });
-  assert.equal((await poll(here.url)).status, 403);
+  assert.equal((await poll(here.url)).status, 401);
   assert.equal(finished, 1);
+  await io.close();
+});
+
+test("an answer that middleware wrote by itself became a 403 without its lines and its content", async () => {
+  const long = "x".repeat(64 << 10);
+  const answers = {
+    jwt: (response) => response.writeHead(401, "Unauthorized", { "WWW-Authenticate": 'Bearer realm="kitchen"', "Content-Length": 5 }).end("token"),
+    login: (response) => response.writeHead(302, { Location: "/log-in", "Set-Cookie": ["a=1", "b=2"] }).end(),
+    chunks: (response) => {
+      Object.assign(response, { statusCode: 429 }).setHeader("Content-Type", "application/json");
+      response.setHeader("Retry-After", "7");
+      response.write('{"slow":');
+      setImmediate(() => response.end(Buffer.from("true}")));
+    },
+    bytes: (response) => response.writeHead(418, { "X-Name": "caf\u00e9" }).end(Buffer.from([0, 255, 13, 10])),
+    empty: (response) => response.writeHead(204).end(),
+    most: (response) => response.writeHead(503).end(long),
+    more: (response) => response.writeHead(503).end(`${long}x`),
+    strange: (response) => response.writeHead(777).end("?"),
+  };
+  let entered = 0;
+  const io = await here.server({}, (io) => {
+    io.engine.use((request, response, next) => (answers[request.headers["x-answer"]] ?? (() => next()))(response));
+    io.on("connection", () => (entered += 1));
+  });
+  const ask = (answer) => fetch(`${here.url}/socket.io/?EIO=4&transport=polling`, { headers: { "x-answer": answer }, redirect: "manual" });
+  const jwt = await ask("jwt");
+  assert.deepEqual([jwt.status, jwt.headers.get("www-authenticate"), await jwt.text()], [401, 'Bearer realm="kitchen"', "token"]);
+  const login = await ask("login");
+  assert.deepEqual([login.status, login.headers.get("location"), login.headers.getSetCookie()], [302, "/log-in", ["a=1", "b=2"]]);
+  const chunks = await ask("chunks");
+  assert.deepEqual([chunks.status, chunks.headers.get("retry-after"), chunks.headers.get("content-type")], [429, "7", "application/json"]);
+  assert.deepEqual(await chunks.json(), { slow: true });
+  const bytes = await ask("bytes");
+  assert.deepEqual([bytes.status, bytes.headers.get("x-name"), [...new Uint8Array(await bytes.arrayBuffer())]], [418, "caf\u00e9", [0, 255, 13, 10]]);
+  const empty = await ask("empty");
+  assert.deepEqual([empty.status, await empty.text()], [204, ""]);
+  const most = await ask("most");
+  assert.deepEqual([most.status, (await most.text()) === long], [503, true]);
+  const words = [];
+  const { error } = console;
+  console.error = (line) => words.push(line);
+  const refused = [403, { code: 4, message: "refused by a middleware of the engine" }];
+  for (const name of ["more", "strange"]) {
+    const answer = await ask(name);
+    assert.deepEqual([answer.status, await answer.json()], refused);
+  }
+  console.error = error;
+  assert.match(words[0], /with status 503: it has 65537 bytes, and the gateway takes 65536; the client is told 403/);
+  assert.match(words[1], /with status 777: it is none of 200 to 599/);
+  // Stock clients see the status, and nobody came in.
+  assert.match(String((await refusal({ extraHeaders: { "x-answer": "jwt" } })).description?.message), /401/);
+  assert.equal((await refusal({ transports: ["polling"], extraHeaders: { "x-answer": "chunks" } })).description, 429);
+  assert.equal(entered, 0);
   await io.close();
 });
 

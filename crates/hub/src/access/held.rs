@@ -10,11 +10,22 @@ pub enum Opening {
     Accept,
     /// 403 with this message, code 4 of Engine.IO.
     Refuse(String),
+    /// It opens no session, and is answered with this.
+    Answer(Box<OwnAnswer>),
     /// 503: nobody can decide now.
     Unavailable,
     /// The request waits for [`Context::decide_opening`](crate::Context::decide_opening), for as long as a request head may take to come (`limits.handshake_timeout`);
     /// then it is answered 503.
     Later,
+}
+
+/// An answer of the handler's own to a request that opens no session: `OwnAnswer::new` makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnAnswer {
+    pub(crate) status: u16,
+    /// Header lines, each with its CRLF.
+    pub(crate) lines: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Requests whose handler said [`Opening::Later`].

@@ -1,7 +1,7 @@
 //! The request that opens a session, as the handlers that ask for it see it: they may refuse it, hold it for a while, and add
 //! header lines to its answer and to all later ones of its session.
 
-pub use crate::access::held::Opening;
+pub use crate::access::held::{Opening, OwnAnswer};
 use crate::clients::session::Protocol;
 use crate::tables::slot::{ConnId, Key};
 use std::net::IpAddr;
@@ -65,15 +65,30 @@ impl AnswerHeaders {
     ///
     /// # Errors
     /// When it would not be one header line; nothing is added then.
-    pub fn add(&mut self, name: &str, value: &str) -> Result<(), InvalidHeader> {
-        let is_text = |byte: u8| byte == b'\t' || byte >= b' ' && byte != 0x7f;
-        if !http::is_token(name.as_bytes()) || !value.bytes().all(is_text) {
+    pub fn add(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+        let value = value.as_ref();
+        let is_text = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
+        if !http::is_token(name.as_bytes()) || !value.iter().all(is_text) {
             return Err(InvalidHeader);
         }
-        for part in [name, ": ", value, "\r\n"] {
-            self.lines.extend_from_slice(part.as_bytes());
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.lines.extend_from_slice(part);
         }
         Ok(())
+    }
+}
+
+impl OwnAnswer {
+    /// `None`: the status ends no exchange (below 200), is none, or has no content (RFC 9110 §15), and `body` is not empty.
+    pub fn new(status: u16, headers: AnswerHeaders, body: Vec<u8>) -> Option<Self> {
+        let empty = matches!(status, 204 | 205 | 304);
+        let lines = headers.lines;
+        let is_whole = (200..600).contains(&status) && (body.is_empty() || !empty);
+        is_whole.then_some(Self {
+            status,
+            lines,
+            body,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::clients::conn::State;
 use crate::clients::session::Protocol;
 use crate::life::{answers, conns};
 use crate::parts::Parts;
-use crate::seam::opening::Opening;
+use crate::seam::opening::{Opening, OwnAnswer};
 use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
@@ -138,6 +138,7 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
     match decision {
         Opening::Accept => return true,
         Opening::Refuse(message) => refuse_opening(parts, conn, head, &message),
+        Opening::Answer(answer) => answer_opening(parts, conn, head, &answer),
         Opening::Unavailable => {
             parts.answers().refuse_unavailable(conn, b"Server is busy");
         }
@@ -159,22 +160,51 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
 
 /// The reference server's answer where `allowRequest` says no: 403 and the application's own words.
 fn refuse_opening(parts: &mut Parts, conn: ConnId, head: &Head<'_>, message: &str) {
-    parts.books.counts.refused += 1;
-    let extra = answers::cors_headers(&parts.books.config, head);
-    let websocket = handshake::wants_upgrade(head);
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive &= !websocket;
-    }
-    if websocket {
-        return parts
-            .answers()
-            .respond(conn, 403, "text/html", &extra, message.as_bytes());
+    if handshake::wants_upgrade(head) {
+        return say_no(
+            parts,
+            conn,
+            head,
+            (403, "text/html"),
+            &[],
+            message.as_bytes(),
+        );
     }
     let mut body = Vec::new();
     RequestError::Forbidden.write_json_saying(message, &mut body);
+    say_no(parts, conn, head, (403, "application/json"), &[], &body);
+}
+
+/// The content type, if there is one, is a line of the handler's.
+fn answer_opening(parts: &mut Parts, conn: ConnId, head: &Head<'_>, answer: &OwnAnswer) {
+    say_no(
+        parts,
+        conn,
+        head,
+        (answer.status, ""),
+        &answer.lines,
+        &answer.body,
+    );
+}
+
+/// Answers a request that opens no session.
+fn say_no(
+    parts: &mut Parts,
+    conn: ConnId,
+    head: &Head<'_>,
+    (status, content_type): (u16, &str),
+    lines: &[u8],
+    body: &[u8],
+) {
+    parts.books.counts.refused += 1;
+    let mut extra = answers::cors_headers(&parts.books.config, head);
+    extra.extend_from_slice(lines);
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.keep_alive &= !handshake::wants_upgrade(head);
+    }
     parts
         .answers()
-        .respond(conn, 403, "application/json", &extra, &body);
+        .respond(conn, status, content_type, &extra, body);
 }
 
 /// Nobody has decided about a held request in time.

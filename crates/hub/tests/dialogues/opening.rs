@@ -3,8 +3,8 @@
 use crate::rig::Rig;
 use hub::config::Config;
 use hub::{
-    AnswerHeaders, ConnectRequest, Context, Decision, Event, Handler, Opening, OpeningKey, Refusal,
-    Request, SocketKey,
+    AnswerHeaders, ConnectRequest, Context, Decision, Event, Handler, Opening, OpeningKey,
+    OwnAnswer, Refusal, Request, SocketKey,
 };
 use std::time::Duration;
 
@@ -26,6 +26,12 @@ impl Handler for Porter {
     fn opening(&mut self, _: &mut Context<'_>, request: &Request<'_>) -> Opening {
         match request.header("x-wish") {
             Some(b"refuse") => Opening::Refuse("not you".to_owned()),
+            Some(b"answer") => {
+                let mut headers = AnswerHeaders::default();
+                headers.add("Location", b"/caf\xe9").expect("a line");
+                let answer = OwnAnswer::new(302, headers, b"gone".to_vec());
+                Opening::Answer(Box::new(answer.expect("an answer")))
+            }
             Some(b"fail") => std::panic::panic_any("a failure"),
             Some(b"wait") => {
                 self.waiting.push(request.key());
@@ -102,6 +108,35 @@ fn member(rig: &mut Rig) -> (usize, impl Fn(&mut Rig, &str) + use<>) {
     post(rig, "40");
     assert!(text(rig, client).contains("40{\"sid\""));
     (client, post)
+}
+
+#[test]
+fn an_answer_of_the_handlers_own_is_framed_by_the_gateway() {
+    let mut rig = rig();
+    let [polling, websocket] = [rig.open(), rig.open()];
+    rig.send(polling, get(SIO, "X-Wish: answer\r\n").as_bytes());
+    let answer = rig.take(polling);
+    let lines = b"Content-Length: 4\r\nLocation: /caf\xe9\r\nConnection: keep-alive\r\n\r\ngone";
+    assert!(answer.starts_with(b"HTTP/1.1 302 "));
+    assert!(answer.ends_with(lines), "{}", answer.escape_ascii());
+    let target = "/socket.io/?EIO=4&transport=websocket";
+    let request = get(target, &format!("X-Wish: answer\r\n{UPGRADE}"));
+    rig.send(websocket, request.as_bytes());
+    let answer = text(&mut rig, websocket);
+    assert!(answer.starts_with("HTTP/1.1 302 "), "{answer}");
+    assert!(
+        answer.ends_with("Connection: close\r\n\r\ngone"),
+        "{answer}"
+    );
+    for (status, len, good) in [
+        (199, 0, false),
+        (204, 1, false),
+        (204, 0, true),
+        (600, 0, false),
+    ] {
+        let made = OwnAnswer::new(status, AnswerHeaders::default(), vec![b'x'; len]);
+        assert_eq!(made.is_some(), good, "{status}");
+    }
 }
 
 #[test]
