@@ -112,6 +112,7 @@ impl Backend {
         if !(1..=INSTANCE_BYTES_MAX).contains(&hello.instance.len()) {
             return Err(Denied::Instance);
         }
+        let goes_on = hello.resumes || hello.received > 0;
         let known = self.workers.iter();
         let mut known = known.filter(|(_, worker)| worker.instance == hello.instance);
         let known = known.next().map(|(id, _)| *id);
@@ -123,8 +124,8 @@ impl Backend {
         let Some(worker) = self.workers.get_mut(&id) else {
             return Err(Denied::Instance);
         };
-        if known.is_some() && !worker.rewind(hello.received) {
-            if hello.received > 0 {
+        if known.is_some() && !(goes_on && worker.rewind(hello.received)) {
+            if goes_on {
                 return Err(Denied::Received);
             }
             // The process began anew under its old name. Its sockets and events of before are lost to it.
@@ -143,7 +144,8 @@ impl Backend {
             resumed: known.is_some(),
             commands: worker.commands,
             kept_ms: self.settings.rehome_after_ms,
-            taken: self.past.take(&hello.instance),
+            // What a run before it said is no business of one that begins.
+            taken: self.past.take(&hello.instance).filter(|_| goes_on),
             ..proto::Welcome::default()
         };
         self.links.insert(link, id);

@@ -394,6 +394,26 @@ fn a_worker_that_restarted_under_its_name_was_refused() {
     assert_eq!(backend.workers(), 1);
 }
 
+/// It was welcomed as if it went on, under the numbers of the run before it: what it said first was taken for said already.
+#[test]
+fn a_worker_that_restarted_before_it_had_handled_anything_was_taken_for_the_one_before() {
+    let mut backend = attached();
+    backend
+        .received(1, LINK, says(1, vec![None]))
+        .expect("in order");
+    let hello = |resumes| Hello {
+        instance: "a".to_owned(),
+        resumes,
+        ..Hello::default()
+    };
+    // The link was cut before it got anything.
+    let welcome = backend.attach(2, Link(2), &hello(true)).expect("welcome");
+    assert_eq!((welcome.resumed, welcome.commands), (true, 1));
+    let welcome = backend.attach(3, Link(3), &hello(false)).expect("welcome");
+    assert_eq!((welcome.resumed, welcome.commands), (false, 0));
+    assert_eq!(backend.workers(), 1);
+}
+
 fn join(backend: &mut Backend, link: Link, instance: &str) {
     let hello = Hello {
         instance: instance.to_owned(),
@@ -593,6 +613,7 @@ fn a_worker_that_was_given_up_did_not_know_what_it_had_said() {
     let mut attach = |link, instance: &str| {
         let hello = Hello {
             instance: instance.to_owned(),
+            resumes: true,
             ..Hello::default()
         };
         backend.attach(2_000, Link(link), &hello).expect("welcome")

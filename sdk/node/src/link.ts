@@ -124,7 +124,7 @@ export class Link {
   readonly #wire: Wire;
   #stream: Stream | null = null;
   #welcomed = false;
-  /** The gateway welcomed this process before: what it says `resumed` about. */
+  /** The gateway welcomed this process before: it says that it goes on, and the gateway `resumed`. */
   #known = false;
   #received = 0;
   /** Items whose handling has not begun, the oldest first. */
@@ -240,7 +240,7 @@ export class Link {
     stream.on("error", (error: grpc.ServiceError) => this.#broken(stream, error));
     stream.on("end", () => this.#broken(stream));
     const { backend, weight, instance, away } = this.#settings;
-    stream.write({ hello: { backend, weight, instance, away, received: this.#received } });
+    stream.write({ hello: { backend, weight, instance, away, received: this.#received, resumes: this.#known } });
   }
 
   #broken(stream: Stream, error?: grpc.ServiceError): void {

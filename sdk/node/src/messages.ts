@@ -173,7 +173,7 @@ export interface ToWorker {
 }
 
 export interface FromWorker {
-  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean };
+  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean };
   handled?: number;
   first?: number;
   commands?: Command[];

@@ -227,8 +227,10 @@ test("a client that left and came back while middleware worked on it left a sock
   other.io.engine.write("1/a,");
   other.io.engine.write("0/a,");
   other.once("connect", () => story.push("back"));
-  // The gateway has told of both: what it says later comes later.
-  const probe = open("/", { transports: ["websocket"] });
+  // The gateway has told of both: what the same client says later comes later.
+  io.of("/probe");
+  const probe = client.io.socket("/probe");
+  sockets.push(probe);
   await once(probe, "connect");
   held.shift()();
   await until(() => held.length === 1);

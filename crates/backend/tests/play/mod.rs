@@ -395,8 +395,8 @@ impl Play {
             backend: "kitchen".to_owned(),
             instance: process.instance.to_string(),
             received: process.received,
-            weight: 1,
-            away: false,
+            resumes: process.welcomed,
+            ..proto::Hello::default()
         };
         let welcome = self
             .backend

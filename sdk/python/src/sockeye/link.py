@@ -174,7 +174,7 @@ class Link:
     async def _stream(self, channel):
         attach = channel.stream_stream(METHOD, FromWorker.SerializeToString, ToWorker.FromString)
         call = attach(metadata=self._metadata, wait_for_ready=False)
-        await call.write(FromWorker(hello=Hello(received=self._progress.received, **self._hello)))
+        await call.write(FromWorker(hello=Hello(received=self._progress.received, resumes=self._known, **self._hello)))
         first = await call.read()
         if first is grpc.aio.EOF:
             return

@@ -1,7 +1,7 @@
 //! Workers that are absent, slow, cut off, killed or replaced. Clients never notice more than time.
 
 use super::{KEY, Kitchen};
-use crate::backend::worker::{Handled, Worker, introduced, runtime};
+use crate::backend::worker::{Handled, Worker, emit, introduced, runtime};
 use crate::harness::{PATIENCE, RawConn, SocketIo, eventually};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -128,6 +128,38 @@ fn clients_of_a_dead_worker_go_on_with_another() {
     for client in &mut clients {
         assert_eq!(client.expect("news"), [json!("soup")]);
     }
+}
+
+/// Undecided and let in: the restarted process was taken for the one before, whose commands it had not given. Its own were taken for said already.
+#[test]
+fn a_worker_that_was_killed_and_came_back_under_its_name_was_told_of_no_socket() {
+    let kitchen = Kitchen::open("rehome_after = \"60s\"");
+    let before = kitchen.worker("a");
+    // It decides, and covers nothing of it: as one whose first handler takes long.
+    before.hold();
+    let mut client = kitchen.client();
+    let mut waiting = SocketIo::open(kitchen.gateway.addr);
+    waiting.send(r#"40{"never":true}"#);
+    let asked = eventually(PATIENCE, || before.memory().connects.len() == 2);
+    assert!(asked, "both newcomers");
+    before.die();
+    let after = kitchen.worker("a");
+    let welcome = after.memory().welcome.clone().expect("a welcome");
+    assert!(!welcome.resumed);
+    let told = eventually(PATIENCE, || {
+        let memory = after.memory();
+        memory.resumed.len() == 1 && memory.connects.len() == 1
+    });
+    assert!(told, "{:?}", after.memory());
+    let resume = after.memory().resumed[0].clone();
+    let connect = resume.connect.expect("its beginning");
+    assert_eq!(connect.socket, client.sid);
+    assert!(resume.rooms.iter().any(|room| room == "kitchen"));
+    assert_eq!(resume.data, r#"{"cook":true}"#);
+    // Its first commands count.
+    after.say(emit(&["kitchen"], "news", &json!(["back"])));
+    assert_eq!(client.expect("news"), [json!("back")]);
+    assert_eq!(client.ask(1, &json!(["count", 1])), json!([1]));
 }
 
 #[test]

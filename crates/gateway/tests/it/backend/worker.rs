@@ -36,8 +36,11 @@ pub struct Memory {
     pub goodbye: bool,
     /// How the gateway ended its link.
     pub fault: Option<Status>,
+    known: bool,
     received: u64,
     commands: u64,
+    /// It says of nothing that it is handled.
+    holds: bool,
     unconfirmed: Vec<(u64, Command)>,
 }
 
@@ -114,6 +117,11 @@ impl Worker {
 
     pub fn say(&self, order: Order) {
         self.wish(Wish::Say(order));
+    }
+
+    /// Whatever it does from now on is not covered by `handled`.
+    pub fn hold(&self) {
+        self.memory().holds = true;
     }
 
     pub fn leave(&self) {
@@ -193,12 +201,17 @@ async fn live(
     memory: &Mutex<Memory>,
     mut wishes: Receiver<Wish>,
 ) -> Result<(), Status> {
+    let (received, resumes) = {
+        let memory = lock(memory);
+        (memory.received, memory.known)
+    };
     let hello = Hello {
         backend: "kitchen".to_owned(),
         instance,
-        received: lock(memory).received,
+        received,
         weight: 1,
         away: false,
+        resumes,
     };
     let first = FromWorker {
         hello: Some(hello),
@@ -247,7 +260,7 @@ fn frame(memory: &Mutex<Memory>, orders: Vec<Order>, leaving: bool) -> FromWorke
         commands.push(command);
     }
     FromWorker {
-        handled: memory.received,
+        handled: if memory.holds { 0 } else { memory.received },
         first,
         commands,
         leaving,
@@ -267,6 +280,7 @@ fn take(memory: &Mutex<Memory>, message: ToWorker) -> Vec<Order> {
         memory.commands = confirmed;
         orders.extend(again.into_iter().filter_map(|(_, command)| command.what));
         memory.welcome = Some(welcome);
+        memory.known = true;
     }
     memory.unconfirmed.retain(|(number, _)| *number > confirmed);
     memory.goodbye |= message.goodbye;
