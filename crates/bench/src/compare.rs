@@ -62,7 +62,7 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
             .map(|server| Contestant::new(&server.target.name))
             .collect(),
         notes: vec![format!(
-            "{} rounds, in each one server after the other; who begins moves on by one",
+            "{} rounds, in each one server after the other; each round begins with the next server",
             args.rounds
         )],
     };

@@ -155,7 +155,10 @@ fn judgement(suite: &Suite, left_out: &[String]) -> Verdict {
     }
     let (cases, left_out) = (suite.cases.len(), left_out.len());
     let reasons = doubts.into_iter();
-    let reasons = reasons.map(|(kind, count)| format!("{} runs: {kind} …", digits(count)));
+    let reasons = reasons.map(|(kind, count)| match count {
+        1 => format!("1 run: {kind} …"),
+        _ => format!("{} runs: {kind} …", digits(count)),
+    });
     Verdict {
         level,
         headline: format!("{} runs of {cases} cases, {left_out} left out", runs.len()),

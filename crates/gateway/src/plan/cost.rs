@@ -52,7 +52,7 @@ pub fn people(hours: f64, prices: &Prices, sheet: &mut Sheet) -> Figure {
 
 fn traffic_gb(facts: &Facts, sheet: &mut Sheet) -> Figure {
     let seconds = figure(*facts.prices.hours_per_month * 3_600.0, "s");
-    let gb = facts.load.bytes_out_per_s * facts.average() * seconds / figure(1e9, "B/GB");
+    let gb = facts.load.bytes_out_per_s * facts.average * seconds / figure(1e9, "B/GB");
     sheet.reckon("traffic to clients", "GB", gb)
 }
 
@@ -63,8 +63,8 @@ fn load_balancer(facts: &Facts, gb: Figure, sheet: &mut Sheet) -> Figure {
     let base = sheet.given(&balancer.name, base, "an hour", &balancer.origin);
     // A unit that does not count a use holds any amount of it, as division by zero is zero here.
     let units = |used: Term, unit: f64, what| (used / figure(unit, "")).figure(what);
-    let connects = load.connects_per_s * facts.average();
-    let active = load.connections * facts.average();
+    let connects = load.connects_per_s * facts.average;
+    let active = load.connections * facts.average;
     let units = Term::greatest(&[
         units(
             connects,

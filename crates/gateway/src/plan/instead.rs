@@ -15,7 +15,7 @@ pub fn polling(facts: &Facts, sheet: &mut Sheet) {
     let (day, gb) = (figure(86_400.0, "s"), figure(1e9, "B/GB"));
     let every = figure(facts.question.poll_seconds as f64, "s");
     let header = figure(facts.question.poll_header_bytes as f64, "B");
-    let users = facts.load.connections * facts.average();
+    let users = facts.load.connections * facts.average;
     let users = sheet.reckon("users who ask", "users", users);
     let requests = (users * day / every).down();
     let requests = sheet.reckon("requests a day", "requests", requests);
@@ -23,7 +23,7 @@ pub fn polling(facts: &Facts, sheet: &mut Sheet) {
     let headers = sheet.reckon("that is", "GB", headers / gb);
     let late = every / figure(2.0, "");
     let late = sheet.reckon("news is late on average by", "s", late);
-    let pushed = facts.load.bytes_out_per_s * facts.average() * day / gb;
+    let pushed = facts.load.bytes_out_per_s * facts.average * day / gb;
     let pushed = sheet.reckon("connections send instead, in a day", "GB", pushed);
     sheet.answer("polling", format!("every {every} it would be {requests} a day with {headers} of headers, news {late} late; connections: {pushed} a day in all"));
 }
@@ -79,8 +79,7 @@ impl<'a> Month<'a> {
     fn of(facts: &'a Facts<'a>, traffic_gb: Figure, sheet: &mut Sheet) -> Month<'a> {
         let (load, hours) = (&facts.load, *facts.prices.hours_per_month);
         let (minutes, seconds) = (figure(hours * 60.0, "min"), figure(hours * 3_600.0, "s"));
-        let mut over =
-            |what, rate: Term, time| sheet.reckon(what, "", rate * facts.average() * time);
+        let mut over = |what, rate: Term, time| sheet.reckon(what, "", rate * facts.average * time);
         // Members of a room share its channel.
         let rooms = load.connections / figure(facts.question.workload.room.max(1.0), "members");
         let connection_minutes = over("connection minutes", load.connections.into(), minutes);

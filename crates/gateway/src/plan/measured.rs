@@ -39,11 +39,8 @@ const BUILT_IN: &str = include_str!("../../../../benchmarks/figures.json");
 /// Of a run, the figure.
 type Tell = fn(&Outcome) -> Option<f64>;
 
-/// All runs of one case with the wanted server; a scenario of one's own is a case, too.
-struct Case<'a> {
-    name: String,
-    runs: Vec<&'a Outcome>,
-}
+/// A case and all its runs with the wanted server; a scenario of one's own is a case, too.
+type Case<'a> = (String, Vec<&'a Outcome>);
 
 impl Measured {
     pub fn built_in() -> Result<Measured> {
@@ -79,10 +76,10 @@ fn read(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
     // Of the first kind that tells the figure; of its cases the first, whose messages are spread most.
     let pick = |kinds: &[&str], what: &str, tell: Tell| {
         let of_kind = |kind: &&str| {
-            let mut cases = cases.iter().filter(|case| case.name.starts_with(*kind));
-            cases.find_map(|case| {
-                let value = middle(case.runs.iter().filter_map(|run| tell(run)).collect())?;
-                let source = format!("{file}: {}{what}", case.name);
+            let mut cases = cases.iter().filter(|(name, _)| name.starts_with(*kind));
+            cases.find_map(|(name, runs)| {
+                let value = middle(runs.iter().filter_map(|run| tell(run)).collect())?;
+                let source = format!("{file}: {name}{what}");
                 (value.is_finite() && value > 0.0).then_some(Reading { value, source })
             })
         };
@@ -139,11 +136,10 @@ fn cases<'a>(content: &'a ResultFile, server: &'a str) -> Result<Vec<Case<'a>>> 
             .iter()
             .filter(|run| !of_suite || level(run) < Level::Mismatched);
         let runs: Vec<&Outcome> = sound.collect();
-        let name = format!("{case}{}", caveats(&runs));
-        Case { name, runs }
+        (format!("{case}{}", caveats(&runs)), runs)
     });
     let cases: Vec<Case> = cases.collect();
-    let mut runs = cases.iter().flat_map(|case| &case.runs);
+    let mut runs = cases.iter().flat_map(|(_, runs)| runs);
     if runs.all(|run| run.processes.is_empty()) {
         bail!("it watched no server process: run the scenario again with --pid");
     }

@@ -85,13 +85,8 @@ struct Facts<'a> {
     measured: &'a Measured,
     prices: &'a Prices,
     load: Load,
-}
-
-impl Facts<'_> {
-    fn average(&self) -> Figure {
-        let factor = *self.question.workload.load_factor;
-        figure(factor, "of the peak on average")
-    }
+    /// Of a month, against the peak.
+    average: Figure,
 }
 
 /// The whole answer.
@@ -160,6 +155,7 @@ fn plan<'a>(
         measured,
         prices,
         load,
+        average: figure(*workload.load_factor, "of the peak on average"),
     };
     let demand = sizing::demand(&facts, &mut sheet)?;
     let (instance, other_machines) = choose(&facts, &demand)?;
@@ -186,7 +182,7 @@ fn plan<'a>(
 /// The wanted machine, or the one whose month is cheapest; and what the others would cost.
 fn choose<'a>(facts: &Facts<'a>, demand: &Demand) -> Result<(&'a Instance, Vec<Quote>)> {
     let instances = facts.prices.instances.iter();
-    let nodes = |one| demand.nodes(one, &mut Sheet::new(""));
+    let nodes = |one| demand.nodes(one, &mut Sheet::default());
     let tried: Vec<(&Instance, Result<Nodes>)> = instances.map(|one| (one, nodes(one))).collect();
     let month = |nodes: &Result<Nodes>| match nodes {
         Ok(nodes) => nodes.per_month.value,

@@ -39,7 +39,7 @@ struct Section {
 }
 
 /// The answer, a line for each thing that is asked, and the arithmetic in the order in which it was done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Sheet {
     #[serde(skip)]
     currency: String,
@@ -169,10 +169,10 @@ impl Term {
 
 impl Sheet {
     pub fn new(currency: &str) -> Sheet {
+        let currency = currency.to_owned();
         Sheet {
-            currency: currency.to_owned(),
-            answers: Vec::new(),
-            arithmetic: Vec::new(),
+            currency,
+            ..Sheet::default()
         }
     }
 

@@ -169,7 +169,7 @@ impl Demand<'_> {
         let gbps = *instance.network_gbps;
         let gbps = share(gbps, "Gbit/s", *prices.sizing.network_target);
         let gbps = sheet.reckon("usable traffic of a node", "Gbit/s", gbps);
-        let busy = |nodes| self.cores(nodes, &mut Sheet::new("")).value;
+        let busy = |nodes| self.cores(nodes, &mut Sheet::default()).value;
         let for_cpu = fewest(FOR_CPU, busy, cores)?;
         fewest(FOR_MEMORY, |_| self.connections_gib.value, gib)?;
         fewest(FOR_TRAFFIC, |_| self.gbps.value, gbps)?;
