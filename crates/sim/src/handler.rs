@@ -1,5 +1,6 @@
 //! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
 
+use crate::elsewhere::user;
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, SocketKey,
 };
@@ -29,6 +30,8 @@ pub(crate) struct Diary {
 pub(crate) struct Witness {
     pub(crate) shard: u16,
     pub(crate) rules: Box<dyn Handler>,
+    /// Each client is a user of its own.
+    pub(crate) names_users: bool,
     pub(crate) diary: Arc<Mutex<Diary>>,
 }
 
@@ -65,6 +68,12 @@ impl Handler for Witness {
             diary.broken.push(broken);
         }
         drop(diary);
+        if self.names_users {
+            let digits: String = auth.chars().filter(char::is_ascii_digit).collect();
+            let client = digits.parse().expect("the name of a client");
+            let mut socket = cx.socket(socket);
+            socket.set_user(&user(client)).expect("it is here");
+        }
         self.rules.connected(cx, socket, auth);
     }
 

@@ -21,6 +21,7 @@
 
 mod check;
 mod client;
+mod elsewhere;
 mod handler;
 mod network;
 mod people;

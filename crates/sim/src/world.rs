@@ -2,6 +2,7 @@
 
 use crate::check::Report;
 use crate::client::Client;
+use crate::elsewhere::{Elsewhere, uplink};
 use crate::handler::{Diary, Witness};
 use crate::network::{Link, Mail, Move, Node, Post, Question, Spending, Wires};
 use crate::settings::{config, rules};
@@ -36,6 +37,8 @@ pub struct Plan {
     pub kept: bool,
     /// Hubs ask about tokens, and the answers take their time.
     pub tokens: bool,
+    /// There is another node, which speaks to clients of this one. Rooms keep no events then.
+    pub elsewhere: bool,
     /// Percent of the messages between hubs that are lost: 0 but for proving that the checks can fail.
     pub loss: usize,
 }
@@ -74,6 +77,8 @@ pub(crate) struct World {
     pub(crate) questions: Vec<Question>,
     pub(crate) diary: Arc<Mutex<Diary>>,
     pub(crate) numbers: u64,
+    /// The other node.
+    pub(crate) elsewhere: Option<Elsewhere>,
     /// Links on which clients poll.
     pub(crate) polls: BTreeSet<usize>,
     pub(crate) report: Report,
@@ -91,7 +96,8 @@ impl World {
         };
         let mut dice = Rng::with_seed(seed);
         let config = Arc::new(config(&plan, seed));
-        let process = Process::new(&config.rates);
+        let mut process = Process::new(&config.rates);
+        process.uplink = plan.elsewhere.then(uplink);
         let diary = Arc::<Mutex<Diary>>::default();
         let nodes = (0..plan.hubs as u16).map(|shard| {
             let me = Identity {
@@ -105,6 +111,7 @@ impl World {
             let witness = Box::new(Witness {
                 shard,
                 rules: rules.build(shard),
+                names_users: plan.elsewhere,
                 diary: Arc::clone(&diary),
             });
             let (settings, published) = (Arc::clone(&config), Arc::clone(&cells));
@@ -124,6 +131,9 @@ impl World {
             }
         });
         let nodes = nodes.collect();
+        let elsewhere = process.uplink.as_ref();
+        let elsewhere = elsewhere
+            .map(|uplink| Elsewhere::new(&process, Arc::clone(uplink), plan.hubs, &config));
         World {
             plan,
             seed,
@@ -143,6 +153,7 @@ impl World {
             questions: Vec::new(),
             diary,
             numbers: 0,
+            elsewhere,
             polls: BTreeSet::new(),
             report: Report::default(),
         }
@@ -152,6 +163,12 @@ impl World {
     fn step(&mut self) {
         self.begin_step();
         self.wake_up();
+        if self.plan.elsewhere {
+            (0..self.dice.usize(..3)).for_each(|_| self.carry_between_nodes());
+            if self.chance(5) {
+                self.say_from_elsewhere();
+            }
+        }
         match self.dice.usize(..100) {
             0..28 => self.deliver_mail(),
             28..40 => self.carry_out_move(),
@@ -385,6 +402,7 @@ impl World {
             links: &mut self.links,
             mail: &mut self.mail,
             moves: &mut self.moves,
+            told: self.elsewhere.as_mut().map(|there| &mut there.told),
         };
         f(hub.turn(self.now, &mut wires))
     }
@@ -453,7 +471,8 @@ impl World {
         let links = self.links.iter().map(|link| link.since);
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|node| node.unread_since.min(node.held_since));
-        let all = mail.chain(moves).chain(links).chain(nodes);
+        let between = self.elsewhere.iter().flat_map(Elsewhere::steps);
+        let all = mail.chain(moves).chain(links).chain(nodes).chain(between);
         all.min().unwrap_or(u64::MAX)
     }
 
@@ -489,8 +508,9 @@ impl World {
             while !self.questions.is_empty() {
                 self.answer_question();
             }
-            while !self.mail.is_empty() || !self.moves.is_empty() {
+            while !self.mail.is_empty() || !self.moves.is_empty() || self.is_between_nodes() {
                 self.begin_step();
+                self.carry_between_nodes();
                 self.deliver_mail();
                 self.carry_out_move();
                 self.hear();
@@ -509,8 +529,12 @@ impl World {
             "seed {}: POSTs without answer",
             self.seed
         );
+        // An ack that waited for another node is nobody's if its socket left meanwhile.
+        let left = |room: &Option<usize>| self.plan.elsewhere && room.is_none();
         assert!(
-            self.asked.keys().all(|(name, _)| self.clients[*name].gone),
+            self.asked
+                .iter()
+                .all(|((name, _), room)| self.clients[*name].gone || left(room)),
             "seed {}: no ack for {:?}",
             self.seed,
             self.asked
@@ -520,11 +544,23 @@ impl World {
             "seed {}: an upgrade without an end",
             self.seed
         );
+        assert!(
+            self.report.welcomes.is_empty(),
+            "seed {}: behind CONNECT of client {:?} another node was not heard",
+            self.seed,
+            self.report.welcomes
+        );
         self.check_counts();
         self.check_rounds();
         self.report.check(self.seed);
         self.check_departure();
         self.report
+    }
+
+    /// Something is on its way between the nodes.
+    fn is_between_nodes(&self) -> bool {
+        let there = self.elsewhere.as_ref();
+        there.is_some_and(|there| there.steps().next().is_some())
     }
 
     /// Nothing is on its way, and no hub keeps anything for later.
@@ -587,7 +623,8 @@ impl World {
         }
         for _ in 0..5 {
             self.begin_step();
-            while !self.mail.is_empty() {
+            while !self.mail.is_empty() || self.is_between_nodes() {
+                self.carry_between_nodes();
                 self.deliver_mail();
             }
             self.advance(300);

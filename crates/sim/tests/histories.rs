@@ -32,6 +32,7 @@ fn plan(seed: u64) -> Plan {
         padding: 0,
         kept: seed / 2 % 2 == 1,
         tokens: seed % 3 == 1,
+        elsewhere: seed / 2 % 4 == 2,
         loss: 0,
     }
 }
@@ -40,7 +41,7 @@ fn plan(seed: u64) -> Plan {
 fn histories_keep_their_promises() {
     let (mut due, mut moves, mut relays) = (0, 0, 0);
     let (mut rounds, mut returns) = (0, 0);
-    let (mut upgrades, mut kept) = (0, 0);
+    let (mut upgrades, mut kept, mut welcomed) = (0, 0, 0);
     for seed in seeds() {
         let report = run(plan(seed), seed);
         due += report.due;
@@ -50,6 +51,7 @@ fn histories_keep_their_promises() {
         returns += report.returns;
         upgrades += report.upgrades;
         kept += report.histories;
+        welcomed += report.welcomed;
     }
     // A simulation in which nothing happens proves nothing.
     let histories = seeds().count();
@@ -60,8 +62,12 @@ fn histories_keep_their_promises() {
     assert!(returns > 5 * histories, "{returns} sockets left");
     assert!(upgrades > histories, "{upgrades} upgrades");
     assert!(kept > histories, "{kept} rooms told what they keep");
+    assert!(
+        welcomed > histories,
+        "{welcomed} clients heard another node"
+    );
     println!(
-        "{histories} histories: {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \
+        "{histories} histories: {welcomed} heard another node at once, {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \
         {upgrades} upgrades, {kept} histories of rooms"
     );
 }

@@ -16,8 +16,9 @@ fn plan(seed: u64) -> Plan {
         steps: 800,
         polling: 70,
         padding: 1_000,
-        kept: true,
+        kept: seed.is_multiple_of(2),
         tokens: false,
+        elsewhere: seed % 2 == 1,
         loss: 0,
     }
 }
@@ -65,4 +66,9 @@ fn a_flush_that_answers_any_number_of_polls_is_found() {
 #[test]
 fn a_kept_event_that_parts_with_its_record_is_found() {
     is_found(Fault::RecordApart, &["in kept room", "missed"]);
+}
+
+#[test]
+fn a_client_that_is_told_of_its_connect_before_other_nodes_know_of_it_is_found() {
+    is_found(Fault::WelcomeEarly, &["behind CONNECT of client"]);
 }

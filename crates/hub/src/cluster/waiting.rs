@@ -1,5 +1,6 @@
 //! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all behind it, and the acks of joins.
 
+use crate::books::faults::{self, Fault};
 use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::send::note_interest;
 use crate::parts::Parts;
@@ -11,7 +12,8 @@ use crate::tables::slot::{ConnId, SessionId, SocketKey};
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
     let away = parts.away.as_mut();
-    let Some(ticket) = away.and_then(|away| away.joins.ticket_of(socket)) else {
+    let ticket = away.and_then(|away| away.joins.ticket_of(socket));
+    let Some(ticket) = ticket.filter(|_| !faults::is_back(Fault::WelcomeEarly)) else {
         return;
     };
     let sessions = &mut parts.people.sessions;
