@@ -26,5 +26,7 @@
 pub mod frame;
 pub mod inlet;
 pub mod interest;
+mod letter;
 pub mod node;
 pub mod outlet;
+mod standstill;

@@ -3,7 +3,9 @@
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
+use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{self, Channel, Outlet, Publish};
+use crate::standstill::{STANDSTILL_US, Standstill};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.
@@ -26,14 +28,6 @@ const CHANGE_BYTES: usize = 9;
 
 /// Earlier lives of a number that are remembered.
 const PAST_LIVES_MAX: usize = 64;
-
-const PAYLOAD: u8 = 0;
-const CHANGES: u8 = 1;
-const DIGEST: u8 = 2;
-const WANT: u8 = 3;
-const SNAPSHOT: u8 = 4;
-const CONFIRM: u8 = 5;
-const ORDER: u8 = 6;
 
 /// News for the process.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,6 +116,7 @@ pub struct Node {
     heartbeat_us: u64,
     /// Heartbeats so far.
     beats: u64,
+    standstill: Standstill,
     digest_us: u64,
     changes_us: Option<u64>,
     refusals: Refusals,
@@ -144,6 +139,7 @@ impl Node {
             probes_back: 0,
             heartbeat_us: 0,
             beats: 0,
+            standstill: Standstill::default(),
             digest_us: 0,
             changes_us: None,
             refusals: Refusals::default(),
@@ -170,6 +166,9 @@ impl Node {
             if self.outlet.moved_since_beat() {
                 self.beat();
             }
+        }
+        if passed_us >= STANDSTILL_US {
+            self.standstill.ended(self.beats, now_us);
         }
         if now_us >= self.digest_us {
             self.digest_us = now_us + DIGEST_US;
@@ -290,9 +289,15 @@ impl Node {
     fn own(&mut self, peer: Peer, frame: &Frame<'_>) {
         if peer.epoch > self.me.epoch {
             self.events.push_back(Event::Superseded(peer));
-        } else if peer == self.me && matches!(frame, Frame::Probe) {
-            self.probe_back_us = Some(self.now_us);
-            self.probes_back += 1;
+        } else if peer == self.me {
+            match frame {
+                Frame::Probe => {
+                    self.probe_back_us = Some(self.now_us);
+                    self.probes_back += 1;
+                }
+                Frame::Heartbeat { beat, .. } => self.standstill.heard(*beat),
+                _ => {}
+            }
         }
     }
 
@@ -513,7 +518,7 @@ impl Node {
     }
 
     /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
-    /// waited for: it is dead, or will read the flood before it publishes.
+    /// waited for: it is dead, stands still ([`Self::may_send`]), or is cut off.
     pub fn is_confirmed(&self, position: u64) -> bool {
         let speaks = |neighbour: &&Neighbour| neighbour.up && neighbour.silent_us < WORKING_US;
         let mut live = self.neighbours.values().filter(speaks);
@@ -578,6 +583,11 @@ impl Node {
                 self.peers().map(|peer| peer.node).collect()
             }
         }
+    }
+
+    /// Whether this node knows to whom its letters go. One that stood still hears first what the others told meanwhile.
+    pub fn may_send(&self) -> bool {
+        self.standstill.is_over(self.now_us)
     }
 
     /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
@@ -683,18 +693,4 @@ impl Node {
     pub fn ring_us(&self) -> u64 {
         self.outlet.ring_us(self.now_us)
     }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .first_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
-fn tagged(kind: u8, numbers: &[u64]) -> Vec<u8> {
-    let mut letter = vec![kind];
-    numbers
-        .iter()
-        .for_each(|number| letter.extend_from_slice(&number.to_le_bytes()));
-    letter
 }

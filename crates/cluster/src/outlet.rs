@@ -4,7 +4,10 @@
 //! one fills. Under load batches keep a [`Pace`], because each costs the engine as much as many letters do. A letter never waits
 //! longer than [`Limits::linger_us`].
 
+mod counts;
 mod pace;
+
+pub use counts::{Closed, Sent};
 
 use crate::frame::{self, Batch, Known, NodeId, Peer, Stream};
 use pace::Pace;
@@ -59,8 +62,18 @@ pub struct Publish {
     pub frame: Arc<[u8]>,
     /// Its place in the order of publishing.
     number: u64,
-    /// It is not worth a second try: a later one says more, or it is asked for again.
-    once: bool,
+    worth: Worth,
+}
+
+/// What happens to a frame that the engine did not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// It is published again.
+    Kept,
+    /// Nothing: a later one says more.
+    Once,
+    /// Nothing: it was sent again, and is asked for again.
+    Repair,
 }
 
 /// A sent frame, kept for repair.
@@ -141,35 +154,8 @@ const PAUSE_US: u64 = 50_000;
 /// A question that comes so soon after its answer was sent crossed it on the way.
 const CROSSING_US: u64 = 100_000;
 
-/// Why a frame was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
-    /// The engine had nothing to do.
-    Idle,
-    /// Its first letter had waited for long enough, or the node leaves.
-    Waited,
-    /// It had as many bytes or letters as a frame may have.
-    Full,
-    /// The next letter was one for the other sequence.
-    Order,
-}
-
-/// Counters of an outlet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Letters, counted once for each receiver or flood.
-    pub letters: u64,
-    /// Frames of letters, by the reason why they were closed, in the order of [`Closed`].
-    pub frames: [u64; 4],
-    /// Bytes of these frames.
-    pub bytes: u64,
-    /// Frames sent again because a peer missed them.
-    pub repairs: u64,
-    /// Questions of peers for letters that they missed.
-    pub questions: u64,
-    /// Questions that the ring could not answer any more.
-    pub gone: u64,
-}
+/// Repairs of so many bytes may be under way to one peer: a server that stands still is not sent all that its peers miss.
+const REPAIRS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Everything a node publishes.
 #[derive(Debug)]
@@ -190,8 +176,11 @@ pub struct Outlet {
     numbered: u64,
     under_way: usize,
     pace: Pace,
-    /// A batch with repairs is under way: the next ones wait for it, so that repairs do not outrun the engine.
+    /// Repairs have left since a batch ended: the next ones wait for the end of one. It need not be the same: behind a server that
+    /// stands still, the others go on.
     repairing: bool,
+    /// Bytes of repairs that the engine has not taken, by peer.
+    resent: BTreeMap<NodeId, usize>,
     repairs: VecDeque<Repair>,
     answered: Vec<Answered>,
     /// Channels whose frames the engine did not take, until when.
@@ -220,6 +209,7 @@ impl Outlet {
             under_way: 0,
             pace: Pace::default(),
             repairing: false,
+            resent: BTreeMap::new(),
             repairs: VecDeque::new(),
             answered: Vec::new(),
             paused: Vec::new(),
@@ -301,7 +291,7 @@ impl Outlet {
 
     /// Queues a frame that is never repaired.
     pub(crate) fn push_unsequenced(&mut self, channel: Channel, frame: Vec<u8>) {
-        self.enqueue(channel, frame.into(), true);
+        self.enqueue(channel, frame.into(), Worth::Once);
     }
 
     /// Closes all frames: no letter comes behind these.
@@ -312,17 +302,17 @@ impl Outlet {
 
     /// Queues a frame for all that is the last of this life.
     pub(crate) fn push_last_word(&mut self, frame: Vec<u8>) {
-        self.enqueue(Channel::Flood, frame.into(), false);
+        self.enqueue(Channel::Flood, frame.into(), Worth::Kept);
     }
 
-    fn enqueue(&mut self, channel: Channel, frame: Arc<[u8]>, once: bool) {
+    fn enqueue(&mut self, channel: Channel, frame: Arc<[u8]>, worth: Worth) {
         self.queued_bytes += frame.len();
         self.numbered += 1;
         self.queue.push_back(Publish {
             channel,
             frame,
             number: self.numbered,
-            once,
+            worth,
         });
     }
 
@@ -345,7 +335,7 @@ impl Outlet {
         let id = lane.id;
         self.keep(Some(node), id, frame.len());
         self.sent.frames[why as usize] += 1;
-        self.enqueue(Channel::Inbox(node), frame, false);
+        self.enqueue(Channel::Inbox(node), frame, Worth::Kept);
     }
 
     fn close_flood(&mut self, why: Closed, now_us: u64) {
@@ -358,7 +348,7 @@ impl Outlet {
         let frame = close(self.me, &mut self.flood, None, 0, &links, now_us);
         self.keep(None, 0, frame.len());
         self.sent.frames[why as usize] += 1;
-        self.enqueue(Channel::Flood, frame, false);
+        self.enqueue(Channel::Flood, frame, Worth::Kept);
     }
 
     fn keep(&mut self, node: Option<NodeId>, lane: u32, bytes: usize) {
@@ -437,11 +427,14 @@ impl Outlet {
 
     /// Queues the next repairs, within their share of a batch.
     fn repair(&mut self) {
-        let mut share = self.limits.repair_bytes;
-        self.repairing |= !self.repairs.is_empty();
+        let (mut share, mut later) = (self.limits.repair_bytes, Vec::new());
         while share > 0
             && let Some(mut repair) = self.repairs.pop_front()
         {
+            if !self.takes_repairs(repair.asker) {
+                later.push(repair);
+                continue;
+            }
             let lane = match repair.stream {
                 Stream::Flood => Some(&self.flood),
                 Stream::Inbox => self.lanes.get(&repair.asker),
@@ -454,7 +447,9 @@ impl Outlet {
             let (frame, last) = (Arc::clone(&kept.frame), kept.last);
             share = share.saturating_sub(frame.len());
             self.sent.repairs += 1;
-            self.enqueue(Channel::Inbox(repair.asker), frame, true);
+            self.repairing = true;
+            *self.resent.entry(repair.asker).or_default() += frame.len();
+            self.enqueue(Channel::Inbox(repair.asker), frame, Worth::Repair);
             repair.next = last + 1;
             // In turns: a receiver needs both sequences, and others wait as well.
             if repair.next <= repair.to {
@@ -467,6 +462,23 @@ impl Outlet {
                     number: self.numbered,
                     taken_us: None,
                 });
+            }
+        }
+        self.repairs.extend(later);
+    }
+
+    fn takes_repairs(&self, asker: NodeId) -> bool {
+        self.resent.get(&asker) < Some(&REPAIRS_BYTES_MAX)
+    }
+
+    /// A repair was taken, or was not.
+    fn note_resent(&mut self, publish: &Publish) {
+        if let (Worth::Repair, Channel::Inbox(asker)) = (publish.worth, publish.channel)
+            && let Some(bytes) = self.resent.get_mut(&asker)
+        {
+            *bytes -= publish.frame.len();
+            if *bytes == 0 {
+                self.resent.remove(&asker);
             }
         }
     }
@@ -525,13 +537,14 @@ impl Outlet {
         self.repairing = false;
         let mut failed = false;
         for (at, publish) in batch.into_iter().enumerate() {
+            self.note_resent(&publish);
             if taken(at) {
                 self.queued_bytes -= publish.frame.len();
                 self.note_answer(publish.number, Some(now_us));
                 continue;
             }
             self.pause(publish.channel, now_us);
-            if publish.once {
+            if publish.worth != Worth::Kept {
                 self.queued_bytes -= publish.frame.len();
                 self.note_answer(publish.number, None);
             } else {
@@ -565,7 +578,8 @@ impl Outlet {
     /// When [`Self::take`] has something, if nothing happens before.
     pub fn due_us(&self, now_us: u64) -> Option<u64> {
         let some_open = self.flood.open_count > 0 || !self.open.is_empty();
-        let repairs = !self.repairing && !self.repairs.is_empty();
+        let may_leave = |repair: &Repair| self.takes_repairs(repair.asker);
+        let repairs = !self.repairing && self.repairs.iter().any(may_leave);
         let ready = |publish: &Publish| !self.is_paused(publish.channel);
         if self.queue.iter().any(ready) || repairs {
             return Some(now_us);

@@ -68,6 +68,36 @@ fn a_silent_node_does_not_hold_up_joins() {
     assert!(here.is_confirmed(position));
 }
 
+/// Others do not wait for a node that stands still. When it went on, it sent past those who had joined meanwhile.
+#[test]
+fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
+    let (mut here, mut frozen, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here, &mut frozen], &mut now_us, 1_000_000);
+    assert!(frozen.may_send());
+    here.hold(7);
+    let position = here.told().expect("room");
+    let missed = record(&mut [&mut here], &mut now_us, 2_000_000);
+    assert!(here.is_confirmed(position), "it is not waited for");
+    // It goes on: what was said meanwhile lies before it, and its own heartbeat behind that.
+    frozen.begin(now_us);
+    assert!(!frozen.may_send(), "it may miss something");
+    missed.iter().for_each(|frame| frozen.arrived(frame));
+    run(&mut [&mut here, &mut frozen], &mut now_us, 20_000);
+    assert!(frozen.may_send());
+    assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
+}
+
+/// Its letters would wait for ever, and its publishers with them.
+#[test]
+fn a_node_that_stood_still_and_hears_nothing_sends_after_a_while() {
+    let (mut here, mut frozen, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here, &mut frozen], &mut now_us, 1_000_000);
+    frozen.begin(now_us + 1_000_000);
+    assert!(!frozen.may_send());
+    (0..=500).for_each(|at| frozen.begin(now_us + 1_000_000 + at * 10_000));
+    assert!(frozen.may_send());
+}
+
 /// An order goes to one process and changes no members.
 #[test]
 fn an_order_reaches_the_node_that_it_is_for() {

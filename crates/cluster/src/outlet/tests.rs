@@ -239,3 +239,41 @@ fn a_question_that_crossed_its_answer_was_answered_again() {
     // The answer may be lost as well.
     assert_eq!(ask(&mut outlet, 4, 30 + CROSSING_US), [2, 3, 4]);
 }
+
+/// While a server stood still, each batch for the others brought more repairs for it: they filled the queue, and publishers were
+/// refused.
+#[test]
+fn repairs_for_a_server_that_stands_still_filled_the_queue() {
+    let mut outlet = outlet(Limits::default());
+    let (frozen, awake) = (NodeId(1), NodeId(2));
+    for now_us in (0..400_000).step_by(1_000) {
+        outlet.send(&[frozen], &[0; 16 * 1024], now_us);
+        let batch = take(&mut outlet, now_us);
+        outlet.ended(batch, |_| true, now_us);
+    }
+    outlet.nack(frozen, Stream::Inbox, 1, (1, 400), 400_000);
+    let mut stuck = Vec::new();
+    for now_us in (401_000..800_000).step_by(1_000) {
+        outlet.send(&[awake], b"a", now_us);
+        let batch = take(&mut outlet, now_us);
+        match batch
+            .iter()
+            .any(|one| one.channel == Channel::Inbox(frozen))
+        {
+            true => stuck.push(batch),
+            false if batch.is_empty() => {}
+            false => outlet.ended(batch, |_| true, now_us),
+        }
+    }
+    let waiting = outlet.queued_bytes();
+    assert!(waiting < 2 * 1024 * 1024, "{waiting} bytes wait");
+    // It goes on, and gets the rest.
+    for batch in stuck {
+        outlet.ended(batch, |_| true, 900_000);
+    }
+    while outlet.due_us(900_000) == Some(900_000) {
+        let batch = take(&mut outlet, 900_000);
+        outlet.ended(batch, |_| true, 900_000);
+    }
+    assert_eq!((outlet.sent().repairs, outlet.queued_bytes()), (400, 0));
+}

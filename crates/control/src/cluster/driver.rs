@@ -450,13 +450,13 @@ impl Driver {
             }
         }
         self.waiting.push_back(parcel);
-        self.send();
     }
 
     /// Letters leave the shards' parcels while there is room for them. What has none waits here: publishers are told when that is
     /// too much, and nothing that they were promised is dropped behind their backs.
     fn send(&mut self) {
         while self.is_met
+            && self.node.may_send()
             && self.node.has_room()
             && let Some(parcel) = self.waiting.pop_front()
         {

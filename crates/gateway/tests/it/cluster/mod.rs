@@ -165,6 +165,23 @@ fn what_is_published_after_the_ack_of_a_join_arrives() {
     );
 }
 
+/// Others do not wait for a node that stands still. When it went on, what its clients said missed those who had joined meanwhile.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_went_on_after_a_standstill_missed_those_who_had_joined_meanwhile() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = nodes_with(&redis, "join_wait = \"5s\"");
+    for n in 0..3 {
+        let room = format!("room {n}");
+        let mut speaker = member(&nodes[1], &room);
+        nodes[1].signal(rustix::process::Signal::STOP);
+        let mut joiner = member(&nodes[0], &room);
+        speaker.emit("n", &[json!(n)]);
+        nodes[1].signal(rustix::process::Signal::CONT);
+        assert_eq!(numbers(&mut joiner, 1), [n]);
+    }
+}
+
 /// It ended without a word, though its last messages were lost.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
