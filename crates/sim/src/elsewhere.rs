@@ -90,8 +90,9 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// `first`: the other process, and its way to this one.
-    pub(crate) fn new(first: &Process, theirs: Arc<Uplink>, hubs: usize, config: &Config) -> Self {
+    /// Beside a process that has a way to other nodes.
+    pub(crate) fn beside(first: &Process, hubs: usize, config: &Config) -> Option<Self> {
+        let theirs = Arc::clone(first.uplink.as_ref()?);
         let (mut process, uplink) = (Process::new(&config.rates), uplink());
         process.uplink = Some(Arc::clone(&uplink));
         let me = Identity {
@@ -101,7 +102,7 @@ impl Elsewhere {
         };
         let entropy = Box::new(|bytes: &mut [u8]| bytes.fill(7));
         let (config, cells) = (Arc::new(config.clone()), Arc::new(Cells::default()));
-        Self {
+        Some(Self {
             hub: Hub::in_process(config, me, Box::new(Speaker), cells, entropy, &process),
             desk: Desk::default(),
             uplink,
@@ -110,7 +111,7 @@ impl Elsewhere {
             inbox: Inbox::new(first, 1, hubs as u16),
             theirs,
             told: (0..hubs).map(|_| VecDeque::new()).collect(),
-        }
+        })
     }
 
     /// It says something now: that goes to whom it knows of now.

@@ -131,9 +131,7 @@ impl World {
             }
         });
         let nodes = nodes.collect();
-        let elsewhere = process.uplink.as_ref();
-        let elsewhere = elsewhere
-            .map(|uplink| Elsewhere::new(&process, Arc::clone(uplink), plan.hubs, &config));
+        let elsewhere = Elsewhere::beside(&process, plan.hubs, &config);
         World {
             plan,
             seed,
