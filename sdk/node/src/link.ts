@@ -261,6 +261,11 @@ export class Link {
     setTimeout(() => this.#closed || this.#attach(), wait);
   }
 
+  /** What it has not handled comes to others, marked, when the gateway gives this worker up. */
+  giveUp(): void {
+    this.#end();
+  }
+
   #end(): void {
     if (this.#closed) return;
     this.#shut();

@@ -19,6 +19,8 @@ export class Member {
   connection: Connection;
   /** Socket.IO works on it. */
   begun = false;
+  /** Another worker waits for it, while middleware works on it. */
+  parting = false;
   /** It began again, in another session than its first. */
   returned = false;
   readonly link: Link;
@@ -99,6 +101,13 @@ export class Member {
   part(): void {
     this.stage = "away";
     this.#over();
+  }
+
+  /** Another worker has it, and its handlers have heard nothing of it here. */
+  giveBack(): void {
+    this.#commands = null;
+    this.part();
+    this.#open();
   }
 
   /** It is over. What waits is not handled any more. */

@@ -1,29 +1,27 @@
 // Between the streams and Socket.IO's server: sessions and sockets of this worker, and questions that wait for answers.
 import type { IncomingMessage } from "node:http";
-import { Connection, requestOf } from "./connection.js";
+import { Connection } from "./connection.js";
 import type { Owner } from "./connection.js";
 import { decode, encode } from "./codec.js";
+import { Doorway } from "./doorway.js";
 import { Engine } from "./engine.js";
 import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Local, Sum } from "./local.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, NodeGone, Opening, Resume, Target, Told, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Gone, Item, Manners, NodeGone, Resume, Target, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
-import { traceparent, within } from "./trace.js";
+import { Queries } from "./queries.js";
+import type { Sent } from "./queries.js";
+import { within } from "./trace.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
 
-/** The gateway answers in time if it can; so long after it nothing is waited for any more. */
-const LATE_MS = 1_000;
-const LOOK_MS = 500;
-
-/** A session that was let open is kept in mind for so long, and so many are. */
-const REQUEST_KEPT_MS = 60_000;
-const REQUESTS_MAX = 16_384;
+/** A worker that leaves waits so long for middleware that works on newcomers, if it has no other sockets. */
+const NEWCOMERS_MS = 5_000;
 /** Ends of nodes that were told are kept in mind: each gateway may tell of 64. */
 const NODES_GONE_MAX = 1_024;
 /** The client sent DISCONNECT: its session may go on. */
@@ -31,19 +29,6 @@ const LEFT = "client namespace disconnect";
 
 /** The gateway says no more than that it could not read a packet. */
 const UNREADABLE = "parse error: the client sent a packet with an unknown packet type, Illegal attachments, an Illegal namespace or id, or an invalid payload";
-
-type Counted = Item["counted"];
-
-interface Query {
-  link: Link;
-  command: number;
-  /** The trace that asks. */
-  trace: string;
-  /** Nothing is waited for after this moment. */
-  due: number;
-  done(answer: Answers | Found | Counted): void;
-  failed(error: Error): void;
-}
 
 export class Worker implements Owner, Handlers {
   readonly engine: Engine;
@@ -55,15 +40,14 @@ export class Worker implements Owner, Handlers {
   readonly #connections = new Map<string, Connection>();
   readonly #members = new Map<string, Member>();
   readonly #touched = new Set<Member>();
-  readonly #queries = new Map<number, Query>();
-  /** Looks for queries that are overdue. */
-  #clock?: NodeJS.Timeout;
-  #numbers = 0;
+  readonly #queries = new Queries();
+  readonly #doorway: Doorway;
   #farewell?: { promise: Promise<void>; resolve(): void };
   #settle!: { resolve(): void; reject(error: Error): void };
 
   constructor(links: (handlers: Handlers) => Link[], engine: Engine, local: Local) {
     this.engine = engine;
+    this.#doorway = new Doorway(engine);
     this.#local = local;
     this.#makeLinks = links;
     this.ready = this.#attach();
@@ -90,7 +74,7 @@ export class Worker implements Owner, Handlers {
   }
 
   /** A command that is about no socket of this worker alone. */
-  command(command: Command): { link: Link; number: number } | undefined {
+  command(command: Command): Sent | undefined {
     const link = this.#links.find((link) => link.welcomed) ?? this.#links.find((link) => !link.closed);
     const number = link?.command(command);
     return link && number !== undefined ? { link, number } : undefined;
@@ -130,27 +114,12 @@ export class Worker implements Owner, Handlers {
 
   /** Asks the gateway something, which takes `timeout_ms` at most; `make` puts the number into the command. */
   query(make: (query: number) => Command, timeout_ms: number, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): void {
-    const query = ++this.#numbers;
-    const number = via?.command(make(query));
-    const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
-    if (!sent) return failed(new Error("this worker has ended, too much waits for the gateway already, or this is too large for it"));
-    const due = Date.now() + timeout_ms + LATE_MS;
-    this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", due, done, failed });
-    this.#clock ??= setInterval(() => this.#look(), LOOK_MS).unref();
-  }
-
-  /** A gateway that is away answers nothing: whoever waits is told. */
-  #look(): void {
-    const now = Date.now();
-    for (const [query, { link, due, failed, trace }] of this.#queries) {
-      if (due > now) continue;
-      this.#queries.delete(query);
-      const why = link.welcomed ? "it has too much to do" : "the link to it is down, and is tried again";
-      within(trace, () => failed(new Error(`the gateway did not answer in time: ${why}`)));
-    }
-    if (this.#queries.size > 0) return;
-    clearInterval(this.#clock);
-    this.#clock = undefined;
+    const send = (query: number) => {
+      if (!via) return this.command(make(query));
+      const number = via.command(make(query));
+      return number === undefined ? undefined : { link: via, number };
+    };
+    this.#queries.ask(send, timeout_ms, done, failed);
   }
 
   /** It wants to decide about requests for sessions. */
@@ -167,6 +136,10 @@ export class Worker implements Owner, Handlers {
       this.#farewell = { promise, resolve };
       for (const member of this.#members.values()) this.#save(member);
       this.#links.forEach((link) => link.leave());
+      // Their events wait for middleware, and only the end of the links gives them to others.
+      const links = this.#links;
+      const look = setInterval(() => this.#onlyNewcomers() && links.forEach((link) => link.giveUp()), NEWCOMERS_MS).unref();
+      void promise.then(() => clearInterval(look));
       // A link that was refused has ended already.
       if (this.#links.every((link) => link.closed)) {
         this.#leave();
@@ -176,13 +149,17 @@ export class Worker implements Owner, Handlers {
     return this.#farewell.promise;
   }
 
+  #onlyNewcomers(): boolean {
+    return this.#members.size > 0 && [...this.#members.values()].every(({ stage }) => stage !== "in");
+  }
+
   /** The sockets are other workers' now. */
   #leave(): void {
     this.#connections.clear();
     this.#members.clear();
     this.#touched.clear();
     this.#undecided.clear();
-    this.#requests.clear();
+    this.#doorway.clear();
     this.engine.clientsCount = 0;
   }
 
@@ -220,32 +197,27 @@ export class Worker implements Owner, Handlers {
       case "part":
         return this.#part(link, number, item.part.socket);
       case "opening":
-        return this.#opening(link, item.opening);
+        return this.#doorway.asked(link, item.opening);
       case "answers":
-        return this.#answered(item.answers.query, item.answers);
+        return this.#queries.answered(item.answers.query, item.answers);
       case "found":
-        return this.#answered(item.found.query, item.found);
+        return this.#queries.answered(item.found.query, item.found);
       case "counted":
-        return this.#answered(item.counted.query, item.counted);
+        return this.#queries.answered(item.counted.query, item.counted);
       case "told":
         return this.#told(link, item.told);
       case "node_gone":
         return this.#nodeGone(item.node_gone);
       case "failed": {
         const error = new Error(`the gateway refuses a command: ${item.failed.message}`);
-        for (const [query, { link: via, command, failed }] of this.#queries) {
-          if (via !== link || command !== item.failed.command) continue;
-          this.#queries.delete(query);
-          return failed(error);
-        }
+        if (this.#queries.refused(link, item.failed.command, error)) return;
         console.error(`sockeye: ${error.message}`);
       }
     }
   }
 
   #connect(link: Link, connect: Connect, resume?: Resume): void {
-    const asked = this.#requests.get(link)?.get(connect.opening)?.request;
-    this.#requests.get(link)?.delete(connect.opening);
+    const asked = this.#doorway.take(link, connect.opening);
     this.#enter(connect, (connection) => new Member(connection, link, connect, resume), resume !== undefined, asked);
   }
 
@@ -367,8 +339,9 @@ export class Worker implements Owner, Handlers {
     const ended = () => void link.command({ ended: { socket } });
     const member = this.#members.get(socket);
     if (!member) return ended();
+    const { connection } = member;
     member.take(number, () => {
-      const { connection } = member;
+      if (member.stage === "away") return;
       // Its handlers have heard of its end, or hear of it in this turn.
       if (member.stage !== "in" || connection.readyState !== "open") return ended();
       this.#save(member);
@@ -377,37 +350,30 @@ export class Worker implements Owner, Handlers {
       connection.members.delete(member.namespace);
       this.parted(member);
       if (connection.members.size === 0 && connection.waiting === 0) this.#forget(connection);
+      this.#giveBack(connection);
     });
+    member.parting = member.stage === "resuming";
+    this.#giveBack(connection);
+  }
+
+  /** Middleware may never be done with a socket that came and is to go again. When nothing else of its session is here, it goes: Socket.IO lets nobody in on a
+   * connection that is closed, and no handler hears of that. */
+  #giveBack(connection: Connection): void {
+    const members = this.#membersOf(connection);
+    if (connection.waiting > 0 || !members.every(({ stage, parting }) => parting && stage === "resuming")) return;
+    if (members.length > 0) connection.readyState = "closed";
+    this.#undecided.delete(connection);
+    for (const member of members) {
+      this.#members.delete(member.id);
+      this.#touched.delete(member);
+      member.giveBack();
+    }
+    connection.members.clear();
+    this.#forget(connection);
   }
 
   /** Set by the server, which knows its sockets. */
   parted: (member: Member) => void = () => {};
-
-  /** A client asks for a session. */
-  #opening(link: Link, { opening, ...asked }: Opening): void {
-    const request = requestOf(asked);
-    const { lives } = link;
-    this.engine.admit(request, (verdict) => {
-      // The number is another request's by now.
-      if (link.lives !== lives) return;
-      if (verdict.admit) this.#admitted(link, opening, request);
-      link.command({ verdict: { opening, ...verdict } });
-    });
-  }
-
-  /** Requests that this worker let open sessions, until their clients say CONNECT: by link, then by number. */
-  readonly #requests = new Map<Link, Map<number, { request: IncomingMessage; until: number }>>();
-
-  #admitted(link: Link, opening: number, request: IncomingMessage): void {
-    const requests = this.#requests.get(link) ?? new Map();
-    this.#requests.set(link, requests);
-    const now = Date.now();
-    requests.set(opening, { request, until: now + REQUEST_KEPT_MS });
-    for (const [oldest, { until }] of requests) {
-      if (until > now && requests.size <= REQUESTS_MAX) break;
-      requests.delete(oldest);
-    }
-  }
 
   #upgraded(socket: string): void {
     const member = this.#members.get(socket);
@@ -451,12 +417,6 @@ export class Worker implements Owner, Handlers {
     };
     const args = decode(told, told.event);
     this.#local.told(told.namespace, waits ? [...args, answer] : args);
-  }
-
-  #answered(query: number, answer: Answers | Found | Counted): void {
-    const asked = this.#queries.get(query);
-    this.#queries.delete(query);
-    if (asked) within(asked.trace, () => asked.done(answer));
   }
 
   /** Ends of nodes that were told, the oldest first. */
@@ -568,6 +528,7 @@ export class Worker implements Owner, Handlers {
       this.#parting.delete(connection);
       // A session of whose sockets none is here is no business of this worker.
       if (connection.members.size === 0 && connection.waiting === 0) this.#end(connection, "transport close");
+      else this.#giveBack(connection);
     });
   }
 
@@ -623,9 +584,8 @@ export class Worker implements Owner, Handlers {
     for (const connection of [...this.#connections.values()]) {
       if (this.#membersOf(connection).some((member) => member.link === link)) this.#end(connection, "transport close");
     }
-    // The next gateway there may give the same numbers to other requests.
-    this.#requests.delete(link);
-    this.#fail(link);
+    this.#doorway.lost(link);
+    this.#queries.fail(link);
   }
 
   /** Commands that were not sent, because too much waited for the gateway, or one was too large. */
@@ -655,18 +615,10 @@ export class Worker implements Owner, Handlers {
   }
 
   ended(link: Link): void {
-    this.#fail(link);
+    this.#queries.fail(link);
     if (!this.#farewell || !this.#links.every((link) => link.closed)) return;
     this.#leave();
     this.#farewell.resolve();
-  }
-
-  #fail(link: Link): void {
-    for (const [query, { link: via, failed }] of this.#queries) {
-      if (via !== link) continue;
-      this.#queries.delete(query);
-      failed(new Error("the link to the gateway ended before the answer came"));
-    }
   }
 
   #manners?: Manners;

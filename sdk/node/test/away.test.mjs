@@ -1,9 +1,8 @@
 // A gateway that is away, gone or begins anew: every caller that waits gets an answer or an error. Servers that close and come again.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createConnection, createServer } from "node:net";
 import { after, test } from "node:test";
-import { stage, until } from "./stage.mjs";
+import { stage, until, way } from "./stage.mjs";
 
 const stages = [];
 const begin = async (...settings) => {
@@ -12,29 +11,6 @@ const begin = async (...settings) => {
   return here;
 };
 after(() => Promise.all(stages.map((here) => here.close())));
-
-/** A way to a gateway, and later perhaps to another one. */
-async function way(first) {
-  const ends = new Set();
-  let goal = first;
-  const server = createServer((near) => {
-    if (goal === undefined) return near.destroy();
-    const [host, port] = goal.split(":");
-    const far = createConnection(Number(port), host);
-    for (const [end, other] of [[near, far], [far, near]]) {
-      ends.add(end);
-      end.pipe(other);
-      end.on("error", () => other.destroy());
-      end.on("close", () => ends.delete(end) && other.destroy());
-    }
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const lead = (to) => {
-    goal = to;
-    ends.forEach((end) => end.destroy());
-  };
-  return { address: `127.0.0.1:${server.address().port}`, lead, close: () => (server.close(), lead(undefined)) };
-}
 
 /** A server that is attached by a way, with one client. */
 async function attached() {
@@ -147,6 +123,61 @@ test("a server that is closed again while it closes stays away", async () => {
   await Promise.all([first, io.close()]);
   await assert.rejects(io.ready, /closed again before it had attached/);
   await assert.rejects(io.fetchSockets(), /has ended/);
+});
+
+/** What middleware makes of a socket that came is not known yet, and it is to go again: nobody else got it while its worker waited for that. */
+test("a socket whose middleware never answered held up io.close()", async () => {
+  const here = await begin('rehome_after = "300s"');
+  const first = await here.server({}, (io) => io.of("/a"));
+  const client = here.open("/", { transports: ["websocket"] });
+  const other = client.io.socket("/a");
+  await Promise.all([once(client, "connect"), once(other, "connect")]);
+  const story = [];
+  const held = [];
+  const second = await here.server({}, (io) => {
+    io.of("/a").use((_, next) => held.push(next));
+    for (const name of ["/", "/a"]) {
+      io.of(name).on("connection", (socket) => {
+        story.push(`in ${name}`);
+        socket.on("disconnect", () => story.push(`out ${name}`));
+      });
+    }
+  });
+  await first.close();
+  await until(() => held.length === 1 && story.length === 1);
+  const came = [];
+  await here.server({}, (io) => {
+    for (const name of ["/", "/a"]) io.of(name).on("connection", ({ recovered }) => came.push([name, recovered]));
+  });
+  await second.close();
+  await until(() => came.length === 2);
+  assert.deepEqual(came.sort(), [["/", true], ["/a", true]]);
+  // Its middleware is done at last: the socket is another worker's.
+  held[0]();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(story, ["in /"]);
+  assert.deepEqual([client.connected, other.connected], [true, true]);
+  client.disconnect();
+  other.disconnect();
+});
+
+/** Nobody can hand over events that wait for middleware: the gateway gives them to others when it gives this worker up. */
+test("a socket whose events waited for middleware that never answered held up io.close()", async () => {
+  const here = await begin('answer_timeout = "20s"');
+  const first = await here.server();
+  const client = here.open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  const held = [];
+  const second = await here.server({}, (io) => io.use((_, next) => held.push(next)));
+  await first.close();
+  await until(() => held.length === 1);
+  const answer = client.emitWithAck("echo", 7);
+  const third = await here.server({}, (io) => io.on("connection", (socket) => socket.on("echo", (value, done) => done(value))));
+  const closed = second.close();
+  assert.equal(await answer, 7);
+  await closed;
+  client.disconnect();
+  await third.close();
 });
 
 test("options given to attach() were not compared with the gateway's", async () => {

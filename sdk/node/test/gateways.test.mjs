@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
+import { createServer } from "node:net";
 import { after, before, test } from "node:test";
-import { stage, until } from "./stage.mjs";
+import { stage, until, way } from "./stage.mjs";
 
 const ROUNDS = 30;
 let redis;
@@ -21,31 +21,6 @@ async function freePort() {
   return port;
 }
 
-/** A way to an address that can be cut. */
-async function layCable(to) {
-  const [host, port] = to.split(":");
-  const pairs = new Set();
-  let isCut = false;
-  const server = createServer((near) => {
-    if (isCut) return near.destroy();
-    const far = connect(Number(port), host);
-    const pair = [near, far];
-    pairs.add(pair);
-    for (const socket of pair) socket.on("error", () => {}).on("close", () => pair.forEach((end) => end.destroy()) || pairs.delete(pair));
-    near.pipe(far).pipe(near);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    address: `127.0.0.1:${server.address().port}`,
-    cut() {
-      isCut = true;
-      for (const pair of pairs) pair.forEach((end) => end.destroy());
-    },
-    mend: () => (isCut = false),
-    close: () => server.close(),
-  };
-}
-
 async function metric({ admin }, name) {
   const metrics = await (await fetch(`${admin}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\d+)`, "m").exec(metrics)?.[1]);
@@ -58,7 +33,7 @@ before(async () => {
   const cluster = `[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${port}"]\n`;
   gateways = await Promise.all([1, 2, 3].map(() => stage("", "", cluster)));
   for (const gateway of gateways) while ((await metric(gateway, "sockeye_cluster_peers")) !== 2) await new Promise((resolve) => setTimeout(resolve, 20));
-  cable = await layCable(gateways[1].workers);
+  cable = await way(gateways[1].workers);
   io = await gateways[0].server({ gateway: [gateways[0].workers, cable.address] });
   await gateways[2].server();
 });
@@ -225,12 +200,12 @@ test("a broadcast that was said while a gateway could not be reached came late o
   far.on("number", (number) => numbers.push(number));
   const lost = () => metric(gateways[1], 'sockeye_backend_workers_lost_total\\{reason="away"\\}');
   const before = await lost();
-  cable.cut();
+  cable.lead(undefined);
   let number = 0;
   // At once, and until the gateway has given the worker up.
   for (; (await lost()) === before; number++) io.to("cut").emit("number", number);
   for (let more = 0; more < 10; more++, number++) io.to("cut").emit("number", number);
-  cable.mend();
+  cable.lead(gateways[1].workers);
   for (; numbers.length < number; ) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

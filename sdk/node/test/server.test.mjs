@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createConnection, createServer } from "node:net";
+import { createServer } from "node:net";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
+import { way } from "./stage.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const BINARY = process.env.SOCKEYE_BIN ?? here("../../../target/debug/sockeye");
@@ -23,24 +24,6 @@ async function lines(child, stream, wanted) {
   children.push(child);
   for await (const line of createInterface({ input: child[stream] })) if (line.includes(wanted)) return line;
   throw new Error(`no line with ${wanted}`);
-}
-
-/** A way to the gateway that can be cut. */
-async function wire() {
-  const ends = new Set();
-  const server = createServer((near) => {
-    const [host, port] = addresses.workers.split(":");
-    const far = createConnection(Number(port), host);
-    for (const [end, other] of [[near, far], [far, near]]) {
-      ends.add(end);
-      end.pipe(other);
-      end.on("error", () => other.destroy());
-      end.on("close", () => ends.delete(end) && other.destroy());
-    }
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const cut = () => ends.forEach((end) => end.destroy());
-  return { address: `127.0.0.1:${server.address().port}`, cut, close: () => (server.close(), cut()) };
 }
 
 async function worker(address = addresses.workers, options = {}) {
@@ -114,8 +97,8 @@ test("handlers, rooms, acks, middleware, fetchSockets and a worker killed with -
 });
 
 test("a link that is cut under load loses nothing and repeats nothing", async () => {
-  const way = await wire();
-  const only = await worker(way.address);
+  const road = await way(addresses.workers);
+  const only = await worker(road.address);
   const clients = await Promise.all(Array.from({ length: 4 }, () => client()));
   const lost = [];
   clients.forEach((socket) => socket.on("disconnect", (reason) => lost.push(reason)));
@@ -124,7 +107,7 @@ test("a link that is cut under load loses nothing and repeats nothing", async ()
     for (const socket of clients) {
       answers.push(new Promise((done) => socket.emit("count", n, (m, redelivered) => done([n, m, redelivered]))));
     }
-    if (n % 100 === 50) way.cut();
+    if (n % 100 === 50) road.cut();
     if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   for (const [said, answered, redelivered] of await Promise.all(answers)) {
@@ -134,7 +117,7 @@ test("a link that is cut under load loses nothing and repeats nothing", async ()
   assert.deepEqual(lost, []);
   clients.forEach((socket) => socket.disconnect());
   only.kill("SIGKILL");
-  way.close();
+  road.close();
 });
 
 test("an event that a client names `error` does not end the worker", async () => {

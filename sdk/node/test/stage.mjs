@@ -3,6 +3,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, writeFileSync } from "node:fs";
+import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -37,7 +38,6 @@ export async function stage(backend = "", namespaces = "", tables = "") {
     url,
     admin: `http://${addresses.admin}`,
     workers: addresses.workers,
-    workers: addresses.workers,
     stop: () => child.kill(),
     key: KEY,
     /** A server in this process, and whatever the test says of it. */
@@ -55,6 +55,30 @@ export async function stage(backend = "", namespaces = "", tables = "") {
       if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     },
   };
+}
+
+/** A way to a gateway that can be cut, and lead to another one later. */
+export async function way(first) {
+  const ends = new Set();
+  let goal = first;
+  const server = createServer((near) => {
+    if (goal === undefined) return near.destroy();
+    const [host, port] = goal.split(":");
+    const far = createConnection(Number(port), host);
+    for (const [end, other] of [[near, far], [far, near]]) {
+      ends.add(end);
+      end.pipe(other);
+      end.on("error", () => other.destroy());
+      end.on("close", () => ends.delete(end) && other.destroy());
+    }
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const lead = (to) => {
+    goal = to;
+    ends.forEach((end) => end.destroy());
+  };
+  const cut = () => lead(goal);
+  return { cut, address: `127.0.0.1:${server.address().port}`, lead, close: () => (server.close(), lead(undefined)) };
 }
 
 /** Waits until it is so. */
