@@ -40,6 +40,10 @@ impl Introduction {
         Self(connect.encode_to_vec().into())
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn open(&self) -> proto::Connect {
         proto::Connect::decode(&*self.0).unwrap_or_default()
     }

@@ -6,6 +6,9 @@ use crate::message::{Down, Why};
 use crate::name::Name;
 use crate::state::Backend;
 
+/// The end of a socket waits so long for a worker that is told of it.
+const END_KEPT_MS: u64 = 3_600_000;
+
 impl Backend {
     /// A socket without a worker: events wait for a while only.
     pub(crate) fn look(&mut self, now_ms: u64, name: Name) {
@@ -14,8 +17,13 @@ impl Backend {
             return;
         };
         let tired = now_ms >= home.since_ms + patience_ms;
-        if home.phase == Phase::Gone && tired {
-            return self.forget(name);
+        if home.phase == Phase::Gone {
+            let end = home.held.iter().find(|entry| entry.is_gone());
+            let came_ms = end.map_or(home.since_ms, |end| end.came_ms);
+            if now_ms >= came_ms + END_KEPT_MS {
+                self.counts.dead_letters += 1;
+                return self.forget(name);
+            }
         }
         let late = |entry: &Entry| entry.is_event() && entry.came_ms + patience_ms <= now_ms;
         // Events are in the order in which they came: the first one tells whether any is late.

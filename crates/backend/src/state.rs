@@ -291,8 +291,15 @@ impl Backend {
 
     /// News of a beginning or an end, for an endpoint: more than it may keep is lost, and counted.
     pub(crate) fn push_news(&mut self, name: Name, entry: Entry) {
-        let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
-        if self.calls.is_none() || !full {
+        let home = self.homes.get(&name);
+        let served = home.is_some_and(|home| home.worker.is_some());
+        let most = match self.calls {
+            Some(_) => self.settings.queue_bytes_max,
+            None if served => usize::MAX,
+            // Ends that wait for a worker to come take no room that events need.
+            None => self.settings.queue_bytes_max / 2,
+        };
+        if self.bytes + entry.bytes <= most {
             return self.push(name, entry);
         }
         self.counts.dead_letters += 1;
@@ -362,14 +369,18 @@ impl Backend {
             // No worker has heard of it, or one has heard of its end already.
             return self.forget(name);
         }
-        let called = self.calls.is_some();
-        if called {
-            // It stays for this entry only, which may wait for an hour.
-            home.strip();
-        }
+        // It stays for this entry only, which may wait for an hour.
+        let stays = match self.calls {
+            Some(_) => {
+                home.strip();
+                Home::BYTES
+            }
+            None if home.worker.is_none() => Home::BYTES + home.introduction.bytes(),
+            None => 0,
+        };
         self.keep_to_the_end(name);
         let mut entry = self.entry(name, What::Gone(gone), now_ms);
-        entry.bytes += usize::from(called) * Home::BYTES;
+        entry.bytes += stays;
         self.push_news(name, entry);
         self.settle(now_ms, name);
     }

@@ -48,16 +48,27 @@ fn says(first: u64, what: Order) -> FromWorker {
     }
 }
 
+fn connect(socket: &str) -> proto::Connect {
+    proto::Connect {
+        socket: socket.to_owned(),
+        namespace: "/".to_owned(),
+        ..proto::Connect::default()
+    }
+}
+
+fn admission(socket: &str) -> proto::Decision {
+    proto::Decision {
+        socket: socket.to_owned(),
+        admit: true,
+        ..proto::Decision::default()
+    }
+}
+
 /// A worker that is asked about a socket.
 fn asked() -> Backend {
     let mut backend = Backend::new(Settings::default());
     attach(&mut backend, 1, Link(1));
-    let connect = proto::Connect {
-        socket: SOCKET.to_owned(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    };
-    backend.up(1, Up::Connect(connect.into()));
+    backend.up(1, Up::Connect(connect(SOCKET).into()));
     assert_eq!(items(&mut backend, Link(1)).len(), 1);
     backend
 }
@@ -65,20 +76,7 @@ fn asked() -> Backend {
 /// A worker and its socket.
 fn one() -> Backend {
     let mut backend = asked();
-    let decision = proto::Decision {
-        socket: SOCKET.to_owned(),
-        admit: true,
-        ..proto::Decision::default()
-    };
-    let said = FromWorker {
-        handled: 1,
-        first: 1,
-        commands: vec![Command {
-            what: Some(Order::Decision(decision)),
-            ..Command::default()
-        }],
-        ..FromWorker::default()
-    };
+    let said = says(1, Order::Decision(admission(SOCKET)));
     backend.received(1, Link(1), said).expect("in order");
     assert_eq!(backend.bytes(), 0);
     backend
@@ -136,6 +134,58 @@ fn the_next_worker_of_a_socket_heard_of_rooms_of_before_it_came() {
     };
     backend.received(1_004, Link(2), handled).expect("in order");
     assert_eq!(backend.bytes(), 0);
+}
+
+/// It was forgotten with the events that had waited for long enough.
+#[test]
+fn the_end_of_a_socket_was_told_to_nobody_when_no_worker_came_for_a_while() {
+    const HOUR_MS: u64 = 3_600_000;
+    for (waits_ms, told) in [(HOUR_MS - 1_000, true), (HOUR_MS + 1_000, false)] {
+        let mut backend = one();
+        loses_its_worker(&mut backend);
+        backend.up(500_000, Up::Gone(gone()));
+        backend.tick(500_000 + waits_ms);
+        attach(&mut backend, 600_000 + waits_ms, Link(2));
+        let items = items(&mut backend, Link(2));
+        let [resume, end] = items.as_slice() else {
+            assert!(!told && items.is_empty(), "{items:?}");
+            assert_eq!((backend.counts().dead_letters, backend.parked()), (1, 0));
+            assert_eq!(backend.bytes(), 0);
+            continue;
+        };
+        assert!(told && matches!(resume, What::Resume(_)), "{resume:?}");
+        assert!(matches!(end, What::Gone(_)), "{end:?}");
+    }
+}
+
+/// Ends may wait for long: they take no room that events need.
+#[test]
+fn ends_that_wait_for_a_worker_are_bounded() {
+    let settings = Settings {
+        queue_bytes_max: 64 << 10,
+        ..Settings::default()
+    };
+    const COUNT: u64 = 200;
+    let mut backend = Backend::new(settings);
+    attach(&mut backend, 1, Link(1));
+    let names: Vec<String> = (0..COUNT).map(|number| format!("{number:020}")).collect();
+    for (number, socket) in (1..).zip(&names) {
+        backend.up(1, Up::Connect(connect(socket).into()));
+        assert_eq!(items(&mut backend, Link(1)).len(), 1);
+        let mut said = says(number, Order::Decision(admission(socket)));
+        said.handled = number;
+        backend.received(1, Link(1), said).expect("in order");
+    }
+    backend.detached(2, Link(1));
+    backend.tick(1_000);
+    for socket in names {
+        let end = proto::Gone { socket, ..gone() };
+        backend.up(1_001, Up::Gone(end));
+    }
+    let lost = backend.counts().dead_letters;
+    assert!(lost > 0 && lost < COUNT, "{lost}");
+    assert_eq!(backend.parked() as u64, COUNT - lost);
+    assert!(backend.bytes() <= 32 << 10, "{}", backend.bytes());
 }
 
 /// The upgrade stood before them, and they were looked at only from the front.

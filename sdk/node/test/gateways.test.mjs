@@ -1,25 +1,14 @@
 // One server at two gateways of a cluster, and a third gateway that has a server of its own.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { after, before, test } from "node:test";
-import { stage, until, way } from "./stage.mjs";
+import { redis, stage, until, way } from "./stage.mjs";
 
 const ROUNDS = 30;
-let redis;
+let database;
 let gateways;
 let cable;
 let io;
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 async function metric({ admin }, name) {
   const metrics = await (await fetch(`${admin}/metrics`)).text();
@@ -27,10 +16,8 @@ async function metric({ admin }, name) {
 }
 
 before(async () => {
-  const port = await freePort();
-  redis = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--loglevel", "notice"], { stdio: ["ignore", "pipe", "ignore"] });
-  for await (const text of redis.stdout) if (String(text).includes("Ready to accept connections")) break;
-  const cluster = `[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${port}"]\n`;
+  database = await redis();
+  const cluster = `[cluster]\nadapter = "redis"\nurls = ["${database.url}"]\n`;
   gateways = await Promise.all([1, 2, 3].map(() => stage("", "", cluster)));
   for (const gateway of gateways) while ((await metric(gateway, "sockeye_cluster_peers")) !== 2) await new Promise((resolve) => setTimeout(resolve, 20));
   cable = await way(gateways[1].workers);
@@ -41,7 +28,7 @@ before(async () => {
 after(async () => {
   for (const gateway of gateways ?? []) await gateway.close();
   cable?.close();
-  redis?.kill("SIGKILL");
+  database?.child.kill("SIGKILL");
 });
 
 /** Clients of these gateways, which are in; the server's sockets of them are in `room`. */
@@ -149,7 +136,7 @@ test("the first client of a gateway missed what was said to all by way of anothe
   const near = gateways[0].open("/", { transports: ["websocket"] });
   await heard(near, "connect");
   // Gateways hear nothing of each other: none knows of the newcomer.
-  redis.kill("SIGSTOP");
+  database.child.kill("SIGSTOP");
   const far = gateways[2].open("/", { transports: ["websocket"] });
   const said = [];
   // Only these two: what the test before said to all may still be on its way.
@@ -160,7 +147,7 @@ test("the first client of a gateway missed what was said to all by way of anothe
     io.to(far.id).emit("last");
     await heard(near, "to all");
   } finally {
-    redis.kill("SIGCONT");
+    database.child.kill("SIGCONT");
   }
   await until(() => said.includes("last"));
   assert.deepEqual(said, ["to all", "last"]);

@@ -1,31 +1,13 @@
 // Several nodes: gateways and the Redis between them.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { stage } from "./stage.mjs";
-
-async function redis() {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address();
-  await new Promise((done) => free.close(done));
-  const child = spawn("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", mkdtempSync(join(tmpdir(), "sockeye-redis-"))].map(String), {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
-  child.stdout.resume();
-  return { child, config: `[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${port}"]\nsecret = "of this test alone"\n[server]\ndrain_window = "100ms"` };
-}
+import { redis, stage } from "./stage.mjs";
 
 test("a worker of two nodes hears once of a third that is gone", async (t) => {
-  const { child, config } = await redis();
+  const { child, url } = await redis();
+  const config = `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "of this test alone"\n[server]\ndrain_window = "100ms"`;
   t.after(() => child.kill("SIGKILL"));
   const nodes = await Promise.all([1, 2, 3].map(() => stage("", config)));
   t.after(() => Promise.all(nodes.map((node) => node.close())));

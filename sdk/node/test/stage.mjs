@@ -81,6 +81,20 @@ export async function way(first) {
   return { cut, address: `127.0.0.1:${server.address().port}`, lead, close: () => (server.close(), lead(undefined)) };
 }
 
+/** A Redis of the test's own. */
+export async function redis() {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address();
+  await new Promise((done) => free.close(done));
+  const child = spawn("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", mkdtempSync(join(tmpdir(), "sockeye-redis-"))].map(String), {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
+  child.stdout.resume();
+  return { child, url: `redis://127.0.0.1:${port}` };
+}
+
 /** Waits until it is so. */
 export async function until(is) {
   while (!is()) await new Promise((resolve) => setTimeout(resolve, 5));

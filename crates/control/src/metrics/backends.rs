@@ -119,7 +119,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     ),
     counter(
         "sockeye_backend_dead_letters_total",
-        "News of beginnings and ends that an endpoint never got: it refused them, or was not well for too long.",
+        "News of beginnings and ends that an endpoint never got (it refused them, or was not well for too long), and ends of sockets that no worker came for within an hour or for which there was no room.",
         |v| sum(v, |f| &f.dead_letters),
     ),
     counter(

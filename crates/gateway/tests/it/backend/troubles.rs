@@ -163,6 +163,30 @@ fn a_worker_that_was_killed_and_came_back_under_its_name_was_told_of_no_socket()
 }
 
 #[test]
+fn the_end_of_a_client_was_told_to_nobody_when_its_worker_was_away_for_long() {
+    let kitchen = Kitchen::open("rehome_after = \"10ms\"\npark_timeout = \"50ms\"");
+    let worker = kitchen.worker("a");
+    let (gone, mut stays) = (kitchen.client(), kitchen.client());
+    let name = gone.sid.clone();
+    worker.die();
+    drop(gone);
+    let parked = kitchen
+        .gateway
+        .reaches("sockeye_backend_parked_sockets", 2.0);
+    assert_eq!(parked, 2.0);
+    // Events that came later have waited for long enough by then.
+    let answer = stays.ask(1, &json!(["count", 1]));
+    assert_eq!(answer[0]["error"], "No backend is connected");
+    let next = kitchen.worker("b");
+    let told = eventually(PATIENCE, || {
+        let memory = next.memory();
+        memory.gone.iter().any(|gone| gone.socket == name)
+    });
+    assert!(told, "{:?}", next.memory());
+    assert_eq!(stays.ask(2, &json!(["count", 2])), json!([2]));
+}
+
+#[test]
 fn an_answer_that_a_dead_worker_owes_comes_from_another() {
     let kitchen = Kitchen::open("rehome_after = \"10ms\"");
     let dead = kitchen.worker("a");
