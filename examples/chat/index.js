@@ -20,5 +20,5 @@ io.on("connection", (socket) => {
 
 const port = process.env.PORT ?? 3000;
 server.listen(port, () => {
-  console.log(`the page is at http://localhost:${port}`);
+  console.log(`listening on port ${port}`);
 });

@@ -66,5 +66,5 @@ io.on("connection", (socket) => {
 
 const port = process.env.PORT ?? 3000;
 server.listen(port, () => {
-  console.log(`the page is at http://localhost:${port}/?token=token-ada`);
+  console.log(`listening on port ${port}, open /?token=token-ada`);
 });
