@@ -104,7 +104,8 @@ impl<'a> Month<'a> {
     fn tier<'b>(&self, service: &'b Managed) -> Option<(&'b Tier, f64)> {
         let (load, users) = (&self.facts.load, *self.facts.question.workload.users);
         let fitting = service.tiers.iter().filter_map(|tier| {
-            let count = (load.connections.value / *tier.connections).ceil();
+            let each = figure(*tier.connections, "each");
+            let count = (load.connections / each).up().figure("").value;
             let fits = count <= *tier.count_max
                 && self.messages_per_day.value <= *tier.messages_per_day
                 && users <= *tier.users;

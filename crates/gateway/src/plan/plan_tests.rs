@@ -227,6 +227,10 @@ fn services_bill_as_they_count() {
         "Ably" "with people": 29.0 + messages / 1e6 * 2.5 + (minutes + channels) / 1e6 + 150.0;
         "Azure Web PubSub" "with people": 10.0 * 48.97 + (out - 10e6 * days) / 1e6 + 150.0;
     }
+    // 100,000 × 0.07 is a little more than 7,000 in binary fractions.
+    reckoned! { "--connected 0.07", measured();
+        "Azure Web PubSub" "fee": 7.0 * 48.97;
+    }
     // 475 million messages a day and 100,000 users are beyond their published plans.
     let text = planned("", &measured(), |plan| plan.text()).unwrap();
     for line in [

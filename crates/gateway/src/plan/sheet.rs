@@ -265,6 +265,7 @@ pub fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::rows;
     use super::*;
 
     #[test]
@@ -278,18 +279,18 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        for (value, text) in [
-            (172_800_000.0, "172,800,000"),
-            (0.003, "0.003"),
-            (0.0725, "0.0725"),
-            (0.000123456, "0.0001235"),
-            (7.742983, "7.74"),
-            (1_234.56, "1,235"),
-            (0.0, "0"),
-            (-12.5, "−12.5"),
-            (f64::NAN, "–"),
-        ] {
-            assert_eq!(number(value), text);
+        const NUMBERS: &str = "
+            172800000 | 172,800,000
+            0.003 | 0.003
+            0.0725 | 0.0725
+            0.000123456 | 0.0001235
+            7.742983 | 7.74
+            1234.56 | 1,235
+            0 | 0
+            -12.5 | −12.5
+            NaN | –";
+        for (value, text) in rows(NUMBERS) {
+            assert_eq!(number(value.parse().unwrap()), text);
         }
     }
 }
