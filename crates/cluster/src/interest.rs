@@ -48,6 +48,8 @@ pub struct Interest {
     announced: HashSet<u64>,
     announced_digest: u64,
     changed: BTreeSet<u64>,
+    /// How many of these came.
+    coming: usize,
     peers: BTreeMap<NodeId, Theirs>,
     holders: HashMap<u64, Vec<NodeId>>,
     /// Times that what is known of a peer turned out to be incomplete.
@@ -88,11 +90,19 @@ impl Interest {
 
     /// A key came or went. A key that the peers know already is no change: they need not be there to hear of it.
     fn note(&mut self, key: u64) {
-        if self.mine.contains_key(&key) == self.announced.contains(&key) {
-            self.changed.remove(&key);
+        let is_mine = self.mine.contains_key(&key);
+        if is_mine == self.announced.contains(&key) {
+            let changed = self.changed.remove(&key);
+            self.coming -= usize::from(changed && !is_mine);
         } else {
-            self.changed.insert(key);
+            let changed = self.changed.insert(key);
+            self.coming += usize::from(changed && is_mine);
         }
+    }
+
+    /// Whether the peers were told of all own keys. Those that went are told late, and nobody waits for that.
+    pub(crate) fn is_told(&self) -> bool {
+        self.coming == 0
     }
 
     /// How many changes of own keys the peers were not told.
@@ -119,6 +129,7 @@ impl Interest {
             .collect();
         for (key, on) in &changes {
             if *on {
+                self.coming -= 1;
                 self.announced.insert(*key);
             } else {
                 self.announced.remove(key);

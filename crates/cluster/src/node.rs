@@ -606,9 +606,9 @@ impl Node {
         self.interest.expect(nodes, keys, self.now_us + EXPECTED_US);
     }
 
-    /// By which position in the flood all changes of own keys are told; `None` = some are not.
+    /// By which position in the flood all own keys are told; `None` = some are not.
     pub fn told(&self) -> Option<u64> {
-        (self.interest.changes() == 0).then(|| self.outlet.next_flood() - 1)
+        (self.interest.is_told()).then(|| self.outlet.next_flood() - 1)
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------

@@ -68,6 +68,30 @@ fn a_silent_node_does_not_hold_up_joins() {
     assert!(here.is_confirmed(position));
 }
 
+/// Rooms that were left are told of a quarter of a second later, and joins waited for that.
+#[test]
+fn a_join_waited_until_the_leaves_before_it_were_told() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    here.hold(7);
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    here.hold(8);
+    here.release(7);
+    let position = here.told().expect("it is told");
+    run(&mut [&mut here, &mut there], &mut now_us, 40_000);
+    assert!(here.is_confirmed(position));
+    assert!(
+        there.send(&[7], b"late").contains(&NodeId(1)),
+        "not yet told"
+    );
+    // It comes back before that, and goes for good.
+    here.hold(7);
+    here.release(7);
+    here.release(8);
+    assert!(here.told().is_some());
+    run(&mut [&mut here, &mut there], &mut now_us, 500_000);
+    assert_eq!(there.send(&[7, 8], b"nobody"), []);
+}
+
 /// Others do not wait for a node that stands still. When it went on, it sent past those who had joined meanwhile.
 #[test]
 fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
