@@ -106,7 +106,7 @@ fn a_burst_of_tiny_messages_does_not_hold_up_others() {
 #[test]
 fn a_flood_over_the_rate_is_cut() {
     let settings = on_one_shard("flood_rejections_max = 100\n");
-    let gateway = Attacked::weighed(&format!("{settings}\n[rates]\nsession = \"20/60s\"\n"));
+    let gateway = Attacked::weighed(&format!("{settings}\n[rates]\nsession = \"20/3600s\"\n"));
     let mut flooder = SocketIo::connect(gateway.addr);
     let burst = masked(true, OpCode::Text, b"42[\"nobody listens\"]").repeat(100_000);
     let flood = std::thread::spawn(move || {
@@ -159,9 +159,12 @@ fn a_rate_bounds_what_a_large_room_multiplies() {
     let _alone = Alone::wait();
     const MEMBERS: usize = 10_000;
     // Else the speaker would be put out after a thousand.
-    let settings = on_one_shard("flood_rejections_max = 10000\n").replace(
+    let settings = on_one_shard("flood_rejections_max = 10000\n");
+    // Nobody answers a ping before all are there.
+    let settings = settings.replace("[socketio]", "[socketio]\nping_interval = \"300s\"");
+    let settings = settings.replace(
         "[namespaces.\"/\".events.echo]",
-        "[namespaces.\"/\".events.shout]\naction = \"rooms\"\nroom = \"large\"\nrate = \"5/60s\"\n\
+        "[namespaces.\"/\".events.shout]\naction = \"rooms\"\nroom = \"large\"\nrate = \"5/3600s\"\n\
          [namespaces.\"/\".events.echo]",
     );
     let gateway = Gateway::start(&format!("{settings}\n[log]\nconnections = false\n"));
@@ -307,7 +310,7 @@ fn time_wait(addr: SocketAddr) -> usize {
 #[test]
 fn handshakes_of_an_address_are_counted() {
     let gateway = Gateway::start(&format!(
-        "{}\n[rates]\nconnects = \"20/60s\"\n",
+        "{}\n[rates]\nconnects = \"20/3600s\"\n",
         on_one_shard("")
     ));
     let ask = |_| RawConn::exchange(gateway.addr, poll_request(""));

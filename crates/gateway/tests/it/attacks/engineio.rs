@@ -487,14 +487,15 @@ fn an_answer_given_up_half_way_ends_the_session() {
     let gateway = Gateway::start(&settings);
     for abort in [RawConn::reset, drop] {
         let poller = Poller::connect(gateway.addr);
-        let poll = poller.begin_poll();
+        let mut poll = poller.begin_poll();
         poll.shrink_receive_buffer(4_096);
         let text = "p".repeat(7_000_000);
         assert_eq!(poller.post(&format!("42[\"echo\",\"{text}\"]")).status, 200);
-        std::thread::sleep(Duration::from_millis(100));
+        poll.bytes_within(100, SOON).expect("the answer has begun");
         abort(poll);
         // Until the gateway has noticed, the session is there to be polled.
-        std::thread::sleep(Duration::from_millis(200));
+        let left = gateway.metric_settles("sockeye_sessions", |sessions| sessions == 0.0);
+        assert_eq!(left, Ok(0.0));
         // It must not go on without what was lost.
         assert_error(&poller.poll(), 1);
     }

@@ -280,7 +280,7 @@ fn repeated_joins_of_a_room_with_history_are_bounded() {
         ));
         greedy.packet_starting(&format!("43/chat,{n}["));
     }
-    greedy.conn.shrink_receive_buffer(4_096);
+    // Its kernel has room for the history once: with a full buffer it would also drop the acknowledgements of what it sends.
     let burst = masked(true, OpCode::Text, b"42/chat,[\"join\",\"global\"]").repeat(50_000);
     let flood = std::thread::spawn(move || {
         greedy.conn.try_send(&burst);

@@ -18,13 +18,13 @@ fn a_rule_without_an_action_keeps_what_the_profile_does() {
 profile = "chat"
 server.shards = 2
 [namespaces."/".events.chat-message]
-rate = "7/60s"
+rate = "7/3600s"
 [namespaces."/".events.join]
-rate = "2/60s"
+rate = "2/3600s"
 [namespaces."/".events.leave]
-rate = "1/60s"
+rate = "1/3600s"
 [namespaces."/".events.typing]
-rate = "1/60s"
+rate = "1/3600s"
 "#,
     );
     let (mut ann, mut ben) = (client(&gateway), client(&gateway));
@@ -47,7 +47,7 @@ rate = "1/60s"
         let ack = ann.ask("chat-message", &[json!({ "content": n.to_string() })]);
         assert!(ack[0]["id"].is_string(), "{n}: {ack:?}");
     }
-    let over = |events: u32| json!({ "error": format!("Rate limit exceeded: {events} messages/60 seconds") });
+    let over = |events: u32| json!({ "error": format!("Rate limit exceeded: {events} messages/3600 seconds") });
     assert_eq!(
         ann.ask("chat-message", &[json!({ "content": "8" })]),
         [over(7)]

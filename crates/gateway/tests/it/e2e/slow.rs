@@ -234,14 +234,15 @@ fn members_that_do_not_read_share_what_waits_and_its_memory_is_given_back() {
     );
     assert!(waiting >= 1e6, "nobody was slow: {waiting} bytes wait");
     assert!(peak <= 60 << 20, "{peak} bytes");
+    let queued = gateway.memory_part("outboxes");
     drop(slow);
-    // 30 MiB are 20 without the program.
-    let given_back = || gateway.own_memory() <= 20 << 20;
-    let started = std::time::Instant::now();
-    let back = eventually(4 * PATIENCE, given_back);
-    let left = gateway.own_memory();
-    println!("{left} bytes {:?} after they left", started.elapsed());
-    assert!(back, "{left} bytes are still held");
+    // What the allocator keeps of it for the next ones depends on how busy the machine was.
+    let left = || gateway.memory_part("outboxes");
+    assert!(
+        eventually(PATIENCE, || left() < queued / 10),
+        "{} of {queued} bytes are still held",
+        left()
+    );
     SocketIo::websocket(gateway.addr, "/", json!({}));
     assert_eq!(gateway.metric("sockeye_admission_refused_total"), 0.0);
 }
