@@ -134,8 +134,9 @@ enum ConfigArgs {
 
 #[derive(Debug, Args)]
 struct DoctorArgs {
-    #[command(flatten)]
-    overrides: Overrides,
+    /// TOML file to judge with the machine; without it `sockeye.toml` of the working directory, if there is one.
+    #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
+    config: Option<PathBuf>,
     /// Connections to prepare for; without it `limits.conns_max`, if that is set, else as many as there is room for.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     connections: Option<u64>,
@@ -273,7 +274,10 @@ impl Cli {
 impl DoctorArgs {
     fn order(self, merged: impl FnOnce(Overrides) -> Request) -> Order {
         Order {
-            request: merged(self.overrides),
+            request: merged(Overrides {
+                config: self.config,
+                ..Overrides::default()
+            }),
             connections: self.connections,
             json: self.json,
             record: self.record,
@@ -384,12 +388,20 @@ mod tests {
         }
     }
 
-    /// `sockeye emit --help` had `--shards` and `--profile` in it, as if it began to serve.
+    /// `sockeye emit --help` and `sockeye doctor --help` had `--shards` and `--profile` in them, as if they began to serve.
     #[test]
-    fn commands_that_ask_a_gateway_had_the_flags_of_one_that_serves() {
+    fn commands_that_only_ask_had_the_flags_of_one_that_serves() {
         let command = <Cli as CommandFactory>::command();
         let mut abouts = std::collections::BTreeSet::new();
-        for name in ["emit", "sockets", "rooms", "disconnect", "nodes", "health"] {
+        for name in [
+            "emit",
+            "sockets",
+            "rooms",
+            "disconnect",
+            "nodes",
+            "health",
+            "doctor",
+        ] {
             let asks = command.find_subcommand(name).expect(name);
             let flags: Vec<&str> = asks
                 .get_arguments()
@@ -398,10 +410,8 @@ mod tests {
             for flag in ["listen", "shards", "profile", "node"] {
                 assert!(!flags.contains(&flag), "{name} --{flag}");
             }
-            assert!(
-                flags.contains(&"config") && flags.contains(&"admin"),
-                "{name}"
-            );
+            let asks_one = flags.contains(&"admin") || name == "doctor";
+            assert!(flags.contains(&"config") && asks_one, "{name}");
             let about = asks.get_about().map(ToString::to_string);
             assert!(abouts.insert(about.clone()), "{name}: {about:?}");
             let silent = asks.get_arguments().find(|arg| arg.get_help().is_none());

@@ -5,6 +5,7 @@ mod credentials;
 mod dynamic;
 mod intake;
 mod openings;
+mod rebinding;
 pub mod receiver;
 mod siege;
 mod troubles;

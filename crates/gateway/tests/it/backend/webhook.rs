@@ -243,7 +243,7 @@ fn an_endpoint_inside_is_not_called_unless_that_is_allowed() {
 }
 
 /// A server for `localhost` whose certificate is in this file.
-fn secure(pki: &Pki) -> Arc<ServerConfig> {
+pub fn secure(pki: &Pki) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::from_pem_file(pki.path("tls.key")).expect("a key");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
