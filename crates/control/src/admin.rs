@@ -66,7 +66,7 @@ pub async fn serve(
     debugging: Debugging,
 ) -> io::Result<()> {
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
-    let conns_max = gate.conns_max;
+    let (conns_max, node) = (gate.conns_max, Arc::clone(&gate.node));
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
     let routes = Router::new()
@@ -84,7 +84,7 @@ pub async fn serve(
             debugging,
         });
     let routes = routes.layer(from_fn_with_state(guard, guard::check));
-    let served = conns::serve(listener, routes, conns_max).await;
+    let served = conns::serve(listener, routes, conns_max, &node.displaced.admin).await;
     sampler.abort();
     served
 }

@@ -7,14 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+
+/// Connections that lost their seats and are not closed yet: they hold descriptors, which all parts of the process need.
+const LEAVING_MAX: usize = 32;
+/// A connection that lost its seat closes by then, or is waited for no longer.
+const LEAVING_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seats(Arc<Mutex<Room>>);
+pub(crate) struct Seats {
+    room: Arc<Mutex<Room>>,
+    left: Arc<Notify>,
+}
 
 #[derive(Debug, Default)]
 struct Room {
     made: u64,
+    /// Those that have a seat, and those that lost theirs.
+    open: usize,
     taken: HashMap<u64, Taken>,
 }
 
@@ -79,6 +89,17 @@ impl Peer {
 }
 
 impl Seats {
+    /// Waits until most of those that lost their seats are closed. To be called before a connection is accepted.
+    pub(crate) async fn settle(&self, seats_max: usize) {
+        let settled = async {
+            while self.lock().open > seats_max + LEAVING_MAX {
+                self.left.notified().await;
+            }
+        };
+        // Newcomers do not wait for ever for one that hangs.
+        let _ = tokio::time::timeout(LEAVING_TIMEOUT, settled).await;
+    }
+
     /// A seat for a new connection, and whether another one lost its own: one that has shown no key, the one that was silent for
     /// longest. Where all have shown one, it is the most silent of them.
     pub(crate) fn take(&self, seats_max: usize) -> (Seat, bool) {
@@ -98,6 +119,7 @@ impl Seats {
             _end: sender,
         };
         room.made += 1;
+        room.open += 1;
         let id = room.made;
         room.taken.insert(id, taken);
         let seats = self.clone();
@@ -111,7 +133,7 @@ impl Seats {
     }
 
     fn lock(&self) -> MutexGuard<'_, Room> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,7 +157,11 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.lock().taken.remove(&self.id);
+        let mut room = self.seats.lock();
+        room.taken.remove(&self.id);
+        room.open -= 1;
+        drop(room);
+        self.seats.left.notify_one();
     }
 }
 
@@ -165,6 +191,20 @@ mod tests {
         assert_eq!((left.len(), left[0]), (3, 0), "{left:?}");
         drop(all);
         assert!(!seats.take(3).1, "those that ended left theirs");
+    }
+
+    /// Strangers that came faster than others closed took the descriptors of clients.
+    #[tokio::test]
+    async fn connections_without_seats_were_open_without_bound() {
+        let seats = Seats::default();
+        let mut all: Vec<Seat> = (0..3 + LEAVING_MAX).map(|_| seats.take(3).0).collect();
+        seats.settle(3).await;
+        all.push(seats.take(3).0);
+        let mut settled = std::pin::pin!(seats.settle(3));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(settled.as_mut().poll(&mut cx).is_pending());
+        drop(all);
+        assert!(settled.as_mut().poll(&mut cx).is_ready());
     }
 
     #[test]

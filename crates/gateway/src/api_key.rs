@@ -11,7 +11,7 @@ pub fn run(name: &str, allowed: &[String]) -> io::Result<ExitCode> {
             writeln!(out, "entry  {}", toml::Value::String(entry))?;
             writeln!(
                 io::stderr(),
-                "Keep the key, it is nowhere else; the entry goes into admin.api_keys."
+                "Keep the key, it is nowhere else. The entry goes into admin.api_keys, or, for workers, into backends.NAME.api_keys; SIGHUP applies it."
             )?;
             Ok(ExitCode::SUCCESS)
         }

@@ -13,6 +13,7 @@ mod door;
 mod greeting;
 mod health;
 mod inside;
+mod listeners;
 mod memory;
 mod nodes;
 mod outside;

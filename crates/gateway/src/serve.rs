@@ -6,6 +6,7 @@ use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
 use crate::greeting;
 use crate::inside::Inside;
+use crate::listeners::listen;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::relay::{self, Door};
@@ -63,7 +64,8 @@ pub fn start<'a>(
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = facts(telemetry);
-    let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
+    let admin = loaded.resolved.server.admin;
+    let admin = admin.map(|addr| listen(addr, "server.admin")).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;
@@ -200,13 +202,6 @@ fn open_to_others(
     let limits = &config.hub.limits;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
     Ok(())
-}
-
-fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
-    let listener = TcpListener::bind(addr);
-    let listener = listener.with_context(|| format!("cannot listen on {addr} (server.admin)"))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {

@@ -1,6 +1,7 @@
 //! Backends: the listener for their workers, and the way of their commands to the shards.
 
 use crate::config::Resolved;
+use crate::listeners::listen;
 use anyhow::{Context, Result, anyhow};
 use backend::proto::{Manners, NodeGone};
 use backend::{Down, Up};
@@ -30,8 +31,9 @@ impl Counter {
     /// `secured`: workers attach by TLS.
     pub fn open(config: &Config, secured: Option<Secured>) -> Result<Self> {
         let backends = Backends::new(config);
+        let listener = config.listen.map(|addr| listen(addr, "workers.listen"));
         Ok(Self {
-            listener: config.listen.map(listen).transpose()?,
+            listener: listener.transpose()?,
             conns_max: config.conns_max,
             secured,
             backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
@@ -90,13 +92,6 @@ impl Counter {
             .context("cannot start the thread for workers")?;
         Ok(addr)
     }
-}
-
-fn listen(addr: SocketAddr) -> Result<TcpListener> {
-    let listener = TcpListener::bind(addr);
-    let listener = listener.with_context(|| format!("cannot listen on {addr} (workers.listen)"))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// How clients are treated: workers compare their own settings with it.

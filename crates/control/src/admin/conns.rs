@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,9 +28,11 @@ pub(crate) async fn serve(
     listener: TcpListener,
     routes: Router,
     conns_max: usize,
+    displaced: &AtomicU64,
 ) -> io::Result<()> {
     let seats = Seats::default();
     loop {
+        seats.settle(conns_max).await;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -40,6 +43,7 @@ pub(crate) async fn serve(
         };
         let (mut seat, taken) = seats.take(conns_max);
         if taken {
+            displaced.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(conns_max, "an admin connection gives its place to another");
         }
         let routes = routes.clone();

@@ -1,11 +1,13 @@
 //! Connections of the workers' listener: TLS, and how many there may be.
 
 use crate::flood::Flood;
+use crate::metrics::node::Node;
 use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -72,17 +74,24 @@ pub(super) struct Incoming(Receiver<Conn>);
 
 impl Listener {
     /// In the runtime that this is called in.
-    pub(super) fn open(self) -> io::Result<Incoming> {
+    pub(super) fn open(self, node: Arc<Node>) -> io::Result<Incoming> {
         let tcp = TcpListener::from_std(self.tcp)?;
         let (ready, incoming) = channel(WAITING_MAX);
-        tokio::spawn(accept(tcp, self.secured, self.conns_max, ready));
+        tokio::spawn(accept(tcp, self.secured, self.conns_max, ready, node));
         Ok(Incoming(incoming))
     }
 }
 
-async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, ready: Sender<Conn>) {
+async fn accept(
+    tcp: TcpListener,
+    secured: Option<Secured>,
+    conns_max: usize,
+    ready: Sender<Conn>,
+    node: Arc<Node>,
+) {
     let (seats, lines) = (Seats::default(), Lines::default());
     loop {
+        seats.settle(conns_max).await;
         let stream = match tcp.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -94,11 +103,14 @@ async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, re
         // Small frames go both ways: none waits for the next. A failure costs time only.
         let _ = stream.set_nodelay(true);
         let (seat, taken) = seats.take(conns_max);
-        if taken && lines.admit() {
-            tracing::warn!(
-                conns_max,
-                "a worker's connection gives its place to another (workers.conns_max)"
-            );
+        if taken {
+            node.displaced.workers.fetch_add(1, Ordering::Relaxed);
+            if lines.admit() {
+                tracing::warn!(
+                    conns_max,
+                    "a worker's connection gives its place to another (workers.conns_max)"
+                );
+            }
         }
         let lines = lines.clone();
         tokio::spawn(welcome(stream, seat, secured.clone(), ready.clone(), lines));

@@ -213,7 +213,7 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
 
 /// Accepts workers until the process ends.
 pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
-    let incoming = match listener.open() {
+    let incoming = match listener.open(Arc::clone(&workers.node)) {
         Ok(incoming) => incoming,
         Err(error) => return tracing::error!(%error, "cannot listen for workers"),
     };

@@ -46,6 +46,7 @@ pub struct Node {
     /// What checks tokens, if anything does.
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,
+    pub displaced: Displaced,
     /// Spans for a collector.
     pub traces: Arc<traces::Stats>,
     /// Backends by name, if there are any.
@@ -63,6 +64,13 @@ pub struct Refused {
     pub workers: AtomicU64,
     /// Pages: more than one address may ask for.
     pub pages: AtomicU64,
+}
+
+/// Connections that gave their place to a newcomer.
+#[derive(Debug, Default)]
+pub struct Displaced {
+    pub admin: AtomicU64,
+    pub workers: AtomicU64,
 }
 
 /// Lines that wait for the log, and those that did not make it.

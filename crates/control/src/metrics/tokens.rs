@@ -46,6 +46,17 @@ pub(super) const AUTH: &[Metric] = &[
         },
     )
     .by("part"),
+    counter(
+        "sockeye_displaced_total",
+        "Connections that gave their place to a newcomer, because all were taken: those of operators (`admin.conns_max`) and of workers \
+         (`workers.conns_max`).",
+        |v| {
+            let displaced = &v.node.displaced;
+            let counts = [("admin", &displaced.admin), ("workers", &displaced.workers)];
+            Samples::Labelled(counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64)).into())
+        },
+    )
+    .by("part"),
 ];
 
 fn figures(view: &View<'_>) -> Option<Figures> {

@@ -10,7 +10,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 pub struct Client {
-    addr: SocketAddr,
+    pub addr: SocketAddr,
     key: String,
 }
 

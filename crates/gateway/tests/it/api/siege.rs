@@ -2,7 +2,9 @@
 
 use super::{KEY, accepted, call_with, config, gateway, key, members, post};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::net::TcpStream;
 
 /// A call that waits for the answers of the room's members, which it has reached.
 fn question(node: &Gateway, key: &str, header: &str) -> RawConn {
@@ -130,5 +132,29 @@ fn a_crowd_without_requests_kept_out_no_caller() {
         control::api::proto::ListRoomsRequest::default(),
     );
     assert!(rooms.is_ok(), "{rooms:?}");
+    // Nobody could tell how many had lost their places.
+    for part in ["admin", "workers"] {
+        let displaced = format!("sockeye_displaced_total{{part={part:?}}}");
+        assert!(gateway.reaches(&displaced, 936.0) >= 936.0, "{part}");
+    }
+    drop(crowd);
+}
+
+/// Behind 128 that were not accepted yet, the kernel let the next one wait for a second.
+#[test]
+fn a_burst_of_strangers_kept_an_operator_out_for_a_second() {
+    let more = "[workers]\nlisten = \"127.0.0.1:0\"";
+    let gateway = Gateway::start(&config(more));
+    let workers = super::grpc::Client::of(&gateway, &KEY.0).addr;
+    // Nothing is accepted meanwhile: the kernel must have room for all of them.
+    gateway.signal(Signal::STOP);
+    let crowd: Vec<_> = [gateway.admin, workers]
+        .iter()
+        .flat_map(|addr| (0..400).map(|_| TcpStream::connect_timeout(addr, PATIENCE)))
+        .map(|conn| conn.expect("a place in the backlog"))
+        .collect();
+    gateway.signal(Signal::CONT);
+    let news = json!({"event": "a"});
+    assert_eq!(post(&gateway, "/v1/emit", &news), accepted());
     drop(crowd);
 }
