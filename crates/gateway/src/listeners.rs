@@ -8,9 +8,10 @@ use std::net::{SocketAddr, TcpListener};
 /// connection of an operator is tried again after a second only. The system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
 
-/// `setting`: the key that has the address.
-pub fn listen(addr: SocketAddr, setting: &str) -> Result<TcpListener> {
-    open(addr).with_context(|| format!("cannot listen on {addr} ({setting})"))
+/// `setting`: the key that has the address, or none.
+pub fn listen(addr: Option<SocketAddr>, setting: &str) -> Result<Option<TcpListener>> {
+    let open = |addr| open(addr).with_context(|| format!("cannot listen on {addr} ({setting})"));
+    addr.map(open).transpose()
 }
 
 fn open(addr: SocketAddr) -> io::Result<TcpListener> {

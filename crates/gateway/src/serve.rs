@@ -64,8 +64,7 @@ pub fn start<'a>(
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = facts(telemetry);
-    let admin = loaded.resolved.server.admin;
-    let admin = admin.map(|addr| listen(addr, "server.admin")).transpose()?;
+    let admin = listen(loaded.resolved.server.admin, "server.admin")?;
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;

@@ -31,9 +31,8 @@ impl Counter {
     /// `secured`: workers attach by TLS.
     pub fn open(config: &Config, secured: Option<Secured>) -> Result<Self> {
         let backends = Backends::new(config);
-        let listener = config.listen.map(|addr| listen(addr, "workers.listen"));
         Ok(Self {
-            listener: listener.transpose()?,
+            listener: listen(config.listen, "workers.listen")?,
             conns_max: config.conns_max,
             secured,
             backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
