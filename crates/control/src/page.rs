@@ -82,7 +82,7 @@ pub enum Stream {
     Wrapped(Box<dyn Wrapped>),
 }
 
-/// A connection whose bytes are not those of its socket; whoever handed it over knows how to read it.
+/// A connection whose bytes are not those of its socket; the code that handed it over knows how to read it.
 pub trait Wrapped: std::fmt::Debug + Send {
     /// One attempt to write, without waiting.
     fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize>;
@@ -162,7 +162,7 @@ impl Pages {
             false => &self.conns,
         };
         let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
-            // One attempt: whoever does not have room for a line in an empty socket buffer is gone.
+            // One attempt: a peer without room for a line in an empty socket buffer is gone.
             let _ = stream.write(OVERLOADED);
             return;
         };

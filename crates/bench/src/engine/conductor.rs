@@ -29,7 +29,7 @@ const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
 const PUMP_INTERVAL: Duration = Duration::from_millis(20);
 /// A worker that says nothing for so long is stuck.
 const WORKER_SILENCE_NS: u64 = 120 * SECOND_NS;
-/// Connecting may take so long in all before the run goes on with whoever is there.
+/// Connecting may take so long in all before the run goes on with the users who are there.
 const CONNECT_PATIENCE_NS: u64 = 600 * SECOND_NS;
 
 pub struct Conductor<'a> {

@@ -8,7 +8,7 @@ const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 /// Longer than any run.
 const LIFETIME_S: u64 = 24 * 3_600;
 
-/// A token for `subject` that whoever knows `secret` finds good for a day.
+/// A token for `subject`, good for a day to every server that knows `secret`.
 pub fn token(subject: &str, secret: &str) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let expires = since.map_or(0, |since| since.as_secs()) + LIFETIME_S;

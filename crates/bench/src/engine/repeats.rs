@@ -1,5 +1,5 @@
 //! Owns the memory of messages just read. A server sends the same bytes to every member of a room:
-//! whoever reads them first parses them, and for all others one comparison tells what they are.
+//! the first reader parses them, and for all later ones one comparison tells what they are.
 //!
 //! HOT PATH: no allocation. Exact: what is remembered are all bytes that a reading depends on, from
 //! the frame's header to the end of the identity, and they must be the same.

@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Numbers are reckoned at once, which finds what cannot be.
+    /// Numbers are computed at once, which finds impossible ones.
     fn binary(
         &self,
         operator: char,

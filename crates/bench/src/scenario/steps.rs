@@ -211,7 +211,7 @@ impl<'r> FlowReader<'r> {
         let event = fields.text("emit", readable);
         let payload = self.payload(fields);
         let to = fields.room("to");
-        // Centrifugo sends a publication to its publisher as well, whoever asks.
+        // Centrifugo sends a publication to its publisher as well, with any value of `echo`.
         let always = self.endpoint.protocol == Protocol::Centrifugo;
         let echo = fields.boolean("echo").unwrap_or(false) || always;
         let ack = fields.boolean("ack").unwrap_or(false);

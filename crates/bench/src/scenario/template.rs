@@ -111,7 +111,7 @@ impl Template {
         }
     }
 
-    /// It gives no text at all, whoever asks.
+    /// It gives no text to any user.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

@@ -40,7 +40,7 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct Guard {
     gate: Gate,
-    /// What is written of refusals: whoever reaches the port can cause them.
+    /// The log lines of refusals. Anybody who reaches the port can cause them.
     lines: Mutex<Flood>,
 }
 

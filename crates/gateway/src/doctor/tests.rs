@@ -186,7 +186,7 @@ fn the_tightest_limit_on_the_way_up_holds() {
     assert_eq!(cgroup::memory_limit(&snapshot), Some(1 << 30));
 }
 
-/// A value that is missing is a warning: whoever counts on the report must see that nothing is known of it.
+/// A value that is missing is a warning: readers of the report must see that nothing is known of it.
 #[test]
 fn what_a_snapshot_does_not_tell_is_unknown() {
     let whole = report(BARE_METAL, need(1_000));

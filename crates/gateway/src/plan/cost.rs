@@ -13,12 +13,12 @@ pub fn bill(facts: &Facts, machines: Figure, redis: Figure, sheet: &mut Sheet) -
     let traffic = egress(gb, &prices.egress, sheet);
     let parts = [machines, redis, balancer, traffic];
     let what = "machines, Redis, balancer and traffic";
-    let infrastructure = sheet.reckon(what, MONEY, Term::sum(parts));
+    let infrastructure = sheet.derive(what, MONEY, Term::sum(parts));
     let people = people(*prices.people.hours_per_month, prices, sheet);
-    let together = sheet.reckon("together", MONEY, infrastructure + people);
+    let together = sheet.derive("together", MONEY, infrastructure + people);
     let users = figure(*facts.question.workload.users, "users");
-    let each = sheet.reckon("by user, without people", MONEY, infrastructure / users);
-    let all = sheet.reckon("by user", MONEY, together / users);
+    let each = sheet.derive("by user, without people", MONEY, infrastructure / users);
+    let all = sheet.derive("by user", MONEY, together / users);
 
     let megabits = number(facts.load.bytes_out_per_s.value * 8e-6);
     sheet.answer(
@@ -47,13 +47,13 @@ pub fn bill(facts: &Facts, machines: Figure, redis: Figure, sheet: &mut Sheet) -
 pub fn people(hours: f64, prices: &Prices, sheet: &mut Sheet) -> Figure {
     let (rate, origin) = (*prices.people.per_hour, &prices.people.origin);
     let rate = sheet.given("an hour of people", rate, "an hour", origin);
-    sheet.reckon("people", MONEY, figure(hours, "hours") * rate)
+    sheet.derive("people", MONEY, figure(hours, "hours") * rate)
 }
 
 fn traffic_gb(facts: &Facts, sheet: &mut Sheet) -> Figure {
     let seconds = figure(*facts.prices.hours_per_month * 3_600.0, "s");
     let gb = facts.load.bytes_out_per_s * facts.average * seconds / figure(1e9, "B/GB");
-    sheet.reckon("traffic to clients", "GB", gb)
+    sheet.derive("traffic to clients", "GB", gb)
 }
 
 fn load_balancer(facts: &Facts, gb: Figure, sheet: &mut Sheet) -> Figure {
@@ -74,11 +74,11 @@ fn load_balancer(facts: &Facts, gb: Figure, sheet: &mut Sheet) -> Figure {
         units(active, *balancer.unit_active_connections, "for connections"),
         units(gb / hours, *balancer.unit_gb_per_hour, "for traffic"),
     ]);
-    let units = sheet.reckon("its units", "units", units);
+    let units = sheet.derive("its units", "units", units);
     let units = units * figure(*balancer.per_unit_hour, "an hour");
-    let units = sheet.reckon("units", "an hour", units);
-    let rate = sheet.reckon("balancer by hour", "an hour", base + units);
-    sheet.reckon("balancer", MONEY, rate * hours)
+    let units = sheet.derive("units", "an hour", units);
+    let rate = sheet.derive("balancer by hour", "an hour", base + units);
+    sheet.derive("balancer", MONEY, rate * hours)
 }
 
 /// Fills tier after tier.
@@ -91,11 +91,11 @@ pub fn egress(gb: Figure, egress: &Egress, sheet: &mut Sheet) -> Figure {
         let here = left.min(*tier.gb);
         if here > 0.0 {
             let cost = figure(here, "GB") * figure(*tier.per_gb, "a GB");
-            parts.push(sheet.reckon("traffic of a tier", MONEY, cost));
+            parts.push(sheet.derive("traffic of a tier", MONEY, cost));
         }
         left -= here;
     }
-    sheet.reckon("traffic", MONEY, Term::sum(parts))
+    sheet.derive("traffic", MONEY, Term::sum(parts))
 }
 
 #[cfg(test)]

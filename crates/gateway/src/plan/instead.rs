@@ -16,15 +16,15 @@ pub fn polling(facts: &Facts, sheet: &mut Sheet) {
     let every = figure(facts.question.poll_seconds as f64, "s");
     let header = figure(facts.question.poll_header_bytes as f64, "B");
     let users = facts.load.connections * facts.average;
-    let users = sheet.reckon("users who ask", "users", users);
+    let users = sheet.derive("users who ask", "users", users);
     let requests = (users * day / every).down();
-    let requests = sheet.reckon("requests a day", "requests", requests);
-    let headers = sheet.reckon("headers a day", "B", requests * header);
-    let headers = sheet.reckon("that is", "GB", headers / gb);
+    let requests = sheet.derive("requests a day", "requests", requests);
+    let headers = sheet.derive("headers a day", "B", requests * header);
+    let headers = sheet.derive("that is", "GB", headers / gb);
     let late = every / figure(2.0, "");
-    let late = sheet.reckon("news is late on average by", "s", late);
+    let late = sheet.derive("news is late on average by", "s", late);
     let pushed = facts.load.bytes_out_per_s * facts.average * day / gb;
-    let pushed = sheet.reckon("connections send instead, in a day", "GB", pushed);
+    let pushed = sheet.derive("connections send instead, in a day", "GB", pushed);
     sheet.answer("polling", format!("every {every} it would be {requests} a day with {headers} of headers, news {late} late; connections: {pushed} a day in all"));
 }
 
@@ -59,7 +59,7 @@ pub fn quotes(facts: &Facts, traffic_gb: Figure, sheet: &mut Sheet) -> Vec<Quote
         let (per_month, remark) = match month.tier(service) {
             Some((tier, count)) => {
                 let bill = month.bill(service, tier, count, sheet);
-                let all = sheet.reckon("with people", MONEY, bill + people);
+                let all = sheet.derive("with people", MONEY, bill + people);
                 let times = (count > 1.0).then(|| format!("{} × ", number(count)));
                 (Some(all), times.unwrap_or_default() + &tier.name)
             }
@@ -79,7 +79,7 @@ impl<'a> Month<'a> {
     fn of(facts: &'a Facts<'a>, traffic_gb: Figure, sheet: &mut Sheet) -> Month<'a> {
         let (load, hours) = (&facts.load, *facts.prices.hours_per_month);
         let (minutes, seconds) = (figure(hours * 60.0, "min"), figure(hours * 3_600.0, "s"));
-        let mut over = |what, rate: Term, time| sheet.reckon(what, "", rate * facts.average * time);
+        let mut over = |what, rate: Term, time| sheet.derive(what, "", rate * facts.average * time);
         // Members of a room share its channel.
         let rooms = load.connections / figure(facts.question.workload.room.max(1.0), "members");
         let connection_minutes = over("connection minutes", load.connections.into(), minutes);
@@ -88,14 +88,14 @@ impl<'a> Month<'a> {
         let out = figure(load.deliveries_per_s.value + load.acks_per_s.value, "/s");
         let messages_out = over("copies out", out.into(), seconds);
         let messages = messages_in.called("in") + messages_out.called("out");
-        let messages = sheet.reckon("messages", "messages", messages);
+        let messages = sheet.derive("messages", "messages", messages);
         Month {
             facts,
             connection_minutes,
             channel_minutes,
             messages,
             messages_out,
-            messages_per_day: sheet.reckon("messages a day", "", messages / DAYS),
+            messages_per_day: sheet.derive("messages a day", "", messages / DAYS),
             traffic_gb,
         }
     }
@@ -117,17 +117,17 @@ impl<'a> Month<'a> {
     fn bill(&self, service: &Managed, tier: &Tier, count: f64, sheet: &mut Sheet) -> Figure {
         let fee = sheet.given(&tier.name, *tier.per_month, MONEY, &service.origin);
         let count = figure(count, "of it");
-        let mut parts = vec![sheet.reckon("fee", MONEY, fee * count)];
+        let mut parts = vec![sheet.derive("fee", MONEY, fee * count)];
         let mut billed = self.counted(service, sheet);
         if *tier.free_messages_per_day > 0.0 {
             let free = count * figure(*tier.free_messages_per_day, "a day") * DAYS;
-            let free = sheet.reckon("free messages", "", free);
+            let free = sheet.derive("free messages", "", free);
             billed.value = (billed.value - free.value).max(0.0);
         }
         let mut by_use = |what, amount: Figure, price: &AtLeast0| {
             if **price > 0.0 {
                 let cost = amount / MILLION * figure(**price, "");
-                parts.push(sheet.reckon(what, MONEY, cost));
+                parts.push(sheet.derive(what, MONEY, cost));
             }
         };
         let (minutes, channels) = (self.connection_minutes, self.channel_minutes);
@@ -146,7 +146,7 @@ impl<'a> Month<'a> {
             let egress = &self.facts.prices.egress;
             parts.push(cost::egress(self.traffic_gb, egress, sheet));
         }
-        sheet.reckon("together", MONEY, Term::sum(parts))
+        sheet.derive("together", MONEY, Term::sum(parts))
     }
 
     /// Messages of at most so much as the service counts by; a larger one is several.
@@ -157,6 +157,6 @@ impl<'a> Month<'a> {
         };
         let parts = *self.facts.question.workload.payload / (*service.message_kib * 1_024.0);
         let parts = figure(parts.ceil().max(1.0), "each");
-        sheet.reckon("messages as it counts them", "", messages * parts)
+        sheet.derive("messages as it counts them", "", messages * parts)
     }
 }

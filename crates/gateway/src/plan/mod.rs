@@ -1,7 +1,7 @@
 //! The capacity plan: from what was measured and what things cost to nodes, memory, Redis,
 //! bandwidth and a month's bill, with every step of the arithmetic shown.
 //!
-//! `workload` asks, `measured` and `prices` know, `sizing` and `cost` reckon, `instead` compares,
+//! `workload` asks, `measured` and `prices` know, `sizing` and `cost` compute, `instead` compares,
 //! `sheet` shows; `advise` answers which transport to take.
 
 mod advise;

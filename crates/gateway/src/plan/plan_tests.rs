@@ -1,4 +1,4 @@
-//! A plan reckoned by hand, and everything that must be refused.
+//! A plan computed by hand, and everything that must be refused.
 
 use super::measured::Reading;
 use super::*;
@@ -56,7 +56,7 @@ fn planned<T>(flags: &str, measured: &Measured, look: impl Fn(&Plan) -> T) -> Re
 }
 
 /// The plan for the flags has these values in these lines of these sections.
-macro_rules! reckoned {
+macro_rules! derived {
     ($flags:expr, $measured:expr; $($title:literal $what:literal: $value:expr;)*) => {
         planned($flags, &$measured, |plan| { $(close(plan.sheet.value($title, $what), $value);)* }).unwrap()
     };
@@ -69,7 +69,7 @@ pub fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn a_small_plan_is_as_reckoned_by_hand() {
+fn a_small_plan_is_as_computed_by_hand() {
     // 10,000 deliveries × 10 us + 1,400 messages and heartbeats × 5 us + 16.67 connects × 20 us
     let cores = 0.1 + 0.007 + 10_000.0 / 600.0 * 20e-6;
     // 100 + 14 + 2 + 52 = 168 B a delivery; 400 × 55 B pings; 1,400 × 52 B TCP acks; half of the peak on average
@@ -77,7 +77,7 @@ fn a_small_plan_is_as_reckoned_by_hand() {
     let gb = bytes * 0.5 * 730.0 * 3_600.0 / 1e9;
     let (traffic, balancer) = ((gb - 100.0) * 0.09, (0.0225 + gb / 730.0 * 0.006) * 730.0);
     let infrastructure = 105.85 + 140.16 + balancer + traffic;
-    reckoned! { "", measured();
+    derived! { "", measured();
         "Load" "connections": 10_000.0;
         "Load" "deliveries": 10_000.0;
         "Load" "connects": 10_000.0 / 600.0;
@@ -101,13 +101,13 @@ fn a_small_plan_is_as_reckoned_by_hand() {
         "Cost" "together": infrastructure + 600.0;
         "Cost" "by user, without people": infrastructure / 100_000.0;
     }
-    reckoned! { "--ack --tls", measured();
+    derived! { "--ack --tls", measured();
         // 1,000 acks × 77 B, and 22 B TLS around 10,400 other frames
         "Bandwidth" "together": bytes + 1_000.0 * 77.0 + 10_400.0 * 22.0;
     }
     for (payload, header) in [(111, 2.0), (112, 4.0), (65_521, 4.0), (65_522, 10.0)] {
         // RFC 6455 §5.2: 14 B of envelope, and a header by size
-        reckoned! { &format!("--payload {payload}"), measured();
+        derived! { &format!("--payload {payload}"), measured();
             "Bandwidth" "a delivery": f64::from(payload) + 14.0 + header + 52.0;
         }
     }
@@ -119,12 +119,12 @@ fn more_nodes_than_members_hear_no_more_messages() {
     let connects = 10_000.0 / 600.0 * 20e-6;
     // 20,000 messages/s, 200,000 deliveries/s: a node offers 1 core and spends 0.2 on each further one: n ≥ 2.10233 + (n − 1) × 0.2
     // holds from 3 on.
-    reckoned! { "--messages-per-minute 120", measured();
+    derived! { "--messages-per-minute 120", measured();
         "Nodes: c7g" "needed": 3.0;
         "After a failure" "processors busy": (2.0 + 20_400.0 * 5e-6 + connects + 2.0 * 0.2) / 6.0 * 100.0;
     }
     // 100,000 messages/s, 1,000,000 deliveries/s: 10.50233 cores, and 1 for each of ten nodes that hear a message.
-    reckoned! { "--messages-per-minute 600", measured();
+    derived! { "--messages-per-minute 600", measured();
         "Nodes: c7g" "needed": 21.0;
         "After a failure" "processors busy": (10.0 + 100_400.0 * 5e-6 + connects + 10.0) / 42.0 * 100.0;
         "Redis" "messages in and out": 100_000.0 * 10.0 * 2.0;
@@ -206,7 +206,7 @@ fn the_answer_is_made_of_the_arithmetic() {
 fn a_part_of_a_user_polls_too() {
     for (users, requests) in [(1, 1_382.0), (3, 4_147.0), (100_000, 138_240_000.0)] {
         let flags = format!("--users {users} --connected 1 --load-factor 0.08");
-        reckoned! { &flags, measured();
+        derived! { &flags, measured();
             "The same by polling" "requests a day": requests;
         }
     }
@@ -221,14 +221,14 @@ fn services_bill_as_they_count() {
     // Ten units; 5,000 × 2,628,000 out, 10 million a day free
     let (days, out) = (365.0 / 12.0, 5_000.0 * 2_628_000.0);
     // Two hours of people each.
-    reckoned! { "", measured();
+    derived! { "", measured();
         "AWS API Gateway WebSocket" "with people": messages / 1e6 + minutes / 1e6 * 0.25 + traffic + 150.0;
         "AWS IoT Core" "with people": messages / 1e6 + minutes / 1e6 * 0.08 + traffic + 150.0;
         "Ably" "with people": 29.0 + messages / 1e6 * 2.5 + (minutes + channels) / 1e6 + 150.0;
         "Azure Web PubSub" "with people": 10.0 * 48.97 + (out - 10e6 * days) / 1e6 + 150.0;
     }
     // 100,000 × 0.07 is a little more than 7,000 in binary fractions.
-    reckoned! { "--connected 0.07", measured();
+    derived! { "--connected 0.07", measured();
         "Azure Web PubSub" "fee": 7.0 * 48.97;
     }
     // 475 million messages a day and 100,000 users are beyond their published plans.
@@ -268,7 +268,7 @@ fn a_scenarios_result_gives_all_cpu_by_delivery() {
     };
     let measured = load(&run).unwrap();
     // 2 s by 200,000 messages; 20 MB by 10,000 connections
-    reckoned! { "", measured;
+    derived! { "", measured;
         "Processors" "a delivery": 10.0;
         "Memory" "resident by connection": 2_000.0;
         "After a failure" "processors busy": 0.1 / 2.0 * 100.0;

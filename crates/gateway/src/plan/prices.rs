@@ -220,7 +220,7 @@ impl Prices {
     /// What so many nodes cost, each `per_hour`.
     pub fn month(&self, nodes: Figure, per_hour: Figure, sheet: &mut Sheet) -> Figure {
         let hours = figure(*self.hours_per_month, "h");
-        sheet.reckon("cost", MONEY, nodes * per_hour * hours)
+        sheet.derive("cost", MONEY, nodes * per_hour * hours)
     }
 
     pub fn instance(&self, name: &str) -> Result<&Instance> {

@@ -1,5 +1,5 @@
-//! Owns the arithmetic that is shown. Value and text of a line are made of the same operands, so that what is printed is what was
-//! reckoned.
+//! Owns the arithmetic that is shown. Value and text of a line are made of the same operands, so a line prints exactly what was
+//! computed.
 
 use serde::{Serialize, Serializer};
 use std::fmt::{Display, Formatter, Result};
@@ -16,7 +16,7 @@ pub struct Figure {
     pub unit: &'static str,
 }
 
-/// What is reckoned of figures, with its text.
+/// A result of figures, with its text.
 #[derive(Clone, Debug)]
 pub struct Term {
     value: f64,
@@ -199,7 +199,7 @@ impl Sheet {
     }
 
     /// What follows from other figures.
-    pub fn reckon(&mut self, what: &str, unit: &'static str, term: impl Into<Term>) -> Figure {
+    pub fn derive(&mut self, what: &str, unit: &'static str, term: impl Into<Term>) -> Figure {
         let Term { value, text } = term.into();
         self.push(what, &format!("{text} = "), figure(value, unit), "")
     }

@@ -65,7 +65,7 @@ pub fn demand<'a>(facts: &'a Facts, sheet: &mut Sheet) -> Result<Demand<'a>> {
         peers_max: *facts.question.workload.room,
         connections_gib,
         node_gib,
-        gbps: sheet.reckon("traffic", "Gbit/s", gbps),
+        gbps: sheet.derive("traffic", "Gbit/s", gbps),
     })
 }
 
@@ -73,7 +73,7 @@ pub fn demand<'a>(facts: &'a Facts, sheet: &mut Sheet) -> Result<Demand<'a>> {
 fn busy(facts: &Facts, rate: Figure, us: Figure, sheet: &mut Sheet) -> Figure {
     let factor = figure(*facts.prices.sizing.core_factor, "measured cores a vCPU");
     let cores = rate * us / figure(1e6, "us/s") * factor;
-    sheet.reckon("all of them", "cores", cores)
+    sheet.derive("all of them", "cores", cores)
 }
 
 fn needed<'a>(reading: &'a Option<Reading>, what: &str) -> Result<&'a Reading> {
@@ -103,7 +103,7 @@ fn cores(facts: &Facts, sheet: &mut Sheet) -> Result<Figure> {
             all.push(busy(facts, rate, us, sheet));
         }
     }
-    Ok(sheet.reckon("busy with clients", "cores", Term::sum(all)))
+    Ok(sheet.derive("busy with clients", "cores", Term::sum(all)))
 }
 
 /// Of all connections, and of a node without any.
@@ -121,14 +121,14 @@ fn memory(facts: &Facts, sheet: &mut Sheet) -> Result<(Figure, Figure)> {
         let tls = *sizing.tls_bytes_per_connection;
         parts.push(sheet.given("a TLS session", tls, "B", &sizing.origin));
     }
-    let each = sheet.reckon("a connection", "B", Term::sum(parts));
+    let each = sheet.derive("a connection", "B", Term::sum(parts));
     let all = facts.load.connections * each / GIB;
-    let all = sheet.reckon("all connections", "GiB", all);
+    let all = sheet.derive("all connections", "GiB", all);
     let what = "a node without connections";
     let alone = measured.node_bytes.as_ref();
     let alone = alone.map(|alone| sheet.given(what, alone.value, "B", &alone.source));
     let alone = alone.unwrap_or(figure(0.0, "B")) / GIB;
-    Ok((all, sheet.reckon("that is", "GiB", alone)))
+    Ok((all, sheet.derive("that is", "GiB", alone)))
 }
 
 impl Demand<'_> {
@@ -141,8 +141,8 @@ impl Demand<'_> {
     /// Cores busy on all of `nodes` together: clients, and messages that come from other nodes.
     fn cores(&self, nodes: f64, sheet: &mut Sheet) -> Figure {
         let peers = self.peers(nodes) * self.cores_by_peer;
-        let peers = sheet.reckon("for each other's messages", "cores", peers);
-        sheet.reckon("busy", "cores", self.cores + peers)
+        let peers = sheet.derive("for each other's messages", "cores", peers);
+        sheet.derive("busy", "cores", self.cores + peers)
     }
 
     /// Shares of the processors and the memory of each of `nodes`.
@@ -150,10 +150,10 @@ impl Demand<'_> {
         let (vcpus, gib) = (*instance.vcpus, *instance.memory_gib);
         let percent = figure(100.0, "%");
         let cores = self.cores(nodes.value, sheet) / nodes / figure(vcpus, "vCPUs");
-        let cores = sheet.reckon("processors busy", "%", cores * percent);
+        let cores = sheet.derive("processors busy", "%", cores * percent);
         let used = self.connections_gib / nodes + self.node_gib;
-        let used = sheet.reckon("memory of a node", "GiB", used) / figure(gib, "GiB");
-        let used = sheet.reckon("memory used", "%", used * percent);
+        let used = sheet.derive("memory of a node", "GiB", used) / figure(gib, "GiB");
+        let used = sheet.derive("memory used", "%", used * percent);
         [cores, used].map(Figure::tenths)
     }
 
@@ -163,12 +163,12 @@ impl Demand<'_> {
         sheet.section(&format!("Nodes: {name}"));
         let share = |has, unit, target| figure(has, unit) * figure(target, "at most");
         let cores = share(*instance.vcpus, "vCPUs", *prices.sizing.cpu_target);
-        let cores = sheet.reckon("usable processors of a node", "cores", cores);
+        let cores = sheet.derive("usable processors of a node", "cores", cores);
         let gib = share(*instance.memory_gib, "GiB", *prices.sizing.memory_target);
-        let gib = sheet.reckon("usable memory of a node", "GiB", gib - self.node_gib);
+        let gib = sheet.derive("usable memory of a node", "GiB", gib - self.node_gib);
         let gbps = *instance.network_gbps;
         let gbps = share(gbps, "Gbit/s", *prices.sizing.network_target);
-        let gbps = sheet.reckon("usable traffic of a node", "Gbit/s", gbps);
+        let gbps = sheet.derive("usable traffic of a node", "Gbit/s", gbps);
         let busy = |nodes| self.cores(nodes, &mut Sheet::default()).value;
         let for_cpu = fewest(FOR_CPU, busy, cores)?;
         fewest(FOR_MEMORY, |_| self.connections_gib.value, gib)?;
@@ -179,18 +179,18 @@ impl Demand<'_> {
             ("for memory", self.connections_gib / gib),
             ("for traffic", self.gbps / gbps),
         ];
-        let parts = parts.map(|(what, nodes)| sheet.reckon(what, "nodes", nodes.up()));
+        let parts = parts.map(|(what, nodes)| sheet.derive(what, "nodes", nodes.up()));
         let needed = Term::greatest(&[&parts[..], &[figure(1.0, "nodes")]].concat());
-        let needed = sheet.reckon("needed", "nodes", needed);
+        let needed = sheet.derive("needed", "nodes", needed);
         let count = needed + figure(1.0, "that may fail");
-        let count = sheet.reckon("together", "nodes", count);
+        let count = sheet.derive("together", "nodes", count);
 
         sheet.section("After a failure of one node");
         let [cpu_after, memory_after] = self.shares(needed, instance, sheet);
         sheet.section(&format!("Nodes of the plan: {count}"));
         let [cpu, memory] = self.shares(count, instance, sheet);
         let each = (self.facts.load.connections / count).up();
-        let each = sheet.reckon("connections of a node", "connections", each);
+        let each = sheet.derive("connections of a node", "connections", each);
         let hour = sheet.given(name, *instance.per_hour, "an hour", &instance.origin);
         let per_month = prices.month(count, hour, sheet);
         let (all, needed) = (count.bare(), needed.bare());
@@ -208,9 +208,9 @@ impl Demand<'_> {
         let (prices, sizing) = (self.facts.prices, &self.facts.prices.sizing);
         let ways = self.peers(nodes.value) * figure(2.0, "(in and out)");
         let messages = self.facts.load.messages_per_s * ways;
-        let messages = sheet.reckon("messages in and out", "messages/s", messages);
+        let messages = sheet.derive("messages in and out", "messages/s", messages);
         let mib = nodes * figure(*sizing.redis_mib_per_node, "MiB while they stand still");
-        let gib = sheet.reckon("buffers", "GiB", mib / figure(1_024.0, "MiB/GiB"));
+        let gib = sheet.derive("buffers", "GiB", mib / figure(1_024.0, "MiB/GiB"));
         let masters = |node: &RedisNode| {
             let rate = (messages / figure(*node.messages_per_second, "")).up();
             let usable = *node.memory_gib * *sizing.memory_target;
@@ -224,10 +224,10 @@ impl Demand<'_> {
         let priced = prices.redis_nodes.iter();
         let cheapest = priced.min_by(|a, b| cost(a).total_cmp(&cost(b)));
         let node = cheapest.context("cannot choose a Redis node: none is priced")?;
-        let masters = sheet.reckon("masters", "masters", masters(node));
+        let masters = sheet.derive("masters", "masters", masters(node));
         let replicas = masters * figure(*sizing.redis_replicas, "each");
-        let replicas = sheet.reckon("replicas", "replicas", replicas);
-        let all = sheet.reckon("together", "nodes", masters + replicas);
+        let replicas = sheet.derive("replicas", "replicas", replicas);
+        let all = sheet.derive("together", "nodes", masters + replicas);
         let hour = sheet.given(&node.name, *node.per_hour, "an hour", &node.origin);
         let per_month = prices.month(all, hour, sheet);
         let (all, name) = (all.bare(), &node.name);

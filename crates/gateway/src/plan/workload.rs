@@ -73,15 +73,15 @@ impl Workload {
     pub fn load(&self, sheet: &mut Sheet) -> Load {
         sheet.section("Load at the peak");
         let users = figure(*self.users, "users") * figure(*self.connected, "connected");
-        let connections = sheet.reckon("connections", "connections", users);
+        let connections = sheet.derive("connections", "connections", users);
         let rate = figure(*self.messages_per_minute, "/min") / figure(60.0, "s/min");
-        let messages_per_s = sheet.reckon("messages", "messages/s", connections * rate);
+        let messages_per_s = sheet.derive("messages", "messages/s", connections * rate);
         let deliveries = messages_per_s * figure(*self.room, "members");
-        let deliveries_per_s = sheet.reckon("deliveries", "deliveries/s", deliveries);
+        let deliveries_per_s = sheet.derive("deliveries", "deliveries/s", deliveries);
         let session = figure(*self.session_minutes * 60.0, "s of a session");
-        let connects_per_s = sheet.reckon("connects", "connects/s", connections / session);
+        let connects_per_s = sheet.derive("connects", "connects/s", connections / session);
         let interval = figure(PING_INTERVAL_S, "s");
-        let pings_per_s = sheet.reckon("heartbeats", "heartbeats/s", connections / interval);
+        let pings_per_s = sheet.derive("heartbeats", "heartbeats/s", connections / interval);
         let acks = messages_per_s.value * f64::from(u8::from(self.ack));
         let mut load = Load {
             connections,
@@ -111,20 +111,20 @@ impl Workload {
         ];
         small.extend(tls);
         whole.extend(tls);
-        let whole = sheet.reckon("a delivery", "B", Term::sum(whole));
-        let small = sheet.reckon("a heartbeat or an acknowledgement", "B", Term::sum(small));
+        let whole = sheet.derive("a delivery", "B", Term::sum(whole));
+        let small = sheet.derive("a heartbeat or an acknowledgement", "B", Term::sum(small));
         let answers = load.pings_per_s + load.acks_per_s;
-        let answers = sheet.reckon("heartbeats and acknowledgements", "/s", answers);
+        let answers = sheet.derive("heartbeats and acknowledgements", "/s", answers);
         let heard = load.messages_per_s + load.pings_per_s;
-        let heard = sheet.reckon("messages and heartbeats of clients", "/s", heard);
+        let heard = sheet.derive("messages and heartbeats of clients", "/s", heard);
         let kinds = [
             ("for deliveries", load.deliveries_per_s, whole),
             ("for heartbeats and acknowledgements", answers, small),
             ("for TCP's acknowledgements", heard, tcp_ip),
         ];
-        let kinds = kinds.map(|(what, rate, each)| sheet.reckon(what, "B/s", rate * each));
-        let bytes = sheet.reckon("together", "B/s", Term::sum(kinds));
-        sheet.reckon("that is", "Mbit/s", bytes * figure(8e-6, "Mbit/B"));
+        let kinds = kinds.map(|(what, rate, each)| sheet.derive(what, "B/s", rate * each));
+        let bytes = sheet.derive("together", "B/s", Term::sum(kinds));
+        sheet.derive("that is", "Mbit/s", bytes * figure(8e-6, "Mbit/B"));
         bytes
     }
 
