@@ -125,7 +125,9 @@ impl Backend {
             }
             What::Join(join) => {
                 let to = self.route(join.of.as_ref())?;
+                let named = self.check_rooms(&join.rooms);
                 self.shift(worker, to, What::Join(join));
+                return named;
             }
             What::Leave(leave) => {
                 let to = self.route(leave.of.as_ref())?;
@@ -220,6 +222,17 @@ impl Backend {
         match self.settings.scope.has(namespace) {
             true => Ok(()),
             false => Err("the namespace is not of this backend: set `backend` in its table"),
+        }
+    }
+
+    /// The shards leave out those that cannot be, and say so for each socket.
+    fn check_rooms(&self, rooms: &[String]) -> Result<(), &'static str> {
+        let lengths = 1..=self.settings.room_name_bytes_max;
+        match rooms.iter().all(|room| lengths.contains(&room.len())) {
+            true => Ok(()),
+            false => Err(
+                "the name of a room in join.rooms is empty, or longer than limits.room_name_bytes_max: nobody joined that room",
+            ),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Settings {
     /// Most that may wait for the workers in all, and of one socket.
     pub queue_bytes_max: usize,
     pub socket_bytes_max: usize,
+    /// Longest name of a room (`limits.room_name_bytes_max`).
+    pub room_name_bytes_max: usize,
     /// Shards of this node: what is for all is answered by each.
     pub shards: u16,
     /// Namespaces of this backend.
@@ -50,6 +52,7 @@ impl Default for Settings {
             window_bytes: 1 << 20,
             queue_bytes_max: 64 << 20,
             socket_bytes_max: 1 << 20,
+            room_name_bytes_max: 256,
             shards: 1,
             scope: Scope::All,
             openings: false,

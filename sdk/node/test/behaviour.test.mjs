@@ -207,6 +207,25 @@ test("socket.rooms follows the server API and other workers", async () => {
   await end(one, two);
 });
 
+test("a room that the gateway refuses stayed in socket.rooms, and nobody was told", async (t) => {
+  const told = [];
+  t.mock.method(console, "error", (text) => told.push(text));
+  const crowded = await stage("", "", "[limits]\nrooms_per_socket_max = 3");
+  t.after(() => crowded.close());
+  let socket;
+  await crowded.server({}, (io) => io.on("connection", (newcomer) => (socket = newcomer)));
+  const client = crowded.open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  socket.join(["", "one", "r".repeat(257), "two"]);
+  await until(() => socket.rooms.size === 3);
+  assert.deepEqual([...socket.rooms], [socket.id, "one", "two"]);
+  assert.match(told.join(), /name of a room in join.rooms is empty, or longer than limits.room_name_bytes_max/);
+  socket.join(["three", "four"]);
+  await until(() => !socket.rooms.has("four"));
+  assert.deepEqual([...socket.rooms], [socket.id, "one", "two", "three"]);
+  client.disconnect();
+});
+
 /** The first socket's admission let the second one in: the first was never said to be gone, and its worker stood still. */
 test("a client that left and came back while middleware worked on it left a socket for ever", async () => {
   const io = await here.server();

@@ -11,7 +11,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Reads the tables of all backends. `verdict_timeout`: a request for a session waits so long.
-pub fn read(layer: &Layer, verdict_timeout: Duration) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
+pub fn read(
+    layer: &Layer,
+    verdict_timeout: Duration,
+    room_name_bytes_max: usize,
+) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut kitchens = BTreeMap::new();
     for name in names_below(layer, &["backends"]) {
@@ -33,6 +37,7 @@ pub fn read(layer: &Layer, verdict_timeout: Duration) -> (BTreeMap<String, Kitch
             settings: Settings {
                 scope: scope(layer, name),
                 opening_timeout_ms: millis(verdict_timeout),
+                room_name_bytes_max,
                 ..settings(&keys)
             },
             webhook,

@@ -106,6 +106,7 @@ pub trait Handler: Send {
     fn upgraded(&mut self, cx: &mut Context<'_>, socket: Id20) {}
     /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), by whomever: this handler, that of another shard
     /// or node, a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others.
+    /// A room that [`Here::join`](crate::Here::join) could not put it into is told as one that it left.
     fn moved(
         &mut self,
         cx: &mut Context<'_>,

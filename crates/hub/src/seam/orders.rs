@@ -5,6 +5,7 @@ use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::life::ending;
 use crate::parts::Parts;
+use crate::rooms::membership::JoinError;
 use crate::seam::told::Told;
 use crate::tables::slot::SocketId;
 
@@ -13,12 +14,15 @@ pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], 
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
             let before = count(parts, index);
-            // A refused room is counted; there is nobody to tell.
-            let _ = parts
+            let joined = parts
                 .rooms
                 .join(&mut parts.people, &mut parts.books, index, room);
             if count(parts, index) != before {
                 tell(parts, index, room, true, by);
+            }
+            // The one that asked believes that the socket is in it.
+            if by != 0 && matches!(joined, Err(JoinError::TooManyRooms | JoinError::BadName)) {
+                tell(parts, index, room, false, 0);
             }
         }
     }

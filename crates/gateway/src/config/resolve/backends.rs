@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 
 impl Resolver<'_> {
     pub(super) fn backends(&mut self) -> Option<Config> {
-        let verdict_timeout = self.settings.limits.handshake_timeout;
-        let (kitchens, problems) = backends::read(self.layer, verdict_timeout);
+        let limits = &self.settings.limits;
+        let (verdict_timeout, room_name) = (limits.handshake_timeout, limits.room_name_bytes_max);
+        let (kitchens, problems) = backends::read(self.layer, verdict_timeout, room_name);
         self.problems.extend(problems);
         let mut all = kitchens.iter();
         let attended = all.find(|(_, kitchen)| kitchen.webhook.is_none());
