@@ -13,6 +13,7 @@ mod webhook;
 
 use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
+use crate::health::Readiness;
 use crate::metrics::node::Node;
 use crate::vitals::Pulse;
 pub use accept::{Listener, Secured};
@@ -235,14 +236,20 @@ impl Backends {
         }
         let workers = Workers::new(desks, Arc::clone(node));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
-        start_thread(drivers, served, node.vitals.pulse("the thread for workers"))
+        let pulse = node.vitals.pulse("the thread for workers");
+        start_thread(drivers, served, pulse, node.readiness.clone())
     }
 }
 
 type Listening = (Listener, Workers, grpc::Service);
 
-/// Where workers are served, until the process ends.
-fn start_thread<D>(drivers: Vec<D>, listening: Option<Listening>, pulse: Pulse) -> io::Result<()>
+/// Where workers are served, until the process ends or its shards have: a worker with other gateways would wait for answers of this one.
+fn start_thread<D>(
+    drivers: Vec<D>,
+    listening: Option<Listening>,
+    pulse: Pulse,
+    readiness: Readiness,
+) -> io::Result<()>
 where
     D: Future<Output = ()> + Send + 'static,
 {
@@ -265,8 +272,12 @@ where
     };
     let thread = std::thread::Builder::new().name("workers".to_owned());
     let thread = thread.spawn(move || {
-        let _pulse = pulse;
-        runtime.block_on(live);
+        runtime.block_on(async {
+            tokio::select! {
+                () = live => drop(pulse),
+                () = readiness.drained() => pulse.rest(),
+            }
+        });
     });
     thread.map(drop)
 }

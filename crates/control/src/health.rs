@@ -4,6 +4,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
 
 /// Shared by everything that answers `/ready`.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,7 @@ pub struct Readiness {
     asked_to_drain: Arc<AtomicBool>,
     /// All clients are gone.
     drained: Arc<AtomicBool>,
+    emptied: Arc<Notify>,
 }
 
 impl Readiness {
@@ -36,6 +38,12 @@ impl Readiness {
     /// The clients are gone, and no others come.
     pub fn set_drained(&self) {
         self.drained.store(true, Ordering::Release);
+        self.emptied.notify_one();
+    }
+
+    /// Waits until it is. One may wait.
+    pub(crate) async fn drained(&self) {
+        self.emptied.notified().await;
     }
 
     pub(crate) fn is_drained(&self) -> bool {

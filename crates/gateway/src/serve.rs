@@ -490,17 +490,19 @@ impl Node<'_> {
     }
 
     /// An operator sent the clients away: the process stays, so that no supervisor starts another, until it is told to stop.
-    fn stay_drained(&self) -> Result<()> {
-        self.facts.readiness.set_drained();
+    fn stay_drained(&mut self) -> Result<()> {
         if let Some(relays) = &self.relays {
             relays.close();
         }
-        self.tell_others();
+        self.tell_of_the_last();
+        // Its shards answer nothing any more: it would keep its workers waiting, and other nodes.
+        self.facts.readiness.set_drained();
+        if let Some(member) = &mut self.member {
+            member.leave();
+        }
         tracing::info!("drained: this node takes no clients until it is started anew");
         loop {
-            if self.has_lost_its_number()
-                || matches!(self.wishes.recv_timeout(LOOK_INTERVAL), Ok(Wish::Stop))
-            {
+            if matches!(self.wishes.recv_timeout(LOOK_INTERVAL), Ok(Wish::Stop)) {
                 return Ok(());
             }
         }

@@ -253,8 +253,10 @@ impl Desk {
         let kept = collected.answers.len() as u64;
         let missing = collected.timed_out + collected.gone + collected.undelivered;
         let lost = collected.acked.saturating_sub(kept);
+        // A silent shard or node has not even said how many sockets it asked.
+        let unknown = u64::from(!collected.complete && missing + lost == 0);
         let answers = collected.answers.into_iter().map(as_answer).collect();
-        self.answer(token, answers, missing + lost);
+        self.answer(token, answers, missing + lost + unknown);
     }
 
     fn answer(&mut self, token: u64, answers: Vec<proto::Answer>, missing: u64) {

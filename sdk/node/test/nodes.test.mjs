@@ -34,3 +34,42 @@ test("a worker of two nodes hears once of a third that is gone", async (t) => {
   await both.close();
   assert.deepEqual(gone, [node]);
 });
+
+test("a broadcast with ack to a node that said nothing was a success", async (t) => {
+  const { child, config } = await redis();
+  t.after(() => child.kill("SIGKILL"));
+  const [near, far] = await Promise.all([1, 2].map(() => stage("", config)));
+  t.after(() => Promise.all([near.close(), far.close()]));
+  await far.server();
+  const io = await near.server();
+  const clients = [near, far].map(({ open }, at) => open("/", { transports: ["websocket"] }).on("ready?", (done) => done(at)));
+  t.after(() => clients.forEach((client) => client.disconnect()));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  while ((await io.fetchSockets()).length !== 2) await sleep(20);
+  assert.deepEqual((await io.timeout(60_000).emitWithAck("ready?")).sort(), [0, 1]);
+  far.stop("SIGSTOP");
+  await assert.rejects(io.timeout(500).emitWithAck("ready?"), { message: "operation has timed out", responses: [0] });
+  far.stop("SIGCONT");
+});
+
+test("a drained node kept workers and other nodes waiting for answers", async (t) => {
+  const { child, config } = await redis();
+  t.after(() => child.kill("SIGKILL"));
+  const [near, far] = await Promise.all([1, 2].map(() => stage("", config)));
+  t.after(() => Promise.all([near.close(), far.close()]));
+  // One has links to both nodes, the other one to the node that stays.
+  const both = await near.server({ gateway: [near.workers, far.workers] });
+  const one = await near.server();
+  const clients = [near, far].map(({ open }) => open("/", { transports: ["websocket"] }));
+  t.after(() => clients.forEach((client) => client.disconnect()));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  const call = (path, method) => fetch(`${near.admin}/v1/nodes${path}`, { method, headers: { authorization: `Bearer ${near.key}` } });
+  const nodes = async () => (await (await call("", "GET")).json()).nodes;
+  assert.equal((await call(`/${far.number}/drain`, "POST")).status, 202);
+  while ((await nodes()).some(({ number }) => number === far.number)) await sleep(20);
+  // What was asked before it went is not complete.
+  for (const io of [one, both]) {
+    const found = () => io.fetchSockets().catch(() => []);
+    while ((await found()).length !== 1) await sleep(20);
+  }
+});

@@ -38,7 +38,8 @@ export async function stage(backend = "", namespaces = "", tables = "") {
     url,
     admin: `http://${addresses.admin}`,
     workers: addresses.workers,
-    stop: () => child.kill(),
+    number: addresses.node,
+    stop: (signal) => child.kill(signal),
     key: KEY,
     /** A server in this process, and whatever the test says of it. */
     async server(options = {}, prepare = () => {}) {
