@@ -168,3 +168,30 @@ impl Joins {
         self.parked.front().map(|parked| parked.due_ms)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::slot::{Key, SlotId};
+
+    fn socket(at: usize) -> SocketKey {
+        Key::new(SlotId::at(at as u32), 0)
+    }
+
+    /// While other nodes cannot be reached, any number of sockets may join.
+    #[test]
+    fn sockets_that_wait_are_bounded_and_forgotten() {
+        let mut joins = Joins::new(50);
+        let first = joins.hold(1);
+        (0..OPEN_MAX + 10).for_each(|at| joins.joined(socket(at), 1));
+        assert_eq!(joins.joined.len(), OPEN_MAX);
+        assert_eq!(joins.ticket_of(socket(0)), Some(first));
+        assert_eq!(joins.ticket_of(socket(OPEN_MAX)), None, "taken for known");
+        let second = joins.hold(2);
+        joins.confirmed(first);
+        assert_eq!(joins.ticket_of(socket(0)), None);
+        joins.joined(socket(OPEN_MAX), 2);
+        assert_eq!(joins.ticket_of(socket(OPEN_MAX)), Some(second));
+        assert_eq!(joins.joined.len(), 1, "those that wait for nothing went");
+    }
+}

@@ -112,7 +112,9 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
     }
-    waiting::carry_over(parts, session, conn);
+    if polling.as_ref().is_some_and(|polling| polling.held > 0) {
+        waiting::carry_over(parts, session, conn);
+    }
     let deflate = parts.line.deflate_of(Some(conn));
     parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {
