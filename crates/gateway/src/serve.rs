@@ -434,6 +434,16 @@ impl Node<'_> {
             let all_quiet = backends.values().all(|figures| figures.are_quiet());
             quiet = if all_quiet { quiet + 1 } else { 0 };
         }
+        for (backend, figures) in backends {
+            let bytes = figures.untold_bytes();
+            if bytes > 0 {
+                tracing::warn!(
+                    backend,
+                    bytes,
+                    "what waited for this backend is lost: its endpoint or its workers have not taken it in time"
+                );
+            }
+        }
     }
 
     fn serve(&mut self) -> Result<()> {

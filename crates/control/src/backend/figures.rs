@@ -56,9 +56,12 @@ pub struct Openings {
 impl Figures {
     /// Nothing is on its way that a worker or an endpoint would take now. They are published a moment later than it happens.
     pub fn are_quiet(&self) -> bool {
-        let [workers, bytes] =
-            [&self.workers, &self.bytes].map(|cell| cell.load(Ordering::Relaxed));
-        workers == 0 || (bytes == 0 && self.queued.load(Ordering::Relaxed) == 0)
+        self.workers.load(Ordering::Relaxed) == 0 || self.untold_bytes() == 0
+    }
+
+    /// Of all that waits for workers or the endpoint.
+    pub fn untold_bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) + self.queued.load(Ordering::Relaxed) as u64
     }
 
     pub(super) fn publish(&self, backend: &Backend) {

@@ -335,6 +335,22 @@ fn the_ends_of_the_last_sockets_were_lost_when_the_gateway_stopped() {
     assert_eq!(ended, expected);
 }
 
+/// A gateway that stopped while its endpoint was away lost what waited, and its last words were that all was well.
+#[test]
+fn news_that_a_stop_lost_were_not_mentioned() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = listener.local_addr().expect("an address");
+    drop(listener);
+    let mut gateway = gateway(addr, "decides = false");
+    drop(SocketIo::connect(gateway.addr));
+    let kept = "sockeye_backend_kept_bytes";
+    assert!(gateway.reaches(kept, 1.0) >= 1.0);
+    gateway.terminate();
+    let status = gateway.exit_status(PATIENCE).expect("an end");
+    assert!(status.success());
+    assert!(gateway.logged("what waited for this backend is lost", PATIENCE));
+}
+
 /// Its sockets are not told of one by one: nobody is left who knows them.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
