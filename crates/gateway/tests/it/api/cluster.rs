@@ -1,6 +1,6 @@
 //! Two nodes on a real Redis: a call to one of them is about the clients of both.
 
-use super::{accepted, call, config, get, ids, members, post};
+use super::{KEY, accepted, call, call_with, config, get, ids, members, post};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use ::client::full::SocketIo;
 use rustix::process::Signal;
@@ -186,6 +186,51 @@ fn answers_come_from_all_nodes_and_a_node_that_stands_still_is_no_silence() {
         (&list["sockets"], &list["complete"]),
         (&json!(3), &json!(false))
     );
+}
+
+/// With an idempotency key: the same call again has the same answer, and asks no client twice.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_question_to_a_node_that_dies_under_it_is_answered() {
+    let redis = Redis::start();
+    let mut nodes = nodes(&redis);
+    let mut clients = crowd(&nodes);
+    let (first, rest) = nodes.split_at_mut(1);
+    let ask = || {
+        let body = json!({"event": "q", "rooms": ["room"], "ack": {"timeout_ms": 8_000}});
+        let key = "Idempotency-Key: once\r\n";
+        let (answer, told) = call_with(
+            &first[0],
+            &KEY.0,
+            key,
+            "POST",
+            "/v1/emit",
+            &body.to_string(),
+        );
+        (answer.status, told)
+    };
+    let told = std::thread::scope(|scope| {
+        let asked = scope.spawn(ask);
+        let questions = clients.iter_mut().map(|client| client.next_named("q").ack);
+        let questions: Vec<_> = questions
+            .map(|ack| ack.expect("an ack is wanted"))
+            .collect();
+        rest[0].kill();
+        for (client, question) in clients[..3].iter_mut().zip(questions) {
+            client.answer(question, &[json!("yes")]);
+        }
+        asked.join().expect("an answer")
+    });
+    assert_eq!(
+        (told.0, &told.1["acked"], &told.1["complete"]),
+        (200, &json!(3), &json!(false)),
+        "{told:?}"
+    );
+    assert_eq!(ask(), told);
+    post(&first[0], "/v1/emit", &json!({"event": "last"}));
+    for client in &mut clients[..3] {
+        assert_eq!(client.until("last").len(), 0);
+    }
 }
 
 /// Messages that wait for Redis are bounded. A call that other nodes will not hear of must say so.
