@@ -57,12 +57,18 @@ class Supervised {
 
   constructor(program, args, env = {}) {
     this.#start = () => {
-      const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "inherit", "inherit"] });
+      // Programs say where their pages are. No gateway is there: visitors go to the front doors.
+      const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
       child.on("error", (error) => console.error(`cannot run ${program}: ${error.message}`));
-      child.on("exit", () => setTimeout(() => this.#stopped || this.#start(), AGAIN_MS));
+      child.on("exit", () => setTimeout(() => this.#stopped || this.#startAgain(child.pid), AGAIN_MS));
       this.#child = child;
     };
     this.#start();
+  }
+
+  #startAgain(before) {
+    this.#start();
+    console.log(`process ${before} ended, and ${this.pid} took its place`);
   }
 
   get pid() {
