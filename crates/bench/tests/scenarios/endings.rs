@@ -60,7 +60,7 @@ fn a_server_may_end_a_connection_behind_any_answer() {
 steps = [
   { connect = true },
   { join = "room" },
-  { loop = [{ emit = "message", to = "room", echo = true, ack = true }], every = "100ms" },
+  { loop = [{ emit = "message", to = "room", echo = true, ack = true }], every = "500ms" },
 ]
 "#;
     for requests in ["1", "3"] {
