@@ -69,12 +69,9 @@ fn an_answer_of_an_endpoint_that_never_ends_costs_its_call_and_no_more() {
     for (at, event) in ["flood", "lines", "drip"].into_iter().enumerate() {
         let told = client.ask(at as u64, &json!([event]));
         assert!(told[0]["error"].is_string(), "{event}: {told}");
-        // What it did wrong is its own fault only.
-        assert_eq!(
-            client.ask(10 + at as u64, &json!(["fine"])),
-            json!([]),
-            "{event}"
-        );
+        // What it did wrong is its own fault only. On a busy machine a call may take longer than it may.
+        let is_fine = || client.ask(10 + at as u64, &json!(["fine"])) == json!([]);
+        assert!(eventually(PATIENCE, is_fine), "{event}");
     }
     let grown = gateway.own_memory().saturating_sub(before);
     assert!(grown < 16 << 20, "{grown}");

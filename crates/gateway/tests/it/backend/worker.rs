@@ -37,6 +37,7 @@ pub struct Memory {
     /// How the gateway ended its link.
     pub fault: Option<Status>,
     known: bool,
+    frozen: bool,
     received: u64,
     commands: u64,
     /// It says of nothing that it is handled.
@@ -128,8 +129,10 @@ impl Worker {
         self.wish(Wish::Leave);
     }
 
+    /// Returns when it has begun to handle nothing.
     pub fn freeze(&self) {
         self.wish(Wish::Freeze);
+        assert!(eventually(PATIENCE, || self.memory().frozen), "it goes on");
     }
 
     fn wish(&self, wish: Wish) {
@@ -229,7 +232,7 @@ async fn live(
             wish = wishes.recv() => match wish {
                 Some(Wish::Say(order)) => vec![order],
                 Some(Wish::Leave) => { leaving = true; Vec::new() }
-                Some(Wish::Freeze) => { frozen = true; Vec::new() }
+                Some(Wish::Freeze) => { frozen = true; lock(memory).frozen = true; Vec::new() }
                 None => return Ok(()),
             },
             _ = ticks.tick() => Vec::new(),
@@ -239,6 +242,8 @@ async fn live(
         }
         let frame = frame(memory, orders, leaving);
         if frames.send(frame).await.is_err() {
+            // The gateway has ended it. Its reason may still be on the way.
+            while messages.message().await?.is_some() {}
             return Ok(());
         }
     }
