@@ -124,11 +124,13 @@ impl Backend {
         let Some(worker) = self.workers.get_mut(&id) else {
             return Err(Denied::Instance);
         };
-        if known.is_some() && !(goes_on && worker.rewind(hello.received)) {
-            if goes_on {
+        // Its numbers may be those of the life before: there is nothing that it could resume by them.
+        let begins = !goes_on || worker.in_doubt;
+        if known.is_some() && (begins || !worker.rewind(hello.received)) {
+            if !begins {
                 return Err(Denied::Received);
             }
-            // The process began anew under its old name. Its sockets and events of before are lost to it.
+            // The process begins anew under its old name. Its sockets and events of before are lost to it.
             self.lose(now_ms, id, Stray::Replaced);
             return self.attach(now_ms, link, hello);
         }
@@ -140,12 +142,16 @@ impl Backend {
         worker.heard_ms = now_ms;
         worker.away = hello.away;
         worker.commands_told = worker.commands;
+        if known.is_none() {
+            // What a run before it said is no business of one that begins.
+            worker.taken = self.past.take(&hello.instance).filter(|_| goes_on);
+            worker.in_doubt = goes_on;
+        }
         let welcome = proto::Welcome {
             resumed: known.is_some(),
             commands: worker.commands,
             kept_ms: self.settings.rehome_after_ms,
-            // What a run before it said is no business of one that begins.
-            taken: self.past.take(&hello.instance).filter(|_| goes_on),
+            taken: worker.taken.filter(|_| known.is_none()),
             ..proto::Welcome::default()
         };
         self.links.insert(link, id);
@@ -289,6 +295,7 @@ impl Backend {
         let id = *self.links.get(&link).ok_or(Stray::Unknown)?;
         let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
         worker.heard_ms = now_ms;
+        worker.in_doubt = false;
         if said.handled > worker.last() {
             return Err(Stray::Handled);
         }

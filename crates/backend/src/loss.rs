@@ -22,7 +22,9 @@ impl Backend {
             _ => &mut counts.lost_away,
         } += 1;
         if let Some(worker) = self.workers.get(&id) {
-            self.past.note(worker.instance.clone(), worker.commands);
+            if let Some(commands) = worker.legacy() {
+                self.past.note(worker.instance.clone(), commands);
+            }
             self.ended.extend(worker.link.map(|link| (link, why)));
         }
         self.bury(now_ms, id);

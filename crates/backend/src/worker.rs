@@ -44,6 +44,10 @@ pub(crate) struct Worker {
     pub(crate) openings: Option<bool>,
     /// Requests that it was asked about, or let in, and whose sockets are not there yet.
     pub(crate) asked: usize,
+    /// It attached as one that goes on, and was told to begin anew. Until it speaks, nobody knows whether it has read that.
+    pub(crate) in_doubt: bool,
+    /// `Welcome.taken` of that.
+    pub(crate) taken: Option<u64>,
 }
 
 impl Worker {
@@ -70,12 +74,22 @@ impl Worker {
             failures: 0,
             openings: None,
             asked: 0,
+            in_doubt: false,
+            taken: None,
         }
     }
 
     /// Number of the last item that it was sent.
     pub(crate) fn last(&self) -> u64 {
         self.first + self.sent.len() as u64 - 1
+    }
+
+    /// Of its commands, what its next life is told was taken in. While it is in doubt, that is what this one was told.
+    pub(crate) fn legacy(&self) -> Option<u64> {
+        match self.in_doubt {
+            true => self.taken,
+            false => Some(self.commands),
+        }
     }
 
     /// The link begins again behind this number. `false`: that cannot be.

@@ -610,7 +610,7 @@ fn a_worker_that_was_given_up_did_not_know_what_it_had_said() {
     for now_ms in (1..2 * settings.rehome_after_ms).step_by(20) {
         backend.tick(now_ms);
     }
-    let mut attach = |link, instance: &str| {
+    let attach = |backend: &mut Backend, link, instance: &str| {
         let hello = Hello {
             instance: instance.to_owned(),
             resumes: true,
@@ -618,10 +618,64 @@ fn a_worker_that_was_given_up_did_not_know_what_it_had_said() {
         };
         backend.attach(2_000, Link(link), &hello).expect("welcome")
     };
-    assert_eq!(attach(2, "b").taken, None, "another worker");
-    let welcome = attach(3, "a");
+    let other = attach(&mut backend, 2, "b");
+    assert_eq!(other.taken, None, "another worker");
+    let welcome = attach(&mut backend, 3, "a");
     assert_eq!((welcome.resumed, welcome.commands), (false, 0));
     assert_eq!(welcome.taken, Some(2));
     assert_eq!(welcome.kept_ms, settings.rehome_after_ms);
-    assert_eq!(attach(4, "a").taken, None, "it was told");
+    backend
+        .received(2_000, Link(3), FromWorker::default())
+        .expect("alive");
+    let welcome = attach(&mut backend, 4, "a");
+    assert_eq!((welcome.resumed, welcome.taken), (true, None), "it knows");
+}
+
+/// It went on from the numbers of the life before: it was refused for ever, or never got the items that had these numbers.
+#[test]
+fn a_worker_whose_welcome_was_lost_after_it_was_given_up_went_on_from_old_numbers() {
+    for received in [0, 2, 5, 9] {
+        let mut backend = attached();
+        let fails = |first, count| says(first, vec![None; count]);
+        backend.received(1, LINK, fails(1, 9)).expect("taken");
+        assert_eq!(items(&mut backend).len(), 9);
+        backend.detached(1, LINK);
+        backend.tick(60_000);
+        assert_eq!(backend.counts().lost_away, 1);
+        for node in 0..5 {
+            backend.up(60_000, Up::NodeGone(proto::NodeGone { node, life: 1 }));
+        }
+        let hello = Hello {
+            instance: "a".to_owned(),
+            resumes: true,
+            received,
+            ..Hello::default()
+        };
+        // The third time, it was given up once more in between.
+        for number in 2..5 {
+            let link = Link(number);
+            let now_ms = 60_000 * number;
+            if number == 4 {
+                backend.detached(now_ms - 50_000, Link(3));
+                backend.tick(now_ms);
+            }
+            let welcome = backend.attach(now_ms, link, &hello).expect("welcome");
+            let told = (welcome.resumed, welcome.commands, welcome.taken);
+            assert_eq!(told, (false, 0, Some(9)), "{received}, link {number}");
+            let sent = poll(&mut backend, link).expect("items");
+            assert_eq!((sent.first, sent.items.len()), (1, 5), "{received}");
+        }
+        // This time it reads the welcome, and what it says fits.
+        let said = FromWorker {
+            handled: 5,
+            ..fails(1, 1)
+        };
+        backend.received(240_001, Link(4), said).expect("in order");
+        let hello = Hello {
+            received: 5,
+            ..hello
+        };
+        let welcome = backend.attach(240_002, Link(5), &hello).expect("welcome");
+        assert_eq!((welcome.resumed, welcome.commands), (true, 1));
+    }
 }
