@@ -52,7 +52,9 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
-manager = socketio.RedisManager(sys.argv[1])
+# The library gives up after 5 s, which a busy machine may need.
+PATIENT = {"socket_timeout": None, "socket_connect_timeout": None}
+manager = socketio.RedisManager(sys.argv[1], redis_options=PATIENT)
 server = socketio.Server(client_manager=manager, async_mode="threading")
 manager.initialize()
 # Emits of a process that hears nothing.
