@@ -119,6 +119,8 @@ pub struct Node {
     standstill: Standstill,
     digest_us: u64,
     changes_us: Option<u64>,
+    /// Position in the flood of the last changes of own keys.
+    changes_at: u64,
     refusals: Refusals,
     /// What earlier lives of the peers sent.
     received_before: inlet::Received,
@@ -142,6 +144,7 @@ impl Node {
             standstill: Standstill::default(),
             digest_us: 0,
             changes_us: None,
+            changes_at: 0,
             refusals: Refusals::default(),
             received_before: inlet::Received::default(),
         }
@@ -539,7 +542,7 @@ impl Node {
                 letter.extend_from_slice(&key.to_le_bytes());
                 letter.push(u8::from(on));
             }
-            self.outlet.flood(&letter, self.now_us);
+            self.changes_at = self.outlet.flood(&letter, self.now_us);
         }
     }
 
@@ -608,7 +611,7 @@ impl Node {
 
     /// By which position in the flood all own keys are told; `None` = some are not.
     pub fn told(&self) -> Option<u64> {
-        (self.interest.is_told()).then(|| self.outlet.next_flood() - 1)
+        self.interest.is_told().then_some(self.changes_at)
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------

@@ -601,11 +601,6 @@ impl Outlet {
         self.flood.closed
     }
 
-    /// Position that the next flooded letter gets.
-    pub(crate) fn next_flood(&self) -> u64 {
-        self.flood.next()
-    }
-
     /// What the heartbeat says of each peer; `got_flood` is filled in by the caller.
     pub(crate) fn known(&self) -> impl Iterator<Item = Known> + '_ {
         self.lanes.values().filter_map(|lane| {

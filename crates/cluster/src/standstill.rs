@@ -3,8 +3,8 @@
 
 /// Others do not wait for a node that was silent for 600 ms; its last heartbeat may be 250 ms older than its standstill.
 pub(crate) const STANDSTILL_US: u64 = 350_000;
-/// A node that does not hear itself says what it has to say after this time: letters that are for nobody elsewhere must not wait for
-/// an engine that is away.
+/// A node that does not hear itself speaks after this time. Letters that are for nobody elsewhere must not wait for an engine that is
+/// away.
 const PATIENCE_US: u64 = 5_000_000;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,11 @@ pub(crate) struct Standstill {
 impl Standstill {
     /// It goes on, and has sent this heartbeat since.
     pub(crate) fn ended(&mut self, beat: u64, now_us: u64) {
-        self.awaited = Some((beat, now_us + PATIENCE_US));
+        // One that stands still again and again speaks some time, too.
+        let until_us = self
+            .awaited
+            .map_or(now_us + PATIENCE_US, |(_, until_us)| until_us);
+        self.awaited = Some((beat, until_us));
     }
 
     /// A heartbeat of its own came back.

@@ -8,11 +8,15 @@ use cluster::node::{Event, Limits, Node};
 use common::{record, run};
 
 fn node(number: u16, epoch: u64) -> Node {
+    limited(number, epoch, Limits::default())
+}
+
+fn limited(number: u16, epoch: u64, limits: Limits) -> Node {
     let me = Peer {
         node: NodeId(number),
         epoch: Epoch(epoch),
     };
-    Node::new(me, Limits::default())
+    Node::new(me, limits)
 }
 
 fn peers(node: &Node) -> Vec<u64> {
@@ -65,6 +69,24 @@ fn a_silent_node_does_not_hold_up_joins() {
     let position = here.told().expect("room");
     assert!(!here.is_confirmed(position), "the other one is asked still");
     run(&mut [&mut here, &mut there], &mut now_us, 100_000);
+    assert!(here.is_confirmed(position));
+}
+
+/// Behind a message to all, a join waited for the next heartbeats.
+#[test]
+fn a_join_waited_for_messages_that_were_said_behind_it() {
+    let limits = Limits {
+        flood_always: true,
+        ..Limits::default()
+    };
+    let (mut here, mut now_us) = (limited(1, 1, limits), 0);
+    let mut there = node(2, 1);
+    there.hold(5);
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    here.hold(7);
+    here.send(&[5], b"hello");
+    let position = here.told().expect("room");
+    run(&mut [&mut here, &mut there], &mut now_us, 20_000);
     assert!(here.is_confirmed(position));
 }
 

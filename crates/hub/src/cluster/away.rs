@@ -85,7 +85,7 @@ impl Uplink {
         Self { naming, ..self }
     }
 
-    /// The node is sent what is for all of these namespaces, also before their first clients: no CONNECT waits for them.
+    /// The node is sent what is for all of these namespaces, also before their first clients.
     pub fn serving(self, served: Vec<String>) -> Self {
         Self { served, ..self }
     }

@@ -8,6 +8,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
 const OPEN_MAX: usize = 65_536;
+/// A look through all sockets that frees fewer is not repeated before so many more keys are known.
+const SWEEP_MIN: usize = 8_192;
 
 /// What waits.
 #[derive(Debug)]
@@ -47,8 +49,8 @@ pub(crate) struct Joins {
     tickets: HashMap<u64, u64>,
     /// The last ticket of each socket that joined such a key.
     joined: HashMap<SocketKey, u64>,
-    /// The first open ticket when `joined` was last looked through.
-    swept: u64,
+    /// The first open ticket from which on it is worth looking through `joined`.
+    sweep_at: u64,
     parked: VecDeque<Parked>,
 }
 
@@ -60,7 +62,7 @@ impl Joins {
             open: VecDeque::new(),
             tickets: HashMap::new(),
             joined: HashMap::new(),
-            swept: 0,
+            sweep_at: 2,
             parked: VecDeque::new(),
         }
     }
@@ -92,14 +94,21 @@ impl Joins {
     /// Forgets sockets that wait for nothing any more; whether there is room now.
     fn sweep(&mut self) -> bool {
         let first = self.first_open();
-        if std::mem::replace(&mut self.swept, first) != first {
+        if first >= self.sweep_at {
             self.joined.retain(|_, ticket| *ticket >= first);
+            let pause = match self.joined.len() + SWEEP_MIN > OPEN_MAX {
+                true => SWEEP_MIN as u64,
+                false => 1,
+            };
+            self.sweep_at = first + pause;
         }
         self.joined.len() < OPEN_MAX
     }
 
     fn first_open(&self) -> u64 {
-        self.open.front().map_or(u64::MAX, |(ticket, _)| *ticket)
+        self.open
+            .front()
+            .map_or(self.given + 1, |(ticket, _)| *ticket)
     }
 
     /// The ticket that this socket waits for, if other nodes do not know all that it joined.
@@ -152,8 +161,14 @@ impl Joins {
         self.take_while(|parked| parked.ticket < first)
     }
 
-    /// What has waited for long enough.
+    /// What has waited for long enough. Its keys are taken for known: while other nodes cannot be reached, a socket waits once and
+    /// not with each of its acks.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {
+        let is_late = |parked: &&Parked| parked.due_ms <= now_ms;
+        let late = self.parked.iter().take_while(is_late);
+        if let Some(last) = late.map(|parked| parked.ticket).max() {
+            self.forget(last);
+        }
         self.take_while(|parked| parked.due_ms <= now_ms)
     }
 
@@ -193,5 +208,45 @@ mod tests {
         joins.joined(socket(OPEN_MAX), 2);
         assert_eq!(joins.ticket_of(socket(OPEN_MAX)), Some(second));
         assert_eq!(joins.joined.len(), 1, "those that wait for nothing went");
+    }
+
+    /// With as many keys as sockets, each join looked through all of them.
+    #[test]
+    fn a_join_looked_through_all_sockets_to_free_one_place() {
+        let mut joins = Joins::new(50);
+        let join = |joins: &mut Joins, at: usize| {
+            joins.hold(at as u64);
+            joins.joined(socket(at), at as u64);
+        };
+        (0..OPEN_MAX).for_each(|at| join(&mut joins, at));
+        let mut sweeps = 0;
+        for at in OPEN_MAX..OPEN_MAX + 3 * SWEEP_MIN {
+            let before = joins.sweep_at;
+            join(&mut joins, at);
+            sweeps += usize::from(joins.sweep_at != before);
+        }
+        assert!((1..=4).contains(&sweeps), "{sweeps}");
+        assert!(joins.joined.len() <= OPEN_MAX);
+    }
+
+    /// While other nodes could not be reached, each ack of a socket waited anew.
+    #[test]
+    fn each_ack_waited_for_nodes_that_are_away() {
+        let mut joins = Joins::new(50);
+        let ticket = joins.hold(1);
+        joins.joined(socket(0), 1);
+        assert_eq!(joins.ticket_of(socket(0)), Some(ticket));
+        let session = Key::new(SlotId::at(0), 0);
+        joins.park(ticket, Waits::Output(Carrier::Polls(session)), 0);
+        assert_eq!(joins.due(49).len(), 0);
+        assert_eq!(joins.due(50).len(), 1);
+        assert_eq!(joins.ticket_of(socket(0)), None);
+        let next = joins.hold(2);
+        joins.joined(socket(0), 2);
+        assert_eq!(
+            joins.ticket_of(socket(0)),
+            Some(next),
+            "a new key is waited for"
+        );
     }
 }

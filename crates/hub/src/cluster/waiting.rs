@@ -7,8 +7,8 @@ use crate::parts::Parts;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 
-/// A socket is in its namespace, with its user and its first rooms, and nothing of that was said before this turn's flush: its
-/// client hears of it once other nodes know. All that is said to the client keeps its order behind that.
+/// A socket is in its namespace, with its user and its first rooms, and its client is not told before this turn's flush: it
+/// hears of that once other nodes know. All that is said to the client keeps its order behind that.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
     let away = parts.away.as_mut();
