@@ -66,6 +66,16 @@ impl Entry {
         }
     }
 
+    /// It costs so much beside its message, from now on. Returns by how much that is more than it was.
+    pub(crate) fn weigh(&mut self, beside: usize) -> usize {
+        let own = self
+            .what()
+            .map_or(0, |what| what.encoded_len() + parts(what));
+        let more = (ENTRY_BYTES + own + beside).saturating_sub(self.bytes);
+        self.bytes += more;
+        more
+    }
+
     /// The item, unless it is an event.
     pub(crate) fn what(&self) -> Option<&What> {
         match &self.body {

@@ -97,6 +97,16 @@ impl Home {
         self.held.shrink_to(last);
     }
 
+    /// What it costs while it waits for a worker after its end.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        Self::BYTES + self.introduction.bytes()
+    }
+
+    /// Events wait with it for a worker.
+    pub(crate) fn holds_events(&self) -> bool {
+        self.held.iter().any(Entry::is_event)
+    }
+
     pub(crate) fn new(introduction: Introduction, now_ms: u64) -> Self {
         Self {
             introduction,

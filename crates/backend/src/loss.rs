@@ -41,7 +41,7 @@ impl Backend {
         }
         self.queries.retain(|_, query| query.worker != id);
         self.leave_rounds(now_ms, id);
-        let mut later = Vec::new();
+        let (mut later, mut ends) = (Vec::new(), Vec::new());
         for name in worker.sockets {
             let Some(home) = self.homes.get_mut(&name) else {
                 continue;
@@ -49,6 +49,9 @@ impl Backend {
             if home.phase == Phase::Gone && !home.admitted {
                 self.forget(name);
                 continue;
+            }
+            if home.phase == Phase::Gone {
+                ends.push(name);
             }
             home.worker = None;
             home.since_ms = now_ms;
@@ -78,6 +81,7 @@ impl Backend {
         }
         self.ask_others(now_ms, id, worker.leaving);
         self.settle_all(now_ms);
+        ends.into_iter().for_each(|name| self.bound_end(name));
     }
 
     /// Items that the lost worker had got: one of them may have ended it.

@@ -1,7 +1,7 @@
 //! Sockets without a worker.
 
 use crate::entry::Entry;
-use crate::home::Phase;
+use crate::home::{Home, Phase};
 use crate::message::{Down, Why};
 use crate::name::Name;
 use crate::state::Backend;
@@ -21,8 +21,7 @@ impl Backend {
             let end = home.held.iter().find(|entry| entry.is_gone());
             let came_ms = end.map_or(home.since_ms, |end| end.came_ms);
             if now_ms >= came_ms + END_KEPT_MS {
-                self.counts.dead_letters += 1;
-                return self.forget(name);
+                return self.give_up_end(name);
             }
         }
         let late = |entry: &Entry| entry.is_event() && entry.came_ms + patience_ms <= now_ms;
@@ -35,7 +34,9 @@ impl Backend {
         let (mut refused, mut freed) = (Vec::new(), 0);
         for entry in taken {
             freed += entry.bytes;
-            let waits = entry.ack().is_none_or(|ack| home.open.remove(ack));
+            // A client that is gone is told nothing, but its event counts.
+            let waits =
+                home.phase == Phase::Gone || entry.ack().is_none_or(|ack| home.open.remove(ack));
             if waits {
                 refused.push(entry.ack().unwrap_or(0));
             }
@@ -45,11 +46,45 @@ impl Backend {
             && home.phase == Phase::In
             && !std::mem::replace(&mut home.closing, true);
         self.release_bytes(freed);
+        let lost = !refused.is_empty();
         for ack in refused {
             self.refuse(name, ack, Why::Absent);
+        }
+        if lost {
+            self.bound_end(name);
         }
         if closes {
             self.tell(name, Down::Close { socket: name });
         }
+    }
+
+    /// An end that nobody was there to take has no more room than one that came while no worker was there. One with events waits
+    /// with them.
+    pub(crate) fn bound_end(&mut self, name: Name) {
+        let most = self.ends_bytes_max();
+        let home = self.homes.get_mut(&name);
+        let waits = |home: &&mut Home| home.phase == Phase::Gone && home.worker.is_none();
+        let Some(home) = home.filter(waits) else {
+            return;
+        };
+        let beside = home.kept_bytes();
+        let end = home.held.iter_mut().find(|entry| entry.is_gone());
+        let more = end.map_or(0, |end| end.weigh(beside));
+        home.bytes += more;
+        let alone = !home.holds_events();
+        self.take_bytes(more);
+        if alone && self.bytes() > most {
+            self.give_up_end(name);
+        }
+    }
+
+    /// Nobody will hear of this end, nor of the events before it.
+    pub(crate) fn give_up_end(&mut self, name: Name) {
+        self.counts.dead_letters += 1;
+        if let Some(home) = self.homes.get(&name) {
+            let events = home.held.iter().filter(|entry| entry.is_event());
+            self.counts.refused_absent += events.count() as u64;
+        }
+        self.forget(name);
     }
 }

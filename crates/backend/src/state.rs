@@ -292,20 +292,20 @@ impl Backend {
     /// News of a beginning or an end, for an endpoint: more than it may keep is lost, and counted.
     pub(crate) fn push_news(&mut self, name: Name, entry: Entry) {
         let home = self.homes.get(&name);
-        let served = home.is_some_and(|home| home.worker.is_some());
+        // Behind an event that was accepted, the end waits with it: it may not take the event with it.
+        let sure = home.is_some_and(|home| home.worker.is_some() || home.holds_events());
         let most = match self.calls {
             Some(_) => self.settings.queue_bytes_max,
-            None if served => usize::MAX,
-            // Ends that wait for a worker to come take no room that events need.
-            None => self.settings.queue_bytes_max / 2,
+            None if sure => usize::MAX,
+            None => self.ends_bytes_max(),
         };
         if self.bytes + entry.bytes <= most {
             return self.push(name, entry);
         }
-        self.counts.dead_letters += 1;
         if entry.is_gone() {
-            self.forget(name);
+            return self.give_up_end(name);
         }
+        self.counts.dead_letters += 1;
     }
 
     /// While every worker is slow, one newcomer a second goes through: it may find them well again.
@@ -375,7 +375,7 @@ impl Backend {
                 home.strip();
                 Home::BYTES
             }
-            None if home.worker.is_none() => Home::BYTES + home.introduction.bytes(),
+            None if home.worker.is_none() => home.kept_bytes(),
             None => 0,
         };
         self.keep_to_the_end(name);
@@ -438,6 +438,11 @@ impl Backend {
         if let Some(home) = home {
             home.bytes = home.bytes.saturating_sub(entry.bytes);
         }
+    }
+
+    /// Ends that wait for a worker to come take no room that events need.
+    pub(crate) fn ends_bytes_max(&self) -> usize {
+        self.settings.queue_bytes_max / 2
     }
 
     pub(crate) fn take_bytes(&mut self, bytes: usize) {

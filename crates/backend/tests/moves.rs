@@ -158,14 +158,14 @@ fn the_end_of_a_socket_was_told_to_nobody_when_no_worker_came_for_a_while() {
     }
 }
 
-/// Ends may wait for long: they take no room that events need.
-#[test]
-fn ends_that_wait_for_a_worker_are_bounded() {
+const COUNT: u64 = 200;
+
+/// Many sockets of one worker, in a small room.
+fn crowd() -> (Backend, Vec<String>) {
     let settings = Settings {
         queue_bytes_max: 64 << 10,
         ..Settings::default()
     };
-    const COUNT: u64 = 200;
     let mut backend = Backend::new(settings);
     attach(&mut backend, 1, Link(1));
     let names: Vec<String> = (0..COUNT).map(|number| format!("{number:020}")).collect();
@@ -176,6 +176,24 @@ fn ends_that_wait_for_a_worker_are_bounded() {
         said.handled = number;
         backend.received(1, Link(1), said).expect("in order");
     }
+    (backend, names)
+}
+
+fn says_something(backend: &mut Backend, socket: &str, ack: u64, args: &str) {
+    let said = Said {
+        event: "order",
+        args,
+        ack,
+        ..Said::default()
+    };
+    let socket = Name::parse(socket).expect("a name");
+    backend.up(1_001, Up::Event(Event::new(socket, &said)));
+}
+
+/// Ends may wait for long: they take no room that events need.
+#[test]
+fn ends_that_wait_for_a_worker_are_bounded() {
+    let (mut backend, names) = crowd();
     backend.detached(2, Link(1));
     backend.tick(1_000);
     for socket in names {
@@ -186,6 +204,69 @@ fn ends_that_wait_for_a_worker_are_bounded() {
     assert!(lost > 0 && lost < COUNT, "{lost}");
     assert_eq!(backend.parked() as u64, COUNT - lost);
     assert!(backend.bytes() <= 32 << 10, "{}", backend.bytes());
+}
+
+/// Those that came before the worker was given up took all the room there is, and more, without what is kept for them.
+#[test]
+fn ends_that_came_while_their_worker_was_away_were_kept_without_bound() {
+    let (mut backend, names) = crowd();
+    backend.detached(2, Link(1));
+    for socket in names {
+        let end = proto::Gone { socket, ..gone() };
+        backend.up(3, Up::Gone(end));
+    }
+    assert_eq!(backend.counts().dead_letters, 0, "it may come back");
+    backend.tick(1_000);
+    let lost = backend.counts().dead_letters;
+    assert!(lost > 0 && lost < COUNT, "{lost}");
+    assert_eq!(backend.parked() as u64, COUNT - lost);
+    assert!(backend.bytes() <= 32 << 10, "{}", backend.bytes());
+    attach(&mut backend, 1_001, Link(2));
+    let told = items(&mut backend, Link(2)).len() as u64;
+    assert_eq!(told, 2 * (COUNT - lost));
+    let handled = FromWorker {
+        handled: told,
+        ..FromWorker::default()
+    };
+    backend.received(1_002, Link(2), handled).expect("in order");
+    assert_eq!((backend.bytes(), backend.sockets()), (0, 0));
+}
+
+/// They had been accepted while no worker was there, and went with the end of their client, for which there was no room.
+#[test]
+fn events_of_a_client_that_left_were_thrown_away_uncounted() {
+    for (comes, early) in [(true, false), (false, false), (true, true)] {
+        let (mut backend, names) = crowd();
+        backend.detached(2, Link(1));
+        // With or without its worker, which is given up then.
+        backend.tick(if early { 500 } else { 1_000 });
+        let large = "1".repeat(40 << 10);
+        says_something(&mut backend, &names[0], 0, &large);
+        for (ack, socket) in (0..).zip(&names[1..11]) {
+            says_something(&mut backend, socket, ack, "1");
+        }
+        assert_eq!(backend.counts().events, 11);
+        for socket in names[1..].iter().cloned() {
+            let end = proto::Gone { socket, ..gone() };
+            backend.up(1_002, Up::Gone(end));
+        }
+        backend.tick(1_400);
+        let counts = backend.counts();
+        assert_eq!((counts.dead_letters, counts.refused_absent), (189, 0));
+        if comes {
+            attach(&mut backend, 2_101, Link(2));
+            let told = items(&mut backend, Link(2));
+            let events = told.iter().filter(|item| matches!(item, What::Event(_)));
+            let ends = told.iter().filter(|item| matches!(item, What::Gone(_)));
+            assert_eq!((events.count(), ends.count()), (10, 10));
+            continue;
+        }
+        // Nobody comes: all are too late, and all count. There is room for their ends then.
+        backend.tick(1_001 + Settings::default().park_timeout_ms);
+        let counts = backend.counts();
+        assert_eq!((counts.dead_letters, counts.refused_absent), (189, 11));
+        assert_eq!((backend.parked(), backend.sockets()), (11, 11));
+    }
 }
 
 /// The upgrade stood before them, and they were looked at only from the front.
