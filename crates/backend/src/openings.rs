@@ -25,8 +25,8 @@ const FRAMING: [&str; 6] = [
     "upgrade",
 ];
 const HANDSHAKE: &str = "sec-websocket-";
-/// Of an answer of the worker's own.
-const BODY_BYTES_MAX: usize = 64 << 10;
+/// Of what a verdict adds to an answer: names and values of its lines, and its content.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Bits of a request's number that are its shard's count: JavaScript has 53 bits, and a shard 16.
 const COUNT_BITS: u32 = 36;
@@ -290,6 +290,11 @@ fn check(verdict: &proto::Verdict) -> Result<(), &'static str> {
     if !verdict.headers.iter().all(is_line) || !own && verdict.headers.iter().any(typed) {
         return Err("verdict.headers has what is no header line, or a line that frames the answer");
     }
+    let lines = verdict.headers.iter();
+    let lines = lines.map(|header| header.name.len() + header.value.len());
+    if lines.sum::<usize>() + verdict.body.len() > ANSWER_BYTES_MAX {
+        return Err("verdict.headers and verdict.body have more than 64 KiB together");
+    }
     let has_content = !matches!(verdict.status, 204 | 205 | 304);
     match verdict.body.len() {
         _ if own && verdict.admit => Err("verdict.status is for requests that are not let in"),
@@ -299,7 +304,6 @@ fn check(verdict: &proto::Verdict) -> Result<(), &'static str> {
         0 => Ok(()),
         _ if !own => Err("verdict.body needs verdict.status"),
         _ if !has_content => Err("verdict.body is for no answer with status 204, 205 or 304"),
-        len if len > BODY_BYTES_MAX => Err("verdict.body has more than 64 KiB"),
         _ => Ok(()),
     }
 }

@@ -277,6 +277,7 @@ fn a_verdict_wrote_header_lines_of_the_handshake() {
 #[test]
 fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
     const MOST: usize = 64 << 10;
+    const LINE: usize = "X-Why".len() + "text/plain".len();
     let typed = |name: &str| proto::Header {
         name: name.to_owned(),
         value: "text/plain".into(),
@@ -284,8 +285,8 @@ fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
     // Let in or not, status, name of a line, length of the content, and whether it is carried out.
     for (admit, status, name, len, good) in [
         (false, 401, "Content-Type", 5, true),
-        (false, 599, "X-Why", MOST, true),
-        (false, 200, "X-Why", MOST + 1, false),
+        (false, 599, "X-Why", MOST - LINE, true),
+        (false, 200, "X-Why", MOST - LINE + 1, false),
         (false, 204, "X-Why", 0, true),
         (false, 304, "X-Why", 1, false),
         (false, 101, "X-Why", 0, false),
@@ -309,6 +310,35 @@ fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
         backend.received(3, A, said).expect("in order");
         let answered = answered(&mut backend);
         assert_eq!(!answered.is_empty(), good, "{status} {name} {len}");
+    }
+}
+
+/// Each of a verdict's lines was looked at, and nobody counted them: strangers asked for answers of any size.
+#[test]
+fn header_lines_of_a_verdict_had_no_bound() {
+    const LINE: usize = "X-Why".len() + 59;
+    const MOST: usize = (64 << 10) / LINE;
+    // Let in or not, lines, and whether it is carried out.
+    for (admit, count, good) in [
+        (true, MOST, true),
+        (true, MOST + 1, false),
+        (false, MOST, true),
+        (false, MOST + 1, false),
+    ] {
+        let mut backend = two([true, false]);
+        ask(&mut backend, 2, 7);
+        assert_eq!(asked(&mut backend, A), [7]);
+        let mut said = verdict(1, 1, 7);
+        if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
+            let line = proto::Header {
+                name: "X-Why".to_owned(),
+                value: vec![b'x'; 59].into(),
+            };
+            verdict.admit = admit;
+            verdict.headers = vec![line; count];
+        }
+        backend.received(3, A, said).expect("in order");
+        assert_eq!(!answered(&mut backend).is_empty(), good, "{admit} {count}");
     }
 }
 
