@@ -6,10 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { redis, stage } from "./stage.mjs";
 
 test("a worker of two nodes hears once of a third that is gone", async (t) => {
-  const { child, url } = await redis();
-  const config = `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "of this test alone"\n[server]\ndrain_window = "100ms"`;
+  const { child, config } = await redis();
   t.after(() => child.kill("SIGKILL"));
-  const nodes = await Promise.all([1, 2, 3].map(() => stage("", config)));
+  const nodes = await Promise.all([1, 2, 3].map(() => stage("", `${config}[server]\ndrain_window = "100ms"`)));
   t.after(() => Promise.all(nodes.map((node) => node.close())));
   const [near, far, lost] = nodes;
   const serve = (io) => {

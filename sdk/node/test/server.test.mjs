@@ -27,7 +27,7 @@ async function lines(child, stream, wanted) {
 }
 
 async function worker(address = addresses.workers, options = {}) {
-  const child = spawn(process.execPath, [here("./kitchen.mjs"), address, KEY], { stdio: ["ignore", "pipe", "inherit"], ...options });
+  const child = spawn(process.execPath, [here("./kitchen.mjs"), address, KEY], { stdio: ["ignore", "pipe", "ignore"], ...options });
   await lines(child, "stdout", "ready");
   return child;
 }

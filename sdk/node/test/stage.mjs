@@ -89,11 +89,13 @@ export async function redis() {
   const { port } = free.address();
   await new Promise((done) => free.close(done));
   const child = spawn("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", mkdtempSync(join(tmpdir(), "sockeye-redis-"))].map(String), {
-    stdio: ["ignore", "pipe", "inherit"],
+    // A pipe of the runner's must not be held by a server that outlives its test.
+    stdio: ["ignore", "pipe", "ignore"],
   });
   for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
   child.stdout.resume();
-  return { child, url: `redis://127.0.0.1:${port}` };
+  const url = `redis://127.0.0.1:${port}`;
+  return { child, url, config: `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "of this test alone"\n` };
 }
 
 /** Waits until it is so. */
