@@ -170,6 +170,16 @@ pub(super) struct Conn {
     seat: Seat,
 }
 
+impl Conn {
+    /// Whoever reads nothing keeps the server at writing: each call asks whether there is a seat still.
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.seat.is_lost(cx) {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Connected for Conn {
     type ConnectInfo = Peer;
 
@@ -184,9 +194,7 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.seat.is_lost(cx) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
+        self.check(cx)?;
         let read = ready!(match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Bytes::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -202,6 +210,7 @@ impl AsyncWrite for Conn {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
         match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Bytes::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -213,6 +222,7 @@ impl AsyncWrite for Conn {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
         match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
             Bytes::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
@@ -227,6 +237,7 @@ impl AsyncWrite for Conn {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
         match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Bytes::Tls(stream) => Pin::new(stream).poll_flush(cx),
@@ -234,9 +245,54 @@ impl AsyncWrite for Conn {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
         match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Bytes::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::io::AsyncWriteExt;
+
+    /// Its descriptor was kept for as long as it read nothing, and each newcomer waited a second for it.
+    #[tokio::test]
+    async fn a_stranger_that_reads_nothing_kept_its_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let _reads_nothing = TcpStream::connect(address).await.expect("a connection");
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let seats = Seats::default();
+        let bytes = Bytes::Plain(stream);
+        let seat = seats.take(1).0;
+        let mut conn = Conn { bytes, seat };
+        // All is full: the server waits until it can write.
+        let fills = async { while conn.write_all(&[0; 64 << 10]).await.is_ok() {} };
+        let mut fills = Box::pin(fills);
+        let another = async { seats.take(1) };
+        let full = tokio::time::timeout(Duration::from_millis(50), fills.as_mut()).await;
+        assert!(full.is_err(), "it waits");
+        let (_other, displaced) = another.await;
+        assert!(displaced);
+        fills.await;
+        let slices = [io::IoSlice::new(b"x")];
+        let ends = [
+            poll_fn(|cx| Pin::new(&mut conn).poll_write(cx, b"x"))
+                .await
+                .map(drop),
+            poll_fn(|cx| Pin::new(&mut conn).poll_write_vectored(cx, &slices))
+                .await
+                .map(drop),
+            poll_fn(|cx| Pin::new(&mut conn).poll_flush(cx)).await,
+            poll_fn(|cx| Pin::new(&mut conn).poll_shutdown(cx)).await,
+        ];
+        for end in ends {
+            let kind = end.expect_err("it has no place").kind();
+            assert_eq!(kind, io::ErrorKind::ConnectionAborted);
         }
     }
 }
