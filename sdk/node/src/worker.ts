@@ -611,6 +611,8 @@ export class Worker implements Owner, Handlers {
   refused(link: Link, error: Error): void {
     console.error(`sockeye: ${error.message}`);
     this.#settle.reject(error);
+    // Its sockets are other workers' now, or nobody's: their handlers here hear of their end.
+    this.lost(link);
     this.ended(link);
   }
 

@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,6 +40,11 @@ export async function stage(backend = "", namespaces = "", tables = "") {
     workers: addresses.workers,
     number: addresses.node,
     stop: (signal) => child.kill(signal),
+    /** Takes the key of the workers out of the configuration. */
+    expel() {
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll(digest, "0".repeat(64)));
+      child.kill("SIGHUP");
+    },
     key: KEY,
     /** A server in this process, and whatever the test says of it. */
     async server(options = {}, prepare = () => {}) {
