@@ -83,7 +83,8 @@ export class Engine extends EventEmitter {
       try {
         if (!error) headers = this.#headers(request, response);
       } catch (thrown) {
-        error = asError(thrown);
+        // Its head may say 200 already: the gateway answers in its place.
+        return done({ admit: false, message: asError(thrown).message, headers: [] });
       }
       const { message } = error ?? { message: "" };
       const told = () => done(error ? response.refusal(message) : { admit: true, message, headers });

@@ -65,6 +65,19 @@ test("listeners and middleware of the engine add headers to the answer that open
   await io.close();
 });
 
+for (const event of ["initial_headers", "headers"]) {
+  test(`a client whose ${event} listener threw was answered with 200 and nothing else`, async () => {
+    const io = await here.server({}, ({ engine }) => {
+      engine.on(event, () => {
+        throw new Error("no header");
+      });
+    });
+    const answer = await poll(here.url);
+    assert.deepEqual([answer.status, await answer.json()], [403, { code: 4, message: "no header" }]);
+    await io.close();
+  });
+}
+
 test("a session that middleware stores at the end of an answer was not there for the next request", async () => {
   const sessions = new Set();
   const seen = [];
