@@ -9,6 +9,8 @@ import type { Header, Verdict } from "./messages.js";
 const FRAMING = /^(connection|content-length|date|keep-alive|transfer-encoding|upgrade|sec-websocket-.*)$/i;
 /** The gateway takes no more. */
 const BODY_BYTES_MAX = 64 << 10;
+/** Heads that stand before the answer's own: `writeContinue`, `writeEarlyHints`. */
+const EARLY = /^HTTP\/1\.1 1\d\d [^]*?\r\n\r\n/;
 /** RFC 9110 §15: these answers have no content. */
 const EMPTY = [204, 205, 304];
 
@@ -26,6 +28,7 @@ export class Answer extends ServerResponse {
     super(request);
     const write = (chunk: Buffer, _: string, done: () => void) => {
       if (!this.#head.includes("\r\n\r\n")) this.#head += chunk.toString("latin1");
+      while (EARLY.test(this.#head)) this.#head = this.#head.replace(EARLY, "");
       done();
     };
     this.assignSocket(new Writable({ write }) as unknown as NetSocket);

@@ -128,6 +128,11 @@ test("an answer that middleware wrote by itself became a 403 without its lines a
       setImmediate(() => response.end(Buffer.from("true}")));
     },
     bytes: (response) => response.writeHead(418, { "X-Name": "caf\u00e9" }).end(Buffer.from([0, 255, 13, 10])),
+    early: (response) => {
+      response.writeContinue();
+      response.writeEarlyHints({ link: "</style.css>; rel=preload" });
+      response.writeHead(401, { "X-Late": "here" }).end("late");
+    },
     empty: (response) => response.writeHead(204).end(),
     most: (response) => response.writeHead(503).end(long),
     more: (response) => response.writeHead(503).end(`${long}x`),
@@ -148,6 +153,8 @@ test("an answer that middleware wrote by itself became a 403 without its lines a
   assert.deepEqual(await chunks.json(), { slow: true });
   const bytes = await ask("bytes");
   assert.deepEqual([bytes.status, bytes.headers.get("x-name"), [...new Uint8Array(await bytes.arrayBuffer())]], [418, "caf\u00e9", [0, 255, 13, 10]]);
+  const early = await ask("early");
+  assert.deepEqual([early.status, early.headers.get("link"), early.headers.get("x-late"), await early.text()], [401, null, "here", "late"]);
   const empty = await ask("empty");
   assert.deepEqual([empty.status, await empty.text()], [204, ""]);
   const most = await ask("most");
