@@ -97,7 +97,7 @@ impl Home {
         self.held.shrink_to(last);
     }
 
-    /// What it costs while it waits for a worker after its end.
+    /// Bytes that it takes while it waits for a worker after its end.
     pub(crate) fn kept_bytes(&self) -> usize {
         Self::BYTES + self.introduction.bytes()
     }

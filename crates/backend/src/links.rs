@@ -143,7 +143,7 @@ impl Backend {
         worker.away = hello.away;
         worker.commands_told = worker.commands;
         if known.is_none() {
-            // What a run before it said is no business of one that begins.
+            // A process that begins has nothing to do with the words of the run before it.
             worker.taken = self.past.take(&hello.instance).filter(|_| goes_on);
             worker.in_doubt = goes_on;
         }

@@ -283,7 +283,7 @@ impl Backend {
     }
 }
 
-/// What a client can be answered with.
+/// Whether a client can be answered with this.
 fn check(verdict: &proto::Verdict) -> Result<(), &'static str> {
     let own = verdict.status != 0;
     let typed = |header: &proto::Header| header.name.eq_ignore_ascii_case("content-type");

@@ -65,7 +65,7 @@ pub struct Publish {
     worth: Worth,
 }
 
-/// What happens to a frame that the engine did not take.
+/// The fate of a frame that the engine did not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
     /// It is published again.

@@ -639,7 +639,7 @@ impl Play {
                 );
                 let ended = || client.had_by[&number].is_disjoint(&alive);
                 let deadly = client.is_deadly(number) && ended();
-                // What a socket said that its worker has ended is nothing to anybody.
+                // Nobody hears the words of a socket that its worker has ended.
                 let over = client.ends_at.is_some();
                 let known = client.refused.contains(&number) || deadly || over;
                 assert!(

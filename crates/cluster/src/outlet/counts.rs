@@ -1,4 +1,4 @@
-//! What an outlet counts.
+//! Counters of an outlet.
 
 /// Why a frame was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

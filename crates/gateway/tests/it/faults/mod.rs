@@ -10,6 +10,7 @@ mod traffic;
 use crate::harness::Gateway;
 use fault::{Fault, Scene};
 use record::Record;
+use serde_json::json;
 use servers::NodePeer;
 use std::ops::Range;
 
@@ -69,7 +70,8 @@ fn nothing_is_lost_beside_a_node_server(fault: Fault) {
     for node in &nodes {
         assert_eq!(node.metric("sockeye_cluster_lost_total"), 0.0);
     }
-    assert!(peer.is_alive(), "the Node server");
+    let alive = peer.call_until_answered(&json!({"do": "fetch", "to": ["nobody"]}));
+    assert_eq!(alive, json!([]));
 }
 
 #[test]
