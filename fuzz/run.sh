@@ -3,17 +3,17 @@
 #
 #   fuzz/run.sh [seconds-per-target] [target...]        default: 20 s, all targets
 #
-# A target is a file in src/bin. What it begins with is in seeds/<target>, for `hub` also what the transcripts
-# do; what it learns is kept in target/corpus/<target>. A new past crash belongs into seeds/<target>, named by what it was.
+# A target is a file in src/targets. It begins with seeds/<target>; `hub` begins with the transcripts. New inputs are kept in
+# libfuzzer/target/corpus/<target>. The input of a mended crash belongs into seeds/<target>, named after the fault: each build replays it.
 # Exits with 1 if any target crashed, hung or ran out of memory.
 set -eu
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/libfuzzer"
 seconds=${1:-20}
 [ $# -gt 0 ] && shift
-targets=${*:-$(basename -s .rs -a src/bin/*.rs)}
+targets=${*:-$(basename -s .rs -a ../src/targets/*.rs | grep -vx mod)}
 
 rm -rf target/seeds
-cargo run --quiet --locked --example hub_seeds -- target/seeds/hub
+cargo run --quiet --locked --profile ci -p fuzz --example hub_seeds --manifest-path ../Cargo.toml -- "$PWD/target/seeds/hub"
 
 triple=$(rustc -vV | sed -n 's/^host: //p')
 # The flags cargo-fuzz would set: coverage for libFuzzer, and the sanitizer, which needs the
@@ -30,15 +30,15 @@ for target in $targets; do
   corpus=target/corpus/$target
   crashes=target/crashes/$target
   made=target/seeds/$target
-  mkdir -p "$corpus" "$crashes" "$made" "seeds/$target"
+  mkdir -p "$corpus" "$crashes" "$made" "../seeds/$target"
   echo "== $target, $seconds s"
-  if ! "target/$triple/release/$target" "$corpus" "seeds/$target" "$made" \
+  if ! FUZZ_TARGET=$target "target/$triple/release/libfuzzer" "$corpus" "../seeds/$target" "$made" \
     -max_total_time="$seconds" -max_len=32768 -timeout=5 -rss_limit_mb=1024 \
     -artifact_prefix="$crashes/" -print_final_stats=1 -verbosity=0 2>"target/$target.log"; then
     failed="$failed $target"
     cat "target/$target.log"
-    echo "== $target failed; input in fuzz/$crashes, run it again with:"
-    echo "   fuzz/target/$triple/release/$target fuzz/$crashes/<file>"
+    echo "== $target failed; input in fuzz/libfuzzer/$crashes, run it again with:"
+    echo "   FUZZ_TARGET=$target fuzz/libfuzzer/target/$triple/release/libfuzzer fuzz/libfuzzer/$crashes/<file>"
     continue
   fi
   sed -n 's/^stat::\(number_of_executed_units\|peak_rss_mb\): */   \1 /p' "target/$target.log"

@@ -1,17 +1,29 @@
-//! What several fuzz targets share: feeding a byte stream in pieces, as a connection receives it; `deeds` is the input of `hub`.
+//! Fuzz targets (`targets`), and the code that several of them share: feeding a byte stream in pieces, as a connection receives it.
+//! `tests/replay.rs` runs them on their seeds in every build; `libfuzzer` searches for more.
 
-pub mod deeds;
+mod deeds;
+#[path = "../../crates/hub/tests/dialogues/memory.rs"]
+#[expect(dead_code, reason = "seeds need a part of it")]
+mod memory;
+#[path = "../../transcripts/player/mod.rs"]
+#[expect(dead_code, reason = "seeds need a part of it")]
+mod player;
+#[path = "../../crates/hub/tests/rig/mod.rs"]
+#[expect(dead_code, reason = "the target `hub` and its seeds need a part of it")]
+mod rig;
+pub mod seeds;
+pub mod targets;
 
 use wire::json;
 use wire::plain::{self, Incoming, Invalid, Outgoing};
 use wire::socketio::ATTACHMENTS_MAX;
 use wire::websocket::message::{Assembler, Limits, Message, Step, Violation};
 
-/// What came out of a WebSocket byte stream, and how it ended.
-pub type Received = (Vec<(u8, Vec<u8>)>, Result<(), Violation>);
+/// The messages of a WebSocket byte stream, and how it ended.
+type Received = (Vec<(u8, Vec<u8>)>, Result<(), Violation>);
 
 /// Feeds `bytes` to one assembler in pieces of these sizes, repeated.
-pub fn receive(bytes: &[u8], sizes: &[u8], limits: &Limits) -> Received {
+fn receive(bytes: &[u8], sizes: &[u8], limits: &Limits) -> Received {
     let mut assembler = Assembler::default();
     let (mut buf, mut rest, mut seen) = (Vec::new(), bytes, Vec::new());
     for size in sizes.iter().cycle() {
@@ -56,7 +68,7 @@ fn owned(message: Message<'_>) -> (u8, Vec<u8>) {
 }
 
 /// Sends an event on to plain clients of both encodings and has them send it back.
-pub fn relay(incoming: &Incoming<'_>) {
+fn relay(incoming: &Incoming<'_>) {
     let Incoming::Event {
         name,
         room,

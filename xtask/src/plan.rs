@@ -46,7 +46,7 @@ const fn beside(name: &'static str, run: fn() -> Step) -> Entry {
 
 pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
-    step(Lane::Fast, "format of fuzz targets", fuzz_format),
+    step(Lane::Fast, "format of libfuzzer", fuzz_format),
     Entry {
         lane: Lane::Fast,
         name: "law",
@@ -65,7 +65,6 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Binary, BUILD, build),
     step(Lane::Binary, "gateway tests", gateway_tests),
     step(Lane::Binary, "bench tests", bench_tests),
-    step(Lane::Binary, "fuzz smoke", fuzz_smoke),
     step(Lane::Foreign, FOREIGN_TESTS, foreign_tests),
     beside("js clients", js_clients),
     beside("python clients", python_clients),
@@ -110,11 +109,11 @@ pub fn format() -> Step {
     Step::new("format", "cargo fmt --all --check")
 }
 
-/// They are a workspace of their own.
+/// It is a workspace of its own.
 pub fn fuzz_format() -> Step {
     Step::new(
-        "format of fuzz targets",
-        "cargo fmt --manifest-path fuzz/Cargo.toml --check",
+        "format of libfuzzer",
+        "cargo fmt --manifest-path fuzz/libfuzzer/Cargo.toml --check",
     )
 }
 
@@ -158,10 +157,6 @@ fn bench_tests() -> Step {
         .args(&tests)
         .leaves_foreign_tests()
         .takes("1 min")
-}
-
-fn fuzz_smoke() -> Step {
-    Step::new("fuzz smoke", "sh fuzz/run.sh 2").takes("2 min")
 }
 
 fn foreign_tests() -> Step {

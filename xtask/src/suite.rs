@@ -13,7 +13,7 @@ const AUTOBAHN_QUICK_CASES: u64 = 301;
 pub enum Lane {
     /// Before each commit: checks and the tests that need no process.
     Fast,
-    /// The real binary, and fuzz targets; nothing but Rust and a C++ compiler.
+    /// The real binary; nothing but Rust and a C++ compiler.
     Binary,
     /// Programs of others: clients in three languages, proxies, Prometheus, a browser.
     Foreign,

@@ -31,6 +31,7 @@ pub fn violations() -> Result<Vec<String>> {
         "xtask",
         "fuzz/src",
         "fuzz/examples",
+        "fuzz/libfuzzer",
         "transcripts/player",
     ] {
         for path in repository::files(folder)? {

@@ -1,13 +1,10 @@
 //! PROXY headers: one that is taken is taken at its last byte and not before, and a verdict on a beginning is final. The same
 //! bytes as lists of forwarding proxies: what is appended to them is always read.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use std::net::IpAddr;
 use wire::http::{forwarded, x_forwarded_for};
 use wire::proxy::{self, HEADER_BYTES_MAX};
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let whole = proxy::parse(bytes);
     if let Ok(Some(header)) = whole {
         assert!(header.len <= HEADER_BYTES_MAX);
@@ -22,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(part == Ok(None) || part == whole);
     }
     lists(bytes);
-});
+}
 
 fn lists(noise: &[u8]) {
     let hop = Some(IpAddr::from([192, 0, 2, 1]));

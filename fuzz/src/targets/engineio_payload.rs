@@ -1,11 +1,8 @@
 //! Polling payloads: as many packets as separators say, up to the first fault; base64 goes both
 //! ways.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use wire::engineio::payload::{self, Packet, SEPARATOR};
 
-fuzz_target!(|body: &[u8]| {
+pub fn run(body: &[u8]) {
     let Some(packets) = payload::split(body) else {
         assert!(std::str::from_utf8(body).is_err());
         return;
@@ -25,7 +22,7 @@ fuzz_target!(|body: &[u8]| {
     } else {
         faults == 1 && count <= parts
     });
-});
+}
 
 fn check_base64(text: &str) {
     let mut bytes = Vec::new();

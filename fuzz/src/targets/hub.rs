@@ -1,16 +1,9 @@
 //! A whole hub: several clients at once send anything, leave anyhow, read or do not read, while time passes. Nothing panics, and
-//! after every step all tables agree. Input: see `fuzz::deeds`.
-#![no_main]
-
-#[path = "../../../crates/hub/tests/rig/mod.rs"]
-#[expect(dead_code, reason = "the target uses a part of it")]
-mod rig;
-
-use fuzz::deeds::{CLIENTS, Deed, deeds};
+//! after every step all tables agree. Input: see `crate::deeds`.
+use crate::deeds::{CLIENTS, Deed, deeds};
+use crate::rig::{self, Rig};
 use hub::config::{Config, SlowConsumer};
 use hub::{Census, Written};
-use libfuzzer_sys::fuzz_target;
-use rig::Rig;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +11,7 @@ use std::time::Duration;
 /// Unsent bytes a client may have.
 const OUTBOX_BYTES: usize = 4_000;
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let Some((&[options], input)) = input.split_first_chunk::<1>() else {
         return;
     };
@@ -48,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
         clients.carry_out(&mut rig, deed);
     }
     clients.leave(&mut rig);
-});
+}
 
 /// Which link each client has now, and which links nobody reads (by their number, modulo `CLIENTS`).
 struct Clients {

@@ -1,11 +1,8 @@
 //! WebSocket frames and messages: any chunking of a stream gives the same messages and end.
 //! Input: masked, deflate, four sizes of pieces, then the stream.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use wire::websocket::message::Limits;
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let Some(([masked, deflate, sizes @ ..], bytes)) = input.split_first_chunk::<6>() else {
         return;
     };
@@ -16,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
         masked,
         deflate,
     };
-    let whole = fuzz::receive(bytes, &[255], &limits);
-    assert_eq!(fuzz::receive(bytes, sizes, &limits), whole);
-    assert_eq!(fuzz::receive(bytes, &[0], &limits), whole);
-});
+    let whole = crate::receive(bytes, &[255], &limits);
+    assert_eq!(crate::receive(bytes, sizes, &limits), whole);
+    assert_eq!(crate::receive(bytes, &[0], &limits), whole);
+}

@@ -1,12 +1,10 @@
 //! Socket.IO packets: what is taken is JSON, and reads the same when written again.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 use wire::json;
 use wire::socketio::{self, ATTACHMENTS_MAX, PacketType};
 
-fuzz_target!(|text: &str| {
+pub fn run(bytes: &[u8]) {
+    let text = super::text(bytes);
     let Ok(packet) = socketio::parse(text) else {
         return;
     };
@@ -39,4 +37,4 @@ fuzz_target!(|text: &str| {
             "named once each"
         );
     }
-});
+}

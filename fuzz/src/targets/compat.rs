@@ -1,13 +1,10 @@
 //! Messages of other Socket.IO servers, in every dialect: what is taken can be written, and is read the same again. The first byte
 //! chooses the channel.
-#![no_main]
-
 use compat::names::Names;
 use compat::verb::Letter;
 use compat::{classic, clustered, python};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let Some((choice, body)) = bytes.split_first() else {
         return;
     };
@@ -38,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(letter) = clustered::decode_entry(fields.into_iter()) {
         again(&names, &letter);
     }
-});
+}
 
 /// Attachments stand for as many places as before, in all dialects.
 fn again(names: &Names, letter: &Letter) {

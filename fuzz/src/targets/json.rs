@@ -1,12 +1,10 @@
 //! The JSON validator against serde_json, on syntax and on depth; strings go both ways.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::json;
 
-fuzz_target!(|text: &str| {
+pub fn run(bytes: &[u8]) {
+    let text = super::text(bytes);
     let ours = json::validate(text.as_bytes());
     let theirs = serde_json::from_str::<&RawValue>(text);
     // serde_json skips a raw value without a depth limit, so only it may go further.
@@ -24,4 +22,4 @@ fuzz_target!(|text: &str| {
     json::quote(&mut quoted, text);
     let quoted = std::str::from_utf8(&quoted).expect("UTF-8 in, UTF-8 out");
     assert_eq!(json::unquote(quoted).as_deref(), Some(text));
-});
+}

@@ -1,16 +1,13 @@
 //! Compressed messages and their negotiation: noise stays within its bound and leaves nothing behind for the next message,
 //! messages come back, and an answer says nothing that was not offered.
 //! Input: level, window, bound, length of a header value, the value, then a message or a payload.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use wire::http::parse_head;
 use wire::websocket::deflate::{Deflater, InflateError, Inflater};
 use wire::websocket::extension::{Willing, negotiate};
 
 const GOOD: &[u8] = b"a message of somebody else, somebody else, somebody else";
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let Some((&[level, bits, bound, offer], rest)) = input.split_first_chunk::<4>() else {
         return;
     };
@@ -18,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     judge(value);
     read(payload, usize::from(bound) * 64);
     come_back(payload, level, bits);
-});
+}
 
 fn judge(value: &[u8]) {
     let mut text = b"GET / HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Extensions: ".to_vec();

@@ -1,12 +1,9 @@
 //! HTTP request heads: a head that is taken is taken at its last byte and not before; a refusal of
 //! a prefix is final. Handshake and query parsing run on what is taken.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use wire::http::{self, Head};
 use wire::websocket::handshake;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let whole = http::parse_head(bytes);
     if let Ok(Some(head)) = &whole {
         use_head(head);
@@ -27,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
             Err(_) => assert!(whole.is_err()),
         }
     }
-});
+}
 
 fn use_head(head: &Head<'_>) {
     assert!(head.len <= http::HEAD_BYTES_MAX);

@@ -1,8 +1,5 @@
 //! Chunked bodies: any chunking of the stream gives the same body and the same end.
 //! Input: four sizes of pieces, then the stream.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use wire::http::{ChunkError, Chunked};
 
 const BYTES_MAX: usize = 4_096;
@@ -29,11 +26,11 @@ fn decode(bytes: &[u8], sizes: &[u8]) -> Decoded {
     (chunked.body, buf, Ok(done))
 }
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let Some((sizes, bytes)) = input.split_first_chunk::<4>() else {
         return;
     };
     let whole = decode(bytes, &[255]);
     assert_eq!(decode(bytes, sizes), whole);
     assert_eq!(decode(bytes, &[0]), whole);
-});
+}
