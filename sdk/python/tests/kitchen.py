@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from sockeye import Refused, Tls, Worker, traceparent
+from sockeye_worker import Refused, Tls, Worker, traceparent
 
 address, key, *files = sys.argv[1:]
 tls = Tls(*(Path(file).read_bytes() for file in files)) if files else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import socketio
 from aiohttp import ClientSession, web
-from sockeye import Worker
+from sockeye_worker import Worker
 
 HERE = Path(__file__).parent
 BINARY = os.environ.get("SOCKEYE_BIN", str(HERE / "../../../target/debug/sockeye"))

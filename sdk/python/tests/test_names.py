@@ -2,10 +2,10 @@
 
 import unittest
 
-from sockeye import Worker
-from sockeye.link import Link
-from sockeye.progress import Progress
-from sockeye.worker_pb2 import Connect, Item
+from sockeye_worker import Worker
+from sockeye_worker.link import Link
+from sockeye_worker.progress import Progress
+from sockeye_worker.worker_pb2 import Connect, Item
 
 
 class NamesTest(unittest.IsolatedAsyncioTestCase):

@@ -3,8 +3,8 @@
 import asyncio
 import unittest
 
-from sockeye import LinkRefused, Refused, TooLarge, TooMuchWaits, Worker
-from sockeye.worker_pb2 import Ack
+from sockeye_worker import LinkRefused, Refused, TooLarge, TooMuchWaits, Worker
+from sockeye_worker.worker_pb2 import Ack
 from stage import Collector, Stage, certificate, redis
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

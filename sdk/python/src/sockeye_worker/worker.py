@@ -8,16 +8,20 @@ import json
 import logging
 import signal
 import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from . import worker_pb2 as proto
 from .codec import decode, dump, encode
 from .desk import Desk
 from .errors import AskTimeout
-from .link import Link
+from .link import Link, Tls
 from .servers import Servers
 
-log = logging.getLogger("sockeye")
+log = logging.getLogger("sockeye_worker")
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 ASK_TIMEOUT_S = 10.0
 # The gateway answers in time if it can; so long after it nothing is waited for any more.
@@ -27,22 +31,24 @@ LATE_S = 1.0
 class Operator:
     """The sockets that a command is for. Each call gives a new one."""
 
-    def __init__(self, namespace, rooms=(), except_rooms=(), volatile=False):
+    def __init__(
+        self, namespace: "Namespace", rooms: Iterable[str] = (), except_rooms: Iterable[str] = (), volatile: bool = False
+    ) -> None:
         self._namespace = namespace
         self._rooms = tuple(rooms)
         self._except = tuple(except_rooms)
         self._volatile = volatile
 
-    def to(self, *rooms):
+    def to(self, *rooms: str) -> "Operator":
         """Members of these rooms; the id of a socket is a room that holds it alone."""
         return Operator(self._namespace, self._rooms + rooms, self._except, self._volatile)
 
-    def but(self, *rooms):
+    def but(self, *rooms: str) -> "Operator":
         """Without the members of these rooms."""
         return Operator(self._namespace, self._rooms, self._except + rooms, self._volatile)
 
     @property
-    def volatile(self):
+    def volatile(self) -> "Operator":
         """Dropped for clients that cannot take it this instant."""
         return Operator(self._namespace, self._rooms, self._except, True)
 
@@ -59,11 +65,11 @@ class Operator:
     def _command(self, **what):
         return self._namespace.worker.command(**what)
 
-    def emit(self, event, *args):
+    def emit(self, event: str, *args: Any) -> None:
         self._command(emit=self._emission(event, args))
 
-    async def ask(self, event, *args, timeout=ASK_TIMEOUT_S):
-        """The first argument of each answer; raises `AskTimeout` if some are missing, `ConnectionError` if the gateway does not answer."""
+    async def ask(self, event: str, *args: Any, timeout: float = ASK_TIMEOUT_S) -> Any:
+        """A list with the first argument of each answer; raises `AskTimeout` if some are missing, `ConnectionError` if the gateway does not answer."""
         ask = proto.Ask(emit=self._emission(event, args), timeout_ms=round(timeout * 1000))
         found = await self._namespace.worker.query(timeout, ask=ask)
         answers = [(decode(answer.args, answer.attachments) or [None])[0] for answer in found.answers]
@@ -71,7 +77,7 @@ class Operator:
             raise AskTimeout(answers, found.missing)
         return answers
 
-    async def fetch(self, timeout=ASK_TIMEOUT_S):
+    async def fetch(self, timeout: float = ASK_TIMEOUT_S) -> "list[Member]":
         """The sockets that are meant, wherever their workers are. Raises `ConnectionError` if the gateway does not answer, or not for all."""
         fetch = proto.Fetch(of=self._target, timeout_ms=round(timeout * 1000))
         found = await self._namespace.worker.query(timeout, fetch=fetch)
@@ -79,13 +85,13 @@ class Operator:
             raise ConnectionError("cannot fetch all sockets: a node of the cluster did not answer in time")
         return [Member(self._namespace, member) for member in found.sockets]
 
-    def join(self, *rooms):
+    def join(self, *rooms: str) -> None:
         self._command(join=proto.Membership(of=self._target, rooms=rooms))
 
-    def leave(self, *rooms):
+    def leave(self, *rooms: str) -> None:
         self._command(leave=proto.Membership(of=self._target, rooms=rooms))
 
-    def disconnect(self, close=False):
+    def disconnect(self, close: bool = False) -> None:
         """With `close` the whole connection ends, with all its namespaces."""
         self._command(disconnect=proto.Disconnect(of=self._target, close=close))
 
@@ -93,46 +99,46 @@ class Operator:
 class Member(Operator):
     """A socket that `fetch` found: as it was then."""
 
-    def __init__(self, namespace, member):
+    def __init__(self, namespace: "Namespace", member: Any) -> None:
         super().__init__(namespace, [member.socket])
-        self.id = member.socket
-        self.rooms = set(member.rooms)
-        self.data = json.loads(member.data or "{}")
+        self.id: str = member.socket
+        self.rooms: set[str] = set(member.rooms)
+        self.data: Any = json.loads(member.data or "{}")
 
 
 class Socket(Operator):
     """A client in a namespace, while this worker has it."""
 
-    def __init__(self, namespace, connect):
+    def __init__(self, namespace: "Namespace", connect: Any) -> None:
         super().__init__(namespace, [connect.socket])
-        self.id = connect.socket
+        self.id: str = connect.socket
         self.namespace = namespace
-        self.auth = json.loads(connect.auth or b"{}")
+        self.auth: Any = json.loads(connect.auth or b"{}")
         self.query = dict(parse_qsl(connect.query, keep_blank_values=True))
         self.headers = {header.name.lower(): header.value.decode("latin-1") for header in connect.headers}
-        self.address = connect.address
-        self.user = connect.user or None
-        self.rooms = {self.id}
+        self.address: str = connect.address
+        self.user: str | None = connect.user or None
+        self.rooms: set[str] = {self.id}
         # Goes with the socket when it moves to another worker. Sent after each handler, if it has changed.
-        self.data = {}
+        self.data: Any = {}
         self.recovered = False
         # Whether another worker, or an earlier run of this one, may have handled the event already.
         self.redelivered = False
         self._said = "{}"
 
-    def join(self, *rooms):
+    def join(self, *rooms: str) -> None:
         self.rooms.update(rooms)
         super().join(*rooms)
 
-    def leave(self, *rooms):
+    def leave(self, *rooms: str) -> None:
         self.rooms.difference_update(rooms)
         super().leave(*rooms)
 
-    def others(self, *rooms):
+    def others(self, *rooms: str) -> Operator:
         """The other members of these rooms, or of the namespace."""
         return Operator(self.namespace, rooms, [self.id])
 
-    async def ask(self, event, *args, timeout=ASK_TIMEOUT_S):
+    async def ask(self, event: str, *args: Any, timeout: float = ASK_TIMEOUT_S) -> Any:
         """The first argument of the client's answer."""
         answers = await super().ask(event, *args, timeout=timeout)
         if not answers:
@@ -153,30 +159,30 @@ class Socket(Operator):
 
 
 class Namespace(Operator):
-    def __init__(self, worker, name):
+    def __init__(self, worker: "Worker", name: str) -> None:
         super().__init__(self)
         self.worker = worker
         self.name = name
-        self.handlers = {}
+        self.handlers: dict[Any, Callable[..., Any]] = {}
         self.servers = Servers(self)
 
-    def on(self, event):
+    def on(self, event: str) -> Callable[[Handler], Handler]:
         """Decorates the handler of an event: `async def order(socket, dish)`. What it returns is the ack."""
         return lambda handler: self.register(("event", event), handler)
 
-    def connect(self, handler):
+    def connect(self, handler: Handler) -> Handler:
         """Decides: raises `Refused`, or lets the client in. Not called for sockets that come from another worker."""
         return self.register("connect", handler)
 
-    def connected(self, handler):
+    def connected(self, handler: Handler) -> Handler:
         """The socket is in; also one that comes from another worker (`socket.recovered`)."""
         return self.register("connected", handler)
 
-    def disconnected(self, handler):
+    def disconnected(self, handler: Handler) -> Handler:
         """The socket is gone: `async def left(socket, reason)`. `socket.rooms` are those that it was in."""
         return self.register("disconnected", handler)
 
-    def register(self, name, handler):
+    def register(self, name: Any, handler: Handler) -> Handler:
         if name in self.handlers:
             raise ValueError(f"cannot register {handler.__name__} for {name!r} in {self.name}: {self.handlers[name].__name__} is registered")
         self.handlers[name] = handler
@@ -193,7 +199,7 @@ class Namespace(Operator):
 class Worker(Namespace):
     """The worker, and its namespace `/`."""
 
-    def __init__(self, gateway, *, key, backend, weight=1, tls=None):
+    def __init__(self, gateway: str, *, key: str, backend: str, weight: int = 1, tls: Tls | None = None) -> None:
         """`gateway`: `host:port`, or `https://host:port` for TLS; `tls` is a `Tls`."""
         self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls)
         self._namespaces = {"/": self}
@@ -205,17 +211,17 @@ class Worker(Namespace):
         self._link = None
         super().__init__(self, "/")
 
-    def node_gone(self, handler):
+    def node_gone(self, handler: Handler) -> Handler:
         """Another node of the cluster is gone, and its sockets with it, without a word about each: `async def gone(node, life)`.
         `life` is the same in all news of this one end: workers of several nodes get it from each."""
         return self.register("node_gone", handler)
 
-    def of(self, name):
+    def of(self, name: str) -> Namespace:
         if name not in self._namespaces:
             self._namespaces[name] = Namespace(self, name)
         return self._namespaces[name]
 
-    async def run(self, ready=None):
+    async def run(self, ready: Callable[[], Any] | None = None) -> None:
         """Until `stop()` or SIGTERM; the sockets are handed over then. Raises `LinkRefused`. `ready()` is called when the gateway
         has welcomed the worker."""
         self._link = Link(*self._settings, take=self._take, lost=self._forget)
@@ -237,7 +243,7 @@ class Worker(Namespace):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def stop(self):
+    def stop(self) -> None:
         """Finishes what it has and hands the sockets over; `run` returns then."""
         self._link.leave()
 

@@ -14,7 +14,7 @@ from .progress import Progress
 from .trace import traceparent
 from .worker_pb2 import FromWorker, Hello, ToWorker
 
-log = logging.getLogger("sockeye")
+log = logging.getLogger("sockeye_worker")
 
 METHOD = "/sockeye.worker.v1.Workers/Attach"
 SIGN_OF_LIFE_S = 1.0

@@ -1,29 +1,36 @@
 """The other servers of a namespace: workers at any node, and Socket.IO servers in the cluster."""
 
 import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import worker_pb2 as proto
 from .codec import decode, encode
 from .desk import FAILED, UNKNOWN, values_of
 from .errors import AskTimeout
 
-log = logging.getLogger("sockeye")
+if TYPE_CHECKING:
+    from .worker import Namespace
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+log = logging.getLogger("sockeye_worker")
 
 ASK_TIMEOUT_S = 5.0
 
 
 class Servers:
-    def __init__(self, namespace):
+    def __init__(self, namespace: "Namespace") -> None:
         self._namespace = namespace
 
-    def on(self, event):
+    def on(self, event: str) -> Callable[[Handler], Handler]:
         """Decorates the handler of what another server says: `async def load(since)`. What it returns is the answer, if one is wanted."""
         return lambda handler: self._namespace.register(("told", event), handler)
 
-    def emit(self, event, *args):
+    def emit(self, event: str, *args: Any) -> None:
         self._namespace.worker.command(tell=self._tell(event, args))
 
-    async def ask(self, event, *args, timeout=ASK_TIMEOUT_S):
+    async def ask(self, event: str, *args: Any, timeout: float = ASK_TIMEOUT_S) -> list[Any]:
         """The first argument of each answer; raises `AskTimeout` if some are missing, `ConnectionError` if the gateway does not answer."""
         tell = self._tell(event, args)
         tell.timeout_ms = round(timeout * 1000)

@@ -8,7 +8,7 @@ from .codec import decode, dump, encode
 from .errors import Refused
 from .trace import enter
 
-log = logging.getLogger("sockeye")
+log = logging.getLogger("sockeye_worker")
 
 UNKNOWN = {"error": "No handler knows this event"}
 FAILED = {"error": "The handler failed"}

@@ -2,14 +2,14 @@
 
 from contextvars import ContextVar
 
-_current = ContextVar("traceparent", default="")
+_current: ContextVar[str] = ContextVar("traceparent", default="")
 
 
-def traceparent():
+def traceparent() -> str:
     """For requests and spans of your own: the `traceparent` of the event that is being handled; empty without a trace."""
     return _current.get()
 
 
-def enter(value):
+def enter(value: str) -> None:
     """What this coroutine does from now on, and those that it starts, belongs to this trace."""
     _current.set(value)
