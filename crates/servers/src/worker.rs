@@ -117,7 +117,7 @@ fn library() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node");
     BUILT.call_once(|| {
         install(&folder);
-        let script = "made=dist/cjs/callable.js
+        let script = "made=dist/callable.js
             test -e $made && test -z \"$(find src build.mjs ../../proto -type f -newer $made)\" || node build.mjs";
         let done = Command::new("flock")
             .args(["package.json", "sh", "-ec", script])

@@ -2,8 +2,7 @@
 import * as grpc from "@grpc/grpc-js";
 import type { Command, FromWorker, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
 import { traceparent, within } from "./trace.js";
-import { open } from "./wire.js";
-import type { Wire } from "./wire.js";
+import { wire } from "./wire.js";
 
 const METHOD = "/sockeye.worker.v1.Workers/Attach";
 const SIGN_OF_LIFE_MS = 1_000;
@@ -76,8 +75,6 @@ export interface Settings {
   /** Another gateway is the first of this worker. */
   away: boolean;
   tls?: Tls;
-  /** Folder of this library. */
-  home: string;
 }
 
 export interface Handlers {
@@ -121,7 +118,6 @@ export class Link {
   readonly #settings: Settings;
   readonly #handlers: Handlers;
   readonly #client: grpc.Client;
-  readonly #wire: Wire;
   #stream: Stream | null = null;
   #welcomed = false;
   /** The gateway welcomed this process before: it says that it goes on, and the gateway `resumed`. */
@@ -160,7 +156,6 @@ export class Link {
     this.#settings = settings;
     this.#handlers = handlers;
     this.#client = client(settings);
-    this.#wire = open(settings.home);
     this.#timer = setInterval(() => this.#flush(true), SIGN_OF_LIFE_MS);
     this.#attach();
   }
@@ -233,7 +228,7 @@ export class Link {
   #attach(): void {
     const metadata = new grpc.Metadata();
     metadata.set("authorization", `Bearer ${this.#settings.key}`);
-    const stream = this.#client.makeBidiStreamRequest(METHOD, this.#wire.write, this.#wire.read, metadata);
+    const stream = this.#client.makeBidiStreamRequest(METHOD, wire.write, wire.read, metadata);
     this.#stream = stream;
     this.#welcomed = false;
     stream.on("data", (message: ToWorker) => stream === this.#stream && this.#take(message));

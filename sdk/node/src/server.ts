@@ -6,7 +6,6 @@ import type { DefaultEventsMap, ServerOptions, Socket } from "socket.io";
 import { SockeyeAdapter } from "./adapter.js";
 import type { Adapters } from "./adapter.js";
 import { Engine } from "./engine.js";
-import { home } from "./home.js";
 import { Link } from "./link.js";
 import type { Handlers, Tls } from "./link.js";
 import type { Member } from "./member.js";
@@ -76,7 +75,7 @@ function needed(value: string | undefined, option: string, variable: string): st
   return found;
 }
 
-function links(options: Options): { gateways: string[]; key: string; backend: string; weight: number; tls?: Tls; home: string } {
+function links(options: Options): { gateways: string[]; key: string; backend: string; weight: number; tls?: Tls } {
   const gateway = typeof options.gateway === "string" ? options.gateway : options.gateway?.join(",");
   return {
     gateways: needed(gateway, "gateway", "SOCKEYE_GATEWAY").split(",").map((address) => address.trim()).filter(Boolean),
@@ -84,7 +83,6 @@ function links(options: Options): { gateways: string[]; key: string; backend: st
     backend: needed(options.backend, "backend", "SOCKEYE_BACKEND"),
     weight: options.weight ?? 1,
     tls: options.tls,
-    home,
   };
 }
 

@@ -1,9 +1,8 @@
 // Messages as bytes, by protobuf.js. Events and answers are the many: no copy of another shape is made of them.
-import { join } from "node:path";
-import protobuf from "protobufjs";
+import protobuf from "protobufjs/light.js";
 import type { Command, FromWorker, Item, ToWorker } from "./messages.js";
+import schema from "./schema.json";
 
-const FILE = "sockeye/worker/v1/worker.proto";
 /** What the rest is told with: all fields are there, and numbers are numbers. */
 const PLAIN = { longs: Number, defaults: true, oneofs: true };
 
@@ -29,12 +28,8 @@ export interface Wire {
   read(bytes: Buffer): ToWorker;
 }
 
-/** `home`: the folder of this library. */
-export function open(home: string): Wire {
-  const root = new protobuf.Root();
-  const folder = join(home, "../proto");
-  root.resolvePath = (_, file) => join(folder, file);
-  root.loadSync(FILE, { keepCase: true }).resolveAll();
+function open(): Wire {
+  const root = protobuf.Root.fromJSON(schema as object).resolveAll();
   const type = (name: string) => root.lookupType(`sockeye.worker.v1.${name}`);
   const [fromWorker, commandType, toWorker, itemType, welcomeType] = ["FromWorker", "Command", "ToWorker", "Item", "Welcome"].map(type);
 
@@ -65,3 +60,5 @@ export function open(home: string): Wire {
     },
   };
 }
+
+export const wire: Wire = open();

@@ -1,7 +1,7 @@
 // The package as it is published, in an empty project: as ES module, as CommonJS, and for the compiler.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, mkdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,6 +9,7 @@ import { before, test } from "node:test";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const project = mkdtempSync(join(tmpdir(), "sockeye-package-"));
+let packed;
 const run = (program, ...args) => execFileSync(program, args, { cwd: project, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
 before(() => {
@@ -16,13 +17,17 @@ before(() => {
   const [{ filename, files }] = JSON.parse(
     execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", project], { cwd: here(".."), encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }),
   );
-  assert.deepEqual(files.map(({ path }) => path).filter((path) => !/^(dist\/|package\.json$|README\.md$)/.test(path)), []);
+  packed = join(project, filename);
+  assert.deepEqual(files.map(({ path }) => path).filter((path) => !path.startsWith("dist/")).sort(), ["LICENSE", "README.md", "package.json"]);
+  // The messages are code: bundlers leave files behind, and the server API has nothing to do with workers.
+  assert.deepEqual(files.filter(({ path }) => path.endsWith(".proto")), []);
   writeFileSync(join(project, "package.json"), '{"name":"empty","private":true}');
   const modules = join(project, "node_modules");
   mkdirSync(join(modules, "@sockeye/server"), { recursive: true });
-  execFileSync("tar", ["-xzf", join(project, filename), "-C", join(modules, "@sockeye/server"), "--strip-components=1"]);
+  execFileSync("tar", ["-xzf", packed, "-C", join(modules, "@sockeye/server"), "--strip-components=1"]);
   // What it depends on, as it is locked here: no test downloads anything.
-  cpSync(here("../node_modules"), modules, { recursive: true, dereference: false, filter: (path) => !path.endsWith(".bin") });
+  const isTool = (path) => /node_modules\/(\.bin|@?esbuild|@?typescript|@arethetypeswrong)$/.test(path);
+  cpSync(here("../node_modules"), modules, { recursive: true, dereference: false, filter: (path) => !isTool(path) });
 });
 
 const USE = 'const io = new Server({ gateway: "127.0.0.1:1", key: "k", backend: "b" }); io.on("connection", () => {}); io.close().then(() => console.log("closed"));';
@@ -35,6 +40,25 @@ test("import", () => {
 test("require, also as a function", () => {
   writeFileSync(join(project, "a.cjs"), `const { Server } = require("@sockeye/server"); if (typeof require("@sockeye/server") !== "function") throw new Error("no function"); ${USE}`);
   assert.equal(run(process.execPath, "a.cjs"), "closed\n");
+});
+
+test("two ways to load it gave two `Server` classes, with traces and marks of their own", () => {
+  const text = `import * as all from "@sockeye/server"; import { createRequire } from "node:module";
+const other = createRequire(import.meta.url)("@sockeye/server");
+const { default: _, ...names } = all;
+console.log(Object.keys(names).every((name) => all[name] === other[name]), Object.keys(names).length === Object.keys(other).length);`;
+  writeFileSync(join(project, "both.mjs"), text);
+  assert.equal(run(process.execPath, "both.mjs"), "true true\n");
+});
+
+test("the archive had no licence", () => {
+  assert.equal(readFileSync(here("../LICENSE"), "utf8"), readFileSync(here("../../../LICENSE"), "utf8"));
+});
+
+test("publint and attw find no fault with its exports", () => {
+  const tool = (name, ...args) => run(here(`../node_modules/.bin/${name}`), ...args, packed);
+  tool("publint", "--strict");
+  tool("attw", "--no-emoji");
 });
 
 test("types, those of socket.io", () => {

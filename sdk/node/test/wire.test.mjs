@@ -1,15 +1,13 @@
 // Messages are written and read without the copies that protobuf.js makes of them: the bytes and the values are the same.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
-import { open } from "../dist/esm/wire.js";
+import { wire } from "../dist/wire.js";
 
-const dist = fileURLToPath(new URL("../dist/", import.meta.url));
-const wire = open(join(dist, "esm"));
 const root = new protobuf.Root();
-root.loadSync(join(dist, "proto/sockeye/worker/v1/worker.proto"), { keepCase: true });
+root.resolvePath = (_, file) => fileURLToPath(new URL(`../../../proto/${file}`, import.meta.url));
+root.loadSync("sockeye/worker/v1/worker.proto", { keepCase: true });
 const [FromWorker, ToWorker] = ["FromWorker", "ToWorker"].map((name) => root.lookupType(`sockeye.worker.v1.${name}`));
 
 const socket = "abcdefghijklmnopqrst";
