@@ -31,6 +31,8 @@ pub fn run() -> Result<()> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     bench::release(&["--package", "gateway", "--bin", "sockeye"]).run()?;
+    bench::release(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
+    strip("sockeye-bench", &folder)?;
     let size = split(&folder.join("sockeye"), &dist.join(format!("{name}.debug")))?;
     println!(
         "dist: {} bytes without symbols, {BINARY_BYTES_MAX} at most",
@@ -85,6 +87,14 @@ fn pages(folder: &Path) -> Result<()> {
         fs::write(completions.join(file), output.stdout)?;
     }
     Ok(())
+}
+
+/// Copies a program without its symbols.
+fn strip(name: &str, folder: &Path) -> Result<()> {
+    let places = [built("release").join(name), folder.join(name)];
+    Step::new("objcopy", "objcopy --strip-all")
+        .args(&places.map(|path| path.display().to_string()))
+        .run()
 }
 
 /// Copies the binary without its symbols and puts these beside it; returns how large it is.

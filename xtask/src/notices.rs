@@ -1,4 +1,4 @@
-//! THIRD-PARTY-NOTICES.md: whose code is in the binary, and under which terms. The texts come from the crates themselves.
+//! THIRD-PARTY-NOTICES.md: whose code is in the programs of a release, and under which terms. The texts come from the crates themselves.
 
 use crate::repository;
 use anyhow::{Context, Result, ensure};
@@ -24,8 +24,8 @@ pub fn page() -> Result<String> {
         .context("cannot read the workspace with cargo metadata")?;
     let mut packages = linked(&metadata)?;
     packages.sort_by_key(|package| (package.name.to_string(), package.version.clone()));
-    let mut page = "# Third-party notices\n\nThe binary `sockeye` contains these crates, and the Socket.IO client (MIT, `web/bundles/LICENSE-socket.io-client`). \
-                    Made by `cargo xtask gen`.\n\n| crate | version | license |\n|---|---|---|\n"
+    let mut page = "# Third-party notices\n\nThe programs `sockeye` and `sockeye-bench` contain these crates, and the first one the Socket.IO client (MIT, \
+                    `web/bundles/LICENSE-socket.io-client`). Made by `cargo xtask gen`.\n\n| crate | version | license |\n|---|---|---|\n"
         .to_owned();
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages {
@@ -61,6 +61,8 @@ fn linked(metadata: &Metadata) -> Result<Vec<&Package>> {
         "--locked",
         "--package",
         "gateway",
+        "--package",
+        "bench",
         "--edges",
         "normal",
         "--prefix",

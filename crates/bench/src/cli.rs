@@ -1,6 +1,5 @@
 //! Owns the command line of the generator: `run`, `compare`, `scenarios` and `check`, `suite`,
-//! `report`, `plots`, `floor`, and the hidden `worker`. A library module so that another
-//! binary can mount the same commands.
+//! `report`, `plots`, `floor`, and the hidden `worker`. A library module, so that a test can read the commands of pages.
 
 use crate::engine::Launcher;
 use crate::floor;
@@ -50,22 +49,18 @@ pub fn misused(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::from(error.use_stderr()))
 }
 
-/// Carries out a command. `prefix` leads this very binary to these commands: empty for
-/// `sockeye-bench`, `["bench"]` for a binary that mounts them below `bench`.
-///
-/// The exit code of a measurement says whether what was expected happened: 0, or 2 for faults.
-pub fn run(command: Command, prefix: &[&str]) -> Result<ExitCode> {
+/// Carries out a command. The exit code of a measurement says whether what was expected happened: 0, or 2 for faults.
+pub fn run(command: Command) -> Result<ExitCode> {
     descriptors::raise();
     let program = std::env::current_exe().context("cannot find the generator's own binary")?;
-    let prefix: Vec<String> = prefix.iter().map(ToString::to_string).collect();
-    let args = [prefix.as_slice(), &["worker".to_string()]].concat();
+    let args = vec!["worker".to_owned()];
     let launcher = Launcher { program, args };
     match command {
         Command::Run(args) => return engine::command::run(&args, launcher),
         Command::Compare(args) => return compare::run(&args, launcher),
         Command::Scenarios => engine::command::list(),
         Command::Check { scenario } => engine::command::check(&scenario),
-        Command::Suite(args) => suite::run(&args, launcher, &prefix),
+        Command::Suite(args) => suite::run(&args, launcher),
         Command::Report(args) => report::command::report(&args),
         Command::Plots(args) => report::command::plots(&args),
         Command::Floor { mode, port } => {

@@ -4,10 +4,10 @@
 use crate::engine::command::Measure;
 use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
-use crate::outcome::{Comparison, Contestant, ResultFile};
 use crate::scenario::{Protocol, Scenario};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use outcome::{Comparison, Contestant, ResultFile};
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The load generator's own binary; see `bench::cli` for its commands.
 
 use clap::Parser;
+use std::process::ExitCode;
 
 /// Measures Socket.IO and WebSocket servers.
 #[derive(Debug, Parser)]
@@ -10,9 +11,12 @@ struct Cli {
     command: bench::cli::Command,
 }
 
-fn main() -> anyhow::Result<std::process::ExitCode> {
+fn main() -> ExitCode {
     match Cli::try_parse() {
-        Ok(cli) => bench::cli::run(cli.command, &[]),
-        Err(error) => Ok(bench::cli::misused(&error)),
+        Ok(cli) => bench::cli::run(cli.command).unwrap_or_else(|error| {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }),
+        Err(error) => bench::cli::misused(&error),
     }
 }

@@ -3,12 +3,14 @@
 
 use crate::engine::{self, Launcher, Options, Target};
 use crate::live::Silent;
-use crate::outcome::{self, CaseResult, Contestant, Figure, Outcome, Phase, ResultFile, Suite};
-use crate::report::{self, Level, number::short};
+use crate::report;
 use crate::scenario::{Protocol, Scenario, Source};
 use crate::server::Contender;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use outcome::number::short;
+use outcome::verdict::{Level, verdict};
+use outcome::{CaseResult, Contestant, Figure, Outcome, Phase, ResultFile, Suite};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -95,8 +97,7 @@ pub struct SuiteArgs {
     out: PathBuf,
 }
 
-/// The launcher's program with `prefix` in front is this very binary.
-pub fn run(args: &SuiteArgs, launcher: Launcher, prefix: &[String]) -> Result<()> {
+pub fn run(args: &SuiteArgs, launcher: Launcher) -> Result<()> {
     let cases = wanted(&args.only)?;
     report::command::check_writable(std::iter::once(&args.out))?;
     let old = match args.keep {
@@ -108,7 +109,7 @@ pub fn run(args: &SuiteArgs, launcher: Launcher, prefix: &[String]) -> Result<()
         ..Options::new(launcher)
     };
     engine::command::end_on_signals(&options)?;
-    let contenders = contenders(args, &options.launcher.program, prefix)?;
+    let contenders = contenders(args, &options.launcher.program)?;
     let mut suite = Suite::default();
     for case in cases {
         let suited = contenders.iter().filter(|contender| case.suits(contender));
@@ -216,14 +217,14 @@ fn once(scenario: &Scenario, contender: &Contender, options: &Options) -> Result
 fn describe(figure: Option<f64>, run: &Outcome) -> String {
     let rate = run.phases.last().and_then(Phase::rate).unwrap_or(0.0);
     let figure = figure.map_or("–".into(), short);
-    let verdict = match report::level(run) {
+    let verdict = match verdict(run).level {
         Level::Good => "",
         level => level.word(),
     };
     format!("{figure:>10}  {:>10}/s  {verdict}", short(rate))
 }
 
-fn contenders(args: &SuiteArgs, program: &Path, prefix: &[String]) -> Result<Vec<Contender>> {
+fn contenders(args: &SuiteArgs, program: &Path) -> Result<Vec<Contender>> {
     let mut contenders = Vec::new();
     for &shards in &args.shards {
         let config = args.benchmarks.join("sockeye.toml");
@@ -241,7 +242,7 @@ fn contenders(args: &SuiteArgs, program: &Path, prefix: &[String]) -> Result<Vec
         contenders.push(Contender::new(name, "node".as_ref(), &[script], protocol));
     }
     for mode in ["accept", "echo", "send", "send-coalesced"] {
-        let args = [prefix, &["floor".into(), mode.into()]].concat();
+        let args = ["floor".to_owned(), mode.to_owned()];
         let bare = Some(Protocol::Bare);
         contenders.push(Contender::new("floor", program, &args, bare));
     }
@@ -295,53 +296,5 @@ impl Case {
             time_scale,
         };
         Ok(source.read()?)
-    }
-}
-
-impl Figure {
-    /// What the run says; `None` when it says nothing.
-    pub fn of(self, run: &Outcome) -> Option<f64> {
-        let measured = run.phases.last()?;
-        match self {
-            Figure::BytesPerConnection => slope(run.phases.first()?, measured),
-            Figure::CpuUsPerConnect => {
-                let connects = run.totals.connects_succeeded;
-                (connects > 0).then_some(run.server_cpu_s()? * 1e6 / connects as f64)
-            }
-            Figure::CpuUsPerMessage => cpu_us_per_message(measured),
-            Figure::P99Ms => Some(measured.main_latency().percentiles()?.p99_ms),
-        }
-    }
-}
-
-/// CPU of the server by delivery or acknowledgement that reached a client.
-pub fn cpu_us_per_message(phase: &Phase) -> Option<f64> {
-    let messages = phase.received + phase.acked;
-    (messages > 0).then_some(phase.server_cpu_s? * 1e6 / messages as f64)
-}
-
-/// The process itself, without any connection, cancels out.
-fn slope(few: &Phase, many: &Phase) -> Option<f64> {
-    let grown = many.server_rss_bytes? as f64 - few.server_rss_bytes? as f64;
-    let more = many.connections.checked_sub(few.connections)?;
-    (more > 0).then_some(grown / more as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_the_slope_between_two_counts() {
-        let phase = |connections, rss| Phase {
-            connections,
-            server_rss_bytes: Some(rss),
-            ..Phase::default()
-        };
-        let run = Outcome {
-            phases: vec![phase(1_000, 5_000_000), phase(6_000, 7_000_000)],
-            ..Outcome::default()
-        };
-        assert_eq!(Figure::BytesPerConnection.of(&run), Some(400.0));
     }
 }

@@ -9,6 +9,7 @@ use crate::doctor::Order;
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// With commit, its day and the target, as far as they are known.
@@ -52,9 +53,12 @@ enum CommandArgs {
     Token(Box<TokenArgs>),
     /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
     Plan(Box<crate::plan::PlanArgs>),
-    /// Load tests: scenarios, comparisons, reports.
-    #[command(subcommand)]
-    Bench(Box<bench::cli::Command>),
+    /// Load tests: scenarios, comparisons, reports. Hands over to the program `sockeye-bench`.
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     Emit {
         #[command(flatten)]
         args: Box<EmitArgs>,
@@ -202,7 +206,7 @@ pub enum Command {
     Health(Request),
     Doctor(Order),
     Plan(Box<crate::plan::PlanArgs>),
-    Bench(Box<bench::cli::Command>),
+    Bench(Vec<OsString>),
     Token(Box<TokenArgs>),
     /// A name, and what the key allows.
     ApiKey(String, Vec<String>),
@@ -237,7 +241,7 @@ impl Cli {
         match self.command {
             None => Command::Serve(root.request()),
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
-            Some(CommandArgs::Bench(command)) => Command::Bench(command),
+            Some(CommandArgs::Bench { args }) => Command::Bench(args),
             Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),
             Some(CommandArgs::Health(asked)) => Command::Health(merged(asked.into())),
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order(merged)),

@@ -92,20 +92,31 @@ fn words(command: &str) -> Option<Vec<String>> {
         .split_whitespace()
         .skip_while(|word| matches!(*word, "do" | "sudo" | "cargo"));
     let program = words.next()?.rsplit('/').next()?;
-    let leading: &[&str] = match program {
-        "sockeye" => &["sockeye"],
-        "sockeye-bench" => &["sockeye", "bench"],
-        _ => return None,
-    };
+    if !["sockeye", "sockeye-bench"].contains(&program) {
+        return None;
+    }
     let rest = words.map(|word| word.trim_matches(['\'', '"']));
     Some(
-        leading
-            .iter()
-            .copied()
+        std::iter::once(program)
             .chain(rest)
             .map(str::to_owned)
             .collect(),
     )
+}
+
+/// The commands of the load generator.
+#[derive(Debug, Parser)]
+struct Generator {
+    #[command(subcommand)]
+    _command: bench::cli::Command,
+}
+
+fn parsed(words: &[String]) -> Result<(), clap::Error> {
+    match words {
+        [program, ..] if program == "sockeye-bench" => Generator::try_parse_from(words).map(drop),
+        [_, command, ..] if command == "bench" => Generator::try_parse_from(&words[1..]).map(drop),
+        _ => Cli::try_parse_from(words).map(drop),
+    }
 }
 
 #[test]
@@ -116,7 +127,7 @@ fn pages_show_commands_that_exist() {
         let page = fs::read_to_string(&path).expect("a page");
         for words in commands(&page).iter().filter_map(|command| words(command)) {
             checked += 1;
-            match Cli::try_parse_from(&words) {
+            match parsed(&words) {
                 Err(error) if !is_name(&error) => {
                     wrong.push(format!("{}: {}\n{error}", path.display(), words.join(" ")));
                 }

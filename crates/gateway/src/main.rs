@@ -10,6 +10,7 @@ mod config;
 mod credentials;
 mod doctor;
 mod door;
+mod generator;
 mod greeting;
 mod health;
 mod inside;
@@ -44,10 +45,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // There, 2 means faults.
-        Err(error) if std::env::args_os().nth(1).is_some_and(|arg| arg == "bench") => {
-            return bench::cli::misused(&error);
-        }
         Err(error) => error.exit(),
     };
     match cli.command() {
@@ -79,7 +76,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }),
         Command::Plan(args) => ended(plan::run(*args).map(|()| ExitCode::SUCCESS)),
-        Command::Bench(command) => ended(bench::cli::run(*command, &["bench"])),
+        Command::Bench(command) => ended(generator::run(&command)),
         Command::Serve(request) => boot(&request),
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Launcher, Options, Target};
 use crate::live::{self, About};
-use crate::outcome::ResultFile;
 use crate::report;
 use crate::scenario::{Scenario, Share, builtin};
 use crate::server::{Contender, Server};
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use outcome::ResultFile;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct RunArgs {
     /// Configuration of these gateways.
     #[arg(long, value_name = "FILE", default_value = "benchmarks/scenarios.toml")]
     gateway_config: PathBuf,
-    /// The `sockeye` binary to start [default: this one, if it is one].
+    /// The `sockeye` binary to start [default: the one beside this program].
     #[arg(long, value_name = "FILE")]
     sockeye_bin: Option<PathBuf>,
     /// A dashboard that fills the terminal instead of lines.

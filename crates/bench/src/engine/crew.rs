@@ -19,9 +19,10 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// The gateway's binary, where the workers are below its commands.
+    /// The gateway of the same build, if there is one.
     pub fn gateway(&self) -> Option<PathBuf> {
-        (self.args.len() > 1).then(|| self.program.clone())
+        let beside = self.program.with_file_name("sockeye");
+        beside.exists().then_some(beside)
     }
 
     fn launch(&self) -> Result<Child> {

@@ -6,7 +6,7 @@
 
 use super::flight::{Flights, push};
 use super::received::{Arrival, Received};
-use crate::outcome::Totals;
+use outcome::Totals;
 use std::ops::Range;
 
 /// One user's view of one room.

@@ -41,10 +41,10 @@ pub use stage::{Place, Server};
 
 use crate::descriptors;
 use crate::live::Observer;
-use crate::outcome::Outcome;
 use crate::scenario::{Protocol, Scenario, Transport};
 use crate::url::{Authority, authority};
 use anyhow::{Context, Result, bail};
+use outcome::Outcome;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

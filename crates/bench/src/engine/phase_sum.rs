@@ -1,8 +1,8 @@
 //! Owns one phase while it is added up, and the judgement whether its latencies are the server's or the generator's own.
 
 use super::tally::Tally;
-use crate::latency::Distribution;
-use crate::outcome::{Latencies, Phase, Second};
+use outcome::Distribution;
+use outcome::{Latencies, Phase, Second};
 
 /// A worker that works, or waits for a core, for more of its time than this hears everything late.
 pub const BUSY_CORES: f64 = 0.95;

@@ -10,10 +10,10 @@ use super::stage::Stage;
 use super::timers::Entry;
 use super::user::{Flying, Link, Request, Round, State};
 use crate::loss::Loss;
-use crate::outcome::NO_ANSWER;
 use crate::scenario::{
     Backoff, Credentials, Emit, Flow, Loop, OnLoss, Pace, Scenario, Step, Template,
 };
+use outcome::NO_ANSWER;
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -7,13 +7,11 @@ use super::phase_sum::{BUSY_CORES, PhaseSum};
 use super::tally::Tally;
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
-use crate::latency::Distribution;
-use crate::machine::Machine;
-use crate::outcome::{
-    AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second,
-};
 use crate::scenario::Scenario;
 use anyhow::Result;
+use outcome::Distribution;
+use outcome::machine::Machine;
+use outcome::{AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: f64 = 1e9;

@@ -1,7 +1,7 @@
 //! Owns what one worker counts. A tally covers one second; the conductor adds them up.
 
 use super::flight::Flights;
-use crate::outcome::{Latencies, Totals};
+use outcome::{Latencies, Totals};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

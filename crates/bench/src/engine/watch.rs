@@ -1,9 +1,9 @@
 //! Owns the sampling of the measured server's processes, once a second.
 
 use crate::clock::now_ns;
-use crate::outcome::ServerProcess;
 use crate::process::{Process, Thread};
 use anyhow::{Context, Result};
+use outcome::ServerProcess;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]

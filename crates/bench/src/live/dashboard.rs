@@ -3,8 +3,8 @@
 
 use super::lines::printable;
 use super::{About, Progress};
-use crate::outcome::{Percentiles, Second};
-use crate::report::number::{bytes, clock, digits, short};
+use outcome::number::{bytes, clock, digits, short};
+use outcome::{Percentiles, Second};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

@@ -2,8 +2,8 @@
 //! figures every five seconds.
 
 use super::{Observer, Progress};
-use crate::outcome::{Percentiles, Second};
-use crate::report::number::{bytes, clock, digits, short};
+use outcome::number::{bytes, clock, digits, short};
+use outcome::{Percentiles, Second};
 use std::io::Write;
 
 /// Seconds that one line sums up.

@@ -8,8 +8,8 @@ mod terminal;
 pub use lines::Lines;
 
 use crate::engine::Target;
-use crate::outcome::Second;
-use crate::report::number::digits;
+use outcome::Second;
+use outcome::number::digits;
 
 /// Told by the engine what happens, from one thread; must return at once.
 pub trait Observer {
@@ -87,7 +87,7 @@ impl About {
         let on = self.target.urls.join(", ");
         let mut text = format!("{} on {} ({on})", self.scenario, self.target.name);
         if self.duration_s > 0.0 {
-            text += &format!(", {}", crate::report::number::clock(self.duration_s));
+            text += &format!(", {}", outcome::number::clock(self.duration_s));
         }
         if self.scale != 1.0 {
             text += &format!(", scale {}", self.scale);

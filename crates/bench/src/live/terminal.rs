@@ -3,8 +3,8 @@
 
 use super::dashboard::Dashboard;
 use super::{About, Observer, Progress};
-use crate::outcome::Second;
 use anyhow::{Context, Result, bail};
+use outcome::Second;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

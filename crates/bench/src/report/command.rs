@@ -1,9 +1,9 @@
 //! Owns the commands `report` and `plots`: result files in, reports out.
 
-use crate::outcome::ResultFile;
-use crate::{outcome, report};
+use crate::report;
 use anyhow::{Context, Result};
 use clap::Args;
+use outcome::ResultFile;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,10 +52,10 @@ const MISMATCHED: u8 = 4;
 /// What a script learns of a result.
 pub fn exit_code(document: &report::Document, strict: bool) -> ExitCode {
     match document.verdict.level {
-        report::Level::Bad => ExitCode::from(FAULTY),
-        report::Level::Mismatched => ExitCode::from(MISMATCHED),
-        report::Level::Doubtful if strict => ExitCode::from(DOUBTFUL),
-        report::Level::Good | report::Level::Doubtful => ExitCode::SUCCESS,
+        outcome::verdict::Level::Bad => ExitCode::from(FAULTY),
+        outcome::verdict::Level::Mismatched => ExitCode::from(MISMATCHED),
+        outcome::verdict::Level::Doubtful if strict => ExitCode::from(DOUBTFUL),
+        outcome::verdict::Level::Good | outcome::verdict::Level::Doubtful => ExitCode::SUCCESS,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Owns the report of several servers doing the same work: the ratio table, and their lines beside
 //! each other. Ratios are drawn to the first server, between the middles of the rounds.
 
-use super::document::{Badge, Block, Document, Level, Section, Verdict};
-use super::number::{bytes, digits, short};
+use super::document::{Block, Document, Section};
 use super::run::{notes, origins};
 use super::table::Table;
-use super::{course, figures, rounds, verdict};
-use crate::outcome::{Comparison, Contestant, Outcome, Percentiles};
+use super::{course, figures, rounds};
+use outcome::number::{bytes, digits, short};
+use outcome::verdict::{self, Badge, Level, Verdict};
+use outcome::{Comparison, Contestant, Outcome, Percentiles};
 
 /// A row of the ratio table.
 struct Metric {

@@ -2,7 +2,7 @@
 //! servers with one line each.
 
 use super::plot::{Horizontal, Kind, Line, Look, Plot, Reduce};
-use crate::outcome::{Distribution, Outcome, Percentiles, Second};
+use outcome::{Distribution, Outcome, Percentiles, Second};
 
 /// Further out than 99.999 nobody reads.
 const NINES_MAX: u32 = 5;

@@ -4,6 +4,7 @@
 
 use super::plot::Plot;
 use super::table::{Table, escaped};
+use outcome::verdict::{Badge, Verdict};
 use std::fmt::Write;
 
 #[derive(Clone, Debug)]
@@ -21,30 +22,6 @@ pub struct Document {
     pub origin: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Badge {
-    pub text: String,
-    /// A reader who overlooks it misreads every figure: a scale, an interrupted run.
-    pub is_warning: bool,
-}
-
-/// What the run comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    pub level: Level,
-    pub headline: String,
-    pub reasons: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Good,
-    Doubtful,
-    /// The server did something else than the scenario asks.
-    Mismatched,
-    Bad,
-}
-
 #[derive(Clone, Debug)]
 pub struct Section {
     pub title: String,
@@ -60,17 +37,6 @@ pub enum Block {
     Refusal(String),
     Table(Table),
     Plots(Vec<Plot>),
-}
-
-impl Level {
-    pub fn word(self) -> &'static str {
-        match self {
-            Level::Good => "PASS",
-            Level::Doubtful => "DOUBTFUL",
-            Level::Mismatched => "MISMATCH",
-            Level::Bad => "FAULTS",
-        }
-    }
 }
 
 impl Section {
@@ -108,7 +74,7 @@ impl Document {
         if !self.description.is_empty() {
             let _ = writeln!(out, "{}\n", escaped(&self.description));
         }
-        let badges: Vec<String> = self.badges.iter().map(Badge::markdown).collect();
+        let badges: Vec<String> = self.badges.iter().map(badge).collect();
         if !badges.is_empty() {
             let _ = writeln!(out, "{}\n", badges.join(" · "));
         }
@@ -126,25 +92,6 @@ impl Document {
         }
         let origin: Vec<String> = self.origin.iter().map(|line| escaped(line)).collect();
         out + &origin.join("\n") + "\n"
-    }
-}
-
-impl Badge {
-    pub fn fact(text: String) -> Badge {
-        let is_warning = false;
-        Badge { text, is_warning }
-    }
-
-    pub fn warning(text: String) -> Badge {
-        let is_warning = true;
-        Badge { text, is_warning }
-    }
-
-    fn markdown(&self) -> String {
-        match self.is_warning {
-            true => format!("**{}**", escaped(&self.text)),
-            false => escaped(&self.text),
-        }
     }
 }
 
@@ -178,5 +125,12 @@ impl Block {
                 (!images.is_empty()).then(|| images.join("\n"))
             }
         }
+    }
+}
+
+fn badge(badge: &Badge) -> String {
+    match badge.is_warning {
+        true => format!("**{}**", escaped(&badge.text)),
+        false => escaped(&badge.text),
     }
 }

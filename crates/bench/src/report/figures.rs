@@ -2,10 +2,10 @@
 //! connections, server processes, errors. Each is a function of the result alone.
 
 use super::document::Block;
-use super::number::{self, NONE, bytes, digits, percent, short, told, whole};
 use super::table::Table;
-use super::verdict::connect_success;
-use crate::outcome::{Memory, Outcome, Percentiles, Phase, Reasons, ServerProcess};
+use outcome::number::{self, NONE, bytes, digits, percent, short, told, whole};
+use outcome::verdict::connect_success;
+use outcome::{Memory, Outcome, Percentiles, Phase, Reasons, ServerProcess};
 
 const REFUSED: &str = "refused";
 /// What the columns of a summary mean.

@@ -1,9 +1,10 @@
 //! Owns the report as one HTML file that needs nothing else: style, plots and the script for
 //! values under the pointer stand in the page.
 
-use super::document::{Block, Document, Section, Verdict};
+use super::document::{Block, Document, Section};
 use super::plot::{self, Plot, Use};
 use super::table::Table;
+use outcome::verdict::Verdict;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -1,8 +1,8 @@
 //! Owns what people read of results: reports of scenario runs and comparisons (terminal, Markdown,
 //! HTML), and the generated parts of the documents.
 //!
-//! A report is a [`Document`] first: `run`, `comparison` and `suite` say what stands in it, `figures`,
-//! `course` and `verdict` make its parts, `terminal`, `document` and `html` write it.
+//! A report is a [`Document`] first: `run`, `comparison` and `suite` say what stands in it, `figures`
+//! and `course` make its parts, `terminal`, `document` and `html` write it.
 
 pub mod command;
 mod comparison;
@@ -10,7 +10,6 @@ mod course;
 mod document;
 mod figures;
 mod html;
-pub(crate) mod number;
 mod pages;
 mod plot;
 #[cfg(test)]
@@ -20,20 +19,14 @@ mod run;
 mod suite;
 mod table;
 mod terminal;
-mod verdict;
 
-pub use document::{Badge, Block, Document, Level, Section, Verdict};
+pub use document::{Block, Document, Section};
 pub use html::page as html;
 pub use plot::Plot;
 pub use table::Table;
 pub use terminal::text;
 
-use crate::outcome::{Outcome, ResultFile};
-
-/// Whether a run's figures are to be trusted.
-pub fn level(outcome: &Outcome) -> Level {
-    verdict::verdict(outcome).level
-}
+use outcome::ResultFile;
 
 /// The report of a result file; `source` is what the report calls that file.
 pub fn document(file: &ResultFile, source: &str) -> Document {

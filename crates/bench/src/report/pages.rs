@@ -4,11 +4,12 @@
 //! A page asks for the file `name.json` with `<!-- bench:begin name -->` … `<!-- bench:end -->`;
 //! `overview` asks for one row of every scenario result given.
 
+use super::figures;
 use super::plot::{Plot, Use};
 use super::table::Table;
-use super::{figures, verdict};
-use crate::outcome::{self, Outcome, ResultFile};
 use anyhow::{Context, Result, bail};
+use outcome::verdict;
+use outcome::{Outcome, ResultFile};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -191,7 +192,7 @@ mod tests {
         fs::write(folder.path().join("benchmarks.md"), page).unwrap();
         let result = folder.path().join("ticker.json");
         let file = ResultFile::Run(Box::new(crate::report::report_tests::outcome()));
-        crate::outcome::save(&file, &result).unwrap();
+        outcome::save(&file, &result).unwrap();
         (folder, result)
     }
 

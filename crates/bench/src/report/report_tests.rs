@@ -1,9 +1,10 @@
 //! Tests of whole reports: the exact text, what is refused, and that nothing a scenario or a server
 //! says becomes markup.
 
-use super::{Document, Level, document, html, level, markdown, text};
-use crate::machine::Machine;
-use crate::outcome::{
+use super::{Document, document, html, markdown, text};
+use outcome::machine::Machine;
+use outcome::verdict::{Level, verdict as judge};
+use outcome::{
     Comparison, Contestant, Distribution, Generator, Outcome, Phase, ResultFile, Second,
     ServerProcess, Totals,
 };
@@ -115,7 +116,7 @@ fn timeline() -> Vec<Second> {
     (1..=20).map(second).collect()
 }
 
-fn outcome_percentiles() -> crate::outcome::Percentiles {
+fn outcome_percentiles() -> outcome::Percentiles {
     let one = Distribution::of(&[(1_000_000, 980), (7_770_000, 20)]);
     one.percentiles().unwrap()
 }
@@ -480,7 +481,7 @@ fn what_had_too_little_of_the_machine_is_doubtful() {
         "late by 92.5 ms (p99) where 466 ms",
     ];
     for (outcome, told) in outcomes.iter().zip(told) {
-        assert_eq!(level(outcome), Level::Doubtful);
+        assert_eq!(judge(outcome).level, Level::Doubtful);
         tells(&verdict_of(outcome), told);
     }
 }
@@ -492,16 +493,16 @@ fn only_what_was_never_done_is_a_mismatch() {
     let totals = &mut outcome.totals;
     (totals.lost, totals.received) = (1_500, 8_500);
     (totals.echoes_expected, totals.echoes_received) = (1_500, 1);
-    assert_eq!(level(&outcome), Level::Bad);
+    assert_eq!(judge(&outcome).level, Level::Bad);
     outcome.totals.echoes_received = 0;
-    assert_eq!(level(&outcome), Level::Mismatched);
+    assert_eq!(judge(&outcome).level, Level::Mismatched);
     outcome.totals.drops.insert("closed".into(), 1);
-    assert_eq!(level(&outcome), Level::Bad);
+    assert_eq!(judge(&outcome).level, Level::Bad);
 }
 
 #[test]
 fn a_suite_draws_ratios_between_runs_that_lost_nothing() {
-    use crate::outcome::{CaseResult, Figure, Suite};
+    use outcome::{CaseResult, Figure, Suite};
     let run = |cpu_s: f64, lost: u64| {
         let mut run = outcome();
         run.phases[1].server_cpu_s = Some(cpu_s);
@@ -538,7 +539,7 @@ fn a_suite_draws_ratios_between_runs_that_lost_nothing() {
 
 #[test]
 fn a_crowd_is_told_by_connection() {
-    use crate::outcome::{BothEnds, Memory};
+    use outcome::{BothEnds, Memory};
     let memory = |mib: u64| Memory {
         machine_bytes: mib * 10 * MIB,
         servers_bytes: mib * MIB,
@@ -569,5 +570,5 @@ fn a_crowd_is_told_by_connection() {
 }
 
 fn verdict_of(outcome: &Outcome) -> String {
-    super::verdict::verdict(outcome).reasons.join("\n")
+    judge(outcome).reasons.join("\n")
 }

@@ -1,7 +1,7 @@
 //! Owns how several rounds on several servers are told: the middle, the range, and ratios to the first server.
 
-use super::number::{NONE, short, told};
-use crate::outcome::{Contestant, Outcome, middle};
+use outcome::number::{NONE, short, told};
+use outcome::{Contestant, Outcome, middle};
 
 /// A column for each server, and one for the ratio of each other server to the first.
 pub fn columns(names: &[&str]) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! Owns the report of one run: which sections it has and what stands in them.
 
 use super::document::{Block, Document, Section};
-use super::verdict::{badges, verdict};
 use super::{course, figures};
-use crate::outcome::Outcome;
+use outcome::Outcome;
+use outcome::verdict::{badges, verdict};
 
 /// The report of `outcome`, read from the file called `source`.
 pub fn document(outcome: &Outcome, source: &str) -> Document {

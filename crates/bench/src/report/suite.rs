@@ -1,12 +1,12 @@
 //! Owns the report of the suite: what each case costs on each server, and how the runs went that say so.
 
-use super::document::{Block, Document, Level, Section, Verdict};
-use super::number::{bytes, cores, digits, short, told, whole};
+use super::document::{Block, Document, Section};
+use super::rounds;
 use super::run::origins;
 use super::table::Table;
-use super::{rounds, verdict};
-use crate::outcome::{CaseResult, Contestant, Figure, Outcome, Suite};
-use crate::suite::cpu_us_per_message;
+use outcome::number::{bytes, cores, digits, short, told, whole};
+use outcome::verdict::{self, Level, Verdict};
+use outcome::{CaseResult, Contestant, Figure, Outcome, Suite};
 use std::collections::BTreeMap;
 
 const LEGEND: &str = "Middle of the rounds, range in brackets. CPU: user and system time of the server, all threads, by message that reached a \
@@ -106,7 +106,7 @@ fn row(case: &CaseResult, server: &str, run: &Outcome) -> Vec<String> {
         server.to_owned(),
         digits(run.totals.connections_peak),
         told(phase.rate().filter(|rate| *rate > 0.0), whole),
-        told(cpu_us_per_message(&phase), short),
+        told(phase.cpu_us_per_message(), short),
         told(latency.map(|latency| latency.p50_ms), short),
         told(latency.map(|latency| latency.p99_ms), short),
         told(phase.server_rss_bytes.map(|rss| rss as f64), bytes),

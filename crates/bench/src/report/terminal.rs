@@ -1,8 +1,9 @@
 //! Owns a report as a terminal shows it: no marks of Markdown, aligned tables, and colours where
 //! the terminal has them.
 
-use super::document::{Badge, Block, Document, Level};
+use super::document::{Block, Document};
 use super::table::{Table, one_line};
+use outcome::verdict::{Badge, Level};
 use std::fmt::Write;
 
 const BOLD: &str = "1";

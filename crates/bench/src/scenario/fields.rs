@@ -6,7 +6,7 @@ use super::expression::shown;
 use super::problem::{Problem, suggestion};
 use super::template::{TOLD, Template, Variable, Variables};
 use super::value;
-use crate::report::number::digits;
+use outcome::number::digits;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
 use std::time::Duration;

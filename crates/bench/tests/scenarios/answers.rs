@@ -2,9 +2,9 @@
 
 use crate::rig::{assert_clean, run, scenario};
 use crate::stream_server::StreamServer;
-use bench::outcome::ResultFile;
 use bench::report;
 use bench::scenario::Scenario;
+use outcome::ResultFile;
 
 /// Time enough for all steps, whatever else the machine does.
 fn unhurried(connections: u32, steps: &str) -> Scenario {
@@ -36,7 +36,7 @@ fn double_answers_alone_are_a_fault() {
     let outcome = run(&unhurried(2, steps), &StreamServer::start().url, 1);
     let file = ResultFile::Run(Box::new(outcome));
     let verdict = report::document(&file, "test").verdict;
-    assert_eq!(verdict.level, report::Level::Bad);
+    assert_eq!(verdict.level, outcome::verdict::Level::Bad);
     assert!(
         verdict
             .headline

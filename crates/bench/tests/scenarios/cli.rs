@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 use crate::rig::{Run, run, scenario};
-use bench::outcome::{self, ResultFile};
+use outcome::ResultFile;
 use std::process::{Command, Stdio};
 
 fn bench() -> Command {
@@ -187,7 +187,7 @@ fn a_generator_with_time_to_spare_shows_its_latencies() {
     );
 }
 
-fn suite(out: &std::path::Path, more: &[&str]) -> bench::outcome::Suite {
+fn suite(out: &std::path::Path, more: &[&str]) -> outcome::Suite {
     let output = bench()
         .args(["suite", "--quick", "--no-node", "--benchmarks"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks"))

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::rig::{assert_clean, run, scenario};
 use crate::stream_server::StreamServer;
-use bench::outcome::Totals;
+use outcome::Totals;
 
 /// An end that comes with the last bytes raises no event of its own.
 #[test]

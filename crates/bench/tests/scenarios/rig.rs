@@ -3,8 +3,8 @@
 use crate::processes::processes;
 use bench::engine::{self, Options, Target};
 use bench::live::{Observer, Progress};
-use bench::outcome::{self, Outcome, ResultFile, Second};
 use bench::scenario::Scenario;
+use outcome::{Outcome, ResultFile, Second};
 use rustix::process::Pid;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::rig::Run;
 use crate::stream_server::StreamServer;
-use bench::outcome::INTERRUPTED;
+use outcome::INTERRUPTED;
 use rustix::process::{Signal, kill_process};
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -2,9 +2,8 @@
 //! with the file and the case it was read from. Reads results of scenarios and of the suite.
 
 use anyhow::{Context, Result, bail};
-use bench::outcome::{Contestant, Figure, Outcome, ResultFile, load, middle};
-use bench::report::{Level, level};
-use bench::suite::cpu_us_per_message;
+use outcome::verdict::{Level, verdict};
+use outcome::{Contestant, Figure, Outcome, ResultFile, load, middle};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,7 +84,7 @@ fn read(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
         };
         kinds.iter().find_map(of_kind)
     };
-    let by_message: Tell = |run| cpu_us_per_message(run.phases.last()?);
+    let by_message: Tell = |run| run.phases.last()?.cpu_us_per_message();
     if let ResultFile::Suite(_) = content {
         let spread = ["hold", "latency", "delivery-1000-window-1", "delivery"];
         return Ok(Measured {
@@ -134,7 +133,7 @@ fn cases<'a>(content: &'a ResultFile, server: &'a str) -> Result<Vec<Case<'a>>> 
     let cases = wanted.map(|(case, _, runs)| {
         let sound = runs
             .iter()
-            .filter(|run| !of_suite || level(run) < Level::Mismatched);
+            .filter(|run| !of_suite || verdict(run).level < Level::Mismatched);
         let runs: Vec<&Outcome> = sound.collect();
         (format!("{case}{}", caveats(&runs)), runs)
     });
@@ -150,7 +149,7 @@ fn cases<'a>(content: &'a ResultFile, server: &'a str) -> Result<Vec<Case<'a>>> 
 fn caveats(runs: &[&Outcome]) -> String {
     let partial = runs.iter().find_map(|run| run.partial.as_ref());
     let scaled = runs.iter().find(|run| run.scale != 1.0);
-    let worst = runs.iter().map(|run| level(run)).max();
+    let worst = runs.iter().map(|run| verdict(run).level).max();
     let worst = worst.filter(|worst| *worst != Level::Good);
     let other = runs.iter().find(|run| run.protocol != "socket.io");
     let caveats = [

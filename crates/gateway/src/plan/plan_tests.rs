@@ -2,8 +2,8 @@
 
 use super::measured::Reading;
 use super::*;
-use bench::outcome::{Outcome, ResultFile, ServerProcess, Totals, save};
 use clap::Parser;
+use outcome::{Outcome, ResultFile, ServerProcess, Totals, save};
 
 #[derive(Debug, Parser)]
 #[command(args_override_self = true)]

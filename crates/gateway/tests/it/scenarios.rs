@@ -1,13 +1,13 @@
 //! Load test scenarios against the real gateway: every protocol and transport it serves, the
 //! built-in scenarios at a small scale, and the binary's own `bench` command.
 
-use crate::harness::Gateway;
+use crate::harness::{Gateway, generator};
 use crate::tls::pki::{Pki, Secure};
 use bench::engine::Launcher;
 use bench::engine::{self, Options, Target};
 use bench::live::Observer;
-use bench::outcome::{Outcome, ResultFile, Second};
 use bench::scenario::Scenario;
+use outcome::{Outcome, ResultFile, Second};
 use std::process::Command;
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ impl Observer for Quiet {
 
 fn run(scenario: &Scenario, gateways: &[&Gateway], workers: u32) -> Outcome {
     let mut options = Options::new(Launcher {
-        program: BINARY.into(),
-        args: vec!["bench".into(), "worker".into()],
+        program: generator().into(),
+        args: vec!["worker".into()],
     });
     options.workers = Some(workers);
     options.grace = Duration::from_secs(20);
@@ -66,8 +66,8 @@ fn a_public_chat_loses_nothing() {
         .expect("a scenario")
         .shortened(0.05);
     let mut options = Options::new(Launcher {
-        program: BINARY.into(),
-        args: vec!["bench".into(), "worker".into()],
+        program: generator().into(),
+        args: vec!["worker".into()],
     });
     options.authorities = std::fs::read_to_string(pki.path("tls.pem")).ok();
     let target = Target {
@@ -213,9 +213,8 @@ fn a_crowd_needs_one_command() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../benchmarks/scenarios.toml"
     );
-    let output = Command::new(BINARY)
+    let output = Command::new(generator())
         .args([
-            "bench",
             "run",
             "million-idle",
             "--scale",
@@ -229,7 +228,7 @@ fn a_crowd_needs_one_command() {
         .expect("sockeye");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    let Ok(ResultFile::Run(run)) = bench::outcome::load(&json) else {
+    let Ok(ResultFile::Run(run)) = outcome::load(&json) else {
         panic!("no result: {told}");
     };
     assert_eq!((run.processes.len(), run.totals.connections_peak), (3, 300));
@@ -288,7 +287,8 @@ fn messages_between_gateways_without_a_cluster_are_missed() {
 }
 
 #[test]
-fn the_binary_has_the_commands() {
+fn the_gateway_hands_bench_over_to_the_generator_beside_it() {
+    assert!(generator().exists());
     let output = Command::new(BINARY)
         .args(["bench", "scenarios"])
         .output()
@@ -305,4 +305,24 @@ fn the_binary_has_the_commands() {
         told.starts_with("cannot read scenario nothing.toml"),
         "{told}"
     );
+}
+
+/// A gateway that was installed alone.
+#[test]
+fn without_a_generator_bench_says_how_to_get_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let alone = folder.path().join("sockeye");
+    std::fs::copy(BINARY, &alone).expect("a copy");
+    let output = Command::new(&alone)
+        .args(["bench", "scenarios"])
+        .env("PATH", folder.path())
+        .output()
+        .expect("sockeye");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.starts_with("cannot find sockeye-bench beside"),
+        "{told}"
+    );
+    assert!(told.contains("cargo install --path crates/bench"), "{told}");
 }

@@ -1,6 +1,6 @@
 //! Owns axes: where ticks stand, what they are called, and where a value falls.
 
-use crate::report::number::{clock, short};
+use outcome::number::{clock, short};
 
 /// How values are laid along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use super::scale::Scale;
 use super::{Horizontal, Look, Plot};
 use crate::report::html::escape;
-use crate::report::number::{clock, short};
+use outcome::number::{clock, short};
 
 /// Colours and strokes of plots; in a page they stand in its style sheet.
 pub const STYLE: &str = include_str!("plot.css");

@@ -4,9 +4,9 @@
 //! `DEATH_CROWD=10000 DEATH_STOCK=34` plays it with so many sessions on the killed node and six times so many stock clients.
 
 use super::relay::{know_addresses, relaying};
-use super::{BINARY, all_up_of, config};
+use super::{all_up_of, config};
 use crate::edges::server::Server;
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
 use servers::{Language, Redis, Roamers};
 use std::net::{SocketAddr, TcpListener};
@@ -56,14 +56,14 @@ impl Crowd {
              [flows.user]\non_loss = \"restart\"\nsteps = [{{ connect = true }}, {{ join = \"crowd-${{user / 100}}\" }}]\n"
         );
         std::fs::write(&scenario, text).expect("write the scenario");
-        let mut command = Command::new(BINARY);
-        command.args(["bench", "run"]).arg(&scenario);
+        let mut command = Command::new(generator());
+        command.arg("run").arg(&scenario);
         command.args(["--url", &format!("http://{addr}")]);
         command
             .current_dir(&files)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = command.spawn().expect("start sockeye bench");
+        let child = command.spawn().expect("start sockeye-bench");
         Crowd {
             child,
             _files: files,

@@ -1,7 +1,7 @@
 //! Starts that cannot succeed, and what is said about them: configuration, addresses, the level of the log, the environment.
 
 use super::client::SocketIo;
-use crate::harness::{Gateway, PATIENCE};
+use crate::harness::{Gateway, PATIENCE, generator};
 use serde_json::json;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -62,6 +62,7 @@ fn a_port_in_use_is_an_error_that_says_so() {
 /// Of `sockeye bench`, 2 says that a server lost something.
 #[test]
 fn a_slip_of_the_pen_does_not_look_like_a_fault() {
+    assert!(generator().exists());
     for args in [
         &["bench", "run", "ticker", "--frobnicate"][..],
         &["bench", "frobnicate"],

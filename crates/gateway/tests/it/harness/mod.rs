@@ -5,6 +5,7 @@
 
 mod alone;
 pub mod gateway;
+mod generator;
 
 pub use ::client::brief as client;
 pub use ::client::conn as raw;
@@ -12,3 +13,4 @@ pub use ::client::{Ended, PATIENCE, RawConn, Response, eventually};
 pub use alone::{Alone, Beside};
 pub use client::{Plain, Poller, SocketIo};
 pub use gateway::Gateway;
+pub use generator::generator;

@@ -1,6 +1,6 @@
 //! Owns results of several runs: of one scenario on several servers, and of the suite.
 
-use super::Outcome;
+use super::{Outcome, Phase};
 use serde::{Deserialize, Serialize};
 
 /// The same scenario on several servers in one run.
@@ -25,7 +25,7 @@ pub struct Suite {
 pub struct CaseResult {
     pub case: String,
     pub about: String,
-    /// Subject of the case; `suite` says how it follows from a run.
+    /// Subject of the case.
     pub figure: Figure,
     pub servers: Vec<Contestant>,
     /// Runs without any result.
@@ -112,6 +112,29 @@ pub struct Contestant {
     pub runs: Vec<Outcome>,
 }
 
+impl Figure {
+    /// What the run says; `None` when it says nothing.
+    pub fn of(self, run: &Outcome) -> Option<f64> {
+        let measured = run.phases.last()?;
+        match self {
+            Figure::BytesPerConnection => slope(run.phases.first()?, measured),
+            Figure::CpuUsPerConnect => {
+                let connects = run.totals.connects_succeeded;
+                (connects > 0).then_some(run.server_cpu_s()? * 1e6 / connects as f64)
+            }
+            Figure::CpuUsPerMessage => measured.cpu_us_per_message(),
+            Figure::P99Ms => Some(measured.main_latency().percentiles()?.p99_ms),
+        }
+    }
+}
+
+/// The process itself, without any connection, cancels out.
+fn slope(few: &Phase, many: &Phase) -> Option<f64> {
+    let grown = many.server_rss_bytes? as f64 - few.server_rss_bytes? as f64;
+    let more = many.connections.checked_sub(few.connections)?;
+    (more > 0).then_some(grown / more as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +165,19 @@ mod tests {
         let kept = new.cases.iter().map(|case| (&*case.case, &*case.about));
         let expected = [("a", "old"), ("b", "new"), ("c", "old"), ("d", "new")];
         assert_eq!(kept.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn memory_is_the_slope_between_two_counts() {
+        let phase = |connections, rss| Phase {
+            connections,
+            server_rss_bytes: Some(rss),
+            ..Phase::default()
+        };
+        let run = Outcome {
+            phases: vec![phase(1_000, 5_000_000), phase(6_000, 7_000_000)],
+            ..Outcome::default()
+        };
+        assert_eq!(Figure::BytesPerConnection.of(&run), Some(400.0));
     }
 }

@@ -5,17 +5,21 @@
 //! Times named `…_s` count from the start of the run. `file` reads and writes.
 
 mod file;
+mod latency;
+pub mod machine;
 mod memory;
+pub mod number;
 mod several;
 mod totals;
+pub mod verdict;
 
 pub use file::{ResultFile, load, save};
+pub use latency::{Distribution, Percentiles};
 pub use memory::{BothEnds, Memory};
 pub use several::{CaseResult, Comparison, Contestant, Figure, Suite, middle};
 pub use totals::{Reasons, Totals};
 
-pub use crate::latency::{Distribution, Percentiles};
-use crate::machine::Machine;
+use machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -420,6 +424,12 @@ impl Outcome {
 }
 
 impl Phase {
+    /// CPU of the server by delivery or acknowledgement that reached a client.
+    pub fn cpu_us_per_message(&self) -> Option<f64> {
+        let messages = self.received + self.acked;
+        (messages > 0).then_some(self.server_cpu_s? * 1e6 / messages as f64)
+    }
+
     /// Deliveries and acknowledgements that reached clients, per second.
     pub fn rate(&self) -> Option<f64> {
         let received = self.received + self.acked;

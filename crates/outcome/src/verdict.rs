@@ -1,9 +1,55 @@
 //! Owns the judgement of a run: one headline, the reasons, and the facts that must not be
 //! overlooked. Faults are judged before doubts: a lost message stays lost on a busy machine.
 
-use super::document::{Badge, Level, Verdict};
-use super::number::{clock, digits, percent, short};
-use crate::outcome::{AND_THEN, INTERRUPTED, Outcome, Phase, Reasons, Totals};
+use crate::number::{clock, digits, percent, short};
+use crate::{AND_THEN, INTERRUPTED, Outcome, Phase, Reasons, Totals};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Badge {
+    pub text: String,
+    /// A reader who overlooks it misreads every figure: a scale, an interrupted run.
+    pub is_warning: bool,
+}
+
+/// The judgement of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub level: Level,
+    pub headline: String,
+    pub reasons: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Good,
+    Doubtful,
+    /// The server did something else than the scenario asks.
+    Mismatched,
+    Bad,
+}
+
+impl Level {
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Good => "PASS",
+            Level::Doubtful => "DOUBTFUL",
+            Level::Mismatched => "MISMATCH",
+            Level::Bad => "FAULTS",
+        }
+    }
+}
+
+impl Badge {
+    pub fn fact(text: String) -> Badge {
+        let is_warning = false;
+        Badge { text, is_warning }
+    }
+
+    pub fn warning(text: String) -> Badge {
+        let is_warning = true;
+        Badge { text, is_warning }
+    }
+}
 
 /// Kinds of failures that the reasons name; the table of errors has the rest.
 const KINDS_NAMED: usize = 3;

@@ -113,7 +113,7 @@ fn indented(compact: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Contestant, Distribution, Phase, Second};
+    use crate::{Contestant, Distribution, Phase, Second};
 
     fn outcome() -> Outcome {
         let delivery = Distribution::of(&[(1_000_000, 3), (2_500_000, 1)]);
