@@ -2,6 +2,7 @@
 
 mod accept;
 mod clock;
+mod cores;
 mod effects;
 mod entropy;
 pub mod heap;
@@ -18,5 +19,6 @@ mod turn;
 
 pub use mail::{Answerer, Handover, Outside, Relay};
 pub use memory::ShardMemory;
+pub use reactor::listener::can_listen;
 pub use reactor::stream::Detached;
 pub use shards::{Inspector, Settings, ShardDied, Shards, Tls, ToHandlers, start};

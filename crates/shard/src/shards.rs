@@ -2,6 +2,7 @@
 
 use crate::accept::{Door, DoorSettings};
 use crate::clock::Clock;
+use crate::cores;
 use crate::effects::Hands;
 use crate::entropy::entropy;
 use crate::mail::{Mail, Outside, Post};
@@ -40,7 +41,7 @@ pub struct Settings {
     pub hub: hub::config::Config,
     /// What the hubs share with the way to other nodes, if there is one.
     pub uplink: Option<Arc<Uplink>>,
-    /// Bind each thread to a core.
+    /// Bind each thread to a core, where each allowed core has one.
     pub pin: bool,
     /// Connections of the whole process; above it newcomers get 503.
     pub conns_max: usize,
@@ -258,9 +259,11 @@ impl Workshop {
     fn run(mut self, made: Vec<Shard>) -> io::Result<Shards> {
         let (sender, ended) = mpsc::channel();
         self.shards.ended = ended;
-        let pin = self.settings.pin && made.len() > 1;
+        let cores = self.settings.pin.then(|| cores::for_shards(made.len()));
+        let cores = cores.flatten();
         for (number, shard) in made.into_iter().enumerate() {
-            let spawned = spawn(shard, number as u16, pin, sender.clone());
+            let core = cores.as_ref().map(|cores| cores[number]);
+            let spawned = spawn(shard, number as u16, core, sender.clone());
             if let Err(error) = spawned {
                 self.shards.stop();
                 return Err(error);
@@ -282,14 +285,14 @@ fn deal(listeners: Vec<UnixListener>, shards: usize) -> Vec<Vec<UnixListener>> {
 fn spawn(
     mut shard: Shard,
     number: u16,
-    pin: bool,
+    core: Option<usize>,
     ended: mpsc::Sender<Result<(), ShardDied>>,
 ) -> io::Result<()> {
     std::thread::Builder::new()
         .name(format!("shard-{number}"))
         .spawn(move || {
-            if pin {
-                pin_to_core(usize::from(number));
+            if let Some(core) = core {
+                cores::bind(core);
             }
             // A panic here is a bug of ours: the process reports it and ends (the supervisor starts another).
             let run = catch_unwind(AssertUnwindSafe(|| shard.run()));
@@ -297,30 +300,6 @@ fn spawn(
             let _ = ended.send(result);
         })?;
     Ok(())
-}
-
-/// Binds this thread to the n-th of the cores that it may run on: a container's are rarely the machine's first.
-#[cfg(target_os = "linux")]
-fn pin_to_core(n: usize) {
-    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
-        return;
-    };
-    if let Some(core) = nth_core(n, |core| allowed.is_set(core)) {
-        let mut one = rustix::thread::CpuSet::new();
-        one.set(core);
-        // Pinning is an optimisation; a container may forbid it.
-        let _ = rustix::thread::sched_setaffinity(None, &one);
-    }
-}
-
-/// Elsewhere the system places threads as it likes.
-#[cfg(not(target_os = "linux"))]
-fn pin_to_core(_n: usize) {}
-
-#[cfg(target_os = "linux")]
-fn nth_core(n: usize, is_allowed: impl Fn(usize) -> bool) -> Option<usize> {
-    let cores = rustix::thread::CpuSet::MAX_CPU;
-    (0..cores).filter(|core| is_allowed(*core)).nth(n)
 }
 
 impl Shards {
@@ -447,18 +426,5 @@ impl Shards {
             }
         }
         Some(Ok(()))
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn in_a_container_with_cores_4_to_7_nothing_was_pinned() {
-        let allowed = |core| (4..8).contains(&core);
-        assert_eq!(nth_core(0, allowed), Some(4));
-        assert_eq!(nth_core(3, allowed), Some(7));
-        assert_eq!(nth_core(4, allowed), None);
     }
 }

@@ -359,7 +359,8 @@ section! {
         shards: Whole<0, 256> = "0",
             "Data-plane threads; 0 = one for each core.";
         pin: bool = "true",
-            "Bind each data-plane thread to a core.";
+            "Bind each data-plane thread to a core, if the process may use exactly as many cores as it has such threads. With more cores (a CPU quota \
+             is no set of cores) the system places the threads, since other processes may use the same cores.";
         node: NodeNumber = "auto",
             "Number of this node in every id it makes. `auto` takes any that no other node of the cluster has, and 0 without one; `hostname` takes the number at the end of \
              the host name, as Kubernetes gives it to a StatefulSet (`sockeye-3` is node 3).";

@@ -79,16 +79,29 @@ pub(crate) struct Claim {
     _held: Option<Socket>,
 }
 
+/// The error names the address.
+pub(crate) fn claim(addr: SocketAddr) -> io::Result<Claim> {
+    let bound = bind(addr);
+    bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}")))
+}
+
+/// Whether this address can be had now. Nothing stays bound.
+///
+/// # Errors
+/// The system's own, such as that another program has the port.
+pub fn can_listen(addr: SocketAddr) -> io::Result<()> {
+    bind(addr).map(drop)
+}
+
 /// Binds without sharing first: a port that another process serves is refused, not silently split with it. Where there is no
 /// IPv6, all addresses are those of IPv4.
-pub(crate) fn claim(addr: SocketAddr) -> io::Result<Claim> {
-    let bound = match probe(addr) {
+fn bind(addr: SocketAddr) -> io::Result<Claim> {
+    match probe(addr) {
         Err(error) if is_any_ipv6(addr) && lacks_ipv6(&error) => {
             probe((Ipv4Addr::UNSPECIFIED, addr.port()).into())
         }
         bound => bound,
-    };
-    bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}")))
+    }
 }
 
 fn probe(addr: SocketAddr) -> io::Result<Claim> {

@@ -8,6 +8,7 @@ mod access;
 pub mod application;
 mod chat;
 mod contact;
+mod cores;
 mod crowd;
 mod hold;
 mod identity;
