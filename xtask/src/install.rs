@@ -42,7 +42,7 @@ const NODE_IS_NEW: &str = "const [a, b] = process.versions.node.split('.').map(N
                            process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const NODE_VERSION: &str = "20.20.2";
 
-const TOOLS: [Tool; 17] = [
+const TOOLS: [Tool; 19] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -104,6 +104,18 @@ const TOOLS: [Tool; 17] = [
         &["promtool", "--version"],
         &["prometheus"],
         &["promtool"],
+    ),
+    Tool::server(
+        "node exporter",
+        &["prometheus-node-exporter", "--version"],
+        &["prometheus-node-exporter"],
+        &["prometheus-node-exporter"],
+    ),
+    Tool::server(
+        "Redis exporter",
+        &["prometheus-redis-exporter", "--version"],
+        &["prometheus-redis-exporter"],
+        &["prometheus-redis-exporter"],
     ),
     Tool::server(
         "Redis",

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub struct Figures {
     /// Bytes on their way from shards.
     pub queued: AtomicUsize,
+    /// What may wait for its workers (`queue_max`).
+    pub queue_bytes_max: AtomicU64,
     /// Its workers want to decide about requests for sessions.
     pub wants_openings: AtomicBool,
     pub workers: AtomicU64,
@@ -62,6 +64,12 @@ impl Figures {
     /// Of all that waits for workers or the endpoint.
     pub fn untold_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) + self.queued.load(Ordering::Relaxed) as u64
+    }
+
+    /// How much of `queue_max` waits.
+    pub fn fullness(&self) -> f64 {
+        let max = self.queue_bytes_max.load(Ordering::Relaxed).max(1);
+        self.untold_bytes() as f64 / max as f64
     }
 
     pub(super) fn publish(&self, backend: &Backend) {

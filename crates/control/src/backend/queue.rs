@@ -29,6 +29,9 @@ pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet
     figures
         .wants_openings
         .store(settings.openings, Ordering::Relaxed);
+    figures
+        .queue_bytes_max
+        .store(settings.queue_bytes_max as u64, Ordering::Relaxed);
     let inlet = Inlet {
         words: sender,
         bytes_max: settings.queue_bytes_max,

@@ -12,6 +12,14 @@ pub(super) const BACKENDS: &[Metric] = &[
         |v| sum(v, |f| &f.workers),
     ),
     gauge(
+        "sockeye_backend_without_worker",
+        "Backends without a worker, and those whose endpoint is not well.",
+        |v| {
+            let absent = all(v).filter(|figures| load(&figures.workers) == 0);
+            Samples::One(Some(absent.count() as f64))
+        },
+    ),
+    gauge(
         "sockeye_backend_sockets",
         "Sockets that backends have, those that wait for the decision included.",
         |v| sum(v, |f| &f.sockets),
@@ -25,6 +33,11 @@ pub(super) const BACKENDS: &[Metric] = &[
         "sockeye_backend_kept_bytes",
         "Bytes that are kept until workers have handled them.",
         |v| sum(v, |f| &f.bytes),
+    ),
+    gauge(
+        "sockeye_backend_queue_ratio",
+        "How full the fullest backend is: what waits for its workers, of `queue_max`. At 1 events are refused.",
+        |v| Samples::One(Some(all(v).map(Figures::fullness).fold(0.0, f64::max))),
     ),
     counter(
         "sockeye_backend_events_total",
@@ -112,9 +125,7 @@ pub(super) const BACKENDS: &[Metric] = &[
         "sockeye_backend_call_duration_seconds",
         "Time of calls of endpoints, until the answer is read or the call has failed.",
         |v| {
-            let backends = v.node.backends.get();
-            let all = backends.into_iter().flat_map(|backends| backends.values());
-            Samples::Histogram(super::api::buckets(all.map(|figures| &figures.call_durations)))
+            Samples::Histogram(super::api::buckets(all(v).map(|figures| &figures.call_durations)))
         },
     ),
     counter(
@@ -136,10 +147,15 @@ pub(super) const BACKENDS: &[Metric] = &[
 
 type Read = fn(&Figures) -> &AtomicU64;
 
+fn all<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Figures> {
+    let backends = view.node.backends.get().into_iter();
+    backends.flat_map(|backends| backends.values().map(AsRef::as_ref))
+}
+
 fn total(view: &View<'_>, read: Read) -> f64 {
-    let backends = view.node.backends.get();
-    let all = backends.iter().flat_map(|backends| backends.values());
-    all.map(|figures| load(read(figures)) as f64).sum()
+    let all = all(view).map(|figures| load(read(figures)) as f64);
+    // A sum of nothing is -0.
+    all.fold(0.0, |sum, one| sum + one)
 }
 
 fn labelled(view: &View<'_>, rows: &[(&str, Read)]) -> Samples {

@@ -328,7 +328,7 @@ const MESSAGES: &[Metric] = &[
 const COMPRESSION: &[Metric] = &[
     counter(
         "sockeye_deflate_messages_total",
-        "Messages and answers to polls compressed; a broadcast counts once for each form.",
+        "Messages and answers to polls compressed; a broadcast counts once for each form and shard.",
         |v| v.sum(|c| &c.deflated_messages),
     ),
     counter(

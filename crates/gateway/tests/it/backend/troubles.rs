@@ -217,7 +217,12 @@ fn while_no_worker_is_there_clients_stay_and_newcomers_wait() {
     assert!(eventually(PATIENCE, || kitchen
         .metric("sockeye_backend_parked_sockets")
         == 3.0));
+    assert_eq!(kitchen.metric("sockeye_backend_without_worker"), 1.0);
+    assert!(kitchen.metric("sockeye_backend_queue_ratio") > 0.0);
     let heir = kitchen.worker("b");
+    assert!(eventually(PATIENCE, || kitchen
+        .metric("sockeye_backend_without_worker")
+        == 0.0));
     finish(&mut clients, 50);
     check(&[&heir], &clients, 50);
     assert!(newcomer.packet().starts_with("40{"));

@@ -44,7 +44,14 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         .collect();
     assert_eq!(
         rows,
-        ["Business", "Performance", "Infrastructure", "Cluster"]
+        [
+            "Business",
+            "Performance",
+            "Infrastructure",
+            "Cluster",
+            "Workers and programs",
+            "Redis and machines",
+        ]
     );
     let mut ids = BTreeSet::new();
     for panel in panels(&dashboard) {
@@ -63,6 +70,19 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         .map(|variable| variable["name"].as_str().expect("a name"))
         .collect();
     assert_eq!(variables, ["datasource", "job", "instance"]);
+}
+
+/// Nobody saw a worker die: of nineteen metrics none was in a panel or an alert.
+#[test]
+fn metrics_of_workers_and_of_the_server_api_are_watched() {
+    let watched = read("grafana/sockeye.json") + &read("prometheus/alerts.yml");
+    let page = read("../docs/metrics.md");
+    let names = page.lines().filter_map(|line| line.split('`').nth(1));
+    let ours = ["sockeye_backend_", "sockeye_api_"];
+    let names = names.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix)));
+    let (seen, unseen): (Vec<_>, Vec<_>) = names.partition(|name| watched.contains(name));
+    assert_eq!(unseen, Vec::<&str>::new());
+    assert!(seen.len() >= 21, "{seen:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod dashboard;
 mod doctor;
+mod exporters;
 mod logs;
 mod memory;
 mod prometheus;

@@ -2,6 +2,7 @@
 
 use super::{promtool, read};
 use crate::harness::{Gateway, RawConn};
+use std::collections::BTreeSet;
 
 #[test]
 #[ignore = "needs Prometheus: cargo xtask test foreign"]
@@ -57,6 +58,84 @@ fn the_rules_that_were_agreed_are_there() {
         let rule = rule.unwrap_or_else(|| panic!("no rule says {summary}"));
         assert!(rule.contains(condition), "{condition} in {rule}");
     }
+}
+
+/// Pages that tell what happens when something fails, each with a metric.
+const FAILURES: &[&str] = &[
+    "attacks",
+    "backends",
+    "cluster",
+    "limits",
+    "node-servers",
+    "redis",
+    "troubleshooting",
+    "webhooks",
+];
+
+/// Names of metrics in a text, without the beginnings of several names (`sockeye_relay_*`).
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '*');
+    let ours = ["sockeye_", "websocket_", "redis_publish_", "message_queue_"];
+    let named = words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix)));
+    named.filter(|word| !word.ends_with(['_', '*'])).collect()
+}
+
+/// A failure that only a metric tells of is told to nobody, unless an alert asks for it.
+#[test]
+fn each_metric_of_a_table_of_failures_is_in_an_alert_or_says_why_not() {
+    let (rules, operations) = (read("prometheus/alerts.yml"), read("../docs/operations.md"));
+    let alerting = metrics(&rules);
+    let (_, why) = operations
+        .split_once("### Metrics without an alert\n")
+        .expect("the list");
+    let (why, _) = why.split_once("\n#").expect("more after it");
+    let rows: Vec<_> = why.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(
+        rows.iter()
+            .all(|row| row.matches('|').count() == 3 && row.len() > 30)
+    );
+    let excused: BTreeSet<_> = rows.iter().flat_map(|row| metrics(row)).collect();
+    let mut unheard = Vec::new();
+    let mut told = BTreeSet::new();
+    let pages: Vec<_> = FAILURES
+        .iter()
+        .map(|page| (page, read(&format!("../docs/{page}.md"))))
+        .collect();
+    for (page, text) in &pages {
+        for row in text.lines().filter(|line| line.starts_with('|')) {
+            told.extend(metrics(row));
+            let names = metrics(row).into_iter();
+            let unknown = names.filter(|name| !alerting.contains(name) && !excused.contains(name));
+            unheard.extend(unknown.map(|name| format!("{page}: {name}")));
+        }
+    }
+    assert_eq!(
+        unheard,
+        Vec::<String>::new(),
+        "no alert and no reason in operations.md"
+    );
+    let idle: Vec<_> = excused
+        .iter()
+        .filter(|name| alerting.contains(*name) || !told.contains(*name))
+        .collect();
+    assert_eq!(
+        idle,
+        Vec::<&&str>::new(),
+        "reasons that nobody needs any more"
+    );
+    assert!(told.len() > 25, "{told:?}");
+}
+
+#[test]
+fn the_chart_has_the_same_alerts() {
+    let (shipped, charts) = (
+        read("prometheus/alerts.yml"),
+        read("helm/sockeye/alerts.yml"),
+    );
+    assert!(
+        shipped == charts,
+        "cp deploy/prometheus/alerts.yml deploy/helm/sockeye/"
+    );
 }
 
 /// The names that are older than Prometheus' advice are the only ones its linter may object to.
