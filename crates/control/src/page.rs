@@ -50,6 +50,8 @@ const CONTENT_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; i
 pub struct PageConfig {
     /// The chat page at `/`.
     pub chat_page: bool,
+    /// What `/` says where there is no page.
+    pub doors: String,
     /// Serve the client bundles.
     pub serve_client: bool,
     /// Path of Socket.IO, with both slashes: the bundles are below it.
@@ -277,7 +279,15 @@ impl Site {
             .then(|| path.strip_prefix('/'))
             .flatten();
         let page = page.and_then(|name| assets::page(name, &accepted));
-        page.map_or_else(not_found, |asset| page_response(asset, headers))
+        match page {
+            Some(asset) => page_response(asset, headers),
+            // Somebody looks whether it runs: no page, but a word for them.
+            None if path == "/" => {
+                let text = self.config.doors.clone();
+                answer(StatusCode::NOT_FOUND, text, "text/plain; charset=utf-8")
+            }
+            None => not_found(),
+        }
     }
 
     fn bundle(&self, path: &str, accepted: &[Coding]) -> Option<Asset> {

@@ -15,6 +15,7 @@ const NO_TRANSPORT: &str = r#"{"code":0,"message":"Transport unknown"}"#;
 fn config(all: bool, cors: Cors) -> PageConfig {
     PageConfig {
         chat_page: all,
+        doors: "Clients connect to /socket.io/\n".to_owned(),
         serve_client: all,
         socketio_path: "/socket.io/".to_owned(),
         cors,
@@ -234,10 +235,14 @@ async fn pages_of_listed_origins_could_not_load_the_client_with_credentials() {
 #[tokio::test]
 async fn what_is_switched_off_is_not_there() {
     let (site, _) = Site::start(config(false, Cors::Off));
-    for path in ["/", "/app.js"] {
+    for (path, said) in [
+        ("/", "Clients connect to /socket.io/\n"),
+        ("/app.js", r#"{"error":"NOT_FOUND"}"#),
+        ("//", r#"{"error":"NOT_FOUND"}"#),
+    ] {
         let answer = site.get(path, "").await;
         assert_eq!(answer.status(), 404, "{path}");
-        assert_eq!(answer.text(), r#"{"error":"NOT_FOUND"}"#);
+        assert_eq!(answer.text(), said);
     }
     // As Socket.IO's server has it.
     let answer = site.get("/socket.io/socket.io.js", "").await;

@@ -51,6 +51,28 @@ pub fn say(
     );
 }
 
+/// What `/` says where there is no page: where clients connect.
+pub fn doors(hub: &hub::config::Config) -> String {
+    let path = &hub.socketio_path;
+    let usual = path == "/socket.io/";
+    let option = match usual {
+        true => String::new(),
+        false => format!(", {{ path: {path:?} }}"),
+    };
+    let others = [
+        ("plain WebSocket", &hub.plain_path),
+        ("event streams", &hub.sse_path),
+    ];
+    let others = others.into_iter();
+    let others = others.filter_map(|(kind, path)| Some(format!("{kind}: {}", path.as_ref()?)));
+    let lines = [
+        "Sockeye runs here, and has no page at this path.".to_owned(),
+        format!("Socket.IO clients: io(\"this address\"{option})"),
+    ];
+    let lines: Vec<_> = lines.into_iter().chain(others).collect();
+    lines.join("\n") + "\n"
+}
+
 /// What to type into a browser on this machine.
 fn url(plain: &[SocketAddr], secure: &[SocketAddr]) -> Option<String> {
     let first = |scheme, addrs: &[SocketAddr]| addrs.first().map(|addr| (scheme, *addr));

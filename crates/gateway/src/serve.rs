@@ -6,7 +6,7 @@ use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
 use crate::greeting;
 use crate::inside::Inside;
-use crate::listeners::listen;
+use crate::listeners;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::relay::{self, Door};
@@ -59,12 +59,12 @@ pub fn start<'a>(
     for doubt in &loaded.doubts {
         tracing::warn!("{doubt}");
     }
+    let admin = listeners::first(&loaded.resolved)?;
     raise_descriptor_limit();
     let runtime = control_runtime()?;
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = facts(telemetry);
-    let admin = listen(loaded.resolved.server.admin, "server.admin")?;
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;
@@ -258,6 +258,7 @@ fn start_shards(
     let pages = Pages::new(
         PageConfig {
             chat_page: config.server.chat_page,
+            doors: greeting::doors(&config.hub),
             serve_client: config.serve_client,
             socketio_path: config.hub.socketio_path.clone(),
             cors: config.hub.cors.clone(),

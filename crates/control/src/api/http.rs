@@ -35,7 +35,7 @@ pub(crate) const DOCUMENT: &str = "/v1/openapi.json";
 #[openapi(
     info(
         title = "Sockeye server API",
-        description = "Send events to clients of a Sockeye cluster, move their sockets between rooms, put them out, and see who is there. \
+        description = "Send events to clients of a Sockeye cluster, move their sockets between rooms, disconnect them, and see who is there. \
                        The operators' listener of every node serves it."
     ),
     security(("key" = [])),

@@ -1,4 +1,4 @@
-//! The server API: programs without connections of their own send events, move sockets between rooms, put them out and see who
+//! The server API: programs without connections of their own send events, move sockets between rooms, disconnect them and see who
 //! is there. HTTP and gRPC are two doors to one implementation.
 
 mod books;

@@ -284,6 +284,7 @@ impl Pager {
     fn new(runtime: &Handle, member: Option<&Member>, relays: Option<Relays>) -> Self {
         let page = PageConfig {
             chat_page: false,
+            doors: String::new(),
             serve_client: true,
             socketio_path: "/socket.io/".into(),
             cors: Cors::Any,

@@ -28,9 +28,34 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
         (["compat", _], _) if layer.value("cluster.adapter") == Some(&text("memory")) => {
             "nothing uses it without cluster.adapter = \"redis\"".to_owned()
         }
+        (["namespaces", "/", "default", "action"], _) if is_open_to_everybody(layer, setting) => {
+            "namespace \"/\" is open to everybody: any client joins any room there and sends it any event. Close it (client_joins = false, default.action = \"drop\" \
+             in [namespaces.\"/\"]), or set both there as they are, if that is meant"
+                .to_owned()
+        }
+        (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
+            "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
+                .to_owned()
+        }
         _ => return None,
     };
     Some(format!("{}: \"{path}\": {why}", setting.source))
+}
+
+/// The profile alone opens it, and nothing is asked of clients.
+fn is_open_to_everybody(layer: &Layer, action: &Setting) -> bool {
+    let of_profile = |setting: &Setting| matches!(setting.source, Source::Profile(_));
+    let own = |key: &str| layer.settings.get(&Path::new(&["namespaces", "/", key]));
+    action.value == text("rooms")
+        && of_profile(action)
+        && own("client_joins").is_some_and(of_profile)
+        && own("backend").is_none_or(|backend| backend.source == Source::Default)
+        && layer.value("auth.required") != Some(&Value::Bool(true))
+}
+
+fn is_unsaid(layer: &Layer, key: &str) -> bool {
+    let setting = layer.settings.get(&Path::fixed(key));
+    setting.is_none_or(|setting| setting.source == Source::Default)
 }
 
 fn text(word: &str) -> Value {
@@ -65,5 +90,38 @@ mod tests {
         assert!(alone[0].contains("s.toml:2:1: \"compat.python\": nothing uses it"));
         let used = "[cluster]\nadapter = \"redis\"\n[compat]\npython = true";
         assert_eq!(doubts(used), [""; 0]);
+    }
+
+    #[test]
+    fn a_namespace_that_only_the_profile_opens_is_told() {
+        let open = "profile socket.io: \"namespaces.\"/\".default.action\": namespace \"/\" is open to everybody";
+        for file in [
+            "profile = \"socket.io\"",
+            "profile = \"socket.io\"\n[namespaces.\"/game\"]\nclient_joins = true",
+            "profile = \"socket.io\"\n[namespaces.\"/\"]\nauto_join = [\"a\"]",
+        ] {
+            let told = doubts(file);
+            assert!(told.len() == 1 && told[0].starts_with(open), "{told:?}");
+        }
+        for file in [
+            "profile = \"chat\"",
+            "profile = \"socket.io\"\n[namespaces.\"/\"]\nclient_joins = false",
+            "profile = \"socket.io\"\n[namespaces.\"/\"]\ndefault = { action = \"rooms\" }",
+            "profile = \"socket.io\"\n[namespaces.\"/\"]\nbackend = \"a\"\n[backends.a]\n",
+            "profile = \"socket.io\"\n[auth]\nrequired = true\nsecret = \"0123456789abcdef0123456789abcdef\"",
+        ] {
+            assert_eq!(doubts(file), [""; 0], "{file}");
+        }
+    }
+
+    #[test]
+    fn cors_without_origins_was_believed_to_hold_for_websockets() {
+        let told = doubts("[socketio]\ncors = [\"https://a.example\"]");
+        assert!(
+            told[0].contains("\"socketio.cors\": without socketio.origins"),
+            "{told:?}"
+        );
+        let both = "[socketio]\ncors = [\"https://a.example\"]\norigins = [\"https://a.example\"]";
+        assert_eq!(doubts(both), [""; 0]);
     }
 }

@@ -155,7 +155,7 @@ impl Needs {
             SSE, held => Unfit, "a proxy that waits for whole answers delivers nothing of a stream";
             SSE, true => Possible, "plain HTTP: no Upgrade that a proxy could refuse";
             SSE, true => Take, "browsers reconnect by themselves and resume with Last-Event-ID";
-            SSE, true => Take, "over HTTP/1.1 a browser opens six connections to a host: use HTTP/2";
+            SSE, true => Take, "a browser opens six HTTP/1.1 connections to a host, and Sockeye speaks no HTTP/2: a proxy in front that does lifts this";
 
             WEB_SOCKET, both => Take, "both directions on one connection, 2 to 14 B around a message";
             WEB_SOCKET, !both => Possible, "one direction needs no WebSocket";

@@ -2,6 +2,7 @@
 //! `example.com`, and `null` for pages that have none.
 
 use crate::books::config::Cors;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Whether a text can stand in a list of origins.
 pub fn is_pattern(text: &str) -> bool {
@@ -32,6 +33,26 @@ fn matches(pattern: &str, origin: &[u8]) -> bool {
 
 pub(crate) fn is_listed(list: &[String], origin: &[u8]) -> bool {
     list.iter().any(|pattern| matches(pattern, origin))
+}
+
+/// Whether a page came from the address that it asks now (`host`: its Host header). A name without TLS shows nothing: with DNS of its own,
+/// any site can be at this address for a moment, and then its pages have our address as their origin. Browsers let no page do that over
+/// TLS, by number or as localhost.
+pub(crate) fn is_own(origin: &[u8], host: &[u8]) -> bool {
+    if host.is_empty() {
+        return false;
+    }
+    if origin.strip_prefix(b"https://") == Some(host) {
+        return true;
+    }
+    let name = std::str::from_utf8(host).map_or("", |host| split_port(host).0);
+    let literal = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let by_number = name.parse::<Ipv4Addr>().is_ok()
+        || literal.is_some_and(|literal| literal.parse::<Ipv6Addr>().is_ok());
+    let fixed = by_number || name == "localhost" || name.ends_with(".localhost");
+    fixed && origin.strip_prefix(b"http://") == Some(host)
 }
 
 impl Cors {
@@ -130,6 +151,38 @@ mod tests {
             b"http://a.localhost:3000"
         ));
         assert!(!matches("http://*.localhost:3000", b"http://a.localhost"));
+    }
+
+    #[test]
+    fn the_own_origin_is_the_address_that_was_asked_and_can_not_be_borrowed() {
+        let own = |origin: &str, host: &str| is_own(origin.as_bytes(), host.as_bytes());
+        for (origin, host) in [
+            ("https://chat.example", "chat.example"),
+            ("https://chat.example:8443", "chat.example:8443"),
+            ("http://192.0.2.7:3000", "192.0.2.7:3000"),
+            ("http://[::1]:3000", "[::1]:3000"),
+            ("http://localhost:3000", "localhost:3000"),
+            ("http://app.localhost", "app.localhost"),
+        ] {
+            assert!(own(origin, host), "{origin} at {host}");
+        }
+        for (origin, host) in [
+            ("http://localhost:5173", "localhost:3000"),
+            ("https://evil.example", "chat.example"),
+            ("https://chat.example", "chat.example:3000"),
+            // A site whose name leads here for a moment.
+            ("http://evil.example:3000", "evil.example:3000"),
+            ("http://1.evil.example", "1.evil.example"),
+            ("http://evillocalhost", "evillocalhost"),
+            ("http://[::1", "[::1"),
+            ("ftp://192.0.2.7", "192.0.2.7"),
+            ("https://", ""),
+            ("http://", ""),
+            ("null", "null"),
+            ("", ""),
+        ] {
+            assert!(!own(origin, host), "{origin} at {host}");
+        }
     }
 
     #[test]

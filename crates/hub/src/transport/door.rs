@@ -221,11 +221,12 @@ pub(crate) fn opening_due(parts: &mut Parts, conn: ConnId) {
     parts.answers().refuse_unavailable(conn, b"Server is busy");
 }
 
-/// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).
+/// With an allow-list, a browser's origin must be on it or be our own (requests without one do not come from pages).
 pub(crate) fn origin_allowed(config: &Config, head: &Head<'_>) -> bool {
     let allowed = &config.origins;
+    let host = head.values("host").next().unwrap_or_default();
     allowed.is_empty()
         || head
             .values("origin")
-            .all(|origin| origin::is_listed(allowed, origin))
+            .all(|origin| origin::is_listed(allowed, origin) || origin::is_own(origin, host))
 }

@@ -27,8 +27,8 @@ section! {
             "Addresses and ranges (`10.0.0.0/8`, `::1`) of proxies whose word is taken for a client's address; a client on \
              a Unix socket counts as `127.0.0.1`. See [operations.md](operations.md#behind-a-proxy).";
         client_header: ClientHeader = "x-forwarded-for",
-            "Header in which trusted proxies name the client; the other one is not read, since a proxy passes on what it \
-             does not write.";
+            "Header in which trusted proxies name the client. Only this header is read: a proxy forwards the other one \
+             unchanged, so clients could forge it.";
         proxy_protocol: ProxyProtocol = "off",
             "Whether connections of trusted proxies begin with a PROXY protocol header (version 1 or 2); connections of \
              others never do.";
@@ -47,8 +47,8 @@ section! {
         cors_max_age: Duration = "10m",
             "How long a browser may keep the answer to a preflight.";
         origins: Vec<String> = EMPTY_LIST,
-            "When not empty, pages of other origins get 403 on every transport; written as for `cors`. Set it where \
-             browsers send cookies or client certificates by themselves: cross-origin rules do not bind WebSockets.";
+            "When not empty, pages of other origins get 403 on every transport; written as for `cors`. The gateway's own origin counts as listed, but \
+             for a name without TLS, which any site can borrow (DNS rebinding). Set it where browsers send cookies or client certificates by themselves: cross-origin rules do not bind WebSockets.";
         serve_client: bool = "true",
             "Serve the JavaScript client at `/socket.io/socket.io.js`.";
     }

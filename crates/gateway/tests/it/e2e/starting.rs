@@ -52,11 +52,28 @@ fn a_port_in_use_is_an_error_that_says_so() {
         let log = String::from_utf8_lossy(&output.stderr);
         assert!(log.contains(&format!("cannot listen on {addr}")), "{log}");
         assert!(log.contains("Address already in use"), "{log}");
+        let next = format!("{} ", args[if addr == gateway.addr { 0 } else { 2 }]);
+        assert!(log.contains(&format!("try `sockeye {next}")), "{log}");
         assert!(!log.contains("panic"), "{log}");
     }
     // The one that was there serves on.
     let mut client = SocketIo::websocket(gateway.addr, "/", json!({}));
     assert_eq!(client.ask("join", &["r".into()]), [json!(["r"])]);
+}
+
+/// A newcomer whose port 3000 is taken heard of it last: after Redis, whatever that took.
+#[test]
+fn a_taken_port_is_told_before_anything_else_begins() {
+    let gateway = Gateway::start(CONFIG);
+    let taken = gateway.addr.to_string();
+    let away = "[cluster]\nadapter = \"redis\"\nurls = [\"redis://127.0.0.1:1\"]\n";
+    let output = run(&["--listen", &taken, "--admin", "off"], away);
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    let next = gateway.addr.port().checked_add(1).unwrap_or(3_001);
+    let told = format!("another program has this port: try `sockeye --listen 127.0.0.1:{next}`");
+    assert!(log.contains(&told), "{log}");
+    assert!(!log.contains("redis"), "{log}");
 }
 
 /// Of `sockeye bench`, 2 says that a server lost something.

@@ -248,3 +248,95 @@ fn get_and_post_are_all_there_is() {
     );
     assert!(poller.is_alive());
 }
+
+/// The request as sent to this name of the gateway.
+fn to(request: impl AsRef<[u8]>, host: &str) -> String {
+    let request = String::from_utf8_lossy(request.as_ref()).into_owned();
+    let lines = request.split("\r\n");
+    let others = lines.filter(|line| !line.to_ascii_lowercase().starts_with("host:"));
+    let whole = others.collect::<Vec<_>>().join("\r\n");
+    with(whole, &format!("Host: {host}"))
+}
+
+/// Status of a poll, what its answer allows to whom, and the status of a WebSocket.
+fn tried(gateway: &Gateway, host: &str, origin: &str) -> (u16, Option<String>, u16) {
+    let poll = ask(gateway, to(poll_request(""), host), origin);
+    let upgrade = ask(gateway, to(upgrade_request(SOCKETIO, ""), host), origin);
+    let allowed = poll.header("access-control-allow-origin");
+    (poll.status, allowed.map(str::to_owned), upgrade.status)
+}
+
+/// What README and docs/migration.md say of a page on another port: polls need `cors`, WebSockets nothing, and a list refuses both.
+#[test]
+fn each_combination_of_cors_and_origins_does_what_the_pages_say() {
+    let page = "http://localhost:5173";
+    let cors = "cors = [\"http://localhost:5173\"]\n";
+    let listed = "origins = [\"http://localhost:5173\"]\n";
+    let elsewhere = "origins = [\"https://chat.example\"]\n";
+    let allowed = Some(page.to_owned());
+    for (settings, wanted) in [
+        // Without the header the browser keeps the answer from the page.
+        (String::new(), (200, None, 101)),
+        (cors.to_owned(), (200, allowed.clone(), 101)),
+        (listed.to_owned(), (200, None, 101)),
+        (format!("{cors}{listed}"), (200, allowed, 101)),
+        (elsewhere.to_owned(), (403, None, 403)),
+    ] {
+        let config = format!("[server]\nshards = 1\n[socketio]\n{settings}");
+        let gateway = Gateway::start(&config);
+        assert_eq!(
+            tried(&gateway, "localhost:3000", page),
+            wanted,
+            "{settings}"
+        );
+    }
+}
+
+/// The gateway's own page got 403 as soon as another site was listed.
+#[test]
+fn the_own_origin_was_refused_where_others_are_listed() {
+    let gateway = Gateway::start(SETTINGS);
+    for (host, origin) in [
+        ("localhost:3001", "http://localhost:3001"),
+        ("192.0.2.7:3000", "http://192.0.2.7:3000"),
+        ("other.example", "https://other.example"),
+    ] {
+        let (poll, _, upgrade) = tried(&gateway, host, origin);
+        assert_eq!((poll, upgrade), (200, 101), "{origin} at {host}");
+        let plain = ask(&gateway, to(upgrade_request("/ws", ""), host), origin);
+        assert_eq!(plain.status, 101, "{plain:?}");
+    }
+    for (host, origin) in [
+        ("localhost:3001", "http://localhost:5173"),
+        // Any site can have a name that leads here.
+        ("evil.example:3000", "http://evil.example:3000"),
+    ] {
+        let (poll, _, upgrade) = tried(&gateway, host, origin);
+        assert_eq!((poll, upgrade), (403, 403), "{origin} at {host}");
+    }
+}
+
+/// With this profile there is no page: `/` said NOT_FOUND and nothing else.
+#[test]
+fn a_look_at_the_address_tells_where_clients_connect() {
+    let gateway = Gateway::start(
+        "profile = \"socket.io\"\n[server]\nshards = 1\n[plain]\npath = \"/live\"\n",
+    );
+    let answer = RawConn::exchange(gateway.addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.status, 404);
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    for line in [
+        "Socket.IO clients: io(\"this address\")",
+        "plain WebSocket: /live",
+        "event streams: /sse",
+    ] {
+        assert!(
+            answer.body.lines().any(|said| said == line),
+            "{}",
+            answer.body
+        );
+    }
+}
