@@ -154,6 +154,9 @@ pub struct Second {
     pub ack: Option<Percentiles>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Percentiles>,
+    /// Of users that were connected before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again: Option<Percentiles>,
     /// All server processes together; 100 = one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_percent: Option<f64>,

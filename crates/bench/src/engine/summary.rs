@@ -150,8 +150,8 @@ impl Summary {
         }
         second.delivery = latencies.delivery.percentiles();
         second.ack = latencies.ack.percentiles();
-        let connect = latencies.connect.percentiles();
-        second.connect = connect.or_else(|| latencies.again.percentiles());
+        second.connect = latencies.connect.percentiles();
+        second.again = latencies.again.percentiles();
         let lags = [&latencies.turn_lag, &latencies.read_lag];
         let lags = lags.into_iter().filter_map(Distribution::percentiles);
         second.generator_lag_p99_ms = lags.map(|lag| lag.p99_ms).reduce(f64::max);

@@ -100,7 +100,10 @@ pub fn of_run(run: &Outcome) -> Vec<Plot> {
     let mut plots = vec![
         latency(run, "latency", "Delivery latency", |s| s.delivery),
         latency(run, "ack-latency", "Acknowledgement latency", |s| s.ack),
-        latency(run, "connect-latency", "Connect latency", |s| s.connect),
+        latency(run, "connect-latency", "First connect latency", |s| {
+            s.connect
+        }),
+        latency(run, "return-latency", "Return latency", |s| s.again),
     ];
     plots.extend(COURSE.map(|(id, title, unit, series)| {
         let mut lines: Vec<Line> = series.iter().map(|series| series.line(run)).collect();
