@@ -24,7 +24,8 @@ SOCKEYE = os.environ["SOCKEYE_BIN"]
 # Helm made by `go install` knows no version of Kubernetes.
 VERSION = ["--kube-version", "1.31.0"]
 # Values with which the chart is rendered into RENDERED; everything optional is on.
-VALUES = ["--set", "serviceMonitor.enabled=true", "--namespace", "sockeye", *VERSION]
+OPTIONAL = ("serviceMonitor", "prometheusRule", "networkPolicy")
+VALUES = [word for name in OPTIONAL for word in ("--set", f"{name}.enabled=true")] + ["--namespace", "sockeye", *VERSION]
 
 
 class NotRun(Exception):
@@ -209,6 +210,10 @@ def unit_stops_later_than_the_drain():
     assert unit()["RestartPreventExitStatus"] == ["2"]
 
 
+def unit_brings_secrets_to_a_user_that_owns_nothing():
+    assert unit()["DynamicUser"] == ["yes"] and unit()["EnvironmentFile"] == ["-/etc/sockeye/environment"], unit()
+
+
 def unit_starts_what_exists():
     for field in ("ExecStartPre", "ExecStart"):
         words = unit()[field][0].split()
@@ -247,9 +252,19 @@ def chart_is_what_was_rendered():
     if "WRITE" in os.environ:
         RENDERED.write_text(text)
     assert text == RENDERED.read_text(), "render it again: WRITE=1 HELM=helm deploy/check/run.sh SOCKEYE"
-    for off in ("podDisruptionBudget", "serviceMonitor"):
+    for off in ("podDisruptionBudget", *OPTIONAL):
         code, text = run(helm, "template", "sockeye", str(CHART), "--set", f"{off}.enabled=false", *VERSION)
         assert code == 0 and f"kind: {off[0].upper()}{off[1:]}\n" not in text, text
+
+
+def chart_refuses_values_that_it_does_not_know():
+    helm = os.environ["HELM"]
+    for wrong in ("replica=3", "replicas=0", "service.type=Loadbalancer", "image.digest=latest", "config="):
+        code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--set", wrong)
+        assert code != 0 and "schema" in text, (wrong, text)
+    digest = "sha256:" + "0" * 64
+    code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--set", f"image.digest={digest}")
+    assert code == 0 and f'image: "ghcr.io/sockeye/sockeye@{digest}"' in text, text
 
 
 def chart_opens_what_is_asked_for():
@@ -257,6 +272,7 @@ def chart_opens_what_is_asked_for():
     values = {
         "workers": {"enabled": True},
         "tls": {"enabled": True, "port": 8443},
+        "networkPolicy": {"enabled": True, "admin": {"from": []}},
         "volumes": [{"name": "tls", "secret": {"secretName": "certificates"}}],
         "volumeMounts": [{"name": "tls", "mountPath": "/etc/sockeye-tls"}],
     }
@@ -271,6 +287,8 @@ def chart_opens_what_is_asked_for():
     assert pod["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/sockeye-tls", pod
     inside = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
     assert inside == {"public": 3000, "admin": 9090, "workers": 9091, "tls": 3443}, inside
+    open_ports = [port["port"] for rule in made["NetworkPolicy/sockeye"]["ingress"] for port in rule["ports"]]
+    assert open_ports == ["public", "tls", "workers", 9092], open_ports
     for service, wanted in (("sockeye", {"public": 80, "tls": 8443}), ("sockeye-nodes", {"admin": 9090, "workers": 9091})):
         ports = made[f"Service/{service}"]["ports"]
         assert {port["name"]: port["port"] for port in ports} == wanted, ports
@@ -316,6 +334,33 @@ def chart_has_the_version_of_the_gateway():
     chart = load("deploy/helm/sockeye/Chart.yaml")
     code, text = run(SOCKEYE, "--version")
     assert code == 0 and text.split()[1] == chart["appVersion"], (text, chart)
+
+
+def chart_names_the_image_that_a_release_pushes():
+    steps = load(".github/workflows/release.yml")["jobs"]["image"]["steps"]
+    naming = next(step["run"] for step in steps if step.get("id") == "name")
+    pushed = next(step["with"]["tags"] for step in steps if step.get("uses", "").startswith("docker/build-push-action@"))
+    assert pushed == "${{ steps.name.outputs.image }}", pushed
+    version = load("deploy/helm/sockeye/Chart.yaml")["appVersion"]
+    with tempfile.NamedTemporaryFile("r") as output:
+        given = {**os.environ, "GITHUB_REPOSITORY": "Sockeye/sockeye", "GITHUB_REF_NAME": f"v{version}", "GITHUB_OUTPUT": output.name}
+        subprocess.run(["bash", "-ec", naming], env=given, check=True)
+        named = output.read().strip()
+    assert named == f"image={pod()['containers'][0]['image']}", (named, pod()["containers"][0]["image"])
+
+
+def alerts_of_the_chart_are_those_that_are_shipped():
+    shipped = load("deploy/prometheus/alerts.yml")
+    assert load("deploy/helm/sockeye/alerts.yml") == shipped, "cp deploy/prometheus/alerts.yml deploy/helm/sockeye/"
+    assert manifests()["PrometheusRule/sockeye"]["spec"] == shipped
+
+
+def pods_go_apart_and_strangers_reach_the_public_port_only():
+    over = [it["topologyKey"] for it in pod()["topologySpreadConstraints"]]
+    assert over == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"], over
+    policy = manifests()["NetworkPolicy/sockeye"]["spec"]
+    everybody = [port["port"] for rule in policy["ingress"] if "from" not in rule for port in rule["ports"]]
+    assert everybody == ["public"] and policy["policyTypes"] == ["Ingress"], policy
 
 
 def pod():
@@ -397,8 +442,8 @@ def workflows_run_what_exists():
         for job in file["jobs"].values():
             for step in job["steps"]:
                 assert ("run" in step) != ("uses" in step), step
-                uses = step.get("uses", "@v1")
-                assert re.search(r"@(v\d+|[0-9a-f]{40})$", uses), f"{uses} is whatever is newest"
+                uses = step.get("uses")
+                assert uses is None or re.search(r"@[0-9a-f]{40}$", uses), f"{uses} is whatever its owner says today"
                 for words in re.findall(r"cargo install [^&\n]*", step.get("run", "")):
                     assert "--locked" in words and re.search(r"@\d+\.\d+\.\d+", words), words
     assert "cargo xtask dist" in read(".github/workflows/release.yml")
@@ -413,7 +458,7 @@ def licences_are_told():
 
 
 CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"]
-NEED_HELM = {chart_is_what_was_rendered, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers}
+NEED_HELM = {chart_is_what_was_rendered, chart_refuses_values_that_it_does_not_know, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers}
 HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, unit, pod}
 
 
