@@ -1,12 +1,13 @@
-//! Links between documents: each relative link names a file, and the index of decisions names each decision.
+//! Links between documents: each relative link names a file, the index of decisions names each decision, that of the pages each page.
 
 use crate::repository;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-const INDEX: &str = "docs/adr/README.md";
+const DECISIONS: &str = "docs/adr/README.md";
+const PAGES: &str = "docs/README.md";
 
-/// A sentence for each link that leads nowhere and each decision that the index leaves out.
+/// A sentence for each link that leads nowhere, each decision and each page that its index leaves out.
 pub fn broken() -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for page in pages()? {
@@ -18,13 +19,13 @@ pub fn broken() -> Result<Vec<String>> {
             }
         }
     }
-    let index = repository::read(INDEX)?;
-    let decisions = repository::files("docs/adr")?;
-    let names: Vec<&str> = decisions
-        .iter()
-        .map(|path| repository::name(path))
-        .collect();
-    broken.extend(unlisted(&index, &names));
+    for (index, folder) in [(DECISIONS, "docs/adr"), (PAGES, "docs")] {
+        let files = repository::files(folder)?;
+        let own = files.iter();
+        let own = own.filter(|path| path.parent() == Some(Path::new(folder)));
+        let names: Vec<&str> = own.map(|path| repository::name(path)).collect();
+        broken.extend(unlisted(index, &repository::read(index)?, &names));
+    }
     Ok(broken)
 }
 
@@ -62,13 +63,12 @@ fn file_of(link: &str) -> Option<&str> {
     (!file.is_empty() && !elsewhere).then_some(file)
 }
 
-fn unlisted(index: &str, names: &[&str]) -> Vec<String> {
-    let listed = targets(index);
-    let missing = names.iter().filter(|name| {
-        name.starts_with(|first: char| first.is_ascii_digit()) && !listed.contains(name)
-    });
+fn unlisted(index: &str, text: &str, names: &[&str]) -> Vec<String> {
+    let listed = targets(text);
+    let pages = names.iter().filter(|name| name.ends_with(".md"));
+    let missing = pages.filter(|name| **name != "README.md" && !listed.contains(name));
     missing
-        .map(|name| format!("{INDEX}: does not list {name}"))
+        .map(|name| format!("{index}: does not list {name}"))
         .collect()
 }
 
@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn decisions_13_and_14_were_missing_from_the_index() {
         let index = "| [1](0001-a.md) | A |\n";
-        let missing = unlisted(index, &["0001-a.md", "0002-b.md", "README.md"]);
-        assert_eq!(missing, [format!("{INDEX}: does not list 0002-b.md")]);
+        let names = ["0001-a.md", "0002-b.md", "README.md", "plot.svg"];
+        let missing = unlisted(DECISIONS, index, &names);
+        assert_eq!(missing, [format!("{DECISIONS}: does not list 0002-b.md")]);
     }
 }
