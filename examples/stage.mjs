@@ -15,6 +15,8 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 export const GATEWAYS = 2;
 const WORKERS = 2;
 const AGAIN_MS = 500;
+/** What ends by itself so soon, twice in a row, will not live the third time. */
+const AT_ONCE_MS = 5_000;
 const READY_MS = 30_000;
 
 function gatewayProgram() {
@@ -49,20 +51,31 @@ async function freePorts(count) {
   return [...ports];
 }
 
-/** A process that is started again when it ends, until it is told to stop. */
+/** A process that is started again when it ends, until it is told to stop, or ends by itself at once twice in a row. */
 class Supervised {
   #start;
   #stopped = false;
   #child;
+  #quickEnds = 0;
+  #fail;
+  /** Rejects when it is not started again. */
+  failed = new Promise((_, reject) => (this.#fail = reject));
 
   constructor(program, args, env = {}) {
     this.#start = () => {
       // Programs say where their pages are. No gateway is there: visitors go to the front doors.
       const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
-      child.on("error", (error) => console.error(`cannot run ${program}: ${error.message}`));
-      child.on("exit", () => setTimeout(() => this.#stopped || this.#startAgain(child.pid), AGAIN_MS));
+      const began = Date.now();
+      child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.message}`)));
+      child.on("exit", (code) => {
+        // A signal is somebody's wish.
+        this.#quickEnds = code !== null && Date.now() - began < AT_ONCE_MS ? this.#quickEnds + 1 : 0;
+        if (this.#quickEnds === 2) this.#fail(new Error(`cannot keep ${[program, ...args].join(" ")} alive: it ended at once, twice, with code ${code}`));
+        else setTimeout(() => this.#stopped || this.#startAgain(child.pid), AGAIN_MS);
+      });
       this.#child = child;
     };
+    this.failed.catch(() => {});
     this.#start();
   }
 
@@ -118,14 +131,18 @@ export class Stage {
   #folder = mkdtempSync(join(tmpdir(), "sockeye-example-"));
   #fronts = [];
   #processes = [];
+  #closed = false;
+  #fail;
   urls = [];
   workers = [];
+  /** Rejects when one of its processes cannot be kept alive. */
+  failed = new Promise((_, reject) => (this.#fail = reject));
 
   /** `app` is the path of a program in this folder. There is a gateway for each port of a front door. */
   static async open(app, fronts) {
     const stage = new Stage();
     try {
-      await stage.#open(app, fronts ?? (await freePorts(GATEWAYS)));
+      await Promise.race([stage.#open(app, fronts ?? (await freePorts(GATEWAYS))), stage.failed]);
     } catch (error) {
       await stage.close();
       throw error;
@@ -152,6 +169,7 @@ export class Stage {
     this.workers = pages.map((port) => this.#run(process.execPath, ["--no-warnings=SockeyeWarning", here(app)], { ...env, PORT: String(port) }));
     await Promise.all(pages.map(answers));
     for (const [at, port] of fronts.entries()) {
+      if (this.#closed) return;
       this.#fronts.push(await openFront(port, gateways[at], pages));
       this.urls.push(`http://localhost:${port}`);
     }
@@ -163,12 +181,15 @@ export class Stage {
   }
 
   #run(program, args, env) {
+    if (this.#closed) throw new Error(`cannot start ${program}: the stage is closed`);
     const one = new Supervised(program, args.map(String), env);
+    one.failed.catch(this.#fail);
     this.#processes.push(one);
     return one;
   }
 
   async close() {
+    this.#closed = true;
     for (const front of this.#fronts) {
       front.close();
       front.closeAllConnections();

@@ -17,7 +17,8 @@ for (const folder of ["../sdk/node", "."]) {
   console.log(`installing the packages of ${here(folder)}`);
   execFileSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: here(folder), stdio: "inherit" });
 }
-if (!existsSync(here("../sdk/node/dist"))) execFileSync("npm", ["run", "build"], { cwd: here("../sdk/node"), stdio: "inherit" });
+// A folder without this file is what an interrupted build left.
+if (!existsSync(here("../sdk/node/dist/wrapper.mjs"))) execFileSync("npm", ["run", "build"], { cwd: here("../sdk/node"), stdio: "inherit" });
 
 const { GATEWAYS, Stage } = await import("./stage.mjs");
 const stage = await Stage.open(`${app}/index.js`, [3001, 3002].slice(0, GATEWAYS));
@@ -26,3 +27,8 @@ console.log(`\nOpen ${stage.urls.map((url) => url + query).join(" and ")} in two
 const pids = () => stage.workers.map(({ pid }) => pid).join(" and ");
 console.log(`The workers are processes ${pids()}: \`kill -9\` one, and nobody notices. Ctrl-C ends all.`);
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stage.close());
+stage.failed.catch(async (error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+  await stage.close();
+});

@@ -3,10 +3,12 @@
 use crate::config::Resolved;
 use crate::listeners::listen;
 use anyhow::{Context, Result, anyhow};
-use backend::proto::{Manners, NodeGone};
+use backend::proto::NodeGone;
 use backend::{Down, Up};
 use control::api::Api;
-use control::backend::{Backends, Config, Credentials, Listener, Secured, Served, ToShards};
+use control::backend::{
+    Backends, Config, Credentials, Listener, Secured, Served, ToShards, manners,
+};
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
@@ -16,7 +18,6 @@ use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
 #[derive(Debug)]
@@ -83,26 +84,13 @@ impl Counter {
         });
         let served = Served {
             node,
-            manners: manners(config),
+            manners: manners(&config.hub),
         };
         let api = Arc::clone(api);
         self.backends
             .serve(listener, served, &handlers, api, tracer.as_ref(), facts)
             .context("cannot start the thread for workers")?;
         Ok(addr)
-    }
-}
-
-/// How clients are treated: workers compare their own settings with it.
-fn manners(config: &Resolved) -> Manners {
-    let hub = &config.hub;
-    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-    Manners {
-        ping_interval_ms: millis(hub.ping_interval),
-        ping_timeout_ms: millis(hub.ping_timeout),
-        connect_timeout_ms: millis(hub.connect_timeout),
-        max_payload: hub.max_payload as u64,
-        path: hub.socketio_path.clone(),
     }
 }
 

@@ -1,12 +1,20 @@
 // What `npm pack` makes, installed as its users do: as an ES module, by `require`, with types.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
+let archive;
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "sockeye-package-"));
 const run = (program, ...args) => execFileSync(program, args, { cwd: folder, encoding: "utf8" });
@@ -18,13 +26,12 @@ before(() => {
     { cwd: here(".."), encoding: "utf8" },
   );
   const [{ filename, files }] = Object.values(JSON.parse(packed));
-  assert.ok(
-    !files.some(({ path }) => path.startsWith("src/") || path.startsWith("test/")),
-    "only what users need",
-  );
+  archive = join(folder, filename);
+  const beside = files.map(({ path }) => path).filter((path) => !path.startsWith("dist/"));
+  assert.deepEqual(beside.sort(), ["LICENSE", "README.md", "package.json"]);
   writeFileSync(join(folder, "package.json"), `{"private":true}`);
   const peers = ["--legacy-peer-deps", "--offline", "--no-audit", "--no-fund"];
-  run("npm", "install", ...peers, join(folder, filename));
+  run("npm", "install", ...peers, archive);
   symlinkSync(
     here("../node_modules/socket.io-client"),
     join(folder, "node_modules/socket.io-client"),
@@ -42,6 +49,34 @@ test("is an ES module and a CommonJS module", () => {
   );
   assert.equal(run("node", "a.mjs"), "function function\n");
   assert.equal(run("node", "b.cjs"), "function function\n");
+});
+
+test("two ways to load it gave two classes", () => {
+  const text = `import * as all from "@sockeye/client"; import { createRequire } from "node:module";
+    const { Client, DeliveryError } = createRequire(import.meta.url)("@sockeye/client");
+    console.log(all.Client === Client, all.DeliveryError === DeliveryError);`;
+  writeFileSync(join(folder, "both.mjs"), text);
+  assert.equal(run("node", "both.mjs"), "true true\n");
+});
+
+test("it could be built beside `web` only", () => {
+  const copy = mkdtempSync(join(tmpdir(), "sockeye-build-"));
+  for (const name of ["src", "package.json", "tsconfig.json", "build.mjs"]) {
+    cpSync(here(`../${name}`), join(copy, name), { recursive: true });
+  }
+  symlinkSync(here("../node_modules"), join(copy, "node_modules"));
+  execFileSync(process.execPath, ["build.mjs"], { cwd: copy });
+  assert.deepEqual(readdirSync(join(copy, "dist")), readdirSync(here("../dist")));
+});
+
+test("the archive had no licence", () => {
+  const texts = ["../LICENSE", "../../../LICENSE"].map((path) => readFileSync(here(path), "utf8"));
+  assert.equal(texts[0], texts[1]);
+});
+
+test("publint and attw find no fault with its exports", () => {
+  run(here("../node_modules/.bin/publint"), "--strict", archive);
+  run(here("../node_modules/.bin/attw"), "--no-emoji", archive);
 });
 
 test("types know events, arguments and answers", () => {

@@ -162,6 +162,16 @@ export interface Manners {
   connect_timeout_ms: number;
   max_payload: number;
   path: string;
+  transports: string[];
+  upgrade_timeout_ms: number;
+  cors: Cors | null;
+}
+
+/** Pages of other origins. */
+export interface Cors {
+  origins: string[];
+  headers: string[];
+  max_age_s: number;
 }
 
 export interface ToWorker {

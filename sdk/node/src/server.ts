@@ -3,13 +3,14 @@ import { randomUUID } from "node:crypto";
 import type { Server as HttpServer } from "node:http";
 import { Namespace, Server as SocketIoServer } from "socket.io";
 import type { DefaultEventsMap, ServerOptions, Socket } from "socket.io";
+import type { Adapter as SocketIoAdapter } from "socket.io-adapter";
 import { SockeyeAdapter } from "./adapter.js";
 import type { Adapters } from "./adapter.js";
+import { compare, refuse } from "./compare.js";
 import { Engine } from "./engine.js";
 import { Link } from "./link.js";
 import type { Handlers, Tls } from "./link.js";
 import type { Member } from "./member.js";
-import type { Manners } from "./messages.js";
 import { Decoder, Encoder } from "./parser.js";
 import { Unsupported } from "./unsupported.js";
 import { Worker } from "./worker.js";
@@ -26,40 +27,13 @@ export interface Options extends Partial<ServerOptions> {
   tls?: Tls;
 }
 
+type AdapterConstructor = typeof SocketIoAdapter | ((namespace: Namespace) => SocketIoAdapter);
+
 interface EventsMap {
   [event: string]: any;
 }
 
 type HttpServers = HttpServer | { listen: unknown; close(done?: (error?: Error) => void): unknown };
-
-/** Options whose matters are the gateway's, or that cannot be: using them would silently do nothing. */
-const REFUSED: Partial<Record<keyof ServerOptions, string>> = {
-  parser: 'the gateway speaks with clients; set `parser = "msgpack"` in the gateway\'s configuration',
-  wsEngine: "the gateway speaks with clients",
-  adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
-};
-
-/** Options of Socket.IO's server that are keys of the gateway. */
-function compare(options: Options, manners: Manners): Error | undefined {
-  const slashed = (path: string) => `/${path.replace(/^\/|\/$/g, "")}/`;
-  const pairs: [keyof Options, unknown, unknown, string][] = [
-    ["pingInterval", options.pingInterval, manners.ping_interval_ms, "ping_interval"],
-    ["pingTimeout", options.pingTimeout, manners.ping_timeout_ms, "ping_timeout"],
-    ["connectTimeout", options.connectTimeout, manners.connect_timeout_ms, "connect_timeout"],
-    ["maxHttpBufferSize", options.maxHttpBufferSize, manners.max_payload, "max_http_buffer_size"],
-    ["path", options.path === undefined ? undefined : slashed(options.path), slashed(manners.path), "path"],
-  ];
-  const other = pairs.find(([, own, theirs]) => own !== undefined && own !== theirs);
-  if (!other) return undefined;
-  const [name, own, theirs, key] = other;
-  return new Error(`cannot work with this gateway: the option \`${name}\` is ${own} here, and the gateway has ${theirs}; leave it out, or set socketio.${key} there`);
-}
-
-function refuse(options: Options): void {
-  for (const [name, why] of Object.entries(REFUSED)) {
-    if (options[name as keyof ServerOptions] !== undefined) throw new Unsupported(`the option \`${name}\``, why);
-  }
-}
 
 let warned = false;
 
@@ -116,7 +90,7 @@ export class Server<
       nodeGone: (node: number) => nodeGoneListeners.forEach((listener) => listener(node)),
     };
     const { gateways, ...settings } = links(options);
-    const own: Options = { transports: ["polling", "websocket"], ...options };
+    const own: Options = { ...options };
     const engine = new Engine(own);
     const attach = (handlers: Handlers) => {
       const instance = randomUUID();
@@ -188,6 +162,16 @@ export class Server<
 
   override listen(server?: HttpServers | number, options?: Partial<ServerOptions>): this {
     return this.attach(server, options);
+  }
+
+  override adapter(): AdapterConstructor | undefined;
+  override adapter(adapter: AdapterConstructor): this;
+  override adapter(adapter?: AdapterConstructor): any {
+    // Socket.IO's constructor sets ours by this.
+    if (adapter && !((adapter as { prototype?: unknown }).prototype instanceof SockeyeAdapter)) {
+      throw new Unsupported("io.adapter", "the gateway is the cluster; set [cluster] in the gateway's configuration");
+    }
+    return adapter ? super.adapter(adapter) : super.adapter();
   }
 
   #take(server: HttpServers | number): void {

@@ -1,11 +1,11 @@
 //! `--worker`: a worker serves the namespaces, as `sdk/node/examples/conformance-worker.mjs` does. Nothing of them is in this process.
 
 use anyhow::{Context as _, anyhow};
-use backend::proto::{Manners, NodeGone};
+use backend::proto::NodeGone;
 use backend::{Down, Settings, Up};
 use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
-use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards};
+use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards, manners};
 use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
@@ -120,17 +120,6 @@ impl Counter {
         self.backends
             .serve(Some(listener), served, &ways, api, None, &Arc::default())?;
         Ok(address)
-    }
-}
-
-fn manners(config: &hub::config::Config) -> Manners {
-    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-    Manners {
-        ping_interval_ms: millis(config.ping_interval),
-        ping_timeout_ms: millis(config.ping_timeout),
-        connect_timeout_ms: millis(config.connect_timeout),
-        max_payload: config.max_payload as u64,
-        path: config.socketio_path.clone(),
     }
 }
 
