@@ -1,11 +1,12 @@
 // The package as it is published, in an empty project: as ES module, as CommonJS, and for the compiler.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { before, test } from "node:test";
+import { outside } from "../../pack.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const project = mkdtempSync(join(tmpdir(), "sockeye-package-"));
@@ -59,6 +60,17 @@ test("publint and attw find no fault with its exports", () => {
   const tool = (name, ...args) => run(here(`../node_modules/.bin/${name}`), ...args, packed);
   tool("publint", "--strict");
   tool("attw", "--no-emoji");
+});
+
+test("links of a README led nowhere on npm and PyPI", () => {
+  for (const folder of ["sdk/node", "sdk/client", "sdk/python"]) {
+    const page = outside(readFileSync(here(`../../../${folder}/README.md`), "utf8"), folder, "https://example.org/o/r", "v1.2.3");
+    for (const [, link] of page.matchAll(/\]\(([^)#]+)[^)]*\)/g)) {
+      const [, path] = link.match(/^https:\/\/example.org\/o\/r\/blob\/v1.2.3\/(.*)$/) ?? [];
+      if (path) assert.ok(existsSync(here(`../../../${path}`)), `${folder}: ${path}`);
+      else assert.match(link, /^https:/, folder);
+    }
+  }
 });
 
 test("types, those of socket.io", () => {
