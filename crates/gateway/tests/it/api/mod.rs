@@ -1,6 +1,7 @@
 //! The server API: programs without connections of their own, the real binary, and what clients see.
 
 mod cluster;
+mod first_service;
 pub mod grpc;
 mod keys;
 mod lists;
