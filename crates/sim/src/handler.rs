@@ -2,7 +2,8 @@
 
 use crate::elsewhere::user;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, SocketKey,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, Keeping,
+    SocketKey,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +57,10 @@ impl Witness {
 }
 
 impl Handler for Witness {
+    fn keeping(&self) -> Arc<Keeping> {
+        self.rules.keeping()
+    }
+
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         self.rules.connecting(cx, request)
     }
