@@ -95,7 +95,6 @@ impl Counter {
     }
 }
 
-
 struct Handlers {
     to: ToHandlers,
     process: Process,
