@@ -19,14 +19,15 @@ use crate::metrics::node::Node;
 use crate::vitals::Pulse;
 pub use accept::{Listener, Secured};
 use backend::proto::Manners;
-use backend::{Backend, Calling, Down, Settings};
+use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
+use hub::Keeping;
 pub use intake::{MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use manners::manners;
 use queue::Inlet;
-use rules::{Line, Tracer};
+use rules::{Line, Tracer, Word};
 use service::Workers;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -94,8 +95,10 @@ pub struct Served {
 /// The way to the handlers of the shards.
 pub trait ToShards: Send + Sync + 'static {
     fn shards(&self) -> u16;
-    /// In order with all that is sent to this shard. `leads`: it tells other nodes, too.
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool);
+    /// In order with all that goes by the same shard: another than the word's own passes it on.
+    fn send(&self, by: u16, word: Word);
+    /// What is kept of the events of which namespaces.
+    fn keeping(&self) -> Arc<Keeping>;
     /// Which shard has the socket with this id.
     fn shard_of(&self, socket: &str) -> Option<u16>;
     /// Some shard has more to do than it should: workers can wait.
@@ -212,12 +215,13 @@ impl Backends {
                 }
             };
             let is_called = caller.is_some();
+            let key = name.clone();
             if !is_called {
                 desks.insert(name, desk);
             }
             let inlet = open.inlet;
             let driver = Driver::new(
-                backend,
+                (key, backend),
                 caller,
                 served.clone(),
                 inlet,
@@ -298,7 +302,11 @@ mod tests {
             1
         }
 
-        fn send(&self, _: u16, _: &Arc<dyn Line>, _: Vec<Down>, _: bool) {}
+        fn send(&self, _: u16, _: Word) {}
+
+        fn keeping(&self) -> Arc<Keeping> {
+            Arc::default()
+        }
 
         fn shard_of(&self, _: &str) -> Option<u16> {
             None

@@ -26,6 +26,7 @@ use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
 use control::traces::Traces;
+use hub::Process;
 use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards, ToHandlers};
 use std::net::{SocketAddr, TcpListener};
@@ -328,15 +329,21 @@ fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> 
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
     };
-    Api::new(settings, Box::new(Errands(shards.to_handlers())))
+    Api::new(
+        settings,
+        Box::new(Errands(shards.to_handlers(), shards.process().clone())),
+    )
 }
 
-struct Errands(ToHandlers);
+struct Errands(ToHandlers, Process);
 
 impl api::ToShards for Errands {
+    /// To the home of the namespace, if it has one: the events of calls have then the order of their answers.
     fn send(&self, errand: Errand) {
-        let bytes = errand.bytes();
-        self.0.send(0, Box::new(errand), bytes);
+        let (bytes, namespace) = (errand.bytes(), &errand.of.namespace);
+        let keeping = self.1.keeping.get();
+        let home = keeping.and_then(|keeping| keeping.home_of(namespace, self.0.shards()));
+        self.0.send(home.unwrap_or(0), Box::new(errand), bytes);
     }
 }
 

@@ -3,16 +3,16 @@
 use crate::config::Resolved;
 use crate::listeners::listen;
 use anyhow::{Context, Result, anyhow};
+use backend::Up;
 use backend::proto::NodeGone;
-use backend::{Down, Up};
 use control::api::Api;
 use control::backend::{
     Backends, Config, Credentials, Listener, Secured, Served, ToShards, manners,
 };
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
-use hub::Place;
 use hub::limits::Limits;
+use hub::{Keeping, Place, Process};
 use rules::{Line, Tracer, Word};
 use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
@@ -80,6 +80,7 @@ impl Counter {
         });
         let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),
+            process: shards.process().clone(),
             limits: config.hub.limits.clone(),
         });
         let served = Served {
@@ -94,11 +95,9 @@ impl Counter {
     }
 }
 
-/// Bytes that a word costs beside its own.
-const WORD_BYTES: usize = size_of::<Word>();
-
 struct Handlers {
     to: ToHandlers,
+    process: Process,
     limits: Limits,
 }
 
@@ -107,12 +106,14 @@ impl ToShards for Handlers {
         self.to.shards()
     }
 
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool) {
-        let texts: usize = downs.iter().map(Down::bytes).sum();
-        let bytes = WORD_BYTES + downs.len() * size_of::<Down>() + texts;
-        let line = Arc::clone(line);
-        self.to
-            .send(shard, Box::new(Word { line, downs, leads }), bytes);
+    fn send(&self, by: u16, word: Word) {
+        let bytes = word.bytes();
+        self.to.send(by, Box::new(word), bytes);
+    }
+
+    fn keeping(&self) -> Arc<Keeping> {
+        // Before there are hubs there are no clients.
+        self.process.keeping.get().cloned().unwrap_or_default()
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {

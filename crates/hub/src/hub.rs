@@ -73,8 +73,11 @@ impl Hub {
         entropy: Entropy,
         process: &Process,
     ) -> Self {
+        let mut parts = Parts::new(config, me, cells, entropy, process);
+        let keeping = process.keeping.get_or_init(|| handler.keeping());
+        parts.rooms.kept.keeping = Arc::clone(keeping);
         Self {
-            stage: Stage::new(Parts::new(config, me, cells, entropy, process), handler),
+            stage: Stage::new(parts, handler),
             in_turn: false,
         }
     }

@@ -33,13 +33,14 @@ pub use clients::session::Protocol;
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::foreign;
 pub use cluster::inbox::{Inbox, Read};
-pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Target, Tidings};
+pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Scope, Target, Tidings};
 pub use cluster::send::Reach;
 pub use cluster::shared::Process;
 pub use cluster::wire::Unreadable;
 pub use dialect::speech::Emit;
 pub use hub::Hub;
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
+pub use rooms::keeping::{Form, Keeping, Keeps};
 pub use rooms::membership::JoinError;
 pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::Context;
@@ -56,7 +57,6 @@ pub use seam::notices;
 pub use seam::opening::{
     AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, OwnAnswer, Request,
 };
-pub use seam::publish::Record;
 pub use seam::reading::SocketInfo;
 pub use seam::servers::Servers;
 pub use seam::told::Collected;

@@ -1,11 +1,12 @@
 //! Rules as compiled at start, shared by all shards.
 
+use crate::chat;
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
 use crate::line::Line;
 use crate::trace::Tracer;
 use foldhash::fast::FixedState;
-use hub::Limiter;
 use hub::config::Rate;
+use hub::{Form, Keeping, Keeps, Limiter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -25,10 +26,6 @@ pub(crate) struct Rule {
     pub(crate) replaces: bool,
     pub(crate) schema: Option<Arc<dyn PayloadCheck>>,
     pub(crate) rate: Option<Limiter>,
-    /// Clients that join later get its events.
-    pub(crate) history: bool,
-    /// They get some events of the namespace: all of them are put in one order.
-    pub(crate) in_order: bool,
     /// With its quotes, as it stands in an object's text.
     pub(crate) room_field: Option<String>,
 }
@@ -49,6 +46,7 @@ pub(crate) struct Namespace {
 /// All namespaces by name.
 pub(crate) struct Book {
     pub(crate) namespaces: Vec<(String, Namespace)>,
+    pub(crate) keeping: Arc<Keeping>,
     /// Records what is done, if anybody wants that.
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
@@ -95,8 +93,11 @@ impl RulesFactory {
             })?;
             namespaces.push((name.clone(), compiled));
         }
-        let tracer = None;
-        Ok(Self(Arc::new(Book { namespaces, tracer })))
+        Ok(Self(Arc::new(Book {
+            namespaces,
+            keeping: Arc::new(keeping(rules)),
+            tracer: None,
+        })))
     }
 
     /// The calls are recorded.
@@ -123,12 +124,10 @@ impl Compiler<'_> {
         let history = source.chat || rules.any(|rule| rule.history);
         let mut events = HashMap::with_hasher(FixedState::default());
         for (event, rule) in &source.events {
-            let rule = self
-                .rule(rule, history)
-                .map_err(|error| (event.clone(), error))?;
+            let rule = self.rule(rule).map_err(|error| (event.clone(), error))?;
             events.insert(event.clone(), rule);
         }
-        let default = self.rule(&source.default_event, history);
+        let default = self.rule(&source.default_event);
         let default = default.map_err(|error| ("*".to_owned(), error))?;
         let line = source
             .backend
@@ -146,14 +145,12 @@ impl Compiler<'_> {
         })
     }
 
-    fn rule(&mut self, source: &EventRule, in_order: bool) -> Result<Rule, String> {
+    fn rule(&mut self, source: &EventRule) -> Result<Rule, String> {
         Ok(Rule {
             action: source.action.clone(),
             replaces: source.replaces,
             schema: source.schema.as_deref().map(self.compile).transpose()?,
             rate: source.rate.map(|rate| self.limiter(rate)),
-            history: source.history,
-            in_order,
             room_field: source.room_field.as_deref().map(quoted),
         })
     }
@@ -162,6 +159,34 @@ impl Compiler<'_> {
         self.limiters += 1;
         Limiter::new(self.limiters, rate)
     }
+}
+
+/// What the rules keep, as the hub wants to know it.
+fn keeping(rules: &Rules) -> Keeping {
+    let namespaces = rules.namespaces.iter();
+    Keeping::new(namespaces.map(|(name, rules)| (name.clone(), keeps(name, rules))))
+}
+
+fn keeps(name: &str, rules: &NamespaceRules) -> Option<Keeps> {
+    let form = |rule: &EventRule| match rule.history {
+        true => Form::Named,
+        false => Form::Passing,
+    };
+    let events = rules.events.iter();
+    let mut keeps = Keeps {
+        // All that a worker says goes by one home.
+        home: rules.backend.clone().unwrap_or_else(|| name.to_owned()),
+        forms: events
+            .map(|(event, rule)| (event.clone(), form(rule)))
+            .collect(),
+        others: form(&rules.default_event),
+    };
+    if rules.chat {
+        keeps.forms.insert(chat::MESSAGE.to_owned(), Form::Bare);
+    }
+    let any =
+        keeps.others != Form::Passing || keeps.forms.values().any(|form| *form != Form::Passing);
+    any.then_some(keeps)
 }
 
 fn quoted(name: &str) -> String {

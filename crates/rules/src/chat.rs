@@ -1,12 +1,14 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
 use crate::rooms::{Forbidden, may_publish};
-use hub::{Context, Emit, Event, Member, Record, notices};
+use hub::{Context, Emit, Event, Member, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
 
 /// Room of every chat socket.
 pub(crate) const GLOBAL: &str = "global";
+/// The event by which people speak.
+pub(crate) const MESSAGE: &str = "chat-message";
 /// Length of a message in UTF-16 code units, which is what `length` says in a browser.
 const CONTENT_UNITS_MAX: usize = 1_000;
 /// Characters of a display name.
@@ -55,13 +57,9 @@ pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>
         "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{user}{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
         String::from_utf8_lossy(&quoted)
     );
-    let said = Emit::new("chat-message", &args);
+    let said = Emit::new(MESSAGE, &args);
     let mut cx = socket.cx();
-    let reach = cx
-        .of(namespace)
-        .to(&[&room])
-        .record(Record::Kept(&args))
-        .emit(&said);
+    let reach = cx.of(namespace).to(&[&room]).emit(&said);
     if let Err(only_here) = Forbidden::unless_everyone(reach) {
         return socket.refuse(event.ack, only_here.message(), only_here.code());
     }
@@ -86,7 +84,7 @@ pub(crate) fn presence(cx: &mut Context<'_>, namespace: &str, room: &str, count:
     args.extend_from_slice(format!(",\"count\":{count}}}").as_bytes());
     let args = String::from_utf8_lossy(&args);
     let presence = Emit::new(notices::PRESENCE, &args);
-    cx.of(namespace).to(&[room]).here().emit(&presence);
+    cx.of(namespace).to(&[room]).here().notice(&presence);
 }
 
 fn is_content(raw: &str) -> bool {

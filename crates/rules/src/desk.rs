@@ -61,6 +61,10 @@ impl Desk {
         }
     }
 
+    pub(crate) fn shard(&self) -> u16 {
+        self.shard
+    }
+
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
@@ -403,7 +407,7 @@ impl Desk {
                 let message = as_emit(&emit, &attachments);
                 match one {
                     Some(key) => cx.socket(key).emit(&message),
-                    None => with(cx, emit.to.as_ref(), |to| to.here().emit(&message)),
+                    None => with(cx, emit.to.as_ref(), |to| to.apart(leads).emit(&message)),
                 }
             }
             What::Disconnect(end) if end.drop => {
@@ -425,7 +429,6 @@ impl Desk {
                 let token = self.number();
                 self.queries.insert(token, (Arc::clone(line), fetch.query));
                 let timeout = millis(fetch.timeout_ms);
-                let leads = leads && !is_here(fetch.of.as_ref());
                 with(cx, fetch.of.as_ref(), |of| {
                     of.apart(leads).fetch(timeout, token);
                 });
@@ -461,7 +464,6 @@ impl Desk {
                 }
             }
             None => {
-                let leads = leads && !is_here(emit.to.as_ref());
                 with(cx, emit.to.as_ref(), |to| {
                     to.apart(leads).collect(&message, timeout, token);
                 });
@@ -552,11 +554,6 @@ fn shift(cx: &mut Context<'_>, what: &What, by: u64) {
 /// A shard's work for its own sockets, done for those of other nodes.
 fn tell_nodes(cx: &mut Context<'_>, what: &What) {
     match what {
-        What::Emit(emit) => {
-            let attachments = as_vecs(&emit.attachments);
-            let message = as_emit(emit, &attachments);
-            away(cx, emit.to.as_ref(), |to| to.emit(&message));
-        }
         What::Join(join) => away(cx, join.of.as_ref(), |of| of.join(&borrowed(&join.rooms))),
         What::Leave(leave) => {
             away(cx, leave.of.as_ref(), |of| {
@@ -658,17 +655,14 @@ fn with(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnc
     let (rooms, except) = (borrowed(&target.rooms), borrowed(&target.except));
     let nodes = target.without.iter();
     let without: Vec<u16> = nodes.filter_map(|node| (*node).try_into().ok()).collect();
-    let of = cx.of(&target.namespace).to(&rooms).except(&except);
+    let mut of = cx.of(&target.namespace).to(&rooms).except(&except);
+    if target.here {
+        of = of.local();
+    }
     use_it(of.without(&without));
 }
 
 /// Those of other nodes. Their own gateways may hear of it from the worker itself.
 fn away(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Away<'_, '_>)) {
-    if !is_here(target) {
-        with(cx, target, |of| use_it(of.away()));
-    }
-}
-
-fn is_here(target: Option<&proto::Target>) -> bool {
-    target.is_some_and(|target| target.here)
+    with(cx, target, |of| use_it(of.away()));
 }

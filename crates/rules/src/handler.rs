@@ -10,7 +10,7 @@ use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, rooms};
 use hub::{
     AnswerHeaders, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
-    Found, Handler, HandlerFactory, Member, Opening, Protocol, Record, Refusal, Request,
+    Found, Handler, HandlerFactory, Keeping, Member, Opening, Protocol, Refusal, Request,
     ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
@@ -121,6 +121,10 @@ impl RulesHandler {
 impl Handler for RulesHandler {
     fn reads_requests(&self) -> bool {
         self.book.tracer.is_some() || self.lines().next().is_some()
+    }
+
+    fn keeping(&self) -> Arc<Keeping> {
+        Arc::clone(&self.book.keeping)
     }
 
     fn watches_rooms(&self) -> bool {
@@ -268,8 +272,14 @@ impl Handler for RulesHandler {
 
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
         match word.downcast::<Word>() {
+            Ok(word) if word.shard != self.desk.shard() => {
+                let (shard, bytes) = (word.shard, word.bytes());
+                cx.pass(shard, word, bytes);
+            }
             Ok(word) => {
-                let Word { line, downs, leads } = *word;
+                let Word {
+                    line, downs, leads, ..
+                } = *word;
                 for down in downs {
                     let arrival = self.desk.carry_out(cx, &line, down, leads);
                     self.tracks.turned_away(arrival);
@@ -413,19 +423,12 @@ impl Rule {
         if rooms.is_empty() {
             return Ok(());
         }
-        // History keeps text: attachments would be copied for every room.
-        let kept = (self.history && event.attachments.is_empty()).then(|| as_kept(event));
-        let record = match &kept {
-            Some(kept) => Record::Kept(kept),
-            None if self.in_order => Record::Passing,
-            None => Record::Nothing,
-        };
         let mut cx = socket.cx();
         let group = match echo {
             true => cx.of(namespace).to(rooms),
             false => socket.to(rooms),
         };
-        Forbidden::unless_everyone(group.record(record).emit(&as_emit(event)))
+        Forbidden::unless_everyone(group.emit(&as_emit(event)))
     }
 }
 
@@ -448,15 +451,4 @@ fn as_emit<'a>(event: &Event<'a>) -> Emit<'a> {
         attachments: event.attachments,
         volatile: false,
     }
-}
-
-/// An event as late joiners get it: one value, whatever the number of its arguments.
-fn as_kept(event: &Event<'_>) -> String {
-    let mut kept = b"{\"event\":".to_vec();
-    json::quote(&mut kept, event.name);
-    format!(
-        "{},\"args\":[{}]}}",
-        String::from_utf8_lossy(&kept),
-        event.args
-    )
 }

@@ -23,10 +23,20 @@ impl fmt::Debug for Word {
 
 /// What a backend has for the handler of a shard: [`hub::Handler::outside`] gets it in a box.
 pub struct Word {
+    /// The shard that is to do it. Others pass it on.
+    pub shard: u16,
     /// Whose it is: answers go there.
     pub line: Arc<dyn Line>,
     /// What is to be done, in this order.
     pub downs: Vec<Down>,
     /// Each shard does it for its own sockets; this one also tells other nodes.
     pub leads: bool,
+}
+
+impl Word {
+    /// Its cost in bytes while it waits.
+    pub fn bytes(&self) -> usize {
+        let texts: usize = self.downs.iter().map(Down::bytes).sum();
+        size_of::<Self>() + self.downs.len() * size_of::<Down>() + texts
+    }
 }

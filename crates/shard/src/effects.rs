@@ -42,6 +42,9 @@ impl World for Hands {
             Effect::Send { shard, letter } => {
                 self.post.leave(shard, Mail::Letter(letter));
             }
+            Effect::Pass { shard, word, bytes } => {
+                self.post.leave(shard, Mail::Outside { word, bytes });
+            }
             Effect::Move {
                 conn,
                 shard,

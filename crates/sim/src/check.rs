@@ -13,7 +13,7 @@ pub struct Stay {
 /// A message somebody sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    pub room: usize,
+    pub rooms: Vec<usize>,
     pub publisher: usize,
     pub number: u64,
     pub step: u64,
@@ -34,6 +34,8 @@ pub struct Report {
     pub(crate) got_before: Vec<(usize, Event)>,
     /// For each member of a room that keeps its events: the last message of each publisher since it came.
     pub(crate) streams: BTreeMap<(usize, usize), BTreeMap<usize, u64>>,
+    /// Members that heard something of their room that is behind its history.
+    pub(crate) caught_up: BTreeSet<(usize, usize)>,
     /// Rooms that were asked, and the step in which.
     pub(crate) asks: Vec<(usize, u64)>,
     /// Rounds whose question each client received.
@@ -70,6 +72,19 @@ impl Report {
         })
     }
 
+    /// A client is told that it is in a room; its history may have been faster.
+    pub(crate) fn begin(&mut self, stay: (usize, usize)) {
+        self.streams.entry(stay).or_default();
+        // That was of an earlier stay.
+        self.caught_up.remove(&stay);
+    }
+
+    /// A client leaves a room.
+    pub(crate) fn forget(&mut self, stay: (usize, usize)) {
+        self.streams.remove(&stay);
+        self.caught_up.remove(&stay);
+    }
+
     /// A history and what comes behind it are one stream: of each publisher, nothing is missing from it and nothing comes twice.
     pub(crate) fn follow(&mut self, seed: u64, client: usize, (room, publisher, number): Event) {
         let Some(stream) = self.streams.get_mut(&(client, room)) else {
@@ -83,7 +98,7 @@ impl Report {
             "seed {seed}: client {client} got {number} of {publisher} in kept room {room} after {before}"
         );
         let between = |sent: &&Sent| {
-            let here = sent.room == room && sent.publisher == publisher;
+            let here = sent.rooms.contains(&room) && sent.publisher == publisher;
             here && before < sent.number && sent.number < number
         };
         let missed = self.sent.iter().find(between);
@@ -91,6 +106,28 @@ impl Report {
             missed.is_none(),
             "seed {seed}: client {client} missed {missed:?} between {before} and {number}"
         );
+    }
+
+    /// Where rooms keep events, all who hear two of them hear them in one order.
+    pub(crate) fn check_order<'a>(&'a self, seed: u64, streams: impl Iterator<Item = &'a [u64]>) {
+        let clients = self.received.iter();
+        let clients = clients.map(|got| got.iter().map(|(.., number)| *number).collect());
+        let mut all: Vec<Vec<u64>> = clients.chain(streams.map(<[u64]>::to_vec)).collect();
+        all.iter_mut().for_each(Vec::dedup);
+        for (one, order) in all.iter().enumerate() {
+            let places: BTreeMap<u64, usize> = order.iter().copied().zip(0..).collect();
+            for (other, heard) in all.iter().enumerate().skip(one + 1) {
+                let common = heard
+                    .iter()
+                    .filter_map(|number| Some((places.get(number)?, number)));
+                let common: Vec<_> = common.collect();
+                let crossed = common.windows(2).find(|two| two[0].0 > two[1].0);
+                assert!(
+                    crossed.is_none(),
+                    "seed {seed}: {one} and {other} heard {crossed:?} in another order"
+                );
+            }
+        }
     }
 
     /// Panics with the seed if the history is not what users were promised.
@@ -117,7 +154,7 @@ impl Report {
             for message in self
                 .sent
                 .iter()
-                .filter(|sent| sent.room == *room && sent.publisher != *client)
+                .filter(|sent| sent.rooms.contains(room) && sent.publisher != *client)
             {
                 let due = stays
                     .iter()
@@ -126,9 +163,12 @@ impl Report {
                     continue;
                 }
                 self.due += 1;
-                let key = (*room, message.publisher, message.number);
+                let mut keys = message.rooms.iter();
                 assert!(
-                    got[*client].contains(&key),
+                    keys.any(|room| {
+                        let key = (*room, message.publisher, message.number);
+                        got[*client].contains(&key)
+                    }),
                     "seed {seed}: client {client} missed {message:?}, {stays:?}"
                 );
             }

@@ -210,7 +210,7 @@ impl World {
             self.numbers += 1;
             let number = self.numbers;
             let sent = crate::check::Sent {
-                room,
+                rooms: vec![room],
                 publisher,
                 number,
                 step,

@@ -2,9 +2,10 @@
 
 use crate::elsewhere::user;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, SocketKey,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, Keeping,
+    Protocol, SocketKey,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(crate) struct Witness {
     /// Each client is a user of its own.
     pub(crate) names_users: bool,
     pub(crate) diary: Arc<Mutex<Diary>>,
+    /// Sockets of event streams.
+    pub(crate) streams: BTreeSet<SocketKey>,
 }
 
 impl Witness {
@@ -55,12 +58,27 @@ impl Witness {
     }
 }
 
+/// Event streams have no names, and only join: the diary does not hold them.
+fn is_stream(cx: &mut Context<'_>, socket: SocketKey) -> bool {
+    let info = cx.socket(socket);
+    let info = info.info();
+    info.is_some_and(|info| info.protocol == Protocol::EventStream)
+}
+
 impl Handler for Witness {
+    fn keeping(&self) -> Arc<Keeping> {
+        self.rules.keeping()
+    }
+
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         self.rules.connecting(cx, request)
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+        if is_stream(cx, socket) {
+            self.streams.insert(socket);
+            return self.rules.connected(cx, socket, auth);
+        }
         let mut diary = self.diary();
         let before = diary.live.insert(auth.to_owned(), (self.shard, socket));
         if before.is_some() {
@@ -78,7 +96,17 @@ impl Handler for Witness {
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-        self.expect_live(socket, "an event");
+        if !self.streams.contains(&socket) {
+            self.expect_live(socket, "an event");
+        }
+        if let Some(rooms) = event.name.strip_prefix("tell-") {
+            let rooms = rooms.split('-').map(|room| format!("room-{room}"));
+            let rooms: Vec<String> = rooms.collect();
+            let rooms: Vec<&str> = rooms.iter().map(String::as_str).collect();
+            let tell = Emit::new(event.name, event.args);
+            cx.socket(socket).to(&rooms).emit(&tell);
+            return;
+        }
         let Some(room) = event.name.strip_prefix("ask-") else {
             return self.rules.event(cx, socket, event);
         };
@@ -99,7 +127,9 @@ impl Handler for Witness {
     }
 
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
-        if let Some(name) = self.expect_live(socket, "the end") {
+        if !self.streams.remove(&socket)
+            && let Some(name) = self.expect_live(socket, "the end")
+        {
             let mut diary = self.diary();
             diary.live.remove(&name);
             diary.returns += 1;

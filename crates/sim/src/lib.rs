@@ -2,7 +2,7 @@
 //! connections come to any hub and move to their owner, and after every step all invariants are checked. One seed is one history.
 //! Odd seeds run with bounds so small that they are reached all the time.
 //!
-//! Clients that poll go over to WebSockets, rooms keep events for those who join later, and hubs stand still, sometimes for long.
+//! Events go to one room or two. Event streams break off and come back. Clients that poll go over to WebSockets, rooms keep events for those who join later, and hubs stand still, sometimes for long.
 //!
 //! Faults that were put back to see whether the first seeds find them. Those marked with a star can be put back at any time:
 //! `cargo test -p sim --features faults` shows that they are found. With this feature, the shares of a turn are so small that
@@ -13,6 +13,7 @@
 //! | a turn does not count the messages that it sends to other hubs \* | too many messages to other hubs in one turn |
 //! | one flush answers all waiting polls \* | too many bytes of answers to polls in one flush |
 //! | a kept event and its record take different ways \* | a client got one twice, or missed one, behind its history |
+//! | an event for two rooms is a letter for each of them \* | a client got one twice |
 //! | a handler hears of a socket's end after what its client did next | seed 0: a client is back before its end was told |
 //! | nobody tells a round that a socket it waits for has left | seed 3: rounds without a result |
 //! | a round that could not ask everybody is called complete | seed 3: a round is complete, and a client of the room was not asked |
@@ -23,6 +24,7 @@ mod check;
 mod client;
 mod elsewhere;
 mod handler;
+mod listening;
 mod network;
 mod people;
 mod settings;

@@ -212,6 +212,7 @@ impl hub::World for Wires<'_> {
                 let queue = self.mail.entry(way).or_default();
                 queue.push_back((self.origin, letter));
             }
+            Effect::Pass { .. } => panic!("seed {}: nobody is outside", self.seed),
             Effect::Away(parcel) => {
                 let told = self.told.as_mut().expect("another node");
                 told[self.node].push_back((self.origin, parcel));

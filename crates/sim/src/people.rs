@@ -2,6 +2,7 @@
 
 use crate::check::{Event, Sent, Stay};
 use crate::client::{Client, Transport};
+use crate::listening::STREAMS;
 use crate::network::Link;
 use crate::world::World;
 use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
@@ -12,19 +13,19 @@ fn hello(name: usize) -> String {
     format!("40{{\"name\":{name},\"token\":\"t\"}}")
 }
 
-fn digits(text: &str) -> Vec<u64> {
+pub(crate) fn digits(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())
         .collect()
 }
 
-/// One of the events in a `history`, behind its name's key.
-fn history_event(text: &str) -> Event {
+/// One of the events in a room's `history`, from its arguments on.
+fn history_event(room: usize, text: &str) -> Event {
     let numbers = digits(text);
-    let [room, publisher, number, ..] = numbers[..] else {
+    let [publisher, number, ..] = numbers[..] else {
         panic!("not an event of ours: {text}")
     };
-    (room as usize, publisher as usize, number)
+    (room, publisher as usize, number)
 }
 
 impl World {
@@ -68,10 +69,15 @@ impl World {
             return;
         };
         let room = self.dice.usize(..self.plan.rooms);
+        let other = self.dice.usize(..self.plan.rooms);
+        let (rooms, event) = match room == other || self.chance(50) {
+            true => (vec![room], format!("say-{room}")),
+            false => (vec![room, other], format!("tell-{room}-{other}")),
+        };
         self.numbers += 1;
         let number = self.numbers;
         self.report.sent.push(Sent {
-            room,
+            rooms,
             publisher,
             number,
             step: self.step,
@@ -79,7 +85,7 @@ impl World {
         let padding = "x".repeat(self.plan.padding);
         self.packet(
             publisher,
-            &format!("42[\"say-{room}\",{publisher},{number},\"{padding}\"]"),
+            &format!("42[\"{event}\",{publisher},{number},\"{padding}\"]"),
         );
     }
 
@@ -99,7 +105,7 @@ impl World {
             self.numbers += 1;
             let number = self.numbers;
             self.report.sent.push(Sent {
-                room,
+                rooms: vec![room],
                 publisher,
                 number,
                 step: self.step,
@@ -162,7 +168,7 @@ impl World {
         let asked = self.asked.range_mut((name, 0)..=(name, u64::MAX));
         asked.for_each(|(_, room)| *room = None);
         for room in 0..self.plan.rooms {
-            self.report.streams.remove(&(name, room));
+            self.report.forget((name, room));
             if self.members.remove(&(name, room)) {
                 self.end_stay(name, room);
             }
@@ -206,7 +212,7 @@ impl World {
         let room = self.dice.usize(..self.plan.rooms);
         if self.members.remove(&(client, room)) {
             self.end_stay(client, room);
-            self.report.streams.remove(&(client, room));
+            self.report.forget((client, room));
             self.packet(client, &format!("42[\"leave\",\"room-{room}\"]"));
         } else if !self
             .asked
@@ -276,6 +282,10 @@ impl World {
             }
             let bytes = std::mem::take(&mut self.links[link].out);
             let name = self.links[link].client;
+            if name >= STREAMS {
+                self.hear_stream(name - STREAMS, link, &bytes);
+                continue;
+            }
             let probe = self.clients[name].probe.as_ref();
             if probe.is_some_and(|probe| probe.link == link) {
                 if let Some(answer) = self.clients[name].receive_probe(&bytes) {
@@ -354,26 +364,39 @@ impl World {
         self.send(self.clients[name].main, bytes);
     }
 
-    fn take_event(&mut self, name: usize, event: Event) {
-        let publisher = event.1;
-        if self.plan.kept && publisher != name {
+    /// `alone`: it was for this room only.
+    fn take_event(&mut self, name: usize, event: Event, alone: bool) {
+        let (room, publisher, _) = event;
+        if alone && self.members.contains(&(name, room)) {
+            self.report.caught_up.insert((name, room));
+        }
+        // By another room it may come before the room's history, which has it, too.
+        let follows = self.report.caught_up.contains(&(name, room));
+        if self.plan.kept && publisher != name && follows {
             self.report.follow(self.seed, name, event);
+        } else if self.plan.kept
+            && publisher != name
+            && let Some(stream) = self.report.streams.get_mut(&(name, room))
+        {
+            stream.insert(publisher, event.2);
         }
         self.report.received[name].push(event);
     }
 
     /// The kept events of a room, for a client that joined it: what comes from now on follows it.
     fn take_history(&mut self, name: usize, text: &str) {
-        let events = text.split("\"event\"").skip(1).map(history_event);
-        let events: Vec<Event> = events.collect();
+        let (head, list) = text.split_once("\"messages\"").expect("messages");
+        let room = *digits(head).last().expect("a room") as usize;
+        let events = list.split("\"args\":[").skip(1);
+        let events: Vec<Event> = events.map(|text| history_event(room, text)).collect();
         self.report.histories += 1;
-        if let Some((room, ..)) = events.first() {
-            self.report.streams.insert((name, *room), BTreeMap::new());
+        self.report.streams.insert((name, room), BTreeMap::new());
+        if self.members.contains(&(name, room)) {
+            self.report.caught_up.insert((name, room));
         }
         // A full history has forgotten what came first, perhaps since the client joined: its stay counts from here.
         let full = events.len() >= HISTORY_EVENTS_MAX || text.len() >= HISTORY_BYTES_MAX / 2;
-        let room = events.first().map(|event| event.0).filter(|_| full);
-        let stays = room.and_then(|room| self.report.stays.get_mut(&(name, room)));
+        let stays = self.report.stays.get_mut(&(name, room)).filter(|_| full);
         if let Some(stay) = stays.and_then(|stays| stays.last_mut()) {
             stay.from = self.step;
         }
@@ -409,7 +432,7 @@ impl World {
             if let Some(room) = room
                 && !self.clients[name].gone
             {
-                self.report.streams.entry((name, room)).or_default();
+                self.report.begin((name, room));
                 self.members.insert((name, room));
                 // From now on nothing may pass by: the answer says that all hubs know of the join.
                 let stays = self.report.stays.entry((name, room)).or_default();
@@ -431,7 +454,15 @@ impl World {
             let [room, publisher, number] = numbers[..] else {
                 panic!("not an event of ours: {packet}")
             };
-            self.take_event(name, (room as usize, publisher as usize, number));
+            self.take_event(name, (room as usize, publisher as usize, number), true);
+        } else if let Some(rest) = packet.strip_prefix("42[\"tell-") {
+            let numbers = digits(rest);
+            let [first, second, publisher, number] = numbers[..] else {
+                panic!("not an event of ours: {packet}")
+            };
+            for room in [first, second] {
+                self.take_event(name, (room as usize, publisher as usize, number), false);
+            }
         }
     }
 }

@@ -44,12 +44,24 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         };
         (format!("say-{room}"), rule(action))
     };
+    // The handler sends these; the rules say that they are kept.
+    let both = |(room, other)| {
+        let action = Action::Rooms {
+            room: None,
+            echo: false,
+        };
+        (format!("tell-{room}-{other}"), rule(action))
+    };
+    let rooms = 0..plan.rooms;
+    let pairs = rooms
+        .clone()
+        .flat_map(|room| rooms.clone().map(move |other| (room, other)));
     let main = NamespaceRules {
         backend: None,
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
-        events: (0..plan.rooms).map(say).collect(),
+        events: (0..plan.rooms).map(say).chain(pairs.map(both)).collect(),
         default_event: rule(Action::Drop),
     };
     Rules {

@@ -4,6 +4,7 @@ use crate::check::Report;
 use crate::client::Client;
 use crate::elsewhere::{Elsewhere, uplink};
 use crate::handler::{Diary, Witness};
+use crate::listening::Listener;
 use crate::network::{Link, Mail, Move, Node, Post, Question, Spending, Wires};
 use crate::settings::{config, rules};
 use fastrand::Rng;
@@ -79,6 +80,7 @@ pub(crate) struct World {
     pub(crate) numbers: u64,
     /// The other node.
     pub(crate) elsewhere: Option<Elsewhere>,
+    pub(crate) listeners: Vec<Listener>,
     /// Links on which clients poll.
     pub(crate) polls: BTreeSet<usize>,
     pub(crate) report: Report,
@@ -113,6 +115,7 @@ impl World {
                 rules: rules.build(shard),
                 names_users: plan.elsewhere,
                 diary: Arc::clone(&diary),
+                streams: BTreeSet::new(),
             });
             let (settings, published) = (Arc::clone(&config), Arc::clone(&cells));
             let hub = Hub::in_process(settings, me, witness, published, entropy, &process);
@@ -130,7 +133,6 @@ impl World {
                 spending: Spending::default(),
             }
         });
-        let nodes = nodes.collect();
         let elsewhere = Elsewhere::beside(&process, plan.hubs, &config);
         World {
             plan,
@@ -138,7 +140,7 @@ impl World {
             now,
             step: 0,
             origin: 0,
-            nodes,
+            nodes: nodes.collect(),
             dice,
             completions: Rng::with_seed(!seed),
             links: Vec::new(),
@@ -152,6 +154,7 @@ impl World {
             diary,
             numbers: 0,
             elsewhere,
+            listeners: Vec::new(),
             polls: BTreeSet::new(),
             report: Report::default(),
         }
@@ -166,6 +169,9 @@ impl World {
             if self.chance(5) {
                 self.say_from_elsewhere();
             }
+        }
+        if self.plan.kept && !self.plan.tokens && self.chance(8) {
+            self.listen();
         }
         match self.dice.usize(..100) {
             0..28 => self.deliver_mail(),
@@ -490,6 +496,7 @@ impl World {
         self.nodes
             .iter_mut()
             .for_each(|node| node.still_until = node.still_until.min(self.step));
+        self.all_come();
         for round in 0..1_000 {
             // Clients that poll two packets at a time need many rounds.
             let enough = if self.seed % 2 == 1 { 200 } else { 20 };
@@ -551,6 +558,7 @@ impl World {
         self.check_counts();
         self.check_rounds();
         self.report.check(self.seed);
+        self.check_listening();
         self.check_departure();
         self.report
     }
@@ -570,6 +578,9 @@ impl World {
     fn check_counts(&self) {
         let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
         for (_, room) in &self.members {
+            *wanted.entry(format!("room-{room}")).or_default() += 1;
+        }
+        for room in self.streamed() {
             *wanted.entry(format!("room-{room}")).or_default() += 1;
         }
         let mut here: BTreeMap<String, u64> = BTreeMap::new();
@@ -619,6 +630,7 @@ impl World {
                 self.end(name);
             }
         }
+        (0..self.listeners.len()).for_each(|at| self.break_off(at));
         for _ in 0..5 {
             self.begin_step();
             while !self.mail.is_empty() || self.is_between_nodes() {

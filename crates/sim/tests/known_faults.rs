@@ -65,7 +65,12 @@ fn a_flush_that_answers_any_number_of_polls_is_found() {
 
 #[test]
 fn a_kept_event_that_parts_with_its_record_is_found() {
-    is_found(Fault::RecordApart, &["in kept room", "missed"]);
+    is_found(Fault::RecordApart, &["in kept room", "missed", "twice"]);
+}
+
+#[test]
+fn an_event_for_two_rooms_that_is_two_letters_is_found() {
+    is_found(Fault::RoomByRoom, &["in kept room", "in room"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::ToShards;
 use backend::Down;
-use rules::Line;
+use rules::{Line, Word};
 use std::sync::Arc;
 
 /// A shard does all of one letter in one go: its clients wait for no more than that.
@@ -13,12 +13,19 @@ pub(super) struct Bags {
     /// The sender of all letters.
     line: Arc<dyn Line>,
     bags: Vec<Vec<Down>>,
+    /// The shard by which everything goes, if one orders the events of the backend's namespaces.
+    home: Option<u16>,
 }
 
 impl Bags {
     pub(super) fn new(shards: Arc<dyn ToShards>, line: Arc<dyn Line>) -> Self {
         let bags = (0..shards.shards()).map(|_| Vec::new()).collect();
-        Self { shards, line, bags }
+        Self {
+            shards,
+            line,
+            bags,
+            home: None,
+        }
     }
 
     /// For one shard; it may wait for `send_all`.
@@ -36,10 +43,43 @@ impl Bags {
         }
     }
 
-    /// At once, behind what waits for the same shard. `leads`: it tells other nodes, too.
+    /// At once, behind what waits for the same shard.
     pub(super) fn send(&mut self, shard: u16, down: Down, leads: bool) {
         self.empty(shard);
-        self.shards.send(shard, &self.line, vec![down], leads);
+        self.hand_over(shard, vec![down], leads);
+    }
+
+    /// To all shards, one of which tells other nodes, too.
+    pub(super) fn send_to_all(&mut self, down: &Down) {
+        let leads = self.home.unwrap_or(0);
+        for shard in 0..self.shards.shards() {
+            self.send(shard, down.clone(), shard == leads);
+        }
+    }
+
+    /// From now on everything goes by this shard: it gives the events of the backend's namespaces their order. What is said before
+    /// an event is so before it on all shards, and what is said later behind it.
+    pub(super) fn go_by(&mut self, home: Option<u16>) {
+        if self.home != home {
+            self.send_all();
+            self.home = home;
+        }
+    }
+
+    /// An event of a namespace that keeps some: its home sends it to all others.
+    pub(super) fn publish(&mut self, home: u16, down: Down) {
+        self.send_all();
+        self.hand_over(home, vec![down], true);
+    }
+
+    fn hand_over(&self, shard: u16, downs: Vec<Down>, leads: bool) {
+        let word = Word {
+            shard,
+            line: Arc::clone(&self.line),
+            downs,
+            leads,
+        };
+        self.shards.send(self.home.unwrap_or(shard), word);
     }
 
     pub(super) fn send_all(&mut self) {
@@ -50,7 +90,7 @@ impl Bags {
         let bag = self.bags.get_mut(usize::from(shard));
         if let Some(bag) = bag.filter(|bag| !bag.is_empty()) {
             let downs = std::mem::take(bag);
-            self.shards.send(shard, &self.line, downs, false);
+            self.hand_over(shard, downs, false);
         }
     }
 }
@@ -59,20 +99,25 @@ impl Bags {
 mod tests {
     use super::*;
     use backend::{Ack, Name, Up, Why};
+    use hub::Keeping;
     use prost::bytes::Bytes;
     use std::sync::Mutex;
     use std::time::Duration;
 
     #[derive(Default)]
-    struct Sent(Mutex<Vec<(u16, Vec<Down>)>>);
+    struct Sent(Mutex<Vec<(u16, Word)>>);
 
     impl ToShards for Sent {
         fn shards(&self) -> u16 {
             2
         }
 
-        fn send(&self, shard: u16, _: &Arc<dyn Line>, downs: Vec<Down>, _: bool) {
-            self.0.lock().unwrap().push((shard, downs));
+        fn send(&self, by: u16, word: Word) {
+            self.0.lock().unwrap().push((by, word));
+        }
+
+        fn keeping(&self) -> Arc<Keeping> {
+            Arc::default()
         }
 
         fn shard_of(&self, _: &str) -> Option<u16> {
@@ -141,11 +186,36 @@ mod tests {
         let sent = sent.0.lock().unwrap();
         let of = |shard| {
             let letters = sent.iter().filter(move |letter| letter.0 == shard);
-            letters.flat_map(|letter| &letter.1).map(number)
+            letters.flat_map(|letter| &letter.1.downs).map(number)
         };
         assert!(of(1).eq(1..=72), "in their order");
         assert!(of(0).eq([1]));
-        let sizes: Vec<usize> = sent.iter().map(|letter| letter.1.len()).collect();
+        let sizes: Vec<usize> = sent.iter().map(|letter| letter.1.downs.len()).collect();
         assert_eq!(sizes, [64, 6, 1, 1, 1]);
+    }
+    /// An event went straight to each shard, and was in no order with what its home had for them.
+    #[test]
+    fn with_a_home_everything_goes_by_it_in_the_order_in_which_it_was_said() {
+        let sent = Arc::<Sent>::default();
+        let shards = Arc::clone(&sent) as Arc<dyn ToShards>;
+        let mut bags = Bags::new(shards, Arc::new(Silent));
+        bags.put(0, ack(1));
+        bags.go_by(Some(1));
+        bags.put(0, ack(2));
+        bags.publish(1, ack(3));
+        bags.put(0, ack(4));
+        bags.send_to_all(&ack(5));
+        let sent = sent.0.lock().unwrap();
+        let way = |(by, word): &(u16, Word)| (*by, word.shard, number(&word.downs[0]), word.leads);
+        let ways: Vec<_> = sent.iter().map(way).collect();
+        let expected = [
+            (0, 0, 1, false),
+            (1, 0, 2, false),
+            (1, 1, 3, true),
+            (1, 0, 4, false),
+            (1, 0, 5, false),
+            (1, 1, 5, true),
+        ];
+        assert_eq!(ways, expected);
     }
 }

@@ -9,7 +9,7 @@ use super::{Served, ToShards};
 use crate::admin::keys::Keyring;
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Frame, Link, Outcome, Stray, To};
+use backend::{Backend, Denied, Down, Frame, Link, Outcome, Stray, To};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
@@ -77,6 +77,8 @@ impl Desk {
 }
 
 pub(super) struct Driver {
+    /// Of the backend.
+    name: String,
     backend: Backend,
     /// If its logic is called.
     caller: Option<Caller>,
@@ -94,7 +96,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(
-        backend: Backend,
+        (name, backend): (String, Backend),
         caller: Option<Caller>,
         served: Served,
         inlet: Arc<Inlet>,
@@ -103,6 +105,7 @@ impl Driver {
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
         Self {
+            name,
             backend,
             caller,
             served,
@@ -297,6 +300,9 @@ impl Driver {
         if said.load(Ordering::Relaxed) != wants {
             said.store(wants, Ordering::Relaxed);
         }
+        let (keeping, shards) = (self.shards.keeping(), self.shards.shards());
+        self.bags.go_by(keeping.home_of_key(&self.name, shards));
+        let home_of = |namespace: &str| keeping.home_of(namespace, shards);
         let out = self.backend.take_out();
         let left = out.len();
         for out in out {
@@ -306,11 +312,10 @@ impl Driver {
                         self.bags.put(shard, out.down);
                     }
                 }
-                To::All => {
-                    for shard in 0..self.shards.shards() {
-                        self.bags.send(shard, out.down.clone(), shard == 0);
-                    }
-                }
+                To::All => match published_in(&out.down).and_then(|name| home_of(name)) {
+                    Some(home) => self.bags.publish(home, out.down),
+                    None => self.bags.send_to_all(&out.down),
+                },
                 To::Shard(shard) => self.bags.send(shard, out.down, false),
                 To::One => self.bags.send(0, out.down, false),
             }
@@ -361,6 +366,14 @@ impl Driver {
     }
 }
 
+/// The namespace of an event for many.
+fn published_in(down: &Down) -> Option<&str> {
+    match down {
+        Down::Do(What::Emit(emit)) => Some(&emit.to.as_ref()?.namespace),
+        _ => None,
+    }
+}
+
 /// A link's messages on their way to its connection.
 pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
     mpsc::channel(LINK_MESSAGES)
@@ -370,9 +383,10 @@ pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
 mod tests {
     use super::*;
     use crate::backend::queue;
+    use backend::Settings;
     use backend::proto::{FromWorker, Manners};
-    use backend::{Down, Settings};
-    use rules::Line;
+    use hub::Keeping;
+    use rules::Word;
 
     struct Nowhere;
 
@@ -381,7 +395,11 @@ mod tests {
             1
         }
 
-        fn send(&self, _: u16, _: &Arc<dyn Line>, _: Vec<Down>, _: bool) {}
+        fn send(&self, _: u16, _: Word) {}
+
+        fn keeping(&self) -> Arc<Keeping> {
+            Arc::default()
+        }
 
         fn shard_of(&self, _: &str) -> Option<u16> {
             None
@@ -404,7 +422,8 @@ mod tests {
         };
         let backend = Backend::new(settings);
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
-        let driver = Driver::new(backend, None, served, inlet, figures, shards, None);
+        let named = ("kitchen".to_owned(), backend);
+        let driver = Driver::new(named, None, served, inlet, figures, shards, None);
         let room = Arc::<Notify>::default();
         let (desk, letters) = Desk::new(Keyring::default(), Arc::clone(&room));
         let (outbox, mut sent) = outbox();

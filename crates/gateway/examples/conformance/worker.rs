@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow};
 use backend::proto::NodeGone;
-use backend::{Down, Settings, Up};
+use backend::{Settings, Up};
 use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
 use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards, manners};
@@ -10,9 +10,9 @@ use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
-    HandlerFactory, Place, ServerEvent, SessionKey, SocketKey,
+    HandlerFactory, Keeping, Place, ServerEvent, SessionKey, SocketKey,
 };
-use rules::{Action, Errand, EventRule, Line, NamespaceRules, Rules, RulesFactory, Word};
+use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -142,12 +142,13 @@ impl ToShards for Ways {
         self.to.shards()
     }
 
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool) {
-        let texts: usize = downs.iter().map(Down::bytes).sum();
-        let bytes = size_of::<Word>() + downs.len() * size_of::<Down>() + texts;
-        let line = Arc::clone(line);
-        self.to
-            .send(shard, Box::new(Word { line, downs, leads }), bytes);
+    fn send(&self, by: u16, word: Word) {
+        let bytes = word.bytes();
+        self.to.send(by, Box::new(word), bytes);
+    }
+
+    fn keeping(&self) -> Arc<Keeping> {
+        Arc::default()
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {

@@ -8,7 +8,8 @@ use control::identity::TOKEN_BYTES_MAX;
 use control::{admin, api, backend, flood, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
-    HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, PROXY_HEADER_BYTES_MAX, TARGET_BYTES_MAX,
+    HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
+    TARGET_BYTES_MAX,
 };
 use hub::metrics::Limit;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 19] {
+fn fixed() -> [(&'static str, String); 20] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -38,6 +39,7 @@ fn fixed() -> [(&'static str, String); 19] {
         ("levels of JSON or MessagePack", DEPTH_MAX.to_string()),
         ("events and bytes of a room's history", of_room),
         ("rooms and bytes of a shard's history", of_shard),
+        ("rooms in the ids of a stream", POSITIONS_MAX.to_string()),
         ("bytes of a token", size(TOKEN_BYTES_MAX)),
         (
             "connections that ask for pages at once",

@@ -321,15 +321,22 @@ impl Reader<'_> {
 
     fn check_unused(&mut self, keys: &Event) {
         let action = format!("{:?}", *keys.action).to_lowercase();
-        for (path, noun, given) in [
-            (&keys.room.path, "a room", keys.room.is_some()),
-            (&keys.room_field.path, "a room", keys.room_field.is_some()),
-            (&keys.echo.path, "an echo", *keys.echo),
-            (&keys.history.path, "a history", *keys.history),
+        let rooms = "only action \"rooms\" has";
+        let either = "only actions \"rooms\" and \"backend\" have";
+        let kept = *keys.history && *keys.action != Reaction::Backend;
+        for (path, only, noun, given) in [
+            (&keys.room.path, rooms, "a room", keys.room.is_some()),
+            (
+                &keys.room_field.path,
+                rooms,
+                "a room",
+                keys.room_field.is_some(),
+            ),
+            (&keys.echo.path, rooms, "an echo", *keys.echo),
+            (&keys.history.path, either, "a history", kept),
         ] {
             if given {
-                let message = format!("only action \"rooms\" has {noun}, not {action:?}");
-                self.problem(path, message);
+                self.problem(path, format!("{only} {noun}, not {action:?}"));
             }
         }
     }

@@ -10,6 +10,8 @@ pub enum Fault {
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.
     RecordApart,
+    /// An event for several rooms was a letter for each of them, less the members of the others.
+    RoomByRoom,
     /// A client was told of its CONNECT before other nodes knew of it.
     WelcomeEarly,
 }

@@ -46,6 +46,8 @@ pub const HISTORY_EVENTS_MAX: usize = 50;
 pub const HISTORY_BYTES_MAX: usize = 64 * 1024;
 /// Rooms with history per shard; the one least recently written makes way.
 pub const HISTORY_ROOMS_MAX: usize = 10_000;
+/// Rooms of an event stream that have a place in its ids: these stay within 4 KiB.
+pub const POSITIONS_MAX: usize = 120;
 /// Bytes kept per shard: many full rooms are fewer rooms.
 pub const HISTORY_TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
 // No room takes the place of many others, and a history fits into an outbox beside what else is said.

@@ -6,6 +6,7 @@ use crate::dialect::speech::Dialect;
 use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
 use crate::output::backlog::Backlog;
+use crate::tables::position::Reading;
 use crate::tables::slot::{AskId, ConnId, SocketId};
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
@@ -333,24 +334,18 @@ pub(crate) struct Rare {
     pub(crate) stream: Option<Box<Stream>>,
 }
 
-/// What an event stream asked for, until it has it.
+/// What an event stream asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     /// Header lines of its answer. It is written when the client is let in.
     pub(crate) headers: Vec<u8>,
-    /// Rooms to join.
-    pub(crate) rooms: Vec<Box<str>>,
-    /// Id of the last event that the client has, as it says.
-    pub(crate) last: Option<Box<str>>,
-    /// That id is of the one room it asked for.
-    pub(crate) knows: bool,
+    /// The rooms that it asked for, and how far it has come there.
+    pub(crate) reading: Reading,
 }
 
 impl Stream {
     fn heap_bytes(&self) -> usize {
-        let rooms = self.rooms.iter().map(|room| size_of_val(room) + room.len());
-        let last = self.last.as_ref().map_or(0, |last| last.len());
-        size_of::<Self>() + self.headers.capacity() + rooms.sum::<usize>() + last
+        size_of::<Self>() + self.headers.capacity() + self.reading.heap_bytes()
     }
 }
 

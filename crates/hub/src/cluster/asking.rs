@@ -129,15 +129,15 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
 /// Opens a round of so many shards, and of other nodes if there are any.
 fn round(
     parts: &mut Parts,
-    question: Question,
-    token: u64,
+    target: &Target<'_>,
+    (question, token): (Question, u64),
     shards: u32,
     timeout_ms: u64,
 ) -> Option<RoundId> {
     if !acks_admitted(parts, 1) {
         return None;
     }
-    let abroad = match send::has_away(parts) {
+    let abroad = match send::has_away(parts, target) {
         true => Abroad::asked(),
         false => Abroad::default(),
     };
@@ -163,8 +163,8 @@ pub(crate) fn collect(
 ) {
     let Some(round) = round(
         parts,
-        Question::Collect,
-        token,
+        target,
+        (Question::Collect, token),
         shards.len() + 1,
         timeout_ms,
     ) else {
@@ -243,11 +243,12 @@ pub(crate) fn fetch(
     token: u64,
 ) {
     let mut here = describe(parts, target);
-    let alone = shards.is_empty() && !send::has_away(parts);
+    let alone = shards.is_empty() && !send::has_away(parts, target);
     let round = if alone {
         None
     } else {
-        round(parts, Question::Fetch, token, shards.len() + 1, timeout_ms)
+        let question = (Question::Fetch, token);
+        round(parts, target, question, shards.len() + 1, timeout_ms)
     };
     let Some(round) = round else {
         here.complete &= alone;
@@ -270,10 +271,10 @@ pub(crate) fn ask_servers(
     timeout_ms: u64,
     token: u64,
 ) {
-    let alone = !send::has_away(parts);
+    let alone = !send::has_away(parts, target);
     let round = match alone {
         true => None,
-        false => round(parts, Question::Collect, token, 0, timeout_ms),
+        false => round(parts, target, (Question::Collect, token), 0, timeout_ms),
     };
     let Some(round) = round else {
         let collected = Collected {

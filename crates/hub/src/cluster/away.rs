@@ -272,8 +272,6 @@ pub(crate) struct Away {
     me: Identity,
     uplink: Arc<Uplink>,
     parcel: Parcel,
-    /// The present command concerns no sockets of other nodes. They are not asked; those that wait for answers get them.
-    pub(crate) is_local: bool,
     pub(crate) joins: Joins,
 }
 
@@ -283,7 +281,6 @@ impl Away {
             me,
             uplink: Arc::clone(uplink),
             parcel: Parcel::new(me.shard),
-            is_local: false,
             joins: Joins::new(uplink.join_wait_ms),
         };
         // The shard that speaks for the node is told what is for servers.

@@ -82,7 +82,6 @@ pub enum Overheard {
 pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
-        Post::Kept(broadcast, _) => Order::Broadcast(broadcast, None),
         Post::Count { .. } => return Ok(Overheard::Ours),
         Post::Response {
             round,

@@ -1,10 +1,9 @@
 //! Letters of other nodes on their way to the shards: read once, and handed to those that hold somebody they are for.
 
-use crate::cluster::letter::{Address, Broadcast, Letter, Order, Reply, RoomNews};
+use crate::cluster::letter::{Address, ByHome, Letter, Order, Reply, RoomNews};
 use crate::cluster::shared::Process;
 use crate::cluster::wire::{self, Post, Unreadable};
 use crate::rooms::directory::RoomName;
-use crate::rooms::log::home;
 use crate::rooms::room::RoomKind;
 use crate::tables::id::{self, Place};
 use crate::tables::shards::ShardSet;
@@ -51,13 +50,6 @@ impl Inbox {
     pub fn read(&self, from: u16, letter: &[u8]) -> Result<Read, Unreadable> {
         Ok(match wire::read(letter, from)? {
             Post::Order(order) => self.order(order),
-            Post::Kept(broadcast, kept) => {
-                let mut shards = ShardSet::default();
-                shards.insert(self.home_of(&broadcast).ok_or(Unreadable::Malformed)?);
-                let letter = Letter::Room(RoomNews::Arrived(broadcast, kept));
-                let letter = Arc::new(letter);
-                Read { letter, shards }
-            }
             Post::Count {
                 to,
                 shard,
@@ -92,8 +84,30 @@ impl Inbox {
         })
     }
 
-    /// An order for the shards that hold somebody it is for.
-    pub(crate) fn order(&self, mut order: Order) -> Read {
+    /// An order for the shards that hold somebody it is for. In a namespace that keeps events it goes by their home.
+    pub(crate) fn order(&self, order: Order) -> Read {
+        let keeping = self.process.keeping.get();
+        let home = keeping.and_then(|keeping| {
+            let namespace = order.of().namespace();
+            keeping.home_of(namespace, self.shards)
+        });
+        let Some(home) = home.filter(|_| !matches!(order, Order::Server(..))) else {
+            return self.direct(order);
+        };
+        let mut shards = ShardSet::default();
+        shards.insert(home);
+        let letter = match order {
+            Order::Broadcast(event, None) => Letter::Room(RoomNews::Publish(event)),
+            order => {
+                let Read { letter, shards } = self.direct(order);
+                Letter::ByHome(ByHome { shards, letter })
+            }
+        };
+        let letter = Arc::new(letter);
+        Read { letter, shards }
+    }
+
+    fn direct(&self, mut order: Order) -> Read {
         let mut shards = match &order {
             // One shard speaks for the node.
             Order::Server(..) => ShardSet::first(1),
@@ -126,13 +140,6 @@ impl Inbox {
         if let Some(uplink) = &self.process.uplink {
             uplink.counts_foreign(namespace, servers);
         }
-    }
-
-    fn home_of(&self, broadcast: &Broadcast) -> Option<u16> {
-        broadcast.to.with(|to| match to.rooms {
-            [room] => Some(home(to.namespace, room, self.shards)),
-            _ => None,
-        })
     }
 
     fn shards_of(&self, of: &Address) -> ShardSet {

@@ -3,9 +3,11 @@
 
 use crate::dialect::speech::Emit;
 use crate::rooms::directory::Expected;
-use crate::rooms::log::{Kept, Position};
-pub use crate::rooms::target::Target;
+use crate::rooms::log::Kept;
+pub use crate::rooms::target::{Scope, Target};
 use crate::tables::id::Place;
+use crate::tables::position::Position;
+use crate::tables::shards::ShardSet;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -16,6 +18,8 @@ pub struct Address {
     rooms: Vec<String>,
     users: Vec<String>,
     except: Vec<String>,
+    without: Vec<u16>,
+    scope: Scope,
 }
 
 impl From<&Target<'_>> for Address {
@@ -25,11 +29,14 @@ impl From<&Target<'_>> for Address {
             rooms: owned(target.rooms),
             users: owned(target.users),
             except: owned(target.except),
+            without: target.without.to_vec(),
+            scope: target.scope,
         }
     }
 }
 
 impl Address {
+    /// Sockets of this node, as somebody outside names them.
     pub(crate) fn new(
         namespace: String,
         rooms: Vec<String>,
@@ -41,6 +48,9 @@ impl Address {
             rooms,
             users,
             except,
+            without: Vec::new(),
+            // Whoever wrote it has told the other nodes.
+            scope: Scope::Node,
         }
     }
 
@@ -53,9 +63,14 @@ impl Address {
         let lists = [&self.rooms, &self.users, &self.except];
         let names = lists.into_iter().flatten();
         self.namespace.len()
+            + size_of_val(&*self.without)
             + names
                 .map(|name| size_of::<String>() + name.len())
                 .sum::<usize>()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     pub(crate) fn with<R>(&self, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
@@ -66,7 +81,8 @@ impl Address {
             rooms: &rooms,
             users: &users,
             except: &except,
-            without: &[],
+            without: &self.without,
+            scope: self.scope,
         })
     }
 }
@@ -144,7 +160,7 @@ pub struct Broadcast {
     pub(crate) args: String,
     pub(crate) attachments: Vec<Vec<u8>>,
     pub(crate) volatile: bool,
-    /// Its place among the events that its room keeps.
+    /// Its place among the events that its rooms keep.
     pub(crate) at: Option<Position>,
 }
 
@@ -226,13 +242,11 @@ pub enum Order {
     Server(Broadcast, Option<RoundId>),
 }
 
-/// About a room that keeps events, between its home and the shards of its members; and gossip about its members.
+/// About rooms that keep events, between the home of their namespace and the shards of their members; and gossip about members.
 #[derive(Debug)]
 pub enum RoomNews {
-    /// To the home of the one room that it is for: an event, and what is kept of it.
-    Append(Broadcast, Option<String>),
-    /// The same from another node, which tells the others itself.
-    Arrived(Broadcast, Option<String>),
+    /// To the home of its namespace: an event that wants its place.
+    Publish(Broadcast),
     /// To the home: a socket of that shard joined and wants what is kept.
     Replay {
         namespace: String,
@@ -272,6 +286,16 @@ pub enum Letter {
     Room(RoomNews),
     /// Something that the link to other nodes reports.
     Uplink(Tidings),
+    /// To the home of a namespace: a letter of another node or server. So it stays behind the events that came before it.
+    ByHome(ByHome),
+}
+
+/// A letter that goes by the home of its namespace.
+#[derive(Debug)]
+pub struct ByHome {
+    /// Where it goes from there.
+    pub(crate) shards: ShardSet,
+    pub(crate) letter: Arc<Letter>,
 }
 
 /// To the asker of a round.
@@ -326,9 +350,8 @@ impl Letter {
             Self::Order(order) => order.bytes(),
             Self::Response(reply) => reply.response.bytes(),
             Self::Uplink(_) => 0,
-            Self::Room(RoomNews::Append(broadcast, kept) | RoomNews::Arrived(broadcast, kept)) => {
-                broadcast.bytes() + kept.as_ref().map_or(0, String::len)
-            }
+            Self::ByHome(inner) => inner.letter.bytes(),
+            Self::Room(RoomNews::Publish(broadcast)) => broadcast.bytes(),
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
             Self::Room(RoomNews::Elsewhere { to, .. }) => to.bytes(),
             Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,

@@ -1,7 +1,10 @@
 //! What a hub does with a letter of another hub.
 
 use crate::cluster::asking;
-use crate::cluster::letter::{Broadcast, Letter, Order, RoomNews, RoundId, Target, borrowed};
+use crate::cluster::letter::{
+    Broadcast, ByHome, Letter, Order, RoomNews, RoundId, Target, borrowed,
+};
+use crate::cluster::send;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
@@ -9,12 +12,24 @@ use crate::seam::orders;
 use crate::seam::publish;
 
 /// A letter from another hub.
-pub(crate) fn letter(parts: &mut Parts, letter: &Letter) {
-    match letter {
+pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
+    match read {
         Letter::Order(order) => asked(parts, order),
         Letter::Response(reply) => asking::take_response(parts, reply),
         Letter::Uplink(tidings) => asking::on_tidings(parts, tidings),
         Letter::Room(news) => room_news(parts, news),
+        Letter::ByHome(ByHome {
+            shards,
+            letter: inner,
+        }) => {
+            let mut others = *shards;
+            others.remove(parts.ids.me.shard);
+            send::hand_on(parts, others, inner);
+            // Nobody wraps a letter twice.
+            if others != *shards {
+                letter(parts, inner);
+            }
+        }
     }
 }
 
@@ -37,13 +52,8 @@ fn asked(parts: &mut Parts, order: &Order) {
 
 fn room_news(parts: &mut Parts, news: &RoomNews) {
     match news {
-        RoomNews::Append(broadcast, kept) => broadcast.to.with(|target| {
-            let event = broadcast.event();
-            publish::append(parts, target, &event, kept.as_deref());
-        }),
-        RoomNews::Arrived(broadcast, kept) => broadcast.to.with(|target| {
-            let event = broadcast.event();
-            publish::append_here(parts, target, &event, kept.as_deref());
+        RoomNews::Publish(broadcast) => broadcast.to.with(|target| {
+            publish::append(parts, target, &broadcast.event());
         }),
         RoomNews::Replay {
             namespace,

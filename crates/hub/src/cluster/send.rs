@@ -1,6 +1,6 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
-use crate::cluster::letter::{Letter, Response, RoundId, Target};
+use crate::cluster::letter::{Letter, Response, RoundId, Scope, Target};
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
@@ -70,41 +70,36 @@ pub(crate) fn send_to(parts: &mut Parts, shard: u16, letter: impl Into<Letter>) 
 
 /// Every letter to another shard goes through here: it is charged to the turn, and its sender waits for long mailboxes.
 pub(crate) fn send_all(parts: &mut Parts, shards: ShardSet, letter: impl Into<Letter>) {
-    let letter = Arc::new(letter.into());
+    hand_on(parts, shards, &Arc::new(letter.into()));
+}
+
+/// The same for a letter that came from elsewhere.
+pub(crate) fn hand_on(parts: &mut Parts, shards: ShardSet, letter: &Arc<Letter>) {
     let bytes = letter.bytes();
     for shard in shards.iter() {
         parts.books.counts.relayed += 1;
         parts.line.budget.post(bytes);
-        if parts
-            .intake
-            .loads
-            .is_long(shard, &parts.books.config.limits)
-        {
-            parts.intake.wait_for(shard);
-        }
         parts.outbound.push(Effect::Send {
             shard,
-            letter: Arc::clone(&letter),
+            letter: Arc::clone(letter),
         });
+    }
+    wait_for(parts, shards);
+}
+
+/// Whoever speaks now goes on when the mailboxes of these shards are short.
+pub(crate) fn wait_for(parts: &mut Parts, shards: ShardSet) {
+    let limits = &parts.books.config.limits;
+    for shard in shards.iter() {
+        if parts.intake.loads.is_long(shard, limits) {
+            parts.intake.wait_for(shard);
+        }
     }
 }
 
 /// There may be other nodes, and they are concerned.
-pub(crate) fn has_away(parts: &Parts) -> bool {
-    parts.away.as_ref().is_some_and(|away| !away.is_local)
-}
-
-/// Lets something happen to the sockets of this node only.
-pub(crate) fn on_node<R>(parts: &mut Parts, act: impl FnOnce(&mut Parts) -> R) -> R {
-    let mark = |parts: &mut Parts, is_local| {
-        if let Some(away) = &mut parts.away {
-            away.is_local = is_local;
-        }
-    };
-    mark(parts, true);
-    let done = act(parts);
-    mark(parts, false);
-    done
+pub(crate) fn has_away(parts: &Parts, to: &Target<'_>) -> bool {
+    parts.away.is_some() && to.scope == Scope::Everywhere
 }
 
 /// Whether letters to other nodes are taken now.
@@ -112,9 +107,9 @@ pub(crate) fn has_room(parts: &Parts) -> bool {
     !parts.away.as_ref().is_some_and(|away| away.is_full())
 }
 
-/// How far a publication gets now; one that does not reach other nodes is counted.
-pub(crate) fn reach(parts: &mut Parts) -> Reach {
-    if has_away(parts) && !has_room(parts) {
+/// How far something gets now; what does not reach other nodes is counted.
+pub(crate) fn reach(parts: &mut Parts, to: &Target<'_>) -> Reach {
+    if has_away(parts, to) && !has_room(parts) {
         parts.books.counts.away_refused += 1;
         return Reach::ThisNode;
     }
@@ -124,7 +119,7 @@ pub(crate) fn reach(parts: &mut Parts) -> Reach {
 /// Asks the sockets that a target means on other nodes for something, unless too much waits for them already.
 #[must_use = "somebody must be told that other nodes were not asked"]
 pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> Reach {
-    let reach = reach(parts);
+    let reach = reach(parts, to);
     if reach == Reach::Everyone {
         let_in(parts, to, ask);
     }
@@ -133,7 +128,10 @@ pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> Rea
 
 /// The same, after the question whether there is room.
 pub(crate) fn let_in(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) {
-    if let Some(away) = parts.away.as_mut().filter(|away| !away.is_local) {
+    if to.scope != Scope::Everywhere {
+        return;
+    }
+    if let Some(away) = &mut parts.away {
         let bytes = away.ask(to, ask, parts.clock.now.wall_ms);
         parts.line.budget.post(bytes);
         parts.books.counts.sent_away += 1;

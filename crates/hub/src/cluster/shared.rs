@@ -9,9 +9,10 @@ use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
+use crate::rooms::keeping::Keeping;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 /// What the hubs of one process share.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Process {
     pub loads: Arc<Loads>,
     /// Where the members of rooms are.
     pub(crate) directory: Arc<Directory>,
+    /// What is kept of which events, since the first hub is there.
+    pub keeping: Arc<OnceLock<Arc<Keeping>>>,
     /// How full the process is.
     pub pressure: Arc<Pressure>,
     /// What waits in all outboxes.

@@ -9,6 +9,7 @@ use crate::tables::id::Place;
 
 const EVENT: u8 = 1;
 const QUESTION: u8 = 2;
+/// Nodes before this version write it in place of `EVENT`, with what they keep of the event.
 const KEPT: u8 = 3;
 const JOIN: u8 = 4;
 const LEAVE: u8 = 5;
@@ -31,8 +32,6 @@ pub enum Unreadable {
 #[derive(Debug)]
 pub(crate) enum Post {
     Order(Order),
-    /// An event among those that its room keeps, and what is kept of it.
-    Kept(Broadcast, Option<String>),
     /// A room's members on a shard of that node.
     Count {
         to: Address,
@@ -53,7 +52,6 @@ pub(crate) enum Post {
 pub(crate) enum Ask<'a> {
     Event(&'a Emit<'a>),
     Question(&'a Emit<'a>, RoundId),
-    Kept(&'a Emit<'a>, Option<&'a str>),
     Join(&'a [&'a str]),
     Leave(&'a [&'a str]),
     Disconnect {
@@ -112,7 +110,6 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
     out.push(match ask {
         Ask::Event(_) => EVENT,
         Ask::Question(..) => QUESTION,
-        Ask::Kept(..) => KEPT,
         Ask::Join(_) => JOIN,
         Ask::Leave(_) => LEAVE,
         Ask::Disconnect { .. } => DISCONNECT,
@@ -128,11 +125,6 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Event(emit) => event(out, emit),
         Ask::Question(emit, of) => {
             round(out, of);
-            event(out, emit);
-        }
-        Ask::Kept(emit, kept) => {
-            out.push(u8::from(kept.is_some()));
-            bytes(out, kept.unwrap_or_default().as_bytes());
             event(out, emit);
         }
         Ask::Join(rooms) | Ask::Leave(rooms) => names(out, rooms),
@@ -304,9 +296,9 @@ impl Reader<'_> {
                 Order::Broadcast(self.event(of)?, Some(round))
             }
             KEPT => {
-                let kept = (self.flag()?, self.text()?);
-                let kept = kept.0.then_some(kept.1);
-                return Some(Post::Kept(self.event(of)?, kept));
+                self.flag()?;
+                self.bytes()?;
+                Order::Broadcast(self.event(of)?, None)
             }
             JOIN => Order::Join {
                 of,
@@ -403,13 +395,11 @@ mod tests {
             rooms: &["a", ""],
             users: &["ann"],
             except: &["x"],
-            without: &[],
+            ..Target::default()
         };
         let asks = [
             Ask::Event(&emit),
             Ask::Question(&emit, ROUND),
-            Ask::Kept(&emit, Some("{}")),
-            Ask::Kept(&emit, None),
             Ask::Join(&["b", "c"]),
             Ask::Leave(&[]),
             Ask::Disconnect { close: true },
@@ -491,9 +481,6 @@ mod tests {
                 };
                 write(&mut out, to, ask);
             }),
-            Post::Kept(broadcast, kept) => broadcast.to.with(|to| {
-                write(&mut out, to, Ask::Kept(&broadcast.event(), kept.as_deref()));
-            }),
             Post::Response {
                 shard,
                 round,
@@ -520,6 +507,24 @@ mod tests {
             let post = read(&sample, 9).expect("a letter");
             assert_eq!(again(&post), sample, "{post:?}");
         }
+    }
+
+    /// Nodes are updated one after the other.
+    #[test]
+    fn an_event_of_the_version_before_is_read() {
+        let event = samples().swap_remove(0);
+        let mut to = Vec::new();
+        bytes(&mut to, b"/chat");
+        let lists: [&[&str]; 3] = [&["a", ""], &["ann"], &["x"]];
+        lists.into_iter().for_each(|list| names(&mut to, list));
+        let head = 1 + to.len();
+        assert_eq!(event[1..head], to);
+        let mut older = vec![KEPT];
+        older.extend(to);
+        older.push(1);
+        bytes(&mut older, b"{}");
+        older.extend(&event[head..]);
+        assert_eq!(again(&read(&older, 9).expect("a letter")), event);
     }
 
     /// What was cut off or changed is refused or read as another letter: never a panic, never memory that the bytes do not pay for.

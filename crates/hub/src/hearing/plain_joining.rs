@@ -147,16 +147,11 @@ fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: 
         }
         plain::on_room_request(stage, from, "join", room, None);
     }
-    let slot = stage.parts.people.sessions.get_mut(session);
-    let stream = slot.and_then(|slot| slot.rare.as_mut()?.stream.take());
-    let Some(stream) = stream.filter(|stream| stream.last.is_some()) else {
-        return;
-    };
     let unknown = Kept {
         resumed: Some(false),
         ..Kept::default()
     };
-    for room in &stream.rooms {
+    for room in &stream::unknown_rooms(&mut stage.parts.people, session) {
         publish::tell_history(&mut stage.parts, socket, room, &unknown);
     }
 }

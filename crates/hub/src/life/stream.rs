@@ -4,7 +4,7 @@ use crate::clients::people::People;
 use crate::clients::session::{Protocol, Stream};
 use crate::dialect::speech::Framing;
 use crate::parts::Parts;
-use crate::rooms::log::Position;
+use crate::tables::position::{Position, Reading};
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use crate::tables::timer::SessionTimer;
 use std::io::Write;
@@ -29,7 +29,7 @@ pub(crate) fn write_stream_head(parts: &mut Parts, conn: ConnId, headers: &[u8])
 pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<Box<str>>> {
     let slot = parts.people.sessions.get_mut(session)?;
     let stream = slot.rare.as_mut()?.stream.as_mut()?;
-    let (headers, rooms) = (std::mem::take(&mut stream.headers), stream.rooms.clone());
+    let (headers, rooms) = (std::mem::take(&mut stream.headers), stream.reading.rooms());
     let conn = slot.conn?;
     write_stream_head(parts, conn, &headers);
     let dice = u64::from(u16::from_be_bytes(parts.ids.random()));
@@ -53,7 +53,9 @@ pub(crate) fn refuse_stream(
     let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
         return false;
     };
-    let stream = slot.rare.as_mut().and_then(|rare| rare.stream.take());
+    // Behind the beginning of a stream there is no place for an answer.
+    let rare = slot.rare.as_mut().filter(|_| !slot.flags.joined);
+    let stream = rare.and_then(|rare| rare.stream.take());
     if let (Some(conn), Some(stream)) = (slot.conn, stream) {
         parts.answers().respond(
             conn,
@@ -85,24 +87,41 @@ pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
         .arm(&mut parts.clock, SessionTimer::PlainPing, interval, session);
 }
 
-/// Where in a room an event stream goes on that has just joined it.
-pub(crate) fn resumes(people: &mut People, session: SessionId, room: &str) -> Option<Position> {
+/// How far the event stream of a session has come; `None` = it has none.
+fn reading(people: &mut People, session: SessionId) -> Option<&mut Reading> {
     let slot = people.sessions.get_mut(session)?;
-    let stream = slot.rare.as_mut()?.stream.as_mut()?;
-    let after = stream.position()?;
-    let at = stream.rooms.iter().position(|asked| **asked == *room)?;
-    stream.rooms.remove(at);
-    Some(after)
+    Some(&mut slot.rare.as_mut()?.stream.as_mut()?.reading)
 }
 
-/// An event stream has all that its room keeps up to here: an id without data is no event, and remembered all the same.
-pub(crate) fn note_position(parts: &mut Parts, socket: SocketKey, at: Position) {
+/// Where in a room an event stream goes on that has just joined it.
+pub(crate) fn resumes(people: &mut People, session: SessionId, room: &str) -> Option<Position> {
+    reading(people, session)?.begin(room)
+}
+
+/// Rooms of a stream that came back of which nobody can tell what it missed.
+pub(crate) fn unknown_rooms(people: &mut People, session: SessionId) -> Vec<Box<str>> {
+    reading(people, session).map_or_else(Vec::new, |reading| reading.unknown())
+}
+
+/// An event stream is told what a room keeps up to here; `false`: it did not ask for the room, or is none.
+pub(crate) fn is_told(parts: &mut Parts, socket: SocketKey, room: &str, at: Position) -> bool {
+    let slot = parts.people.sockets.get(socket.id());
+    let session = slot.filter(|slot| slot.variant.framing == Framing::EventStream);
+    let Some(session) = session.map(|slot| slot.session) else {
+        return false;
+    };
+    reading(&mut parts.people, session).is_some_and(|reading| reading.told(room, at))
+}
+
+/// An id without data is no event, and remembered all the same.
+pub(crate) fn say_position(parts: &mut Parts, socket: SocketKey) {
     let Some(slot) = parts.people.sockets.get(socket.id()) else {
         return;
     };
-    if slot.variant.framing == Framing::EventStream {
-        parts.line.reply(slot.conn, |out| {
-            at.write_id(out);
+    let (conn, session) = (slot.conn, slot.session);
+    if let Some(reading) = reading(&mut parts.people, session) {
+        parts.line.reply(conn, |out| {
+            reading.write_id(out);
             out.push(b'\n');
         });
     }
@@ -125,22 +144,12 @@ impl Stream {
         let rooms = http::query_pairs(head.query)
             .filter(|(name, _)| name == "room")
             .map(|(_, room)| room.into());
-        let rooms: Vec<Box<str>> = rooms.collect();
         let last = head.header("last-event-id").map(String::from_utf8_lossy);
         let last = last.or_else(|| http::query_param(head.query, "lastEventId"));
+        let last = last.filter(|last| !last.is_empty());
         Self {
             headers,
-            last: last.filter(|last| !last.is_empty()).map(Into::into),
-            // With several rooms, an id of one says nothing about the others.
-            knows: rooms.len() == 1,
-            rooms,
+            reading: Reading::new(rooms, last.as_deref()),
         }
-    }
-
-    /// Where the client stopped; one that nobody can tell is before everything.
-    fn position(&self) -> Option<Position> {
-        let last = self.last.as_deref()?;
-        let known = Position::parse(last).filter(|_| self.knows);
-        Some(known.unwrap_or_default())
     }
 }

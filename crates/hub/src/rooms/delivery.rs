@@ -32,6 +32,11 @@ impl Speaker<'_> {
             );
             return self.deliver_polling(session, variant, out);
         };
+        if out.at.is_some() && variant.framing == Framing::EventStream {
+            let range = self.encode_with_id(session, variant, out);
+            self.delivered(conn, variant, range);
+            return true;
+        }
         if out.event.volatile
             && !self
                 .line
@@ -48,10 +53,41 @@ impl Speaker<'_> {
             None if deflate == Deflate::Off => self.encode(variant, out),
             None => self.encode_deflated(conn, variant, deflate, out),
         };
+        self.delivered(conn, variant, range);
+        true
+    }
+
+    #[inline]
+    fn delivered(&mut self, conn: ConnId, variant: Variant, range: Range) {
         self.line.budget.deliver();
         self.books.counts.delivered[variant.metric()] += 1;
         self.line.push(conn, range);
-        true
+    }
+
+    /// An event that a room keeps, for an event stream. If the stream asked for one of its rooms, the event and the id that names
+    /// it are one block of its own, and are not dropped: a later id would hide that. A stream that is too slow ends, and comes
+    /// back with its last id.
+    #[cold]
+    fn encode_with_id(
+        &mut self,
+        session: SessionId,
+        variant: Variant,
+        out: &mut Outgoing<'_>,
+    ) -> Range {
+        let slot = self.people.sessions.get_mut(session);
+        let stream = slot.and_then(|slot| slot.rare.as_mut()?.stream.as_mut());
+        let reading = stream.zip(out.at).and_then(|(stream, at)| {
+            let reading = &mut stream.reading;
+            reading.advance(out.rooms, at).then_some(&*reading)
+        });
+        let Some(reading) = reading else {
+            let made = out.made.frames[frame_slot(variant, Deflate::Off)];
+            return made.unwrap_or_else(|| self.encode(variant, out));
+        };
+        self.line.append(false, Fate::Fixed, |frames, scratch| {
+            reading.write_id(frames);
+            write_event(frames, scratch, variant, out);
+        })
     }
 
     fn deliver_polling(
@@ -153,11 +189,6 @@ impl Speaker<'_> {
 fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
     message.clear();
     variant.dialect.write(message, &out.word());
-    if variant.framing == Framing::EventStream
-        && let Some(at) = out.at
-    {
-        at.write_id(frames);
-    }
     variant.wrap(frames, message, out.event.attachments);
 }
 

@@ -1,168 +1,176 @@
-//! The last events of a room, kept in memory by the room's home shard for clients that join later.
-//! Bounded in events, bytes and rooms.
+//! The last events of rooms, kept in memory by the home of their namespace for clients that join later. Bounded in events, bytes and
+//! rooms.
+//!
+//! One sequence of offsets for all rooms of a home: an offset names a place in every room, also in one that keeps nothing yet, or
+//! nothing any more.
 
 use crate::books::limits::{
     HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
 };
+use crate::rooms::keeping::{Keeping, Record};
+use crate::tables::id::Ids;
+use crate::tables::position::Position;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::hash::{BuildHasher, Hasher};
-use std::io::Write;
-
-/// Place of an event among those that its room keeps. Offsets count up by one; a log that was forgotten and begun anew has
-/// another epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    pub(crate) epoch: u64,
-    pub(crate) offset: u64,
-}
-
-impl Position {
-    /// Appends the line of an event stream that names it.
-    pub(crate) fn write_id(self, out: &mut Vec<u8>) {
-        // Writing to a vector does not fail.
-        let _ = writeln!(out, "id: {self}");
-    }
-
-    /// Reads what `Display` wrote.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (epoch, offset) = text.split_once('-')?;
-        Some(Self {
-            epoch: epoch.parse().ok()?,
-            offset: offset.parse().ok()?,
-        })
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.epoch, self.offset)
-    }
-}
+use std::sync::Arc;
 
 /// What a room keeps, for a client that comes.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Raw JSON, separated by commas.
     pub(crate) events: String,
-    /// Of the last of them.
+    /// The client has then all of the room up to here.
     pub(crate) at: Option<Position>,
     /// The client said what it has, and these are all that it missed, or may not be.
     pub(crate) resumed: Option<bool>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ring {
-    events: VecDeque<Box<str>>,
+    /// With their offsets.
+    events: VecDeque<(u64, Arc<str>)>,
     bytes: usize,
-    /// Number of the last write on this shard.
-    written: u64,
-    /// Of the last event.
-    position: Position,
+    /// Of the last event that should be here and is not.
+    floor: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
+    /// Of which events what is kept.
+    pub(crate) keeping: Arc<Keeping>,
     rooms: HashMap<(String, String), Ring>,
-    writes: u64,
+    /// Random: positions of another process, or of another shard, are not taken for its own. 0: not named yet.
+    name: u64,
+    /// Of the last event.
+    offset: u64,
+    /// Of the last event that a room without a ring had and forgot.
+    floor: u64,
     /// Bytes of all rings.
     bytes: usize,
-    /// Of the next ring, at least.
-    epoch: u64,
 }
 
 impl Ring {
-    fn new(epoch: u64) -> Self {
-        Self {
-            events: VecDeque::new(),
-            bytes: 0,
-            written: 0,
-            position: Position { epoch, offset: 0 },
-        }
+    fn last(&self) -> u64 {
+        self.events.back().map_or(self.floor, |(offset, _)| *offset)
     }
-}
 
-impl Ring {
-    /// How many of the kept events a client has that has all up to this one; `None`: it missed some that are not kept.
-    fn behind(&self, after: Position) -> Option<usize> {
-        let Position { epoch, offset } = self.position;
-        let forgotten = offset - self.events.len() as u64;
-        let known = after.epoch == epoch && (forgotten..=offset).contains(&after.offset);
-        known.then(|| (after.offset - forgotten) as usize)
+    fn push(&mut self, offset: u64, event: Arc<str>) {
+        self.bytes += event.len();
+        self.events.push_back((offset, event));
+        while self.events.len() > HISTORY_EVENTS_MAX || self.bytes > HISTORY_BYTES_MAX {
+            let Some((offset, event)) = self.events.pop_front() else {
+                return;
+            };
+            self.bytes -= event.len();
+            self.floor = self.floor.max(offset);
+        }
     }
 }
 
 impl Log {
-    /// Keeps an event; its position, or `None` if it is too long. `now_ms` is Unix time: epochs of a process that was started
-    /// anew are others.
-    pub(crate) fn append(
-        &mut self,
-        namespace: &str,
-        room: &str,
-        event: &str,
-        now_ms: u64,
-    ) -> Option<Position> {
-        if event.len() > HISTORY_BYTES_MAX {
-            return None;
+    fn head(&mut self, ids: &mut Ids) -> Position {
+        while self.name == 0 {
+            self.name = u64::from_be_bytes(ids.random());
         }
-        self.writes += 1;
+        let (log, offset) = (self.name, self.offset);
+        Position { log, offset }
+    }
+
+    /// Keeps an event of these rooms; its position, if it is kept.
+    pub(crate) fn append<'a>(
+        &mut self,
+        ids: &mut Ids,
+        namespace: &str,
+        rooms: impl Iterator<Item = &'a str>,
+        record: Record,
+    ) -> Option<Position> {
+        let text = match record {
+            Record::Passing => return None,
+            Record::Lost => None,
+            Record::Kept(text) => Some(text),
+        };
+        let mut any = false;
+        for room in rooms {
+            if !std::mem::replace(&mut any, true) {
+                self.offset += 1;
+            }
+            match &text {
+                Some(text) => self.keep(namespace, room, text),
+                None => self.miss(namespace, room),
+            }
+        }
+        let kept = any && text.is_some();
+        kept.then(|| self.head(ids))
+    }
+
+    fn keep(&mut self, namespace: &str, room: &str, text: &Arc<str>) {
         let key = (namespace.to_owned(), room.to_owned());
         if self.rooms.len() >= HISTORY_ROOMS_MAX && !self.rooms.contains_key(&key) {
             self.evict();
         }
-        let epoch = self.epoch.max(now_ms);
-        let ring = self.rooms.entry(key).or_insert_with(|| {
-            self.epoch = epoch + 1;
-            Ring::new(epoch)
+        let floor = self.floor;
+        let ring = self.rooms.entry(key).or_insert_with(|| Ring {
+            floor,
+            ..Ring::default()
         });
-        ring.written = self.writes;
-        ring.position.offset += 1;
-        let (position, before) = (ring.position, ring.bytes);
-        ring.bytes += event.len();
-        ring.events.push_back(event.into());
-        while ring.events.len() > HISTORY_EVENTS_MAX || ring.bytes > HISTORY_BYTES_MAX {
-            ring.bytes -= ring.events.pop_front().map_or(0, |event| event.len());
-        }
+        let before = ring.bytes;
+        ring.push(self.offset, Arc::clone(text));
         self.bytes = self.bytes - before + ring.bytes;
         while self.bytes > HISTORY_TOTAL_BYTES_MAX {
             self.evict();
         }
-        Some(position)
+    }
+
+    /// An event that cannot be kept: who missed it is not told that it has all.
+    fn miss(&mut self, namespace: &str, room: &str) {
+        let key = (namespace.to_owned(), room.to_owned());
+        let floor = match self.rooms.get_mut(&key) {
+            Some(ring) => &mut ring.floor,
+            None => &mut self.floor,
+        };
+        *floor = self.offset;
     }
 
     /// Makes room by forgetting a sixteenth of the rooms, those written longest ago.
     fn evict(&mut self) {
-        let mut written: Vec<u64> = self.rooms.values().map(|ring| ring.written).collect();
+        let mut written: Vec<u64> = self.rooms.values().map(Ring::last).collect();
         written.sort_unstable();
         let limit = written.get(written.len() / 16).copied().unwrap_or(u64::MAX);
-        self.rooms.retain(|_, ring| ring.written > limit);
+        self.rooms.retain(|_, ring| ring.last() > limit);
         self.bytes = self.rooms.values().map(|ring| ring.bytes).sum();
+        self.floor = self.floor.max(limit.min(self.offset));
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
         let names = |(namespace, room): &(String, String)| namespace.len() + room.len();
+        let entry = size_of::<(u64, Arc<str>)>() + 2 * size_of::<usize>();
         let rings: usize = self
             .rooms
             .iter()
-            .map(|(key, ring)| {
-                names(key) + ring.bytes + ring.events.capacity() * size_of::<Box<str>>()
-            })
+            .map(|(key, ring)| names(key) + ring.bytes + ring.events.capacity() * entry)
             .sum();
         rings + self.rooms.capacity() * size_of::<((String, String), Ring)>()
     }
 
     /// What is kept of a room, or of it what came after a position.
-    pub(crate) fn kept(&self, namespace: &str, room: &str, after: Option<Position>) -> Kept {
+    pub(crate) fn kept(
+        &mut self,
+        ids: &mut Ids,
+        namespace: &str,
+        room: &str,
+        after: Option<Position>,
+    ) -> Kept {
+        let head = self.head(ids);
         let key = (namespace.to_owned(), room.to_owned());
-        let Some(ring) = self.rooms.get(&key) else {
-            return Kept {
-                resumed: after.map(|_| false),
-                ..Kept::default()
-            };
-        };
-        let known = after.and_then(|after| ring.behind(after));
-        let mut events = String::with_capacity(ring.bytes + ring.events.len());
-        for event in ring.events.iter().skip(known.unwrap_or(0)) {
+        let ring = self.rooms.get(&key);
+        let floor = ring.map_or(self.floor, |ring| ring.floor);
+        let known = after
+            .filter(|after| after.log == head.log && (floor..=head.offset).contains(&after.offset));
+        let first = known.map_or(0, |known| known.offset + 1);
+        let mut events = String::new();
+        for (offset, event) in ring.iter().flat_map(|ring| &ring.events) {
+            if *offset < first {
+                continue;
+            }
             if !events.is_empty() {
                 events.push(',');
             }
@@ -170,108 +178,165 @@ impl Log {
         }
         Kept {
             events,
-            at: Some(ring.position),
+            at: Some(head),
             resumed: after.map(|_| known.is_some()),
         }
     }
 }
 
-/// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
-pub(crate) fn home(namespace: &str, room: &str, shards: u16) -> u16 {
-    if shards == 1 {
-        return 0;
-    }
-    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
-    hasher.write(namespace.as_bytes());
-    hasher.write_u8(0);
-    hasher.write(room.as_bytes());
-    (hasher.finish() % u64::from(shards)) as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::id::Identity;
 
-    #[test]
-    fn keeps_the_newest_within_bounds() {
-        let mut log = Log::default();
-        for n in 0..HISTORY_EVENTS_MAX + 3 {
-            log.append("/", "r", &n.to_string(), 1);
+    struct Home {
+        log: Log,
+        ids: Ids,
+    }
+
+    fn home(seed: u8) -> Home {
+        let me = Identity {
+            node: 1,
+            shard: 0,
+            shards: 1,
+        };
+        Home {
+            log: Log::default(),
+            ids: Ids::new(me, Box::new(move |bytes| bytes.fill(seed))),
         }
-        assert!(log.kept("/", "r", None).events.starts_with("3,4,"));
-        log.append("/", "r", &"x".repeat(HISTORY_BYTES_MAX), 1);
-        assert_eq!(log.kept("/", "r", None).events.len(), HISTORY_BYTES_MAX);
-        assert_eq!(log.bytes, HISTORY_BYTES_MAX);
-        assert_eq!(log.kept("/", "other", None).events, "");
+    }
+
+    impl Home {
+        fn append(&mut self, rooms: &[&str], text: &str) -> Position {
+            let record = Record::Kept(text.into());
+            let rooms = rooms.iter().copied();
+            let at = self.log.append(&mut self.ids, "/", rooms, record);
+            at.expect("kept")
+        }
+
+        fn lose(&mut self, room: &str) {
+            let rooms = [room].into_iter();
+            let at = self.log.append(&mut self.ids, "/", rooms, Record::Lost);
+            assert_eq!(at, None);
+        }
+
+        fn kept(&mut self, room: &str, after: Option<Position>) -> Kept {
+            self.log.kept(&mut self.ids, "/", room, after)
+        }
+
+        fn all(&mut self, room: &str) -> String {
+            self.kept(room, None).events
+        }
     }
 
     #[test]
-    fn positions_count_up_and_a_new_log_has_a_new_epoch() {
-        let mut log = Log::default();
-        let [first, second, other] = ["a", "a", "b"].map(|room| log.append("/", room, "1", 7));
-        let [first, second, other] = [first, second, other].map(|at| at.expect("short enough"));
-        assert_eq!((first.epoch, first.offset), (7, 1));
-        assert_eq!((second.epoch, second.offset), (7, 2));
-        assert!(other.epoch > first.epoch, "{other:?}");
-        assert_eq!(
-            log.append("/", "a", &"x".repeat(HISTORY_BYTES_MAX + 1), 7),
-            None
-        );
+    fn keeps_the_newest_within_bounds() {
+        let mut home = home(1);
+        for n in 0..HISTORY_EVENTS_MAX + 3 {
+            home.append(&["r"], &n.to_string());
+        }
+        assert!(home.all("r").starts_with("3,4,"));
+        home.append(&["r"], &"x".repeat(HISTORY_BYTES_MAX));
+        assert_eq!(home.all("r").len(), HISTORY_BYTES_MAX);
+        assert_eq!(home.log.bytes, HISTORY_BYTES_MAX);
+        assert_eq!(home.all("other"), "");
     }
 
     #[test]
     fn what_a_client_missed_begins_behind_its_position() {
-        let mut log = Log::default();
-        let mut append = |n: usize| log.append("/", "r", &n.to_string(), 7).expect("short");
-        let all: Vec<Position> = (0..HISTORY_EVENTS_MAX + 3).map(&mut append).collect();
+        let mut home = home(1);
+        let all: Vec<Position> = (0..HISTORY_EVENTS_MAX + 3)
+            .map(|n| home.append(&["r", "s"], &n.to_string()))
+            .collect();
         let last = all[HISTORY_EVENTS_MAX + 2];
-        let kept = |after| log.kept("/", "r", Some(after));
-        let missed = kept(all[HISTORY_EVENTS_MAX]);
+        let missed = home.kept("r", Some(all[HISTORY_EVENTS_MAX]));
         let texts = format!("{},{}", HISTORY_EVENTS_MAX + 1, HISTORY_EVENTS_MAX + 2);
         assert_eq!((missed.events, missed.resumed), (texts, Some(true)));
-        assert_eq!(kept(last).events, "");
+        assert_eq!(home.kept("s", Some(last)).events, "");
         // The last one that is not kept any more is the first that need not be.
-        assert_eq!(
-            (kept(all[2]).resumed, kept(all[1]).resumed),
-            (Some(true), Some(false))
-        );
+        assert_eq!(home.kept("r", Some(all[2])).resumed, Some(true));
+        assert_eq!(home.kept("r", Some(all[1])).resumed, Some(false));
         let ahead = Position {
             offset: last.offset + 1,
             ..last
         };
-        let elsewhere = Position { epoch: 8, ..last };
-        for strange in [ahead, elsewhere, Position::default()] {
-            let kept = kept(strange);
+        for strange in [ahead, Position::default()] {
+            let kept = home.kept("r", Some(strange));
             assert_eq!((kept.resumed, kept.at), (Some(false), Some(last)));
-            assert!(kept.events.starts_with("3,4,"), "{strange}");
+            assert!(kept.events.starts_with("3,4,"), "{strange:?}");
         }
-        assert_eq!(log.kept("/", "other", Some(last)).resumed, Some(false));
-        assert_eq!(Position::parse(&last.to_string()), Some(last));
+    }
+
+    /// Two nodes that began in the same millisecond had one epoch for two orders.
+    #[test]
+    fn positions_in_one_log_mean_nothing_in_another() {
+        let (mut one, mut other) = (home(1), home(2));
+        let had = one.append(&["r"], "1");
+        other.append(&["r"], "2");
+        other.append(&["r"], "1");
+        let kept = other.kept("r", Some(had));
+        assert_eq!((kept.resumed, &*kept.events), (Some(false), "2,1"));
+    }
+
+    #[test]
+    fn a_room_that_keeps_nothing_yet_has_a_place_too() {
+        let mut home = home(1);
+        let at = home.kept("r", None).at;
+        home.append(&["other"], "1");
+        assert_eq!(home.kept("r", at).resumed, Some(true));
+        home.append(&["r"], "2");
+        let kept = home.kept("r", at);
+        assert_eq!((kept.resumed, &*kept.events), (Some(true), "2"));
+    }
+
+    /// An event that was too long took no offset: a client that had missed it was told that it had all.
+    #[test]
+    fn what_could_not_be_kept_is_a_hole() {
+        let mut home = home(1);
+        for room in ["r", "without a ring"] {
+            let before = home.append(&["r"], "1");
+            home.lose(room);
+            home.append(&["r"], "2");
+            assert_eq!(home.kept(room, Some(before)).resumed, Some(false), "{room}");
+        }
+        let after = home.append(&["r"], "3");
+        assert_eq!(home.kept("r", Some(after)).resumed, Some(true));
+        assert!(
+            home.all("r").starts_with("1,2,"),
+            "newcomers get the others"
+        );
     }
 
     #[test]
     fn full_rooms_are_bounded_together() {
-        let (mut log, event) = (Log::default(), "x".repeat(HISTORY_BYTES_MAX));
+        let (mut home, event) = (home(1), "x".repeat(HISTORY_BYTES_MAX));
         for n in 0..=HISTORY_TOTAL_BYTES_MAX / HISTORY_BYTES_MAX {
-            log.append("/", &n.to_string(), &event, 1);
+            home.append(&[&n.to_string()], &event);
         }
-        assert!(log.bytes <= HISTORY_TOTAL_BYTES_MAX);
-        let held: usize = log.rooms.values().map(|ring| ring.bytes).sum();
-        assert_eq!(log.bytes, held);
-        assert_eq!(log.kept("/", "0", None).events, "");
+        assert!(home.log.bytes <= HISTORY_TOTAL_BYTES_MAX);
+        let held: usize = home.log.rooms.values().map(|ring| ring.bytes).sum();
+        assert_eq!(home.log.bytes, held);
+        assert_eq!(home.all("0"), "");
     }
 
     #[test]
-    fn forgets_old_rooms_first() {
-        let mut log = Log::default();
-        for n in 0..HISTORY_ROOMS_MAX + 1 {
-            log.append("/", &n.to_string(), "1", 1);
+    fn forgets_old_rooms_first_and_does_not_deny_it() {
+        let mut home = home(1);
+        let nothing = home.kept("0", None).at;
+        let first = home.append(&["0"], "1");
+        for n in 1..HISTORY_ROOMS_MAX + 1 {
+            home.append(&[&n.to_string()], "1");
         }
-        assert!(log.rooms.len() <= HISTORY_ROOMS_MAX);
-        assert_eq!(log.kept("/", "0", None).events, "");
+        assert!(home.log.rooms.len() <= HISTORY_ROOMS_MAX);
+        assert_eq!(home.all("0"), "");
+        assert_eq!(home.all(&HISTORY_ROOMS_MAX.to_string()), "1");
+        assert_eq!(home.kept("0", nothing).resumed, Some(false));
         assert_eq!(
-            log.kept("/", &HISTORY_ROOMS_MAX.to_string(), None).events,
-            "1"
+            home.kept("0", Some(first)).resumed,
+            Some(false),
+            "in doubt, no"
         );
+        home.append(&["0"], "2");
+        assert_eq!(home.kept("0", Some(first)).resumed, Some(false));
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;
 pub(crate) mod fanout;
+pub(crate) mod keeping;
 pub(crate) mod log;
 pub(crate) mod membership;
 pub(crate) mod outgoing;

@@ -5,8 +5,8 @@ use crate::output::backlog::Fate;
 use crate::output::compression::SHARED_FORMS;
 use crate::output::log::Range;
 use crate::output::piece::Piece;
-use crate::rooms::log::Position;
 use crate::rooms::target::Target;
+use crate::tables::position::Position;
 use std::hash::Hash;
 use wire::json;
 use wire::socketio::PacketType;
@@ -19,6 +19,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) ack: Option<u64>,
     /// The one room it is for (plain clients are told).
     pub(crate) room: Option<&'a str>,
+    /// All rooms that it is for.
+    pub(super) rooms: &'a [&'a str],
     /// The room that it tells one socket about.
     pub(crate) about: Option<&'a str>,
     /// For more than one receiver: encodings go to the shared log.
@@ -27,7 +29,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) exempt: bool,
     /// What happens to it where a client is slow; known once it is delivered.
     pub(super) fate: Option<Fate>,
-    /// Its place among the events that its room keeps. Members that wait for their history get it there.
+    /// Its place among the events that its rooms keep. Members that wait for their history get it there.
     pub(crate) at: Option<Position>,
     pub(super) made: Encodings,
 }
@@ -48,6 +50,7 @@ impl<'a> Outgoing<'a> {
             event: *event,
             ack: None,
             room: None,
+            rooms: &[],
             about: None,
             shared: false,
             exempt: false,
@@ -77,10 +80,19 @@ impl<'a> Outgoing<'a> {
     /// What a handler sends to all sockets of a target.
     pub(crate) fn event(target: &Target<'a>, event: &Emit<'a>) -> Self {
         let mut out = Self::new(target.namespace, event);
+        out.rooms = target.rooms;
         if let ([room], []) = (target.rooms, target.users) {
             out.room = Some(room);
         }
         out
+    }
+
+    /// What the room keeps, for a member that came: it has then all up to there.
+    pub(crate) fn history(mut self, room: &'a &'a str, at: Option<Position>) -> Self {
+        self.about = Some(room);
+        self.rooms = std::slice::from_ref(room);
+        self.at = at;
+        self
     }
 
     pub(super) fn word(&self) -> Word<'a> {

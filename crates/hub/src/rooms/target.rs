@@ -14,4 +14,16 @@ pub struct Target<'a> {
     pub except: &'a [&'a str],
     /// Nodes whose sockets are left out: the application tells them itself.
     pub without: &'a [u16],
+    /// How far it goes.
+    pub scope: Scope,
+}
+
+/// How far something goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// To every node.
+    #[default]
+    Everywhere,
+    /// To all shards of this node.
+    Node,
 }

@@ -9,12 +9,13 @@ use crate::dialect::speech::Emit;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::rooms::membership::is_room_name;
-use crate::seam::effect::Notice;
+use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::{AckTo, Data};
 use crate::seam::inside::Inside;
 use crate::seam::outbound::Outbound;
 use crate::tables::clock::Now;
 use crate::tables::slot::SessionKey;
+use std::any::Any;
 use std::time::Duration;
 use wire::base64url::Id20;
 use wire::engineio::payload;
@@ -78,6 +79,16 @@ impl Context<'_> {
     pub fn drop_event(&mut self) {
         let _inside = Inside::enter();
         self.parts.books.counts.drop_message(Dropped::Rule);
+    }
+
+    /// Passes a word from outside on to the handler of another shard, behind all that this shard has sent there. `bytes`: what it
+    /// costs while it waits.
+    pub fn pass(&mut self, shard: u16, word: Box<dyn Any + Send>, bytes: usize) {
+        let _inside = Inside::enter();
+        self.parts.line.budget.post(bytes);
+        self.parts
+            .outbound
+            .push(Effect::Pass { shard, word, bytes });
     }
 
     /// Sends a message to a bare Engine.IO or raw WebSocket session.

@@ -7,6 +7,7 @@ use crate::cluster::letter::Letter;
 use crate::seam::ask::Ask;
 use crate::tables::id::Place;
 use crate::tables::slot::{AskKey, ConnId};
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -46,6 +47,12 @@ pub enum Effect {
     },
     /// A message for the hub of another shard.
     Send { shard: u16, letter: Arc<Letter> },
+    /// A word for the handler of another shard, in order with messages for its hub. `bytes`: what it costs while it waits.
+    Pass {
+        shard: u16,
+        word: Box<dyn Any + Send>,
+        bytes: usize,
+    },
     /// For other nodes.
     Away(Parcel),
     /// A question for the control plane; `Hub::answered` brings the answer.

@@ -1,6 +1,6 @@
 //! The sockets that an event is for, as a handler acts on them: on every shard and node, or on this shard only.
 
-use crate::cluster::letter::Target;
+use crate::cluster::letter::{Scope, Target};
 use crate::cluster::send::Reach;
 use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
@@ -11,8 +11,9 @@ use crate::rooms::outgoing::Outgoing;
 use crate::seam::context::{Context, may_emit, millis};
 use crate::seam::inside::Inside;
 use crate::seam::member::Member;
+use crate::seam::notices;
 use crate::seam::orders;
-use crate::seam::publish::{self, Record};
+use crate::seam::publish;
 use crate::seam::told::{Collected, Told};
 use crate::tables::shards::ShardSet;
 use smallvec::SmallVec;
@@ -27,9 +28,6 @@ use wire::base64url::Id20;
 pub struct Group<'a, 't> {
     parts: &'a mut Parts,
     to: Target<'t>,
-    record: Record<'t>,
-    /// Other nodes are not concerned.
-    local: bool,
     /// The socket that speaks: the group is of its namespace, and without it.
     speaker: Option<(Arc<str>, Id20)>,
 }
@@ -44,8 +42,6 @@ impl<'a> Context<'a> {
         Group {
             parts: self.parts,
             to,
-            record: Record::Nothing,
-            local: false,
             speaker: None,
         }
     }
@@ -66,8 +62,6 @@ impl<'a> Member<'a> {
                 rooms,
                 ..Target::default()
             },
-            record: Record::Nothing,
-            local: false,
             speaker,
         }
     }
@@ -98,16 +92,9 @@ impl<'a, 't> Group<'a, 't> {
         self
     }
 
-    /// What clients that join the rooms later get of the event. It needs rooms: what is for a whole namespace or for users is
-    /// not kept.
-    pub fn record(mut self, record: Record<'t>) -> Self {
-        self.record = record;
-        self
-    }
-
-    /// Only those of this node. Of an event for them nothing is kept.
+    /// Only those of this node.
     pub fn local(mut self) -> Self {
-        self.local = true;
+        self.to.scope = Scope::Node;
         self
     }
 
@@ -116,10 +103,12 @@ impl<'a, 't> Group<'a, 't> {
         Here(self)
     }
 
-    /// Only those of this shard, for questions that each shard is asked by itself; with `leads` also those of other nodes.
+    /// Only those of this shard, for a command that each shard is told by itself; with `leads` also those of other nodes.
     pub fn apart(mut self, leads: bool) -> Apart<'a, 't> {
-        self.local |= !leads;
-        Apart(self)
+        if !leads {
+            self.to.scope = Scope::Node;
+        }
+        Apart { group: self, leads }
     }
 
     /// Only those of other nodes.
@@ -129,23 +118,9 @@ impl<'a, 't> Group<'a, 't> {
 
     /// The group as one target.
     #[inline]
-    fn with<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
-        if self.local {
-            return self.on_node(act);
-        }
-        self.meant(act)
-    }
-
-    /// The same on this node.
-    fn on_node<R>(mut self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
-        self.record = Record::Nothing;
-        self.meant(|parts, to, record| send::on_node(parts, |parts| act(parts, to, record)))
-    }
-
-    #[inline]
-    fn meant<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
+    fn with<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>) -> R) -> R {
         let Some((namespace, id)) = &self.speaker else {
-            return act(self.parts, &self.to, self.record);
+            return act(self.parts, &self.to);
         };
         let id = id.encode();
         let mut except = SmallVec::<[&str; 4]>::from_slice(self.to.except);
@@ -155,7 +130,7 @@ impl<'a, 't> Group<'a, 't> {
             except: &except,
             ..self.to
         };
-        act(self.parts, &to, self.record)
+        act(self.parts, &to)
     }
 }
 
@@ -166,7 +141,7 @@ impl Group<'_, '_> {
         if !may_emit(&mut self.parts.outbound, event) {
             return Reach::Everyone;
         }
-        self.with(|parts, to, record| publish::publish_by(parts, to, event, record))
+        self.with(|parts, to| publish::publish(parts, to, event))
     }
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.
@@ -181,7 +156,7 @@ impl Group<'_, '_> {
             let told = Told::Collected { token, collected };
             return self.parts.outbound.tell(told);
         }
-        self.with(|parts, to, _| {
+        self.with(|parts, to| {
             let mut out = Outgoing::event(to, event);
             let shards = shards(parts, to);
             asking::collect(parts, to, shards, &mut out, millis(timeout), token);
@@ -196,7 +171,7 @@ impl Group<'_, '_> {
 
     fn fetch_of(self, shards: ShardsOf, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.with(|parts, to, _| {
+        self.with(|parts, to| {
             let shards = shards(parts, to);
             asking::fetch(parts, to, shards, millis(timeout), token);
         });
@@ -205,39 +180,52 @@ impl Group<'_, '_> {
     /// Lets them join rooms.
     pub fn join(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::join_all(parts, of, rooms))
+        self.with(|parts, of| orders::join_all(parts, of, rooms))
     }
 
     /// Lets them leave rooms.
     pub fn leave(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::leave_all(parts, of, rooms))
+        self.with(|parts, of| orders::leave_all(parts, of, rooms))
     }
 
     /// Ends their memberships in the namespace; with `close` their sessions.
     pub fn disconnect(self, close: bool) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::disconnect_all(parts, of, close))
+        self.with(|parts, of| orders::disconnect_all(parts, of, close))
     }
 }
 
 /// Those of a group that are on this shard, and perhaps those on other nodes. Asked on every shard, and on one with `leads`, it
-/// is the whole group; the question keeps its place among what each shard is told.
+/// is the whole group; what is asked keeps its place among what each shard is told.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: ask it"]
-pub struct Apart<'a, 't>(Group<'a, 't>);
+pub struct Apart<'a, 't> {
+    group: Group<'a, 't>,
+    leads: bool,
+}
 
 impl Apart<'_, '_> {
+    /// Sends them an event. In a namespace that keeps events only the shard that leads publishes it: it then goes by their home to
+    /// all of the group.
+    pub fn emit(self, event: &Emit<'_>) {
+        let _inside = Inside::enter();
+        let Self { group, leads } = self;
+        if may_emit(&mut group.parts.outbound, event) {
+            group.with(|parts, to| publish::publish_apart(parts, to, event, leads));
+        }
+    }
+
     /// Sends them an event that wants an ack; `Handler::collected` follows on this shard.
     pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.0.collect_of(no_shards, event, timeout, token);
+        self.group.collect_of(no_shards, event, timeout, token);
     }
 
     /// Asks who they are; `Handler::found` follows on this shard.
     pub fn fetch(self, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.0.fetch_of(no_shards, timeout, token);
+        self.group.fetch_of(no_shards, timeout, token);
     }
 }
 
@@ -254,14 +242,6 @@ fn no_shards(_: &Parts, _: &Target<'_>) -> ShardSet {
 pub struct Away<'a, 't>(Group<'a, 't>);
 
 impl Away<'_, '_> {
-    /// Sends them an event, of which nothing is kept.
-    pub fn emit(self, event: &Emit<'_>) {
-        let _inside = Inside::enter();
-        if may_emit(&mut self.0.parts.outbound, event) {
-            self.ask(Ask::Event(event));
-        }
-    }
-
     /// Puts them into rooms.
     pub fn join(self, rooms: &[&str]) {
         let _inside = Inside::enter();
@@ -282,7 +262,7 @@ impl Away<'_, '_> {
 
     fn ask(self, ask: Ask<'_>) {
         // What finds no room is counted; nobody waits to be told.
-        let _ = self.0.with(|parts, to, _| send::send_away(parts, to, ask));
+        let _ = self.0.with(|parts, to| send::send_away(parts, to, ask));
     }
 }
 
@@ -292,35 +272,38 @@ impl Away<'_, '_> {
 pub struct Here<'a, 't>(Group<'a, 't>);
 
 impl Here<'_, '_> {
-    /// Sends them an event, of which nothing is kept.
-    pub fn emit(self, event: &Emit<'_>) {
+    /// Tells them something in the gateway's own name. It is no publication: it has no place among the events of rooms.
+    pub fn notice(self, notice: &Emit<'_>) {
         let _inside = Inside::enter();
-        if may_emit(&mut self.0.parts.outbound, event) {
-            self.0.with(|parts, to, _| {
-                let mut out = Outgoing::event(to, event);
-                parts.audience().fan_out(to, &mut out);
-            });
-        }
+        debug_assert!(
+            notices::is_notice(notice.name),
+            "{} is no notice",
+            notice.name
+        );
+        self.0.with(|parts, to| {
+            let mut out = Outgoing::event(to, notice);
+            parts.audience().fan_out(to, &mut out);
+        });
     }
 
     /// Puts them into rooms. With the news of it comes `by` ([`Handler::moved`](crate::Handler::moved)).
     pub fn join(self, rooms: &[&str], by: u64) {
         let _inside = Inside::enter();
         self.0
-            .with(|parts, of, _| orders::join_selected(parts, of, rooms, by));
+            .with(|parts, of| orders::join_selected(parts, of, rooms, by));
     }
 
     /// Takes them out of rooms, likewise.
     pub fn leave(self, rooms: &[&str], by: u64) {
         let _inside = Inside::enter();
         self.0
-            .with(|parts, of, _| orders::leave_selected(parts, of, rooms, by));
+            .with(|parts, of| orders::leave_selected(parts, of, rooms, by));
     }
 
     /// Ends their memberships in the namespace; with `close` their sessions.
     pub fn disconnect(self, close: bool) {
         let _inside = Inside::enter();
         self.0
-            .with(|parts, of, _| ending::disconnect_selected(parts, of, close));
+            .with(|parts, of| ending::disconnect_selected(parts, of, close));
     }
 }

@@ -4,12 +4,14 @@
 
 use crate::books::close::DisconnectReason;
 use crate::cluster::letter::Found;
+use crate::rooms::keeping::Keeping;
 use crate::seam::context::Context;
 use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal, ServerEvent};
 use crate::seam::opening::{AnswerHeaders, Opening, Request};
 use crate::seam::told::Collected;
 use crate::tables::slot::{SessionKey, SocketKey};
 use std::any::Any;
+use std::sync::Arc;
 use wire::base64url::Id20;
 
 /// What a shard calls.
@@ -72,6 +74,10 @@ pub trait Handler: Send {
     /// [`connecting`](Self::connecting). Asked once; others pay nothing for it.
     fn reads_requests(&self) -> bool {
         false
+    }
+    /// What is kept of which events. Asked once.
+    fn keeping(&self) -> Arc<Keeping> {
+        Arc::default()
     }
     /// Whether counts of rooms are those of all nodes, which tell each other of changes. Asked once; others pay nothing for it.
     fn counts_nodes(&self) -> bool {

@@ -14,6 +14,7 @@ use crate::seam::effect::{Brief, Notice};
 use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
 use crate::seam::notices;
+use crate::tables::position::Position;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,8 +110,17 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// `about`: the room that the socket is told about.
-    pub(crate) fn emit_with(&mut self, event: &Emit<'_>, ack: Option<u64>, about: Option<&str>) {
+    /// What a room keeps; the socket has then all of it up to `at`, if that is for it to know.
+    pub(crate) fn emit_history(&mut self, history: &Emit<'_>, room: &str, at: Option<Position>) {
+        self.deliver(history, None, Some((&room, at)));
+    }
+
+    fn deliver(
+        &mut self,
+        event: &Emit<'_>,
+        ack: Option<u64>,
+        history: Option<(&&str, Option<Position>)>,
+    ) {
         let Some(socket) = self.live() else {
             return;
         };
@@ -121,9 +131,11 @@ impl<'a> Member<'a> {
         let namespace = Arc::clone(namespace);
         let mut out = Outgoing::new(&namespace, event);
         out.ack = ack;
-        out.about = about;
+        if let Some((room, at)) = history {
+            out = out.history(room, at);
+        }
         let exempt = &self.parts.books.config.compression.exempt;
-        out.exempt = exempt.holds(&namespace, about.as_slice());
+        out.exempt = exempt.holds(&namespace, out.about.as_slice());
         self.parts.speaker().deliver(self.key.id(), &mut out);
     }
 }
@@ -133,7 +145,7 @@ impl Member<'_> {
     pub fn emit(&mut self, event: &Emit<'_>) {
         let _inside = Inside::enter();
         if may_emit(&mut self.parts.outbound, event) {
-            self.emit_with(event, None, None);
+            self.deliver(event, None, None);
         }
     }
 
@@ -146,7 +158,7 @@ impl Member<'_> {
         }
         let id = asking::ask_one(self.parts, self.key, token, millis(timeout));
         if id.is_some() {
-            self.emit_with(event, id, None);
+            self.deliver(event, id, None);
         }
         id.is_some()
     }

@@ -1,39 +1,31 @@
-//! The one door by which events are published to rooms.
+//! The one door by which events are published, whoever speaks: a client by a rule, a worker, a program, another server.
 //!
-//! A room whose events are kept has a home shard, the same for all shards. Its events go there first: the home keeps the event,
-//! gives it its position and sends it on, to all shards in one order. A shard asks the home for the history of a socket that
-//! joined, and sends that socket no kept events until the answer is there. What the home sends to one shard arrives in order, so
-//! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
+//! A namespace whose rooms keep events has a home, one shard that is the same for all. All its events go there first: the home keeps
+//! what is to be kept, gives it its position and sends each event on as one letter with all its rooms. So all shards have one order,
+//! and each reads once who is a member. A shard asks the home for the history of a socket that joined, and sends that socket no kept
+//! events of the room until the answer is there. What the home sends to one shard arrives in order, so the history ends exactly where
+//! the live stream begins.
 
 use crate::books::faults::{self, Fault};
-use crate::cluster::letter::{Broadcast, Order, RoomNews, Target};
+use crate::cluster::letter::{Broadcast, Order, RoomNews, Scope, Target};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::life::stream;
 use crate::parts::Parts;
-use crate::rooms::log::{Kept, Position, home};
+use crate::rooms::keeping::Record;
+use crate::rooms::log::Kept;
 use crate::rooms::membership::NewCount;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
 use crate::seam::inside::Inside;
 use crate::seam::member::Member;
 use crate::seam::notices;
+use crate::tables::id;
+use crate::tables::position::Position;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
-
-/// What clients that join later get of an event.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Record<'a> {
-    /// Its rooms keep nothing: it takes the shortest way.
-    #[default]
-    Nothing,
-    /// Its rooms keep other events, among which it has its place; it is not kept itself.
-    Passing,
-    /// This raw JSON, in the `messages` of the `history` event.
-    Kept(&'a str),
-}
 
 impl Member<'_> {
     /// Sends it, when it has just joined a room, the event `history` `{room, messages}`, if something is kept of the room, and
@@ -46,31 +38,32 @@ impl Member<'_> {
     }
 }
 
-/// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
-pub(crate) fn publish_by(
-    parts: &mut Parts,
-    to: &Target<'_>,
-    event: &Emit<'_>,
-    record: Record<'_>,
-) -> Reach {
-    let kept = match record {
-        Record::Nothing => return publish(parts, to, event),
-        Record::Passing => None,
-        Record::Kept(text) => Some(text),
+/// Sends an event to everyone the target means, and keeps it for clients that join its rooms later, if its namespace does.
+/// HOT PATH.
+pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Reach {
+    let reach = send::reach(parts, to);
+    let to = &Target {
+        scope: match reach {
+            Reach::Everyone => to.scope,
+            Reach::ThisNode => Scope::Node,
+        },
+        ..*to
     };
-    if to.rooms.is_empty() || !to.users.is_empty() {
-        return publish(parts, to, event);
-    }
-    let reach = send::reach(parts);
-    for (n, room) in to.rooms.iter().enumerate() {
-        // A socket in several of the rooms gets the event by the first of them.
-        let except = [to.except, &to.rooms[..n]].concat();
-        let one = Target {
-            rooms: &[room],
-            except: &except,
-            ..*to
-        };
-        sequence(parts, &one, event, kept, reach);
+    match home_of(parts, to.namespace) {
+        None => spread(parts, to, event, None),
+        Some(_) if faults::is_back(Fault::RoomByRoom) && to.rooms.len() > 1 => {
+            for (n, room) in to.rooms.iter().enumerate() {
+                let except = [to.except, &to.rooms[..n]].concat();
+                let (rooms, except) = (&[*room][..], &except[..]);
+                let one = Target {
+                    rooms,
+                    except,
+                    ..*to
+                };
+                bring(parts, &one, event);
+            }
+        }
+        Some(_) => bring(parts, to, event),
     }
     reach
 }
@@ -111,100 +104,96 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     send::let_in(parts, &to, ask);
 }
 
-/// Sends an event to all shards and nodes with receivers, this one included.
-pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Reach {
-    let shards = send::shards_of(parts, to);
-    if !shards.is_empty() {
-        send::send_all(
-            parts,
-            shards,
-            Order::Broadcast(Broadcast::new(to, event), None),
-        );
-    }
-    let reach = send::send_away(parts, to, Ask::Event(event));
-    parts
-        .audience()
-        .fan_out(to, &mut Outgoing::event(to, event));
-    reach
-}
-
-fn home_of(parts: &Parts, namespace: &str, room: &str) -> u16 {
-    home(namespace, room, parts.ids.me.shards)
-}
-
-/// Brings an event for one room to the room's home.
-fn sequence(
-    parts: &mut Parts,
-    to: &Target<'_>,
-    event: &Emit<'_>,
-    kept: Option<&str>,
-    reach: Reach,
-) {
-    let home = home_of(parts, to.namespace, to.rooms[0]);
-    if faults::is_back(Fault::RecordApart) {
-        publish(parts, to, event);
-    }
-    match (home == parts.ids.me.shard, reach) {
-        (true, Reach::Everyone) => return append(parts, to, event, kept),
-        (true, Reach::ThisNode) => return append_here(parts, to, event, kept),
-        (false, _) => {}
-    }
-    let (event, kept) = (Broadcast::new(to, event), kept.map(str::to_owned));
-    let news = match reach {
-        Reach::Everyone => RoomNews::Append(event, kept),
-        Reach::ThisNode => RoomNews::Arrived(event, kept),
-    };
-    send::send_to(parts, home, news);
-}
-
-/// At the home: the event is kept and sent to all members in one step, so that no other comes between.
-pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
-    // The publisher's shard has asked whether there is room, and told the publisher.
-    send::let_in(parts, to, Ask::Kept(event, kept));
-    append_here(parts, to, event, kept);
-}
-
-/// The same without other nodes, each of which keeps what its members got.
-pub(crate) fn append_here(
-    parts: &mut Parts,
-    to: &Target<'_>,
-    event: &Emit<'_>,
-    kept: Option<&str>,
-) {
-    let now_ms = parts.clock.now.wall_ms;
-    let [room] = to.rooms else {
-        debug_assert!(false, "one room has one home: {:?}", to.rooms);
-        return;
-    };
-    let at = kept.and_then(|text| parts.rooms.kept.append(to.namespace, room, text, now_ms));
-    if faults::is_back(Fault::RecordApart) {
-        return;
-    }
+/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep.
+fn spread(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, at: Option<Position>) {
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
+    send::let_in(parts, to, Ask::Event(event));
     let mut out = Outgoing::event(to, event);
     out.at = at;
     parts.audience().fan_out(to, &mut out);
 }
 
-/// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events.
+/// The same for a command that each shard is told by itself: it does its part, and the one that leads does that of other nodes. Events
+/// of a namespace that keeps some have one way only.
+pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, leads: bool) {
+    if home_of(parts, to.namespace).is_some() {
+        if leads {
+            publish(parts, to, event);
+        }
+        return;
+    }
+    if leads {
+        // What finds no room is counted; nobody waits to be told.
+        let _ = send::send_away(parts, to, Ask::Event(event));
+    }
+    parts
+        .audience()
+        .fan_out(to, &mut Outgoing::event(to, event));
+}
+
+/// The home of a namespace; `None`: its rooms keep nothing.
+#[inline]
+fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
+    let keeping = &parts.rooms.kept.keeping;
+    keeping.home_of(namespace, parts.ids.me.shards)
+}
+
+/// Brings an event to its home. Its publisher waits for slow shards of members, as it would if it sent the event there itself: the
+/// home does not know it, and would send them more and more.
+fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
+    if faults::is_back(Fault::RecordApart) {
+        spread(parts, to, event, None);
+    }
+    match home_of(parts, to.namespace) {
+        Some(home) if home != parts.ids.me.shard => {
+            send::wait_for(parts, send::shards_of(parts, to));
+            send::send_to(parts, home, RoomNews::Publish(Broadcast::new(to, event)));
+        }
+        _ => append(parts, to, event),
+    }
+}
+
+/// At the home: the event is kept and sent to all members in one step, so that no other comes between.
+pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
+    let keeps = parts.rooms.kept.keeping.of(to.namespace);
+    let record = match keeps {
+        Some(keeps) if !notices::is_notice(event.name) => keeps.record(event),
+        _ => Record::Passing,
+    };
+    let now_ms = parts.clock.now.wall_ms;
+    // The room of a socket's id is that client's alone: nobody joins it later.
+    let rooms = to.rooms.iter().copied().filter(|room| {
+        let id = Id20::decode(room.as_bytes());
+        !id.is_some_and(|id| id::may_be_socket(&id, now_ms))
+    });
+    let log = &mut parts.rooms.kept;
+    let at = log.append(&mut parts.ids, to.namespace, rooms, record);
+    if !faults::is_back(Fault::RecordApart) {
+        spread(parts, to, event, at);
+    }
+}
+
+/// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events of the room.
 fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     let Some(slot) = parts.people.sockets.get(socket.id()) else {
         return;
     };
     let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
-    let Some(label) = parts.people.label(namespace) else {
+    let Some(label) = parts.people.label(namespace).map(Arc::clone) else {
         return;
     };
-    let label = Arc::clone(label);
-    let home = home_of(parts, &label, name);
+    let Some(home) = home_of(parts, &label) else {
+        return;
+    };
     let after = stream::resumes(&mut parts.people, session, name);
     if home == parts.ids.me.shard {
-        let kept = parts.rooms.kept.kept(&label, name, after);
+        let log = &mut parts.rooms.kept;
+        let kept = log.kept(&mut parts.ids, &label, name, after);
         return tell_history(parts, socket, name, &kept);
     }
     let Some(room) = parts.rooms.find(namespace, RoomKind::Named, name) else {
@@ -234,11 +223,12 @@ pub(crate) fn replay(
     ticket: u64,
     after: Option<Position>,
 ) {
+    let log = &mut parts.rooms.kept;
     let answer = RoomNews::Replayed {
         room: room.to_owned(),
         socket,
         ticket,
-        kept: parts.rooms.kept.kept(namespace, room, after),
+        kept: log.kept(&mut parts.ids, namespace, room, after),
     };
     send::send_to(parts, to, answer);
 }
@@ -261,7 +251,13 @@ pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64
 
 /// A client that said what it has is told in any case whether these are all that it missed.
 pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kept: &Kept) {
+    let at = kept
+        .at
+        .filter(|at| stream::is_told(parts, socket, room, *at));
     if kept.events.is_empty() && kept.resumed.is_none() {
+        if at.is_some() {
+            stream::say_position(parts, socket);
+        }
         return;
     }
     let mut args = b"{\"room\":".to_vec();
@@ -275,8 +271,5 @@ pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kep
     });
     let args = String::from_utf8_lossy(&args);
     let history = Emit::new(notices::HISTORY, &args);
-    Member::new(parts, socket).emit_with(&history, None, Some(room));
-    if let Some(at) = kept.at {
-        stream::note_position(parts, socket, at);
-    }
+    Member::new(parts, socket).emit_history(&history, room, at);
 }

@@ -5,6 +5,7 @@ pub(crate) mod expiry;
 pub(crate) mod id;
 pub(crate) mod interest;
 pub(crate) mod loads;
+pub(crate) mod position;
 pub(crate) mod shards;
 pub(crate) mod slab;
 pub(crate) mod slot;

@@ -17,12 +17,14 @@ mod opening;
 mod player;
 mod polling;
 mod properties;
+mod publication;
 mod rates;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
 mod slow;
+mod streams;
 mod traffic;
 mod turns;
 

@@ -5,18 +5,32 @@ use crate::rig::net::Client;
 use crate::rig::nodes::{JOIN_WAIT_MS, Nodes, UPLINK_BYTES_MAX};
 use hub::config::Config;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Reach, Record,
-    ServerEvent, SocketKey,
+    Collected, ConnectRequest, Context, Decision, Emit, Event, Form, Found, Handler, Keeping,
+    Keeps, Reach, ServerEvent, SocketKey,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Does what clients say: the event's name is the verb, its first argument the room.
 #[derive(Clone, Default)]
-pub(crate) struct Obedient(pub(crate) Notes);
+pub(crate) struct Obedient(pub(crate) Notes, Kept);
+
+/// What rooms keep.
+type Kept = Option<Keeps>;
+
+fn news() -> Kept {
+    let others = Form::Bare;
+    let keeps = Keeps::default();
+    Some(Keeps { others, ..keeps })
+}
 
 impl Handler for Obedient {
     fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
         Decision::Admit
+    }
+
+    fn keeping(&self) -> Arc<Keeping> {
+        Arc::new(Keeping::new([("/".to_owned(), self.1.clone())]))
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -44,9 +58,11 @@ impl Handler for Obedient {
             "user" => self
                 .0
                 .note(Heard::Reached(cx.of("/").to_users(&[room]).emit(&news))),
-            "keep" => {
-                let kept = Record::Kept("{}");
-                let reach = cx.of("/").to(&[room]).record(kept).emit(&news);
+            "tell" => self
+                .0
+                .note(Heard::Reached(cx.of("/").to(&[room]).emit(&news))),
+            "tell but the second" => {
+                let reach = cx.of("/").to(&[room]).without(&[2]).emit(&news);
                 self.0.note(Heard::Reached(reach));
             }
             "collect" => cx.of("/").to(&[room]).collect(&news, second, 1),
@@ -101,7 +117,11 @@ const NEWS: &str = "42[\"news\",1]";
 
 /// Two clients on different shards of each of so many nodes, all in `room`.
 fn world(count: u16) -> (Obedient, Nodes, Vec<(usize, Client)>) {
-    let handler = Obedient::default();
+    world_of(count, None)
+}
+
+fn world_of(count: u16, kept: Kept) -> (Obedient, Nodes, Vec<(usize, Client)>) {
+    let handler = Obedient(Notes::default(), kept);
     let mut nodes = Nodes::new(count, &Config::default(), || Box::new(handler.clone()));
     let mut clients = Vec::new();
     for node in 0..usize::from(count) {
@@ -421,8 +441,8 @@ fn too_much_that_waits_for_other_nodes_is_refused_and_local_members_are_served()
 /// Each node keeps what its members got, in the order in which they got it.
 #[test]
 fn an_event_that_a_room_keeps_is_kept_on_each_node() {
-    let (_, mut nodes, clients) = world(2);
-    nodes.say(0, clients[0].1, "42[\"keep\",\"room\"]");
+    let (_, mut nodes, clients) = world_of(2, news());
+    nodes.say(0, clients[0].1, "42[\"tell\",\"room\"]");
     assert_eq!(texts(&mut nodes, &clients), [[NEWS]; 4]);
     for (node, at) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let late = nodes.client(node, at);
@@ -430,8 +450,21 @@ fn an_event_that_a_room_keeps_is_kept_on_each_node() {
         let told = nodes.texts(node, late);
         assert_eq!(
             told,
-            ["42[\"history\",{\"room\":\"room\",\"messages\":[{}]}]"]
+            ["42[\"history\",{\"room\":\"room\",\"messages\":[1]}]"]
         );
+    }
+}
+
+/// On its way to another shard's home an event lost the nodes that were to be left out.
+#[test]
+fn nodes_that_are_left_out_are_left_out_of_a_kept_event_too() {
+    for publisher in [0, 1] {
+        let (_, mut nodes, clients) = world_of(3, news());
+        let (node, client) = clients[publisher];
+        nodes.say(node, client, "42[\"tell but the second\",\"room\"]");
+        let (none, news): (&[&str], &[&str]) = (&[], &[NEWS]);
+        let expected = [news, news, none, none, news, news];
+        assert_eq!(texts(&mut nodes, &clients), expected);
     }
 }
 
@@ -649,17 +682,16 @@ fn numbers_of_members_that_find_no_room_are_told_when_there_is_some() {
 /// Its publisher was told that other nodes would not get it, and it was sent to them all the same, however much waited already.
 #[test]
 fn an_event_that_is_kept_passed_a_closed_door() {
-    let (handler, mut nodes, clients) = world(2);
+    let (handler, mut nodes, clients) = world_of(2, news());
     nodes.cut_off(0, true);
     fill(&mut nodes, clients[0]);
     handler.0.heard();
     let full = nodes.waiting(0);
-    // Rooms have their homes on either shard.
     for room in ["room", "a", "b", "c"] {
         nodes.say(0, clients[1].1, &format!("42[\"join\",\"{room}\"]"));
         let before = nodes.texts(0, clients[1].1).len();
         let held = nodes.waiting(0);
-        nodes.say(0, clients[0].1, &format!("42[\"keep\",\"{room}\"]"));
+        nodes.say(0, clients[0].1, &format!("42[\"tell\",\"{room}\"]"));
         assert_eq!(handler.0.heard(), [Heard::Reached(Reach::ThisNode)]);
         assert_eq!(nodes.waiting(0), held, "{full} {before}");
         assert_eq!(nodes.texts(0, clients[1].1), [NEWS], "members here get it");

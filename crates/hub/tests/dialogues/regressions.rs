@@ -194,7 +194,7 @@ impl Handler for Careless {
         let wait = Duration::from_secs(1);
         cx.socket(socket).emit(&named("connect"));
         cx.of("/").emit(&named("disconnect"));
-        cx.of("/").here().emit(&named("disconnecting"));
+        cx.of("/").apart(true).emit(&named("disconnecting"));
         let asked = cx.socket(socket).ask(&named("connect_error"), wait, 1);
         assert!(!asked);
         cx.of("/").collect(&named("newListener"), wait, 2);

@@ -102,7 +102,9 @@ impl World for Desk<'_> {
                 let name = self.wires.by_conn[&conn];
                 self.wires.links[name].ended = true;
             }
-            Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
+            Effect::Move { .. } | Effect::Send { .. } | Effect::Pass { .. } => {
+                panic!("there is one shard")
+            }
             Effect::Ask { key, ask } => {
                 let question = match ask {
                     Ask::Verify { token } => token.to_string(),

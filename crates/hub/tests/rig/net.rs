@@ -42,6 +42,7 @@ impl World for Desk {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Send { shard, letter } => self.sent.push((shard, letter)),
+            Effect::Pass { .. } => panic!("nobody passes words on"),
             Effect::Away(parcel) => self.parcels.push(parcel),
             _ => {}
         }
@@ -153,6 +154,12 @@ impl Net {
             turn.bytes(client.conn, &mut bytes.to_vec())
         });
         self.end_turn(client.at);
+    }
+
+    /// Somebody outside has a word for a hub's handler.
+    pub fn outside(&mut self, at: usize, word: Box<dyn std::any::Any + Send>) {
+        self.turn(at, |turn| turn.outside(word));
+        self.end_turn(at);
     }
 
     /// The connection breaks.

@@ -99,7 +99,8 @@ table! {
             "Events that one socket may send; more are refused. `\"100/60s fixed\"`: nothing more in the same 60 seconds; \
              without `fixed`, what was used comes back evenly. `chat-message` of `chat` has `\"10/s\"` if nothing is set.";
         history: bool = "false",
-            "Keep recent events of the room for late joiners; those with binary attachments are not kept.";
+            "Keep events of this name, whoever says them, for those who join their rooms later; volatile ones and those with \
+             binary attachments are not kept.";
     }
 }
 

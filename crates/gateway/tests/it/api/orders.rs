@@ -369,3 +369,34 @@ fn a_key_has_its_rate_and_is_told_how_much_is_left() {
         "{answer:?}"
     );
 }
+
+/// Only what clients said was kept, and had one order on all shards.
+#[test]
+fn what_programs_and_clients_say_is_kept_in_one_order() {
+    let kept = "[namespaces.\"/\"]\nclient_joins = true\n\
+                [namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\necho = true\n";
+    let gateway = Gateway::start(&config(kept));
+    let mut clients = members(&gateway, "room", 6);
+    for n in 0..20 {
+        match n % 2 {
+            0 => clients[n % 6].emit("say", &[json!(n)]),
+            _ => {
+                let say = json!({"event": "say", "args": [n], "rooms": ["room"]});
+                assert_eq!(post(&gateway, "/v1/emit", &say), accepted());
+            }
+        }
+    }
+    let heard = clients.iter_mut().map(|client| {
+        let said = (0..20).map(|_| client.expect("say").remove(0));
+        said.collect::<Vec<Value>>()
+    });
+    let heard: Vec<_> = heard.collect();
+    assert!(heard.iter().all(|order| *order == heard[0]), "{heard:?}");
+    let mut late = SocketIo::websocket(gateway.addr, "/", json!({}));
+    late.emit("join", &[json!("room")]);
+    let history = late.expect("history").remove(0);
+    let kept = heard[0]
+        .iter()
+        .map(|n| json!({"event": "say", "args": [n]}));
+    assert_eq!(history["messages"], kept.collect::<Value>());
+}

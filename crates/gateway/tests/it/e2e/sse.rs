@@ -3,6 +3,7 @@
 use super::client::{Encoding, PATIENCE, Plain, SocketIo, WebSocket, request};
 use crate::harness::Gateway;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -197,14 +198,73 @@ fn who_comes_back_gets_what_it_missed_or_is_told_that_nobody_knows() {
             assert_eq!(all["payload"]["resumed"], false);
             assert_eq!(texts(&all)[..2], ["one", "two"]);
         }
-        // Of two rooms an id tells nothing, and of a room that keeps nothing neither.
+        // Of a room that it was not in the id tells nothing.
         let header = format!("Last-Event-ID: {had}\r\n");
         let both = format!("{target}&room=silent");
         let mut both = Stream::to(gateway.addr, &both, &header);
         for _ in 0..2 {
             let told = both.message();
-            assert_eq!(told["payload"]["resumed"], false, "{told}");
+            let known = told["payload"]["room"] == room;
+            assert_eq!(told["payload"]["resumed"], known, "{told}");
         }
+    }
+}
+
+/// What a stream was told of its rooms as it came: their messages, and whether these are all that it missed.
+fn told(stream: &mut Stream, rooms: usize) -> BTreeMap<String, (Value, Vec<String>)> {
+    let one = |history: Value| {
+        assert_eq!(history["type"], "history", "{history}");
+        let payload = &history["payload"];
+        let messages = payload["messages"].as_array().expect("a list").iter();
+        let texts = messages.map(|message| message["args"][0].as_str().expect("text").to_owned());
+        let room = payload["room"].as_str().expect("a name").to_owned();
+        (room, (payload["resumed"].clone(), texts.collect()))
+    };
+    (0..rooms).map(|_| one(stream.message())).collect()
+}
+
+/// An id named one room only, and a number that another process could give as well.
+#[test]
+fn a_stream_of_several_rooms_gets_what_it_missed_in_each_and_another_process_knows_that_it_does_not()
+ {
+    let gateway = Gateway::start(KEPT);
+    let rooms = ["a", "b", "c"];
+    let mut speakers = rooms.map(|room| (speaker(&gateway, room), room));
+    let mut all_say = |text: &str| {
+        for (speaker, room) in &mut speakers {
+            say(speaker, room, &format!("{text} in {room}"));
+        }
+    };
+    let target = "/sse?room=a&room=b&room=c";
+    let mut stream = Stream::to(gateway.addr, target, "");
+    // Also one to which nothing was said yet knows where it is.
+    while stream.last_id.matches('=').count() < 3 {
+        let line = stream.line().expect("the stream goes on");
+        if let Some(id) = line.strip_prefix("id: ") {
+            id.clone_into(&mut stream.last_id);
+        }
+    }
+    let first = format!("Last-Event-ID: {}\r\n", stream.last_id);
+    all_say("one");
+    (0..3).for_each(|_| drop(stream.message()));
+    let second = format!("Last-Event-ID: {}\r\n", stream.last_id);
+    drop(stream);
+    all_say("two");
+    for (header, missed) in [(&first, &["one", "two"][..]), (&second, &["two"])] {
+        let told = told(&mut Stream::to(gateway.addr, target, header), 3);
+        for room in rooms {
+            let missed = missed.iter().map(|text| format!("{text} in {room}"));
+            assert_eq!(told[room], (json!(true), missed.collect()), "{header}");
+        }
+    }
+    drop(gateway);
+    let other = Gateway::start(KEPT);
+    for room in rooms {
+        say(&mut speaker(&other, room), room, "new");
+    }
+    let told = told(&mut Stream::to(other.addr, target, &second), 3);
+    for room in rooms {
+        assert_eq!(told[room], (json!(false), vec!["new".to_owned()]));
     }
 }
 

@@ -183,7 +183,7 @@ fn settings_that_cannot_work_together_passed_the_check() {
         (
             history,
             ":3:1: ",
-            "only action \"rooms\" has a history, not \"reply\"",
+            "only actions \"rooms\" and \"backend\" have a history, not \"reply\"",
         ),
         (
             echo,

@@ -1,0 +1,132 @@
+//! What is kept of the events of which namespaces. The configuration says it by the names of events, so it holds for an event
+//! whoever says it: a client, a worker, a program or another server.
+
+use crate::books::limits::HISTORY_BYTES_MAX;
+use crate::dialect::speech::Emit;
+use foldhash::fast::FixedState;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+/// What clients that join a room later get of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing: it only has its place among the others.
+    #[default]
+    Passing,
+    /// `{"event":NAME,"args":[ARGS]}`.
+    Named,
+    /// Its arguments as they are.
+    Bare,
+}
+
+/// A namespace whose rooms keep events. All its events have one order, which one shard gives them: their home.
+#[derive(Clone, Debug, Default)]
+pub struct Keeps {
+    /// Namespaces with one key have one home: those that one backend serves.
+    pub home: String,
+    /// By event.
+    pub forms: HashMap<String, Form, FixedState>,
+    /// Of all other events.
+    pub others: Form,
+}
+
+/// What all namespaces keep.
+#[derive(Debug, Default)]
+pub struct Keeping {
+    namespaces: Vec<(String, Option<Keeps>)>,
+    /// Of namespaces without a name here.
+    others: Option<Keeps>,
+}
+
+/// An event's part in the history of its rooms.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    /// It is not to be kept.
+    Passing,
+    /// It is to be kept, and can not be: a history that should hold it has a hole.
+    Lost,
+    Kept(Arc<str>),
+}
+
+impl Keeping {
+    /// `*` in place of a name: all namespaces that are not named. `None`: rooms keep nothing there.
+    pub fn new(namespaces: impl IntoIterator<Item = (String, Option<Keeps>)>) -> Self {
+        let (others, namespaces): (Vec<_>, Vec<_>) = namespaces
+            .into_iter()
+            .partition(|(namespace, _)| namespace == "*");
+        let others = others.into_iter().find_map(|(_, keeps)| keeps);
+        let any = others.is_some() || namespaces.iter().any(|(_, keeps)| keeps.is_some());
+        match any {
+            true => Self { namespaces, others },
+            false => Self::default(),
+        }
+    }
+
+    /// What a namespace keeps.
+    #[inline]
+    pub(crate) fn of(&self, namespace: &str) -> Option<&Keeps> {
+        if self.namespaces.is_empty() && self.others.is_none() {
+            return None;
+        }
+        let named = self.namespaces.iter().find(|(name, _)| name == namespace);
+        named.map_or(self.others.as_ref(), |(_, keeps)| keeps.as_ref())
+    }
+
+    /// The shard that gives the events of a namespace their order; `None`: nobody does.
+    pub fn home_of(&self, namespace: &str, shards: u16) -> Option<u16> {
+        self.of(namespace).map(|keeps| home(&keeps.home, shards))
+    }
+
+    /// The same of the namespaces with this key.
+    pub fn home_of_key(&self, key: &str, shards: u16) -> Option<u16> {
+        let named = self
+            .namespaces
+            .iter()
+            .filter_map(|(_, keeps)| keeps.as_ref());
+        let mut all = named.chain(&self.others);
+        let found = all.find(|keeps| keeps.home == key)?;
+        Some(home(&found.home, shards))
+    }
+}
+
+/// The same answer on every shard.
+fn home(key: &str, shards: u16) -> u16 {
+    if shards == 1 {
+        return 0;
+    }
+    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+    hasher.write(key.as_bytes());
+    (hasher.finish() % u64::from(shards)) as u16
+}
+
+impl Keeps {
+    /// What is kept of an event. Volatile ones are for this instant only; attachments would be copied for every room.
+    pub(crate) fn record(&self, event: &Emit<'_>) -> Record {
+        let form = self.forms.get(event.name).copied().unwrap_or(self.others);
+        if event.volatile || form == Form::Passing {
+            return Record::Passing;
+        }
+        if !event.attachments.is_empty() || event.args.len() > HISTORY_BYTES_MAX {
+            return Record::Lost;
+        }
+        let text = match form {
+            Form::Named => named(event),
+            _ => event.args.into(),
+        };
+        match text.len() > HISTORY_BYTES_MAX {
+            true => Record::Lost,
+            false => Record::Kept(text),
+        }
+    }
+}
+
+/// One value, whatever the number of its arguments.
+fn named(event: &Emit<'_>) -> Arc<str> {
+    let mut kept = b"{\"event\":".to_vec();
+    wire::json::quote(&mut kept, event.name);
+    kept.extend_from_slice(b",\"args\":[");
+    kept.extend_from_slice(event.args.as_bytes());
+    kept.extend_from_slice(b"]}");
+    String::from_utf8_lossy(&kept).into()
+}
