@@ -2,10 +2,10 @@
 
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
-use crate::interest::{Address, Interest, Route};
+use crate::interest::{Address, DOUBT_US, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{self, Channel, Outlet, Publish};
-use crate::standstill::{STANDSTILL_US, Standstill};
+use crate::pulse::{Pulse, State};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.
@@ -18,6 +18,12 @@ pub const DEAD_US: u64 = 15_000_000;
 const DIGEST_US: u64 = 10_000_000;
 /// Keys that went are told this late: members who leave and come back cost nothing then.
 const RELEASE_US: u64 = 250_000;
+
+/// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
+const UNHEARD_US: u64 = 2 * WORKING_US;
+/// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.
+const SILENCE_US: u64 = 350_000;
+const ANSWER_US: u64 = 5_000;
 
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
@@ -88,6 +94,10 @@ struct Neighbour {
     silent_us: u64,
     /// Position of our flood that it has handed on.
     confirmed: u64,
+    /// Once its flood is here up to a position, all that it held at a time is known.
+    claims: VecDeque<(u64, u64)>,
+    /// It is new, or has told nothing for long.
+    unheard: bool,
 }
 
 /// Counters of a node, besides those of outlet and inlets.
@@ -114,9 +124,7 @@ pub struct Node {
     probe_back_us: Option<u64>,
     probes_back: u64,
     heartbeat_us: u64,
-    /// Heartbeats so far.
-    beats: u64,
-    standstill: Standstill,
+    pulse: Pulse,
     digest_us: u64,
     changes_us: Option<u64>,
     /// Position in the flood of the last changes of own keys.
@@ -140,8 +148,7 @@ impl Node {
             probe_back_us: None,
             probes_back: 0,
             heartbeat_us: 0,
-            beats: 0,
-            standstill: Standstill::default(),
+            pulse: Pulse::default(),
             digest_us: 0,
             changes_us: None,
             changes_at: 0,
@@ -154,6 +161,7 @@ impl Node {
     pub fn begin(&mut self, now_us: u64) {
         // The first call has no time before it.
         let passed_us = if self.now_us == 0 {
+            self.pulse.begin(now_us);
             0
         } else {
             now_us.saturating_sub(self.now_us)
@@ -169,9 +177,6 @@ impl Node {
             if self.outlet.moved_since_beat() {
                 self.beat();
             }
-        }
-        if passed_us >= STANDSTILL_US {
-            self.standstill.ended(self.beats, now_us);
         }
         if now_us >= self.digest_us {
             self.digest_us = now_us + DIGEST_US;
@@ -218,11 +223,23 @@ impl Node {
             }
         }
         self.outputs(node, out);
+        self.note_doubt(node);
         let gone = |neighbour: &Neighbour| {
             neighbour.up && neighbour.leaving && neighbour.inlet.is_complete()
         };
         if dead || self.neighbours.get(&node).is_some_and(gone) {
             self.bury(node);
+        }
+    }
+
+    /// Counts once that a peer tells nothing.
+    fn note_doubt(&mut self, node: NodeId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&node) {
+            let unheard = self.interest.is_unheard(node, self.now_us);
+            if unheard && !std::mem::replace(&mut neighbour.unheard, unheard) {
+                self.interest.count_miss();
+            }
+            neighbour.unheard = unheard;
         }
     }
 
@@ -243,19 +260,28 @@ impl Node {
     }
 
     fn beat(&mut self) {
+        // It names a position, and all keys up to now must be told there.
+        self.outlet.end_flood_frame(self.now_us);
+        let is_told = self.interest.is_told();
         let known: Vec<Known> = self
             .outlet
             .known()
             .map(|known| {
                 let neighbour = self.neighbours.get(&known.peer.node);
-                let got_flood = neighbour.map_or(0, |neighbour| neighbour.inlet.got_flood());
-                Known { got_flood, ..known }
+                let (got_flood, heard) = neighbour.map_or((0, 0), |neighbour| {
+                    (neighbour.inlet.got_flood(), neighbour.beat)
+                });
+                let heard = if is_told { heard } else { 0 };
+                Known {
+                    got_flood,
+                    heard,
+                    ..known
+                }
             })
             .collect();
-        self.beats += 1;
         let heartbeat = frame::write_heartbeat(
             self.me,
-            self.beats,
+            self.pulse.beat(self.now_us),
             self.outlet.flood_position(),
             self.hears(),
             &known,
@@ -298,7 +324,6 @@ impl Node {
                     self.probe_back_us = Some(self.now_us);
                     self.probes_back += 1;
                 }
-                Frame::Heartbeat { beat, .. } => self.standstill.heard(*beat),
                 _ => {}
             }
         }
@@ -309,9 +334,9 @@ impl Node {
         let mut past = Vec::new();
         if let Some(known) = self.neighbours.get(&peer.node) {
             let life = known.inlet.peer().epoch;
-            // One that left has given its number back, perhaps to a machine whose clock is behind.
-            let has_left = known.leaving && !known.up;
-            if known.past.contains(&peer.epoch) || life > peer.epoch && !has_left {
+            // One that left or died gave its number back, perhaps to a machine whose clock is behind.
+            let is_gone = !known.up && (known.leaving || known.silent_us >= DEAD_US);
+            if known.past.contains(&peer.epoch) || life > peer.epoch && !is_gone {
                 return false;
             }
             if life == peer.epoch {
@@ -335,6 +360,8 @@ impl Node {
             heard_us: self.now_us,
             silent_us: 0,
             confirmed: 0,
+            claims: VecDeque::new(),
+            unheard: true,
         };
         self.neighbours.insert(peer.node, neighbour);
         true
@@ -395,10 +422,18 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
             return;
         };
-        neighbour.heard_us = self.now_us;
+        let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
+        if silence_us > SILENCE_US && neighbour.up {
+            self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
+        }
         neighbour.inlet.heartbeat(flood, us, out);
         if let Some(us) = us {
             neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
+            let sent_us = self.pulse.sent_us(us.heard, self.now_us);
+            let claim = sent_us.map(|sent_us| (flood, sent_us));
+            let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < self.now_us;
+            while neighbour.claims.pop_front_if(too_old).is_some() {}
+            neighbour.claims.extend(claim);
         }
         if !std::mem::replace(&mut neighbour.up, true) {
             neighbour.silent_us = 0;
@@ -416,6 +451,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get(&node) else {
             return;
         };
+        let got_flood = neighbour.inlet.got_flood();
         let from = neighbour.inlet.peer();
         for output in out {
             let letters = match output {
@@ -430,6 +466,13 @@ impl Node {
             // A change of its keys may have been among them.
             self.interest.doubt(node);
             self.tell(node, &[WANT]);
+        }
+        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+            return;
+        };
+        let there = |(position, _): &mut (u64, u64)| *position <= got_flood;
+        while let Some((_, at_us)) = neighbour.claims.pop_front_if(there) {
+            self.interest.knows(node, at_us);
         }
     }
 
@@ -521,9 +564,12 @@ impl Node {
     }
 
     /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
-    /// waited for: it is dead, stands still ([`Self::may_send`]), or is cut off.
+    /// waited for: it is dead, stands still or is cut off, and sends this node everything when it goes on.
     pub fn is_confirmed(&self, position: u64) -> bool {
-        let speaks = |neighbour: &&Neighbour| neighbour.up && neighbour.silent_us < WORKING_US;
+        let is_silent = |neighbour: &Neighbour| {
+            neighbour.silent_us > 0 && self.now_us > neighbour.heard_us + UNHEARD_US
+        };
+        let speaks = |neighbour: &&Neighbour| neighbour.up && !is_silent(neighbour);
         let mut live = self.neighbours.values().filter(speaks);
         live.all(|neighbour| neighbour.confirmed >= position)
     }
@@ -588,9 +634,15 @@ impl Node {
         }
     }
 
-    /// Whether this node knows to whom its letters go. One that stood still hears first what the others told meanwhile.
+    /// Whether letters may be sent now. While the engine takes nothing, or this node stood still, they wait: what others hold is heard
+    /// anew before. A peer that does not tell it soon is sent everything.
     pub fn may_send(&self) -> bool {
-        self.standstill.is_over(self.now_us)
+        let mut peers = self.peers();
+        match self.pulse.state(self.now_us) {
+            State::Away => peers.next().is_none(),
+            State::Back => !peers.any(|peer| self.interest.is_doubted(peer.node, self.now_us)),
+            State::Steady => true,
+        }
     }
 
     /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
@@ -623,6 +675,9 @@ impl Node {
 
     /// A batch ended. The engine took those of its frames that `taken` says; of the others nobody knows.
     pub fn ended(&mut self, batch: Vec<Publish>, taken: impl Fn(usize) -> bool) {
+        if (0..batch.len()).any(&taken) {
+            self.pulse.taken(self.now_us);
+        }
         self.outlet.ended(batch, taken, self.now_us);
     }
 

@@ -601,7 +601,12 @@ impl Outlet {
         self.flood.closed
     }
 
-    /// What the heartbeat says of each peer; `got_flood` is filled in by the caller.
+    /// Closes the open flood frame: what it holds counts as flooded from now on.
+    pub(crate) fn end_flood_frame(&mut self, now_us: u64) {
+        self.close_flood(Closed::Waited, now_us);
+    }
+
+    /// What the heartbeat says of each peer; `got_flood` and `heard` are filled in by the caller.
     pub(crate) fn known(&self) -> impl Iterator<Item = Known> + '_ {
         self.lanes.values().filter_map(|lane| {
             Some(Known {
@@ -610,6 +615,7 @@ impl Outlet {
                 base: lane.base,
                 sent: lane.closed,
                 got_flood: 0,
+                heard: 0,
             })
         })
     }

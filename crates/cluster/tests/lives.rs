@@ -133,15 +133,59 @@ fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
 }
 
-/// Its letters would wait for ever, and its publishers with them.
+/// A peer that says nothing holds nobody up when the engine is back: it is sent everything.
 #[test]
-fn a_node_that_stood_still_and_hears_nothing_sends_after_a_while() {
+fn a_node_that_stood_still_waited_for_one_that_is_dead() {
     let (mut here, mut frozen, mut now_us) = (node(1, 1), node(2, 1), 0);
     run(&mut [&mut here, &mut frozen], &mut now_us, 1_000_000);
-    frozen.begin(now_us + 1_000_000);
+    now_us += 2_000_000;
+    frozen.begin(now_us);
     assert!(!frozen.may_send());
-    (0..=500).for_each(|at| frozen.begin(now_us + 1_000_000 + at * 10_000));
+    run(&mut [&mut frozen], &mut now_us, 900_000);
+    assert!(!frozen.may_send(), "the other one may speak soon");
+    run(&mut [&mut frozen], &mut now_us, 200_000);
     assert!(frozen.may_send());
+    assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
+    assert!(frozen.interest_misses() > 0, "that is counted");
+}
+
+/// While the engine is away, nobody knows what others hold; a node that is alone needs no one.
+#[test]
+fn letters_went_past_those_who_joined_while_the_engine_was_away() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here], &mut now_us, 1_000_000);
+    here.begin(now_us + 10_000_000);
+    assert!(here.may_send(), "nobody else is there");
+    now_us += 10_000_000;
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    assert_eq!(here.send(&[7], b"nobody"), []);
+    // Nothing is taken from now on. What was made leaves late, and says nothing new.
+    let mut late = Vec::new();
+    for _ in 0..60 {
+        now_us += 10_000;
+        [&mut here, &mut there]
+            .into_iter()
+            .for_each(|node| node.begin(now_us));
+        there.take(&mut late);
+    }
+    assert!(!here.may_send());
+    there.hold(7);
+    now_us += 1_000_000;
+    here.begin(now_us);
+    late.iter().for_each(|one| here.arrived(&one.frame));
+    let mut batch = Vec::new();
+    here.take(&mut batch);
+    here.ended(batch, |_| true);
+    assert!(!here.may_send(), "an old heartbeat says nothing");
+    assert_eq!(
+        here.send(&[7], b"news"),
+        [NodeId(2)],
+        "whoever asks all the same"
+    );
+    run(&mut [&mut here, &mut there], &mut now_us, 400_000);
+    assert!(here.may_send());
+    assert_eq!(here.send(&[7], b"news"), [NodeId(2)]);
+    assert_eq!(here.send(&[8], b"nobody"), []);
 }
 
 /// An order goes to one process and changes no members.
@@ -165,6 +209,20 @@ fn an_order_reaches_the_node_that_it_is_for() {
         node.events().filter(is_order).count()
     };
     assert_eq!([&mut here, &mut there, &mut other].map(ordered), [0, 1, 0]);
+}
+
+/// The engine lost its counter of lives, and the clock went back while the node was away: nobody heard it again.
+#[test]
+fn a_node_that_died_and_came_back_with_a_lower_epoch_was_never_heard() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    run(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    let mut second = node(2, 150);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [200], "the first one may live");
+    run(&mut [&mut here], &mut now_us, 20_000_000);
+    assert_eq!(peers(&here), []);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [150]);
 }
 
 /// Frames of a life that is over come late: the present life is not given up for them.

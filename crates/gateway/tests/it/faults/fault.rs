@@ -13,6 +13,10 @@ pub enum Fault {
     Kick,
     /// A single Redis is killed and started again, empty.
     Restart,
+    /// A single Redis is killed, and started again after six seconds.
+    Dead,
+    /// SIGSTOP of a single Redis for six seconds.
+    Stand,
     /// A node's network is cut for ten seconds.
     Cut,
     /// SIGKILL of a master in 3 + 3.
@@ -38,6 +42,8 @@ pub struct Scene {
     rng: Rng,
     /// `cluster.ring_bytes`.
     ring: &'static str,
+    /// `cluster.join_wait`.
+    join_wait: &'static str,
 }
 
 /// When service was interrupted, and when it was whole again: a master serves all slots, the network is mended.
@@ -50,7 +56,7 @@ pub struct Outage {
 impl Scene {
     pub fn set(fault: Fault, seed: u64) -> Scene {
         let single = match fault {
-            Fault::Restart | Fault::Cut => true,
+            Fault::Restart | Fault::Dead | Fault::Stand | Fault::Cut => true,
             Fault::Kick => seed.is_multiple_of(2),
             Fault::Kill | Fault::Freeze | Fault::Failover | Fault::Migrate => false,
         };
@@ -68,7 +74,13 @@ impl Scene {
             cable,
             rng: Rng::with_seed(seed),
             ring: "64MiB",
+            join_wait: "5s",
         }
+    }
+
+    pub fn with_join_wait(mut self, join_wait: &'static str) -> Scene {
+        self.join_wait = join_wait;
+        self
     }
 
     pub fn with_ring(mut self, ring: &'static str) -> Scene {
@@ -106,12 +118,12 @@ impl Scene {
             (Servers::Cluster(cluster), _) => ("cluster", cluster.addrs()),
         };
         let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
-        let ring = self.ring;
+        let (ring, join_wait) = (self.ring, self.join_wait);
         // What was missed comes in one go; a busy machine refuses no client, and confirms joins late.
         format!(
             "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
-             join_wait = \"5s\"\n"
+             join_wait = {join_wait:?}\n"
         )
     }
 
@@ -131,6 +143,16 @@ impl Scene {
         let at = self.rng.usize(..3);
         match (&mut self.servers, self.fault) {
             (Servers::Single(redis), Fault::Kick) => kick(redis),
+            (Servers::Single(redis), Fault::Dead) => {
+                redis.kill();
+                sleep(Duration::from_secs(6));
+                redis.restart();
+            }
+            (Servers::Single(redis), Fault::Stand) => {
+                redis.freeze();
+                sleep(Duration::from_secs(6));
+                redis.thaw();
+            }
             (Servers::Single(redis), _) if self.cable.is_none() => {
                 redis.kill();
                 sleep(Duration::from_millis(self.rng.u64(..2_000)));

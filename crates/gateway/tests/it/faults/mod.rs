@@ -4,6 +4,7 @@
 //! `FAULT_SEEDS=3..20` plays other histories than the first; `FAULT_RECORD=file` appends a line for each.
 
 mod fault;
+mod newcomers;
 mod record;
 mod traffic;
 
