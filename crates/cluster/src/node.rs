@@ -171,6 +171,10 @@ impl Node {
         nodes
             .into_iter()
             .for_each(|node| self.tick(node, passed_us));
+        if passed_us > SILENCE_US {
+            let inlets = self.neighbours.values_mut();
+            inlets.for_each(|neighbour| neighbour.inlet.slow_down(now_us));
+        }
         if now_us >= self.heartbeat_us {
             self.heartbeat_us = now_us + HEARTBEAT_US;
             // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
@@ -425,6 +429,9 @@ impl Node {
         let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
         if silence_us > SILENCE_US && neighbour.up {
             self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
+        }
+        if silence_us > WORKING_US && neighbour.up {
+            neighbour.inlet.slow_down(self.now_us);
         }
         neighbour.inlet.heartbeat(flood, us, out);
         if let Some(us) = us {

@@ -565,6 +565,7 @@ fn repeated_and_reordered_messages_come_once_and_in_order() {
     };
     let outcome = play("repeats", faults);
     assert_eq!((outcome.missing, outcome.told), (0, 0));
+    assert_eq!(outcome.asked, 0, "what was overtaken comes soon");
 }
 
 #[test]
