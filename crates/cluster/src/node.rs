@@ -1,10 +1,15 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
+mod news;
+mod reports;
+
+pub use news::{Event, Limits, Refusals};
+
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, DOUBT_US, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
-use crate::outlet::{self, Channel, Outlet, Publish};
+use crate::outlet::{Channel, Outlet, Publish};
 use crate::pulse::{Pulse, State};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,49 +40,6 @@ const CHANGE_BYTES: usize = 9;
 /// Earlier lives of a number that are remembered.
 const PAST_LIVES_MAX: usize = 64;
 
-/// News for the process.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A letter for local members.
-    Letter {
-        /// Its publisher. Letters of one publisher come in its order.
-        from: Peer,
-        /// What was given to [`Node::send`].
-        letter: Box<[u8]>,
-    },
-    /// An order of another node's operator.
-    Order {
-        /// The node that passes it on.
-        from: Peer,
-        /// The text that was given to [`Node::order`].
-        order: Box<[u8]>,
-    },
-    /// Letters of a publisher cannot be had any more; `None` = nobody knows how many.
-    Lost {
-        /// The publisher.
-        from: Peer,
-        /// How many letters.
-        letters: Option<u64>,
-    },
-    /// A peer is there.
-    Up(Peer),
-    /// A peer left, died, or began a new life: its members are gone.
-    Down(Peer),
-    /// Another process uses this node's number with a later epoch: this one must stop.
-    Superseded(Peer),
-}
-
-/// Bounds of a node.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    /// Of what it sends.
-    pub outlet: outlet::Limits,
-    /// Of what it receives from each publisher.
-    pub inlet: inlet::Limits,
-    /// What anybody holds goes to everybody.
-    pub flood_always: bool,
-}
-
 #[derive(Debug)]
 struct Neighbour {
     inlet: Inlet,
@@ -100,17 +62,6 @@ struct Neighbour {
     unheard: bool,
 }
 
-/// Counters of a node, besides those of outlet and inlets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
-    /// Messages of another version of the format.
-    pub versions: u64,
-    /// Messages that are no frames.
-    pub malformed: u64,
-    /// Control letters of a kind that this version does not know.
-    pub unknown_letters: u64,
-}
-
 /// The native plane of one node.
 #[derive(Debug)]
 pub struct Node {
@@ -122,6 +73,8 @@ pub struct Node {
     interest: Interest,
     events: VecDeque<Event>,
     probe_back_us: Option<u64>,
+    /// The same of a heartbeat, by the channel of all.
+    beat_back_us: Option<u64>,
     probes_back: u64,
     heartbeat_us: u64,
     pulse: Pulse,
@@ -146,6 +99,7 @@ impl Node {
             interest: Interest::default(),
             events: VecDeque::new(),
             probe_back_us: None,
+            beat_back_us: None,
             probes_back: 0,
             heartbeat_us: 0,
             pulse: Pulse::default(),
@@ -191,9 +145,18 @@ impl Node {
         }
     }
 
+    fn is_fresh(&self, back_us: Option<u64>) -> bool {
+        back_us.is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+    }
+
+    /// Its own channel works: it can hear questions and answers.
     fn hears(&self) -> bool {
-        self.probe_back_us
-            .is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+        self.is_fresh(self.probe_back_us)
+    }
+
+    /// The channel of all works, too: others would be heard.
+    fn hears_all(&self) -> bool {
+        self.hears() && self.is_fresh(self.beat_back_us)
     }
 
     /// How many of its own probes this node has heard. Others that are there speak as often.
@@ -202,12 +165,12 @@ impl Node {
     }
 
     fn tick(&mut self, node: NodeId, passed_us: u64) {
-        let (hears, now_us) = (self.hears(), self.now_us);
+        let (hears, hears_all, now_us) = (self.hears(), self.hears_all(), self.now_us);
         let Some(neighbour) = self.neighbours.get_mut(&node) else {
             return;
         };
         let beats = now_us - neighbour.heard_us <= WORKING_US;
-        neighbour.silent_us = match (beats, hears) {
+        neighbour.silent_us = match (beats, hears_all) {
             (true, _) => 0,
             (false, true) => neighbour.silent_us + passed_us,
             (false, false) => neighbour.silent_us,
@@ -232,7 +195,7 @@ impl Node {
             neighbour.up && neighbour.leaving && neighbour.inlet.is_complete()
         };
         if dead || self.neighbours.get(&node).is_some_and(gone) {
-            self.bury(node);
+            self.bury(node, dead);
         }
     }
 
@@ -247,18 +210,22 @@ impl Node {
         }
     }
 
-    /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice.
-    fn bury(&mut self, node: NodeId) {
+    /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice. One that only was silent is
+    /// kept what is for all: it may have been cut off.
+    fn bury(&mut self, node: NodeId, may_return: bool) {
         let Some(neighbour) = self.neighbours.get_mut(&node) else {
             return;
         };
         if !std::mem::replace(&mut neighbour.up, false) {
             return;
         }
-        let (peer, mut out) = (neighbour.inlet.peer(), Vec::new());
+        let (peer, heard_us, mut out) = (neighbour.inlet.peer(), neighbour.heard_us, Vec::new());
         neighbour.inlet.give_up_all(&mut out);
         self.outputs(node, out);
-        self.outlet.remove(node);
+        match may_return {
+            true => self.outlet.rest(node, heard_us),
+            false => self.outlet.remove(node),
+        }
         self.interest.remove(node);
         self.events.push_back(Event::Down(peer));
     }
@@ -328,6 +295,7 @@ impl Node {
                     self.probe_back_us = Some(self.now_us);
                     self.probes_back += 1;
                 }
+                Frame::Heartbeat { .. } => self.beat_back_us = Some(self.now_us),
                 _ => {}
             }
         }
@@ -349,7 +317,8 @@ impl Node {
             past.clone_from(&known.past);
             past.truncate(PAST_LIVES_MAX - 1);
             past.insert(0, life);
-            self.bury(peer.node);
+            self.bury(peer.node, false);
+            self.outlet.remove(peer.node);
             if let Some(known) = self.neighbours.get(&peer.node) {
                 self.received_before += known.inlet.received();
             }
@@ -574,7 +543,7 @@ impl Node {
     /// waited for: it is dead, stands still or is cut off, and sends this node everything when it goes on.
     pub fn is_confirmed(&self, position: u64) -> bool {
         let is_silent = |neighbour: &Neighbour| {
-            neighbour.silent_us > 0 && self.now_us > neighbour.heard_us + UNHEARD_US
+            neighbour.silent_us >= WORKING_US && self.now_us > neighbour.heard_us + UNHEARD_US
         };
         let speaks = |neighbour: &&Neighbour| neighbour.up && !is_silent(neighbour);
         let mut live = self.neighbours.values().filter(speaks);
@@ -632,6 +601,9 @@ impl Node {
         match self.interest.route(&to, self.now_us) {
             Route::Nodes(nodes) if nodes.is_empty() || !everyone => {
                 self.outlet.send(&nodes, &tagged, self.now_us);
+                if !to.keys.is_empty() {
+                    self.outlet.send_resting(to.without, &tagged, self.now_us);
+                }
                 nodes
             }
             _ => {
@@ -712,50 +684,5 @@ impl Node {
         self.heartbeat_us = u64::MAX;
         let bye = frame::write_bye(self.me, self.outlet.flood_position());
         self.outlet.push_last_word(bye);
-    }
-
-    /// Peers that are up.
-    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
-        let up = self.neighbours.values().filter(|neighbour| neighbour.up);
-        up.map(|neighbour| neighbour.inlet.peer())
-    }
-
-    /// Bytes of frames that the engine has not taken yet.
-    pub fn queued_bytes(&self) -> usize {
-        self.outlet.queued_bytes()
-    }
-
-    /// Counters of what was sent.
-    pub fn sent(&self) -> outlet::Sent {
-        self.outlet.sent()
-    }
-
-    /// Counters of what each peer sent.
-    pub fn received(&self) -> impl Iterator<Item = (Peer, inlet::Received)> + '_ {
-        self.neighbours
-            .values()
-            .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
-    }
-
-    /// Counters of what all peers sent, those that went included.
-    pub fn received_in_all(&self) -> inlet::Received {
-        let mut all = self.received_before;
-        self.received().for_each(|(_, received)| all += received);
-        all
-    }
-
-    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
-    pub fn interest_misses(&self) -> u64 {
-        self.interest.misses()
-    }
-
-    /// Counters of what was refused.
-    pub fn refusals(&self) -> Refusals {
-        self.refusals
-    }
-
-    /// Microseconds of traffic that can be repaired.
-    pub fn ring_us(&self) -> u64 {
-        self.outlet.ring_us(self.now_us)
     }
 }

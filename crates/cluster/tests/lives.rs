@@ -5,6 +5,7 @@ mod common;
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
+use cluster::outlet::{Channel, Publish};
 use common::{record, run};
 
 fn node(number: u16, epoch: u64) -> Node {
@@ -70,6 +71,30 @@ fn a_silent_node_does_not_hold_up_joins() {
     assert!(!here.is_confirmed(position), "the other one is asked still");
     run(&mut [&mut here, &mut there], &mut now_us, 100_000);
     assert!(here.is_confirmed(position));
+}
+
+/// The channel of all was away and the node's own was not: all others passed for silent, and for dead after 15 seconds.
+#[test]
+fn all_were_given_up_when_only_the_channel_of_all_was_away() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    here.hold(7);
+    let position = here.told().expect("room");
+    for _ in 0..2_000 {
+        now_us += 10_000;
+        let mut batch = Vec::new();
+        here.begin(now_us);
+        here.take(&mut batch);
+        let is_own = |frame: &Publish| frame.channel == Channel::Inbox(NodeId(1));
+        let own: Vec<bool> = batch.iter().map(is_own).collect();
+        for (frame, _) in batch.iter().zip(&own).filter(|(_, own)| **own) {
+            here.arrived(&frame.frame);
+        }
+        if !batch.is_empty() {
+            here.ended(batch, |at| own[at]);
+        }
+    }
+    assert!(here.peers().count() == 1 && !here.is_confirmed(position));
 }
 
 /// Behind a message to all, a join waited for the next heartbeats.
@@ -209,6 +234,70 @@ fn an_order_reaches_the_node_that_it_is_for() {
         node.events().filter(is_order).count()
     };
     assert_eq!([&mut here, &mut there, &mut other].map(ordered), [0, 1, 0]);
+}
+
+/// Nodes whose engine loses what the second one does not hear, and the letters that came there.
+fn cut_off(ring_bytes: usize, for_us: u64) -> (Vec<u8>, u64, u64) {
+    let mut limits = Limits::default();
+    limits.outlet.ring_bytes = ring_bytes;
+    let (mut here, mut other) = (limited(1, 1, limits), node(3, 1));
+    let (mut cut, mut now_us) = (node(2, 1), 0);
+    cut.hold(7);
+    run(
+        &mut [&mut here, &mut cut, &mut other],
+        &mut now_us,
+        1_000_000,
+    );
+    let (mut said, until_us) = (0, now_us + for_us);
+    while now_us < until_us {
+        // One for all that hold a key, one for a room that a member comes to meanwhile.
+        here.send(&[7, 8], &[said]);
+        said += 1;
+        run(&mut [&mut here, &mut other], &mut now_us, 100_000);
+        cut.begin(now_us);
+    }
+    let gone = here
+        .events()
+        .any(|event| matches!(event, Event::Down(peer) if peer.node == NodeId(2)));
+    assert!(gone, "it was given up");
+    here.send(&[9], &[said]);
+    run(
+        &mut [&mut here, &mut cut, &mut other],
+        &mut now_us,
+        5_000_000,
+    );
+    let (mut came, mut lost, mut unknown) = (Vec::new(), 0, 0);
+    for event in cut.events() {
+        match event {
+            Event::Letter { letter, .. } => came.extend(letter),
+            Event::Lost {
+                letters: Some(letters),
+                ..
+            } => lost += letters,
+            Event::Lost { letters: None, .. } => unknown += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(here.peers().count(), 2);
+    assert_eq!(here.send(&[7], b"again"), [NodeId(2)]);
+    (came, lost, unknown)
+}
+
+/// It lost all of the 25 seconds, and nobody said how much, though the ring still held them.
+#[test]
+fn a_node_that_was_cut_off_for_longer_than_it_takes_to_be_given_up_lost_everything() {
+    let (came, lost, unknown) = cut_off(64 << 20, 25_000_000);
+    assert_eq!((came, lost, unknown), ((0..=250).collect(), 0, 0));
+}
+
+/// What the ring does not hold any more is counted, also while the node is given up.
+#[test]
+fn what_a_node_missed_after_it_was_given_up_is_counted() {
+    let (came, lost, unknown) = cut_off(2_000, 25_000_000);
+    // What is in the rest came, in order; the nodes' own letters are counted, too.
+    let missed = 251 - came.len() as u64;
+    assert!((missed..missed + 10).contains(&lost), "{lost} of {missed}");
+    assert!(missed > 200 && unknown == 0 && came.is_sorted());
 }
 
 /// The engine lost its counter of lives, and the clock went back while the node was away: nobody heard it again.

@@ -143,7 +143,7 @@ fn what_was_repaired_came_all_at_once() {
                 .iter()
                 .for_each(|frame| arrive(&mut inlet, frame, &mut out));
             at = due;
-        } else if now_us < 3_000_000 || now_us > 11_100_000 {
+        } else if !(3_000_000..=11_100_000).contains(&now_us) {
             frames[at..due]
                 .iter()
                 .for_each(|frame| arrive(&mut inlet, frame, &mut out));

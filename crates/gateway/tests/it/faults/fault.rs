@@ -19,6 +19,8 @@ pub enum Fault {
     Stand,
     /// A node's network is cut for ten seconds.
     Cut,
+    /// The same for 25 seconds.
+    LongCut,
     /// SIGKILL of a master in 3 + 3.
     Kill,
     /// SIGSTOP of a master in 3 + 3 for five seconds.
@@ -44,6 +46,8 @@ pub struct Scene {
     ring: &'static str,
     /// `cluster.join_wait`.
     join_wait: &'static str,
+    /// `limits.outbox_bytes_max`. What was missed may come in one go.
+    outbox: &'static str,
 }
 
 /// When service was interrupted, and when it was whole again: a master serves all slots, the network is mended.
@@ -56,7 +60,7 @@ pub struct Outage {
 impl Scene {
     pub fn set(fault: Fault, seed: u64) -> Scene {
         let single = match fault {
-            Fault::Restart | Fault::Dead | Fault::Stand | Fault::Cut => true,
+            Fault::Restart | Fault::Dead | Fault::Stand | Fault::Cut | Fault::LongCut => true,
             Fault::Kick => seed.is_multiple_of(2),
             Fault::Kill | Fault::Freeze | Fault::Failover | Fault::Migrate => false,
         };
@@ -65,7 +69,7 @@ impl Scene {
             false => Servers::Cluster(Cluster::start_with(node_timeout_ms(), &[])),
         };
         let cable = match (&servers, fault) {
-            (Servers::Single(redis), Fault::Cut) => Some(Cable::to(redis.port())),
+            (Servers::Single(redis), Fault::Cut | Fault::LongCut) => Some(Cable::to(redis.port())),
             _ => None,
         };
         Scene {
@@ -75,7 +79,13 @@ impl Scene {
             rng: Rng::with_seed(seed),
             ring: "64MiB",
             join_wait: "5s",
+            outbox: "64MiB",
         }
+    }
+
+    pub fn with_outbox(mut self, outbox: &'static str) -> Scene {
+        self.outbox = outbox;
+        self
     }
 
     pub fn with_join_wait(mut self, join_wait: &'static str) -> Scene {
@@ -118,10 +128,10 @@ impl Scene {
             (Servers::Cluster(cluster), _) => ("cluster", cluster.addrs()),
         };
         let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
-        let (ring, join_wait) = (self.ring, self.join_wait);
-        // What was missed comes in one go; a busy machine refuses no client, and confirms joins late.
+        let (ring, join_wait, outbox) = (self.ring, self.join_wait, self.outbox);
+        // A busy machine refuses no client, and confirms joins late.
         format!(
-            "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
+            "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = {outbox:?}\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
              join_wait = {join_wait:?}\n"
         )
@@ -161,7 +171,10 @@ impl Scene {
             (Servers::Single(_), _) => {
                 let cable = self.cable.as_ref().expect("a cable");
                 cable.cut();
-                sleep(Duration::from_secs(10));
+                sleep(match self.fault {
+                    Fault::LongCut => Duration::from_secs(25),
+                    _ => Duration::from_secs(10),
+                });
                 cable.mend();
             }
             (Servers::Cluster(cluster), Fault::Kick) => {
