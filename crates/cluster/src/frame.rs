@@ -5,7 +5,7 @@
 //! letters are gone, not only how many frames.
 
 /// Version of the format. Frames of another version are counted and skipped.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the body.
 const HEAD: usize = 12;
 /// Bytes behind the body.
@@ -94,6 +94,9 @@ pub struct Known {
     pub sent: u64,
     /// Position up to which its own flood arrived here.
     pub got_flood: u64,
+    /// The last of its heartbeats that arrived here; 0 while there are own keys that were not flooded yet. What the peer hears of
+    /// this node up to here is all that this node held when that heartbeat was made.
+    pub heard: u64,
 }
 
 /// A frame, decoded.
@@ -199,6 +202,7 @@ fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
                     base: body.u64()?,
                     sent: body.u64()?,
                     got_flood: body.u64()?,
+                    heard: body.u64()?,
                 });
             }
             Frame::Heartbeat {
@@ -403,7 +407,7 @@ pub(crate) fn write_heartbeat(
     hears: bool,
     known: &[Known],
 ) -> Vec<u8> {
-    let mut out = Writer::new(me, HEARTBEAT, 17 + known.len() * 38);
+    let mut out = Writer::new(me, HEARTBEAT, 17 + known.len() * 46);
     out.u64(beat);
     out.u64(flood);
     out.0.push(u8::from(hears));
@@ -413,6 +417,7 @@ pub(crate) fn write_heartbeat(
         out.u64(known.base);
         out.u64(known.sent);
         out.u64(known.got_flood);
+        out.u64(known.heard);
     }
     out.finish()
 }

@@ -3,12 +3,20 @@
 //! A publisher has two sequences for us: its flood and its inbox lane. Each frame names the position of the other sequence before
 //! it, so that one order over both is kept without one channel for both.
 
+mod pace;
+
 use crate::frame::{Known, Letters, Peer, Stream};
-use std::collections::BTreeMap;
+use pace::Pace;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;
 
 /// How often a missing letter is asked for.
 const ASK_US: u64 = 100_000;
+
+/// A letter is asked for when it has been known to exist for so long. Channels on different masters of an engine overtake each other.
+const GRACE_US: u64 = 50_000;
+/// How exactly that is noted.
+const MARK_US: u64 = 1_000;
 
 /// Bounds of an inlet.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +79,10 @@ struct Track {
     held: BTreeMap<u64, Held>,
     /// When letters were asked for last, and up to which position.
     asked: Option<(u64, u64)>,
+    /// Positions that were the highest, and when that was seen.
+    marks: VecDeque<(u64, u64)>,
+    /// What is missing up to here is asked for.
+    ripe: u64,
     /// First position of the hole that is waited for, and microseconds it has been missing while the engine worked.
     waiting: (u64, u64),
 }
@@ -88,12 +100,37 @@ impl Track {
         (next <= self.top).then_some((next, self.top))
     }
 
-    /// When the hole is to be asked for. Another hole than the last one is asked for at once.
+    /// Notes how far the publisher is.
+    fn mark(&mut self, now_us: u64) {
+        let is_ripe = |(_, at_us): &mut (u64, u64)| *at_us + GRACE_US <= now_us;
+        while let Some((top, _)) = self.marks.pop_front_if(is_ripe) {
+            self.ripe = top;
+        }
+        let (last, at_us) = self.marks.back().copied().unwrap_or((self.ripe, 0));
+        if self.top > last && now_us >= at_us + MARK_US {
+            self.marks.push_back((self.top, now_us));
+        }
+    }
+
+    /// When the hole is to be asked for. Another hole than the last one is asked for as soon as it is ripe.
     fn ask_due_us(&self, from: u64) -> u64 {
         match self.asked {
             Some((asked_us, to)) if from <= to => asked_us + ASK_US,
-            _ => 0,
+            _ if from <= self.ripe => 0,
+            _ => self.ripe_us(from),
         }
+    }
+
+    fn ripe_us(&self, from: u64) -> u64 {
+        let mark = self.marks.iter().find(|(top, _)| *top >= from);
+        // A position that has no mark yet gets one soon.
+        let soon = || self.marks.back().map_or(0, |(_, at_us)| at_us + MARK_US);
+        mark.map_or_else(soon, |(_, at_us)| at_us + GRACE_US)
+    }
+
+    /// Whether the answer to a question would find room. What is next in turn always does.
+    fn may_ask(&self, from: u64, is_full: bool) -> bool {
+        !is_full || from == self.got + 1
     }
 
     /// Counts how long the hole has been missing.
@@ -145,6 +182,7 @@ pub struct Inlet {
     held_bytes: usize,
     /// A frame that was asked for came since the last tick: the publisher is repairing.
     repaired: bool,
+    pace: Pace,
     received: Received,
 }
 
@@ -159,6 +197,7 @@ impl Inlet {
             flood: Track::default(),
             held_bytes: 0,
             repaired: false,
+            pace: Pace::default(),
             received: Received::default(),
         }
     }
@@ -276,12 +315,16 @@ impl Inlet {
     }
 
     fn hand_on_one(&mut self, stream: Stream, out: &mut Vec<Output>) -> bool {
+        if !self.pace.allows() {
+            return false;
+        }
         let (track, other) = self.tracks(stream);
         let Some(entry) = track.held.first_entry() else {
             return false;
         };
         let first = *entry.key();
-        if first > track.got + 1 || entry.get().other_before > other.got {
+        let in_turn = first <= track.got + 1 && entry.get().other_before <= other.got;
+        if !in_turn {
             return false;
         }
         let held = entry.remove();
@@ -289,6 +332,7 @@ impl Inlet {
         let from = track.got + 1;
         track.got = track.got.max(held.last);
         self.held_bytes -= held.bytes;
+        self.pace.spend(held.bytes);
         for (position, letter) in (first..).zip(held.letters) {
             if position >= from {
                 self.received.letters += 1;
@@ -331,15 +375,19 @@ impl Inlet {
         out: &mut Vec<Output>,
     ) -> Vec<Ask> {
         let mut asks = Vec::new();
+        self.pace.tick(now_us, self.held_bytes > 0);
         if self.lane.is_none() {
             return asks;
         }
+        self.hand_on(out);
         // Both sequences wait for the same repairs: nothing is given up while some come.
         let repaired = std::mem::take(&mut self.repaired);
         let stalled = working && !repaired;
         for stream in [Stream::Inbox, Stream::Flood] {
             let patience_us = self.limits.patience_us;
+            let is_full = self.is_full();
             let (track, _) = self.tracks(stream);
+            track.mark(now_us);
             let Some((from, to)) = track.hole() else {
                 track.asked = None;
                 continue;
@@ -358,18 +406,33 @@ impl Inlet {
             if waited_us >= patience_us && from == track.got + 1 {
                 self.give_up(stream, from, to, out);
                 self.hand_on(out);
-            } else if now_us >= track.ask_due_us(from) {
+            } else if now_us >= track.ask_due_us(from) && track.may_ask(from, is_full) {
+                let to = to.min(track.ripe.max(from));
                 let before = track.asked.replace((now_us, to));
                 self.received.gaps += u64::from(before.is_none_or(|(_, asked)| asked < from));
                 self.received.asked += 1;
                 asks.push(Ask { stream, from, to });
             }
         }
+        if !asks.is_empty() {
+            self.pace.slow_down(now_us);
+        }
         asks
+    }
+
+    /// What comes next should have come before: it is handed on at a pace.
+    pub fn slow_down(&mut self, now_us: u64) {
+        self.pace.slow_down(now_us);
+    }
+
+    /// So much waits that what comes after it would find no room.
+    fn is_full(&self) -> bool {
+        self.held_bytes > self.limits.held_bytes / 2
     }
 
     /// Gives up all that is missing now, and hands on the rest in order.
     pub fn give_up_all(&mut self, out: &mut Vec<Output>) {
+        self.pace.end();
         loop {
             self.hand_on(out);
             let hole = |track: &Track| track.hole().filter(|(from, _)| *from == track.got + 1);
@@ -385,14 +448,17 @@ impl Inlet {
 
     /// When a question is due.
     pub fn due_us(&self) -> Option<u64> {
+        let is_full = self.is_full();
         let due = |track: &Track| {
-            let (from, _) = track.hole()?;
+            let (from, _) = track
+                .hole()
+                .filter(|(from, _)| track.may_ask(*from, is_full))?;
             Some(track.ask_due_us(from))
         };
-        [due(&self.inbox), due(&self.flood)]
-            .into_iter()
-            .flatten()
-            .min()
+        let paced = !self.pace.allows() && self.held_bytes > 0;
+        let paced = paced.then(|| self.pace.next_us());
+        let dues = [due(&self.inbox), due(&self.flood), paced];
+        dues.into_iter().flatten().min()
     }
 
     /// Whether everything that is known to exist was handed on.
@@ -402,61 +468,4 @@ impl Inlet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::frame::{self, Epoch, Frame, NodeId};
-    use crate::outlet::{Outlet, Publish};
-
-    const TICK_US: u64 = 100_000;
-
-    fn peer(node: u16) -> Peer {
-        let epoch = Epoch(1);
-        let node = NodeId(node);
-        Peer { node, epoch }
-    }
-
-    fn arrive(inlet: &mut Inlet, publish: &Publish, out: &mut Vec<Output>) {
-        if let Ok((_, Frame::Letters(letters))) = frame::read(&publish.frame) {
-            inlet.letters(&letters, out);
-        }
-    }
-
-    /// Repairs of one sequence took longer than the patience, and those of the other one, which waited behind them, were given up.
-    #[test]
-    fn a_long_repair_of_one_sequence_gave_the_other_one_up() {
-        let (mut outlet, mut inlet) = (
-            Outlet::new(peer(0), Default::default()),
-            Inlet::new(peer(0), Limits::default()),
-        );
-        outlet.add(peer(1), 0);
-        let mut frames = Vec::new();
-        for now_us in 0..60 {
-            outlet.send(&[NodeId(1)], b"near", now_us);
-            outlet.flood(b"wide", now_us);
-            outlet.take(&mut frames, now_us + 1_000);
-        }
-        outlet.take(&mut frames, 1_000_000);
-        let (flood, inbox): (Vec<&Publish>, Vec<&Publish>) = frames
-            .iter()
-            .partition(|publish| publish.channel == crate::outlet::Channel::Flood);
-        assert!(flood.len() >= 60 && inbox.len() >= 60);
-        let (known, mut out) = (outlet.known().next().expect("a lane"), Vec::new());
-        inlet.heartbeat(outlet.flood_position(), Some(known), &mut out);
-        let mut now_us = 0;
-        // One frame comes at each tick: first all of one sequence, which takes six seconds, then all of the other.
-        for publish in inbox.into_iter().chain(flood) {
-            now_us += TICK_US;
-            inlet.tick(now_us, TICK_US, true, &mut out);
-            arrive(&mut inlet, publish, &mut out);
-        }
-        inlet.tick(now_us + TICK_US, TICK_US, true, &mut out);
-        assert_eq!((inlet.received().lost, out.len()), (0, 120));
-        // What nobody repairs is given up after all.
-        inlet.heartbeat(outlet.flood_position() + 1, Some(known), &mut out);
-        for _ in 0..Limits::default().patience_us / TICK_US + 5 {
-            now_us += TICK_US;
-            inlet.tick(now_us, TICK_US, true, &mut out);
-        }
-        assert_eq!(inlet.received().lost, 1);
-    }
-}
+mod tests;

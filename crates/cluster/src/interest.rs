@@ -1,15 +1,18 @@
 //! Which node holds which key. A key is a 64-bit hash of a namespace, a room or a user; two that collide cost a needless message.
 //!
 //! A node floods changes of its own keys. They are letters like any other, so they arrive once and in order. A node that is not known
-//! completely counts as interested in everything: a message may be sent needlessly, but never to too few.
+//! completely, or of which nothing new was heard for [`DOUBT_US`], counts as interested in everything: a message may be sent
+//! needlessly, but never to too few.
 
 use crate::frame::NodeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Keys in one letter of a snapshot.
 const SNAPSHOT_KEYS: usize = 1_000;
-/// Joins under way that are remembered.
-const EXPECTED_MAX: usize = 4_096;
+/// What a peer held is believed for so long. The peer lets the ack of a join leave unconfirmed only after a longer time.
+pub const DOUBT_US: u64 = 700_000;
+/// Keys of joins under way that are remembered. Nodes that are asked for more count as interested in everything meanwhile.
+const EXPECTED_MAX: usize = 65_536;
 
 /// Where to send a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,20 @@ struct Theirs {
     keys: HashSet<u64>,
     digest: u64,
     complete: bool,
+    /// All that it held then is known.
+    known_us: u64,
+    /// Until then it may hold any key soon.
+    expected_us: u64,
+}
+
+impl Theirs {
+    fn is_unheard(&self, now_us: u64) -> bool {
+        now_us > self.known_us + DOUBT_US
+    }
+
+    fn is_doubted(&self, now_us: u64) -> bool {
+        !self.complete || self.is_unheard(now_us) || now_us < self.expected_us
+    }
 }
 
 /// Own keys and those of the peers.
@@ -54,8 +71,10 @@ pub struct Interest {
     holders: HashMap<u64, Vec<NodeId>>,
     /// Times that what is known of a peer turned out to be incomplete.
     misses: u64,
-    /// Keys that peers may hold soon, and until when that is believed.
+    /// Keys that peers may hold soon, and until when that is believed, in that order.
     expected: VecDeque<(u64, u64, NodeId)>,
+    /// The same by key.
+    expected_at: HashMap<u64, Vec<NodeId>>,
 }
 
 /// Makes sums of keys differ where keys differ (SplitMix64's finisher).
@@ -112,13 +131,37 @@ impl Interest {
 
     /// Nodes that may hold keys soon.
     pub(crate) fn expect(&mut self, nodes: &[NodeId], keys: &[u64], until_us: u64) {
-        for node in nodes {
-            let more = keys.iter().map(|key| (until_us, *key, *node));
-            self.expected.extend(more);
+        let more = nodes.len() * keys.len();
+        if self.expected.len() + more > EXPECTED_MAX {
+            for node in nodes {
+                if let Some(theirs) = self.peers.get_mut(node) {
+                    theirs.expected_us = theirs.expected_us.max(until_us);
+                }
+            }
+            return;
         }
-        // Too many to remember: those that were asked first have had the most time.
-        let surplus = self.expected.len().saturating_sub(EXPECTED_MAX);
-        self.expected.drain(..surplus);
+        for node in nodes {
+            for key in keys {
+                self.expected.push_back((until_us, *key, *node));
+                self.expected_at.entry(*key).or_default().push(*node);
+            }
+        }
+    }
+
+    /// Joins under way that have had time enough are no longer believed.
+    fn forget_expected(&mut self, now_us: u64) {
+        let is_over = |(until_us, ..): &mut (u64, u64, NodeId)| *until_us <= now_us;
+        while let Some((_, key, node)) = self.expected.pop_front_if(is_over) {
+            let Some(nodes) = self.expected_at.get_mut(&key) else {
+                continue;
+            };
+            if let Some(at) = nodes.iter().position(|expected| *expected == node) {
+                nodes.swap_remove(at);
+            }
+            if nodes.is_empty() {
+                self.expected_at.remove(&key);
+            }
+        }
     }
 
     /// Up to `most` changes that the peers must be told. Those of a key that came and went in between cancel out.
@@ -206,10 +249,45 @@ impl Interest {
         }
     }
 
+    /// All that a peer held at this time is known.
+    pub(crate) fn knows(&mut self, node: NodeId, at_us: u64) {
+        if let Some(theirs) = self.peers.get_mut(&node) {
+            theirs.known_us = theirs.known_us.max(at_us);
+        }
+    }
+
+    /// Whether a peer counts as interested in everything.
+    pub(crate) fn is_doubted(&self, node: NodeId, now_us: u64) -> bool {
+        let theirs = self.peers.get(&node);
+        theirs.is_some_and(|theirs| theirs.is_doubted(now_us))
+    }
+
+    /// Whether a peer has told nothing for long.
+    pub(crate) fn is_unheard(&self, node: NodeId, now_us: u64) -> bool {
+        let theirs = self.peers.get(&node);
+        theirs.is_some_and(|theirs| theirs.is_unheard(now_us))
+    }
+
+    /// Counts a doubt that began because nothing was heard.
+    pub(crate) fn count_miss(&mut self) {
+        self.misses += 1;
+    }
+
     /// A part of a peer's snapshot.
     pub(crate) fn apply_snapshot(&mut self, node: NodeId, keys: &[u64], first: bool, last: bool) {
-        if first && self.peers.contains_key(&node) {
-            self.add(node);
+        if first && let Some(theirs) = self.peers.get(&node) {
+            let Theirs {
+                known_us,
+                expected_us,
+                ..
+            } = *theirs;
+            self.remove(node);
+            let theirs = Theirs {
+                known_us,
+                expected_us,
+                ..Theirs::default()
+            };
+            self.peers.insert(node, theirs);
         }
         keys.iter().for_each(|key| self.apply(node, (*key, true)));
         if last && let Some(theirs) = self.peers.get_mut(&node) {
@@ -248,22 +326,15 @@ impl Interest {
 
     /// The nodes that may hold any of the keys.
     fn add_holders(&mut self, keys: &[u64], nodes: &mut Vec<NodeId>, now_us: u64) {
-        while self
-            .expected
-            .front()
-            .is_some_and(|(until_us, ..)| *until_us <= now_us)
-        {
-            self.expected.pop_front();
-        }
-        let expected = self.expected.iter();
-        let expected =
-            expected.filter(|(_, key, node)| keys.contains(key) && self.peers.contains_key(node));
-        nodes.extend(expected.map(|(_, _, node)| *node));
-        let incomplete = self.peers.iter().filter(|(_, theirs)| !theirs.complete);
-        nodes.extend(incomplete.map(|(node, _)| *node));
+        self.forget_expected(now_us);
+        let doubted = self.peers.iter();
+        let doubted = doubted.filter(|(_, theirs)| theirs.is_doubted(now_us));
+        nodes.extend(doubted.map(|(node, _)| *node));
         for key in keys {
             let holders = self.holders.get(key).into_iter().flatten();
             nodes.extend(holders);
+            let expected = self.expected_at.get(key).into_iter().flatten();
+            nodes.extend(expected.filter(|node| self.peers.contains_key(node)));
         }
     }
 
@@ -341,6 +412,26 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_of_which_nothing_was_heard_gets_everything() {
+        let mut interest = Interest::default();
+        for node in (1..=4).map(NodeId) {
+            interest.add(node);
+            interest.apply_snapshot(node, &[], true, true);
+            interest.knows(node, 1_000_000);
+        }
+        interest.knows(A, 900_000);
+        interest.knows(B, 1_000);
+        assert_eq!(route(&mut interest, 9, 1_700_000), Route::Nodes(vec![]));
+        (2..=4).for_each(|node| interest.knows(NodeId(node), 1_000_001));
+        assert_eq!(route(&mut interest, 9, 1_700_001), Route::Nodes(vec![A]));
+        // Its keys come anew: that says nothing of when they were told.
+        interest.apply_snapshot(A, &[7], true, true);
+        assert_eq!(route(&mut interest, 9, 1_700_001), Route::Nodes(vec![A]));
+        interest.knows(A, 1_000_001);
+        assert_eq!(route(&mut interest, 9, 1_700_001), Route::Nodes(vec![]));
+    }
+
+    #[test]
     fn more_than_half_of_the_nodes_are_flooded() {
         let mut interest = Interest::default();
         for node in (1..=4).map(NodeId) {
@@ -387,6 +478,28 @@ mod tests {
         assert_eq!(route(&mut interest, 5, 999), Route::Nodes(vec![A]));
         assert_eq!(route(&mut interest, 6, 999), Route::Nodes(vec![]));
         assert_eq!(route(&mut interest, 5, 1_000), Route::Nodes(vec![]));
+    }
+
+    /// Only 4,096 pairs of key and node were remembered, and the first join under way was forgotten for the last.
+    #[test]
+    fn many_joins_under_way_made_the_first_one_forgotten() {
+        let mut interest = Interest::default();
+        for node in (1..=3).map(NodeId) {
+            interest.add(node);
+            interest.apply_snapshot(node, &[], true, true);
+        }
+        let keys: Vec<u64> = (0..EXPECTED_MAX as u64).collect();
+        keys.chunks(1_000)
+            .for_each(|keys| interest.expect(&[A], keys, 1_000));
+        for key in [0, EXPECTED_MAX as u64 - 1] {
+            assert_eq!(route(&mut interest, key, 999), Route::Nodes(vec![A]));
+        }
+        // No more are remembered one by one.
+        interest.expect(&[B], &[1 << 40], 1_500);
+        assert_eq!(route(&mut interest, 1 << 40, 999), Route::Nodes(vec![B]));
+        assert_eq!(route(&mut interest, 1 << 40, 1_499), Route::Nodes(vec![B]));
+        assert_eq!(route(&mut interest, 0, 1_500), Route::Nodes(vec![]));
+        assert!(interest.expected.is_empty() && interest.expected_at.is_empty());
     }
 
     #[test]

@@ -29,4 +29,4 @@ pub mod interest;
 mod letter;
 pub mod node;
 pub mod outlet;
-mod standstill;
+mod pulse;

@@ -1,11 +1,16 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
+mod news;
+mod reports;
+
+pub use news::{Event, Limits, Refusals};
+
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
-use crate::interest::{Address, Interest, Route};
+use crate::interest::{Address, DOUBT_US, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
-use crate::outlet::{self, Channel, Outlet, Publish};
-use crate::standstill::{STANDSTILL_US, Standstill};
+use crate::outlet::{Channel, Outlet, Publish};
+use crate::pulse::{Pulse, State};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.
@@ -19,6 +24,12 @@ const DIGEST_US: u64 = 10_000_000;
 /// Keys that went are told this late: members who leave and come back cost nothing then.
 const RELEASE_US: u64 = 250_000;
 
+/// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
+const UNHEARD_US: u64 = 2 * WORKING_US;
+/// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.
+const SILENCE_US: u64 = 350_000;
+const ANSWER_US: u64 = 5_000;
+
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
 
@@ -28,49 +39,6 @@ const CHANGE_BYTES: usize = 9;
 
 /// Earlier lives of a number that are remembered.
 const PAST_LIVES_MAX: usize = 64;
-
-/// News for the process.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A letter for local members.
-    Letter {
-        /// Its publisher. Letters of one publisher come in its order.
-        from: Peer,
-        /// What was given to [`Node::send`].
-        letter: Box<[u8]>,
-    },
-    /// An order of another node's operator.
-    Order {
-        /// The node that passes it on.
-        from: Peer,
-        /// The text that was given to [`Node::order`].
-        order: Box<[u8]>,
-    },
-    /// Letters of a publisher cannot be had any more; `None` = nobody knows how many.
-    Lost {
-        /// The publisher.
-        from: Peer,
-        /// How many letters.
-        letters: Option<u64>,
-    },
-    /// A peer is there.
-    Up(Peer),
-    /// A peer left, died, or began a new life: its members are gone.
-    Down(Peer),
-    /// Another process uses this node's number with a later epoch: this one must stop.
-    Superseded(Peer),
-}
-
-/// Bounds of a node.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    /// Of what it sends.
-    pub outlet: outlet::Limits,
-    /// Of what it receives from each publisher.
-    pub inlet: inlet::Limits,
-    /// What anybody holds goes to everybody.
-    pub flood_always: bool,
-}
 
 #[derive(Debug)]
 struct Neighbour {
@@ -88,17 +56,10 @@ struct Neighbour {
     silent_us: u64,
     /// Position of our flood that it has handed on.
     confirmed: u64,
-}
-
-/// Counters of a node, besides those of outlet and inlets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
-    /// Messages of another version of the format.
-    pub versions: u64,
-    /// Messages that are no frames.
-    pub malformed: u64,
-    /// Control letters of a kind that this version does not know.
-    pub unknown_letters: u64,
+    /// Once its flood is here up to a position, all that it held at a time is known.
+    claims: VecDeque<(u64, u64)>,
+    /// It is new, or has told nothing for long.
+    unheard: bool,
 }
 
 /// The native plane of one node.
@@ -112,11 +73,11 @@ pub struct Node {
     interest: Interest,
     events: VecDeque<Event>,
     probe_back_us: Option<u64>,
+    /// The same of a heartbeat, by the channel of all.
+    beat_back_us: Option<u64>,
     probes_back: u64,
     heartbeat_us: u64,
-    /// Heartbeats so far.
-    beats: u64,
-    standstill: Standstill,
+    pulse: Pulse,
     digest_us: u64,
     changes_us: Option<u64>,
     /// Position in the flood of the last changes of own keys.
@@ -138,10 +99,10 @@ impl Node {
             interest: Interest::default(),
             events: VecDeque::new(),
             probe_back_us: None,
+            beat_back_us: None,
             probes_back: 0,
             heartbeat_us: 0,
-            beats: 0,
-            standstill: Standstill::default(),
+            pulse: Pulse::default(),
             digest_us: 0,
             changes_us: None,
             changes_at: 0,
@@ -154,6 +115,7 @@ impl Node {
     pub fn begin(&mut self, now_us: u64) {
         // The first call has no time before it.
         let passed_us = if self.now_us == 0 {
+            self.pulse.begin(now_us);
             0
         } else {
             now_us.saturating_sub(self.now_us)
@@ -163,15 +125,16 @@ impl Node {
         nodes
             .into_iter()
             .for_each(|node| self.tick(node, passed_us));
+        if passed_us > SILENCE_US {
+            let inlets = self.neighbours.values_mut();
+            inlets.for_each(|neighbour| neighbour.inlet.slow_down(now_us));
+        }
         if now_us >= self.heartbeat_us {
             self.heartbeat_us = now_us + HEARTBEAT_US;
             // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
             if self.outlet.moved_since_beat() {
                 self.beat();
             }
-        }
-        if passed_us >= STANDSTILL_US {
-            self.standstill.ended(self.beats, now_us);
         }
         if now_us >= self.digest_us {
             self.digest_us = now_us + DIGEST_US;
@@ -182,9 +145,18 @@ impl Node {
         }
     }
 
+    fn is_fresh(&self, back_us: Option<u64>) -> bool {
+        back_us.is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+    }
+
+    /// Its own channel works: it can hear questions and answers.
     fn hears(&self) -> bool {
-        self.probe_back_us
-            .is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+        self.is_fresh(self.probe_back_us)
+    }
+
+    /// The channel of all works, too: others would be heard.
+    fn hears_all(&self) -> bool {
+        self.hears() && self.is_fresh(self.beat_back_us)
     }
 
     /// How many of its own probes this node has heard. Others that are there speak as often.
@@ -193,12 +165,12 @@ impl Node {
     }
 
     fn tick(&mut self, node: NodeId, passed_us: u64) {
-        let (hears, now_us) = (self.hears(), self.now_us);
+        let (hears, hears_all, now_us) = (self.hears(), self.hears_all(), self.now_us);
         let Some(neighbour) = self.neighbours.get_mut(&node) else {
             return;
         };
         let beats = now_us - neighbour.heard_us <= WORKING_US;
-        neighbour.silent_us = match (beats, hears) {
+        neighbour.silent_us = match (beats, hears_all) {
             (true, _) => 0,
             (false, true) => neighbour.silent_us + passed_us,
             (false, false) => neighbour.silent_us,
@@ -218,44 +190,69 @@ impl Node {
             }
         }
         self.outputs(node, out);
+        self.note_doubt(node);
         let gone = |neighbour: &Neighbour| {
             neighbour.up && neighbour.leaving && neighbour.inlet.is_complete()
         };
         if dead || self.neighbours.get(&node).is_some_and(gone) {
-            self.bury(node);
+            self.bury(node, dead);
         }
     }
 
-    /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice.
-    fn bury(&mut self, node: NodeId) {
+    /// Counts once that a peer tells nothing.
+    fn note_doubt(&mut self, node: NodeId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&node) {
+            let unheard = self.interest.is_unheard(node, self.now_us);
+            if unheard && !std::mem::replace(&mut neighbour.unheard, unheard) {
+                self.interest.count_miss();
+            }
+            neighbour.unheard = unheard;
+        }
+    }
+
+    /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice. One that only was silent is
+    /// kept what is for all: it may have been cut off.
+    fn bury(&mut self, node: NodeId, may_return: bool) {
         let Some(neighbour) = self.neighbours.get_mut(&node) else {
             return;
         };
         if !std::mem::replace(&mut neighbour.up, false) {
             return;
         }
-        let (peer, mut out) = (neighbour.inlet.peer(), Vec::new());
+        let (peer, heard_us, mut out) = (neighbour.inlet.peer(), neighbour.heard_us, Vec::new());
         neighbour.inlet.give_up_all(&mut out);
         self.outputs(node, out);
-        self.outlet.remove(node);
+        match may_return {
+            true => self.outlet.rest(node, heard_us),
+            false => self.outlet.remove(node),
+        }
         self.interest.remove(node);
         self.events.push_back(Event::Down(peer));
     }
 
     fn beat(&mut self) {
+        // It names a position, and all keys up to now must be told there.
+        self.outlet.end_flood_frame(self.now_us);
+        let is_told = self.interest.is_told();
         let known: Vec<Known> = self
             .outlet
             .known()
             .map(|known| {
                 let neighbour = self.neighbours.get(&known.peer.node);
-                let got_flood = neighbour.map_or(0, |neighbour| neighbour.inlet.got_flood());
-                Known { got_flood, ..known }
+                let (got_flood, heard) = neighbour.map_or((0, 0), |neighbour| {
+                    (neighbour.inlet.got_flood(), neighbour.beat)
+                });
+                let heard = if is_told { heard } else { 0 };
+                Known {
+                    got_flood,
+                    heard,
+                    ..known
+                }
             })
             .collect();
-        self.beats += 1;
         let heartbeat = frame::write_heartbeat(
             self.me,
-            self.beats,
+            self.pulse.beat(self.now_us),
             self.outlet.flood_position(),
             self.hears(),
             &known,
@@ -298,7 +295,7 @@ impl Node {
                     self.probe_back_us = Some(self.now_us);
                     self.probes_back += 1;
                 }
-                Frame::Heartbeat { beat, .. } => self.standstill.heard(*beat),
+                Frame::Heartbeat { .. } => self.beat_back_us = Some(self.now_us),
                 _ => {}
             }
         }
@@ -309,9 +306,9 @@ impl Node {
         let mut past = Vec::new();
         if let Some(known) = self.neighbours.get(&peer.node) {
             let life = known.inlet.peer().epoch;
-            // One that left has given its number back, perhaps to a machine whose clock is behind.
-            let has_left = known.leaving && !known.up;
-            if known.past.contains(&peer.epoch) || life > peer.epoch && !has_left {
+            // One that left or died gave its number back, perhaps to a machine whose clock is behind.
+            let is_gone = !known.up && (known.leaving || known.silent_us >= DEAD_US);
+            if known.past.contains(&peer.epoch) || life > peer.epoch && !is_gone {
                 return false;
             }
             if life == peer.epoch {
@@ -320,7 +317,8 @@ impl Node {
             past.clone_from(&known.past);
             past.truncate(PAST_LIVES_MAX - 1);
             past.insert(0, life);
-            self.bury(peer.node);
+            self.bury(peer.node, false);
+            self.outlet.remove(peer.node);
             if let Some(known) = self.neighbours.get(&peer.node) {
                 self.received_before += known.inlet.received();
             }
@@ -335,6 +333,8 @@ impl Node {
             heard_us: self.now_us,
             silent_us: 0,
             confirmed: 0,
+            claims: VecDeque::new(),
+            unheard: true,
         };
         self.neighbours.insert(peer.node, neighbour);
         true
@@ -395,10 +395,21 @@ impl Node {
         let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
             return;
         };
-        neighbour.heard_us = self.now_us;
+        let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
+        if silence_us > SILENCE_US && neighbour.up {
+            self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
+        }
+        if silence_us > WORKING_US && neighbour.up {
+            neighbour.inlet.slow_down(self.now_us);
+        }
         neighbour.inlet.heartbeat(flood, us, out);
         if let Some(us) = us {
             neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
+            let sent_us = self.pulse.sent_us(us.heard, self.now_us);
+            let claim = sent_us.map(|sent_us| (flood, sent_us));
+            let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < self.now_us;
+            while neighbour.claims.pop_front_if(too_old).is_some() {}
+            neighbour.claims.extend(claim);
         }
         if !std::mem::replace(&mut neighbour.up, true) {
             neighbour.silent_us = 0;
@@ -416,6 +427,7 @@ impl Node {
         let Some(neighbour) = self.neighbours.get(&node) else {
             return;
         };
+        let got_flood = neighbour.inlet.got_flood();
         let from = neighbour.inlet.peer();
         for output in out {
             let letters = match output {
@@ -430,6 +442,13 @@ impl Node {
             // A change of its keys may have been among them.
             self.interest.doubt(node);
             self.tell(node, &[WANT]);
+        }
+        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+            return;
+        };
+        let there = |(position, _): &mut (u64, u64)| *position <= got_flood;
+        while let Some((_, at_us)) = neighbour.claims.pop_front_if(there) {
+            self.interest.knows(node, at_us);
         }
     }
 
@@ -521,9 +540,12 @@ impl Node {
     }
 
     /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
-    /// waited for: it is dead, stands still ([`Self::may_send`]), or is cut off.
+    /// waited for: it is dead, stands still or is cut off, and sends this node everything when it goes on.
     pub fn is_confirmed(&self, position: u64) -> bool {
-        let speaks = |neighbour: &&Neighbour| neighbour.up && neighbour.silent_us < WORKING_US;
+        let is_silent = |neighbour: &Neighbour| {
+            neighbour.silent_us >= WORKING_US && self.now_us > neighbour.heard_us + UNHEARD_US
+        };
+        let speaks = |neighbour: &&Neighbour| neighbour.up && !is_silent(neighbour);
         let mut live = self.neighbours.values().filter(speaks);
         live.all(|neighbour| neighbour.confirmed >= position)
     }
@@ -579,6 +601,9 @@ impl Node {
         match self.interest.route(&to, self.now_us) {
             Route::Nodes(nodes) if nodes.is_empty() || !everyone => {
                 self.outlet.send(&nodes, &tagged, self.now_us);
+                if !to.keys.is_empty() {
+                    self.outlet.send_resting(to.without, &tagged, self.now_us);
+                }
                 nodes
             }
             _ => {
@@ -588,9 +613,15 @@ impl Node {
         }
     }
 
-    /// Whether this node knows to whom its letters go. One that stood still hears first what the others told meanwhile.
+    /// Whether letters may be sent now. While the engine takes nothing, or this node stood still, they wait: what others hold is heard
+    /// anew before. A peer that does not tell it soon is sent everything.
     pub fn may_send(&self) -> bool {
-        self.standstill.is_over(self.now_us)
+        let mut peers = self.peers();
+        match self.pulse.state(self.now_us) {
+            State::Away => peers.next().is_none(),
+            State::Back => !peers.any(|peer| self.interest.is_doubted(peer.node, self.now_us)),
+            State::Steady => true,
+        }
     }
 
     /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
@@ -623,6 +654,9 @@ impl Node {
 
     /// A batch ended. The engine took those of its frames that `taken` says; of the others nobody knows.
     pub fn ended(&mut self, batch: Vec<Publish>, taken: impl Fn(usize) -> bool) {
+        if (0..batch.len()).any(&taken) {
+            self.pulse.taken(self.now_us);
+        }
         self.outlet.ended(batch, taken, self.now_us);
     }
 
@@ -650,50 +684,5 @@ impl Node {
         self.heartbeat_us = u64::MAX;
         let bye = frame::write_bye(self.me, self.outlet.flood_position());
         self.outlet.push_last_word(bye);
-    }
-
-    /// Peers that are up.
-    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
-        let up = self.neighbours.values().filter(|neighbour| neighbour.up);
-        up.map(|neighbour| neighbour.inlet.peer())
-    }
-
-    /// Bytes of frames that the engine has not taken yet.
-    pub fn queued_bytes(&self) -> usize {
-        self.outlet.queued_bytes()
-    }
-
-    /// Counters of what was sent.
-    pub fn sent(&self) -> outlet::Sent {
-        self.outlet.sent()
-    }
-
-    /// Counters of what each peer sent.
-    pub fn received(&self) -> impl Iterator<Item = (Peer, inlet::Received)> + '_ {
-        self.neighbours
-            .values()
-            .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
-    }
-
-    /// Counters of what all peers sent, those that went included.
-    pub fn received_in_all(&self) -> inlet::Received {
-        let mut all = self.received_before;
-        self.received().for_each(|(_, received)| all += received);
-        all
-    }
-
-    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
-    pub fn interest_misses(&self) -> u64 {
-        self.interest.misses()
-    }
-
-    /// Counters of what was refused.
-    pub fn refusals(&self) -> Refusals {
-        self.refusals
-    }
-
-    /// Microseconds of traffic that can be repaired.
-    pub fn ring_us(&self) -> u64 {
-        self.outlet.ring_us(self.now_us)
     }
 }

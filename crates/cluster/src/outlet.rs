@@ -5,11 +5,13 @@
 //! longer than [`Limits::linger_us`].
 
 mod counts;
+mod lane;
 mod pace;
 
 pub use counts::{Closed, Sent};
 
-use crate::frame::{self, Batch, Known, NodeId, Peer, Stream};
+use crate::frame::{self, Known, NodeId, Peer, Stream};
+use lane::{Lane, Rest, close, is_full};
 use pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -76,58 +78,6 @@ enum Worth {
     Repair,
 }
 
-/// A sent frame, kept for repair.
-#[derive(Debug)]
-struct Kept {
-    first: u64,
-    last: u64,
-    sent_us: u64,
-    frame: Arc<[u8]>,
-}
-
-/// One sequence of letters: to one peer, or to all.
-#[derive(Debug)]
-struct Lane {
-    /// 0 for the flood.
-    id: u32,
-    to: Option<Peer>,
-    base: u64,
-    /// Position of the last letter in a closed frame.
-    closed: u64,
-    open: Vec<u8>,
-    open_count: u16,
-    opened_us: u64,
-    kept: VecDeque<Kept>,
-}
-
-impl Lane {
-    fn new(id: u32, to: Option<Peer>, base: u64) -> Self {
-        Self {
-            id,
-            to,
-            base,
-            closed: 0,
-            open: Vec::new(),
-            open_count: 0,
-            opened_us: 0,
-            kept: VecDeque::new(),
-        }
-    }
-
-    fn push(&mut self, letter: &[u8], now_us: u64) {
-        if self.open_count == 0 {
-            self.opened_us = now_us;
-        }
-        self.open_count += 1;
-        frame::push_letter(&mut self.open, letter);
-    }
-
-    /// Position that the next letter gets.
-    fn next(&self) -> u64 {
-        self.closed + u64::from(self.open_count) + 1
-    }
-}
-
 /// Letters of a lane that a peer asked for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Repair {
@@ -157,6 +107,9 @@ const CROSSING_US: u64 = 100_000;
 /// Repairs of so many bytes may be under way to one peer: a server that stands still is not sent all that its peers miss.
 const REPAIRS_BYTES_MAX: usize = 1024 * 1024;
 
+/// Peers that were given up and are remembered.
+const RESTING_MAX: usize = 16;
+
 /// Everything a node publishes.
 #[derive(Debug)]
 pub struct Outlet {
@@ -166,6 +119,8 @@ pub struct Outlet {
     lanes: BTreeMap<NodeId, Lane>,
     /// Lanes with an open frame.
     open: Vec<NodeId>,
+    /// Peers that were given up and may come back, longest ago first.
+    resting: Vec<NodeId>,
     last_lane: u32,
     /// Lanes of kept frames, oldest first.
     ages: VecDeque<(Option<NodeId>, u32)>,
@@ -200,6 +155,7 @@ impl Outlet {
             flood: Lane::new(0, None, 0),
             lanes: BTreeMap::new(),
             open: Vec::new(),
+            resting: Vec::new(),
             last_lane: 0,
             ages: VecDeque::new(),
             kept_bytes: 0,
@@ -221,8 +177,11 @@ impl Outlet {
 
     /// Begins a lane to a peer, unless it has one. Floods from now on are owed to it.
     pub fn add(&mut self, peer: Peer, now_us: u64) {
-        let known = self.lanes.get(&peer.node);
-        if known.is_some_and(|lane| lane.to == Some(peer)) {
+        if let Some(lane) = self.lanes.get_mut(&peer.node)
+            && lane.to == Some(peer)
+        {
+            lane.rest = Rest::Awake;
+            self.resting.retain(|node| *node != peer.node);
             return;
         }
         self.remove(peer.node);
@@ -232,8 +191,44 @@ impl Outlet {
         self.lanes.insert(peer.node, lane);
     }
 
+    /// A peer was given up. It was there at this time, and may come back: what is for all is kept for it as long as the ring holds it,
+    /// and counted after that.
+    pub fn rest(&mut self, node: NodeId, since_us: u64) {
+        if self.resting.len() >= RESTING_MAX
+            && let Some(first) = self.resting.first().copied()
+        {
+            self.remove(first);
+        }
+        if let Some(lane) = self.lanes.get_mut(&node) {
+            lane.rest = Rest::Kept(since_us);
+            self.resting.push(node);
+        }
+        self.repairs.retain(|repair| repair.asker != node);
+        self.answered.retain(|answered| answered.asker != node);
+    }
+
+    /// Keeps or counts a letter for peers that were given up.
+    pub fn send_resting(&mut self, without: &[NodeId], letter: &[u8], now_us: u64) {
+        for at in 0..self.resting.len() {
+            let node = self.resting[at];
+            let Some(lane) = self
+                .lanes
+                .get_mut(&node)
+                .filter(|_| !without.contains(&node))
+            else {
+                continue;
+            };
+            match lane.rest {
+                // Between two frames of the lane: none holds a position that was counted.
+                Rest::Counted => lane.closed += 1,
+                _ => self.post(node, letter, now_us),
+            }
+        }
+    }
+
     /// Forgets a peer and what was kept for it.
     pub fn remove(&mut self, node: NodeId) {
+        self.resting.retain(|resting| *resting != node);
         if let Some(lane) = self.lanes.remove(&node) {
             self.kept_bytes -= lane.kept.iter().map(|kept| kept.frame.len()).sum::<usize>();
         }
@@ -332,8 +327,12 @@ impl Outlet {
         }
         let to = lane.to.map(|peer| (peer, lane.id));
         let frame = close(self.me, lane, to, self.flood.closed, &[], now_us);
-        let id = lane.id;
+        let (id, rest) = (lane.id, lane.rest);
         self.keep(Some(node), id, frame.len());
+        if rest != Rest::Awake {
+            return;
+        }
+        self.sent.bytes += frame.len() as u64;
         self.sent.frames[why as usize] += 1;
         self.enqueue(Channel::Inbox(node), frame, Worth::Kept);
     }
@@ -347,12 +346,12 @@ impl Outlet {
         let links: Vec<_> = linked.map(|lane| (lane.id, lane.closed)).collect();
         let frame = close(self.me, &mut self.flood, None, 0, &links, now_us);
         self.keep(None, 0, frame.len());
+        self.sent.bytes += frame.len() as u64;
         self.sent.frames[why as usize] += 1;
         self.enqueue(Channel::Flood, frame, Worth::Kept);
     }
 
     fn keep(&mut self, node: Option<NodeId>, lane: u32, bytes: usize) {
-        self.sent.bytes += bytes as u64;
         self.kept_bytes += bytes;
         self.ages.push_back((node, lane));
         while self.kept_bytes > self.limits.ring_bytes
@@ -363,8 +362,8 @@ impl Outlet {
                 // A lane that was removed took its frames along.
                 Some(node) => self.lanes.get_mut(&node).filter(|found| found.id == lane),
             };
-            if let Some(kept) = oldest.and_then(|lane| lane.kept.pop_front()) {
-                self.kept_bytes -= kept.frame.len();
+            if let Some(lane) = oldest {
+                self.kept_bytes -= lane.forget_oldest();
             }
         }
     }
@@ -601,7 +600,12 @@ impl Outlet {
         self.flood.closed
     }
 
-    /// What the heartbeat says of each peer; `got_flood` is filled in by the caller.
+    /// Closes the open flood frame: what it holds counts as flooded from now on.
+    pub(crate) fn end_flood_frame(&mut self, now_us: u64) {
+        self.close_flood(Closed::Waited, now_us);
+    }
+
+    /// What the heartbeat says of each peer; `got_flood` and `heard` are filled in by the caller.
     pub(crate) fn known(&self) -> impl Iterator<Item = Known> + '_ {
         self.lanes.values().filter_map(|lane| {
             Some(Known {
@@ -610,6 +614,7 @@ impl Outlet {
                 base: lane.base,
                 sent: lane.closed,
                 got_flood: 0,
+                heard: 0,
             })
         })
     }
@@ -637,41 +642,6 @@ impl Outlet {
     pub fn sent(&self) -> Sent {
         self.sent
     }
-}
-
-fn is_full(lane: &Lane, limits: &Limits) -> bool {
-    lane.open.len() >= limits.frame_bytes || lane.open_count >= limits.frame_letters
-}
-
-/// Makes a frame of a lane's open letters and keeps it.
-fn close(
-    me: Peer,
-    lane: &mut Lane,
-    to: Option<(Peer, u32)>,
-    flood_before: u64,
-    links: &[(u32, u64)],
-    now_us: u64,
-) -> Arc<[u8]> {
-    let count = std::mem::take(&mut lane.open_count);
-    let first = lane.closed + 1;
-    lane.closed += u64::from(count);
-    let batch = Batch {
-        to,
-        first,
-        count,
-        flood_before,
-        links,
-        letters: &lane.open,
-    };
-    let frame: Arc<[u8]> = frame::write_letters(me, &batch).into();
-    lane.open.clear();
-    lane.kept.push_back(Kept {
-        first,
-        last: lane.closed,
-        sent_us: now_us,
-        frame: Arc::clone(&frame),
-    });
-    frame
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Many nodes over an engine that loses, repeats, delays and reorders messages. Each history is made of a seed.
 //!
 //! Checked of each: letters of one publisher come in its order, none comes twice, and each letter for a room that a node held from
-//! before the first letter to the end is delivered or told as lost. `CLUSTER_SEED=17` plays one history again, `CLUSTER_SEEDS=10000`
-//! that many.
+//! before the first letter to the end is delivered or told as lost. The same holds for a room that a node came to in between, from
+//! the ack of its join on. `CLUSTER_SEED=17` plays one history again, `CLUSTER_SEEDS=10000` that many.
 
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 const MS: u64 = 1_000;
@@ -16,6 +16,11 @@ const SECOND: u64 = 1_000 * MS;
 /// Rooms with these numbers are held from the start to the end; the others come and go.
 const STEADY_ROOMS: u64 = 8;
 const ROOMS: u64 = 16;
+/// Rooms from this number on are come to some time, and kept.
+const NEW_ROOMS: u64 = 1_000;
+const NEW_ROOMS_COUNT: u64 = 40;
+/// The ack of a join waits at most so long.
+const JOIN_WAIT_US: u64 = SECOND;
 /// Batches under way to the engine at once.
 const BATCHES_MAX: usize = 4;
 
@@ -28,6 +33,8 @@ struct Faults {
     loses_us: u64,
     /// The engine answers nothing for at most so long; what was sent to it meanwhile fails.
     freezes_us: u64,
+    /// A node is cut off alone, both ways, for at most so long.
+    alone_us: u64,
     repeats: bool,
     reorders: bool,
     /// Nodes die, and come back as another life.
@@ -42,6 +49,7 @@ enum Step {
     Answer(usize, u64, bool),
     Wake(usize),
     Act(usize),
+    Acked(usize),
     Kill(usize),
     Restart(usize),
 }
@@ -59,6 +67,12 @@ struct Life {
     batches: BTreeMap<u64, Vec<Publish>>,
     churn: Vec<u64>,
     wake_us: u64,
+    /// Letters that may not leave yet.
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    /// Joins without an ack: room, when, and at which position they are told.
+    joins: Vec<(u64, u64, Option<u64>)>,
+    /// Rooms that were come to, and when that was acked.
+    acked: BTreeMap<u64, u64>,
 }
 
 struct World {
@@ -73,12 +87,13 @@ struct World {
     present: Vec<usize>,
     /// Time until which a node's subscriptions are cut.
     cut_until: Vec<u64>,
+    alone_until: Vec<u64>,
     frozen_until: u64,
     losing_until: u64,
     /// Keeps the order of messages to a subscriber.
     last_arrival: Vec<u64>,
-    /// Letters in steady rooms: publisher, number, room.
-    letters: Vec<(Peer, u64, u64)>,
+    /// Letters in steady rooms and new ones: publisher, number, room, and when.
+    letters: Vec<(Peer, u64, u64, u64)>,
     ends_us: u64,
     quiet_us: u64,
     batch: u64,
@@ -96,6 +111,7 @@ impl World {
             lives: Vec::new(),
             present: Vec::new(),
             cut_until: vec![0; nodes],
+            alone_until: vec![0; nodes],
             frozen_until: 0,
             losing_until: 0,
             last_arrival: vec![0; nodes],
@@ -137,6 +153,9 @@ impl World {
             batches: BTreeMap::new(),
             churn: Vec::new(),
             wake_us: u64::MAX,
+            waiting: VecDeque::new(),
+            joins: Vec::new(),
+            acked: BTreeMap::new(),
         }
     }
 
@@ -203,6 +222,12 @@ impl World {
                 }
             }
             Step::Act(number) => self.act(number),
+            Step::Acked(life) => {
+                if self.lives[life].alive {
+                    self.lives[life].node.begin(self.now_us);
+                    self.after(life);
+                }
+            }
             Step::Kill(number) => {
                 let life = self.present[number];
                 self.lives[life].alive = false;
@@ -234,6 +259,9 @@ impl World {
             if self.rng.u8(..4) == 0 {
                 self.churn(life);
             }
+            if self.rng.u8(..20) == 0 {
+                self.come(life);
+            }
             self.after(life);
         }
         self.break_something(number);
@@ -242,17 +270,54 @@ impl World {
     }
 
     fn publish(&mut self, life: usize) {
-        let room = self.rng.u64(..ROOMS);
+        let room = match self.rng.u8(..3) {
+            0 => NEW_ROOMS + self.rng.u64(..NEW_ROOMS_COUNT),
+            _ => self.rng.u64(..ROOMS),
+        };
         let number = self.lives[life].sent + 1;
         let mut letter = number.to_le_bytes().to_vec();
         letter.extend_from_slice(&room.to_le_bytes());
         letter.resize(16 + self.rng.usize(..200), 0);
-        if self.lives[life].node.has_room() {
-            self.lives[life].node.send(&[room], &letter);
-            self.lives[life].sent = number;
-            if room < STEADY_ROOMS {
-                self.letters.push((self.lives[life].peer, number, room));
+        let now_us = self.now_us;
+        let me = &mut self.lives[life];
+        me.waiting.push_back((room, letter));
+        me.sent = number;
+        if !(STEADY_ROOMS..NEW_ROOMS).contains(&room) {
+            self.letters.push((me.peer, number, room, now_us));
+        }
+    }
+
+    /// A room gets its first member, who stays.
+    fn come(&mut self, life: usize) {
+        let room = NEW_ROOMS + self.rng.u64(..NEW_ROOMS_COUNT);
+        let now_us = self.now_us;
+        let me = &mut self.lives[life];
+        let is_there = me.joins.iter().any(|(joining, ..)| *joining == room);
+        if !is_there && !me.acked.contains_key(&room) {
+            me.node.hold(room);
+            me.joins.push((room, now_us, None));
+            self.at(now_us + JOIN_WAIT_US, Step::Acked(life));
+        }
+    }
+
+    /// Acks joins that everybody knows of, or that have waited for long enough; then letters leave, as far as they may.
+    fn drive(&mut self, life: usize) {
+        let now_us = self.now_us;
+        let me = &mut self.lives[life];
+        let told = me.node.told();
+        for (room, at_us, position) in &mut me.joins {
+            *position = position.or(told);
+            let known = position.is_some_and(|position| me.node.is_confirmed(position));
+            if known || now_us >= *at_us + JOIN_WAIT_US {
+                me.acked.insert(*room, now_us);
             }
+        }
+        me.joins.retain(|(room, ..)| !me.acked.contains_key(room));
+        while me.node.may_send()
+            && me.node.has_room()
+            && let Some((room, letter)) = me.waiting.pop_front()
+        {
+            me.node.send(&[room], &letter);
         }
     }
 
@@ -279,6 +344,11 @@ impl World {
         if faults.cuts_us > 0 {
             self.cut_until[number] = self.now_us + self.rng.u64(..faults.cuts_us);
         }
+        if faults.alone_us > 0 {
+            let until = self.now_us + self.rng.u64(..faults.alone_us);
+            self.cut_until[number] = self.cut_until[number].max(until);
+            self.alone_until[number] = self.alone_until[number].max(until);
+        }
         if faults.loses_us > 0 && self.rng.bool() {
             self.losing_until = self.now_us + self.rng.u64(..faults.loses_us);
         }
@@ -290,6 +360,7 @@ impl World {
     /// Carries what a node publishes to the engine, and notes what it delivered.
     fn after(&mut self, life: usize) {
         self.note(life);
+        self.drive(life);
         let mut batch = Vec::new();
         if self.lives[life].batches.len() < BATCHES_MAX {
             self.lives[life].node.take(&mut batch);
@@ -298,12 +369,14 @@ impl World {
             self.batch += 1;
             let number = self.batch;
             let there = self.now_us + self.rng.u64(30..200);
-            let works = there >= self.frozen_until;
+            let number_of = usize::from(self.lives[life].peer.node.0);
+            let is_alone = there < self.alone_until[number_of];
+            let works = there >= self.frozen_until && !is_alone;
             if works {
                 batch.iter().for_each(|publish| self.carry(publish, there));
             }
             // A frozen engine is given up after a while; half of what it took it had read.
-            let partly = !works && self.rng.bool();
+            let partly = !works && !is_alone && self.rng.bool();
             if partly {
                 let half = batch.len() / 2;
                 batch[..half]
@@ -369,7 +442,8 @@ impl World {
                         "{:?} got {number} of {from:?} after {last}",
                         me.peer
                     );
-                    if room < STEADY_ROOMS && holds(usize::from(me.peer.node.0), room) {
+                    let is_new = room >= NEW_ROOMS;
+                    if is_new || room < STEADY_ROOMS && holds(usize::from(me.peer.node.0), room) {
                         me.seen.entry(from).or_default().push(number);
                     }
                 }
@@ -393,15 +467,22 @@ impl World {
                     continue;
                 }
                 let number = usize::from(receiver.peer.node.0);
-                let expected = self
-                    .letters
-                    .iter()
-                    .filter(|(peer, _, room)| *peer == publisher.peer && holds(number, *room));
+                let is_member = |room: u64, at_us: u64| match room {
+                    NEW_ROOMS.. => receiver
+                        .acked
+                        .get(&room)
+                        .is_some_and(|acked| *acked <= at_us),
+                    _ => holds(number, room),
+                };
+                let expected = self.letters.iter().filter(|(peer, _, room, at_us)| {
+                    *peer == publisher.peer && is_member(*room, *at_us)
+                });
                 let seen = receiver
                     .seen
                     .get(&publisher.peer)
                     .map_or(&[][..], Vec::as_slice);
-                let missing = expected.filter(|(_, number, _)| seen.binary_search(number).is_err());
+                let missing =
+                    expected.filter(|(_, number, ..)| seen.binary_search(number).is_err());
                 let missing = missing.count() as u64;
                 let told = receiver.lost.get(&publisher.peer).copied().unwrap_or(0);
                 outcome.delivered += seen.len() as u64;
@@ -484,6 +565,7 @@ fn repeated_and_reordered_messages_come_once_and_in_order() {
     };
     let outcome = play("repeats", faults);
     assert_eq!((outcome.missing, outcome.told), (0, 0));
+    assert_eq!(outcome.asked, 0, "what was overtaken comes soon");
 }
 
 #[test]
@@ -509,6 +591,27 @@ fn an_engine_that_freezes_and_forgets_loses_nothing() {
     let outcome = play("failover", faults);
     assert_eq!((outcome.missing, outcome.told), (0, 0));
     assert!(outcome.asked > 0);
+}
+
+/// Members that came while a node or the engine was away missed what others said meanwhile, and nobody was told.
+#[test]
+fn newcomers_heard_nothing_while_the_engine_was_away() {
+    let faults = Faults {
+        freezes_us: 6 * SECOND,
+        ..Faults::default()
+    };
+    let outcome = play("frozen", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+}
+
+#[test]
+fn newcomers_of_a_node_that_is_cut_off_alone_heard_nothing() {
+    let faults = Faults {
+        alone_us: 6 * SECOND,
+        ..Faults::default()
+    };
+    let outcome = play("alone", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
 }
 
 #[test]

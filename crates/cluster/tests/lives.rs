@@ -5,6 +5,7 @@ mod common;
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
+use cluster::outlet::{Channel, Publish};
 use common::{record, run};
 
 fn node(number: u16, epoch: u64) -> Node {
@@ -72,6 +73,30 @@ fn a_silent_node_does_not_hold_up_joins() {
     assert!(here.is_confirmed(position));
 }
 
+/// The channel of all was away and the node's own was not: all others passed for silent, and for dead after 15 seconds.
+#[test]
+fn all_were_given_up_when_only_the_channel_of_all_was_away() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    here.hold(7);
+    let position = here.told().expect("room");
+    for _ in 0..2_000 {
+        now_us += 10_000;
+        let mut batch = Vec::new();
+        here.begin(now_us);
+        here.take(&mut batch);
+        let is_own = |frame: &Publish| frame.channel == Channel::Inbox(NodeId(1));
+        let own: Vec<bool> = batch.iter().map(is_own).collect();
+        for (frame, _) in batch.iter().zip(&own).filter(|(_, own)| **own) {
+            here.arrived(&frame.frame);
+        }
+        if !batch.is_empty() {
+            here.ended(batch, |at| own[at]);
+        }
+    }
+    assert!(here.peers().count() == 1 && !here.is_confirmed(position));
+}
+
 /// Behind a message to all, a join waited for the next heartbeats.
 #[test]
 fn a_join_waited_for_messages_that_were_said_behind_it() {
@@ -133,15 +158,59 @@ fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
 }
 
-/// Its letters would wait for ever, and its publishers with them.
+/// A peer that says nothing holds nobody up when the engine is back: it is sent everything.
 #[test]
-fn a_node_that_stood_still_and_hears_nothing_sends_after_a_while() {
+fn a_node_that_stood_still_waited_for_one_that_is_dead() {
     let (mut here, mut frozen, mut now_us) = (node(1, 1), node(2, 1), 0);
     run(&mut [&mut here, &mut frozen], &mut now_us, 1_000_000);
-    frozen.begin(now_us + 1_000_000);
+    now_us += 2_000_000;
+    frozen.begin(now_us);
     assert!(!frozen.may_send());
-    (0..=500).for_each(|at| frozen.begin(now_us + 1_000_000 + at * 10_000));
+    run(&mut [&mut frozen], &mut now_us, 900_000);
+    assert!(!frozen.may_send(), "the other one may speak soon");
+    run(&mut [&mut frozen], &mut now_us, 200_000);
     assert!(frozen.may_send());
+    assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
+    assert!(frozen.interest_misses() > 0, "that is counted");
+}
+
+/// While the engine is away, nobody knows what others hold; a node that is alone needs no one.
+#[test]
+fn letters_went_past_those_who_joined_while_the_engine_was_away() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here], &mut now_us, 1_000_000);
+    here.begin(now_us + 10_000_000);
+    assert!(here.may_send(), "nobody else is there");
+    now_us += 10_000_000;
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    assert_eq!(here.send(&[7], b"nobody"), []);
+    // Nothing is taken from now on. What was made leaves late, and says nothing new.
+    let mut late = Vec::new();
+    for _ in 0..60 {
+        now_us += 10_000;
+        [&mut here, &mut there]
+            .into_iter()
+            .for_each(|node| node.begin(now_us));
+        there.take(&mut late);
+    }
+    assert!(!here.may_send());
+    there.hold(7);
+    now_us += 1_000_000;
+    here.begin(now_us);
+    late.iter().for_each(|one| here.arrived(&one.frame));
+    let mut batch = Vec::new();
+    here.take(&mut batch);
+    here.ended(batch, |_| true);
+    assert!(!here.may_send(), "an old heartbeat says nothing");
+    assert_eq!(
+        here.send(&[7], b"news"),
+        [NodeId(2)],
+        "whoever asks all the same"
+    );
+    run(&mut [&mut here, &mut there], &mut now_us, 400_000);
+    assert!(here.may_send());
+    assert_eq!(here.send(&[7], b"news"), [NodeId(2)]);
+    assert_eq!(here.send(&[8], b"nobody"), []);
 }
 
 /// An order goes to one process and changes no members.
@@ -165,6 +234,84 @@ fn an_order_reaches_the_node_that_it_is_for() {
         node.events().filter(is_order).count()
     };
     assert_eq!([&mut here, &mut there, &mut other].map(ordered), [0, 1, 0]);
+}
+
+/// Nodes whose engine loses what the second one does not hear, and the letters that came there.
+fn cut_off(ring_bytes: usize, for_us: u64) -> (Vec<u8>, u64, u64) {
+    let mut limits = Limits::default();
+    limits.outlet.ring_bytes = ring_bytes;
+    let (mut here, mut other) = (limited(1, 1, limits), node(3, 1));
+    let (mut cut, mut now_us) = (node(2, 1), 0);
+    cut.hold(7);
+    run(
+        &mut [&mut here, &mut cut, &mut other],
+        &mut now_us,
+        1_000_000,
+    );
+    let (mut said, until_us) = (0, now_us + for_us);
+    while now_us < until_us {
+        // One for all that hold a key, one for a room that a member comes to meanwhile.
+        here.send(&[7, 8], &[said]);
+        said += 1;
+        run(&mut [&mut here, &mut other], &mut now_us, 100_000);
+        cut.begin(now_us);
+    }
+    let gone = here
+        .events()
+        .any(|event| matches!(event, Event::Down(peer) if peer.node == NodeId(2)));
+    assert!(gone, "it was given up");
+    here.send(&[9], &[said]);
+    run(
+        &mut [&mut here, &mut cut, &mut other],
+        &mut now_us,
+        5_000_000,
+    );
+    let (mut came, mut lost, mut unknown) = (Vec::new(), 0, 0);
+    for event in cut.events() {
+        match event {
+            Event::Letter { letter, .. } => came.extend(letter),
+            Event::Lost {
+                letters: Some(letters),
+                ..
+            } => lost += letters,
+            Event::Lost { letters: None, .. } => unknown += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(here.peers().count(), 2);
+    assert_eq!(here.send(&[7], b"again"), [NodeId(2)]);
+    (came, lost, unknown)
+}
+
+/// It lost all of the 25 seconds, and nobody said how much, though the ring still held them.
+#[test]
+fn a_node_that_was_cut_off_for_longer_than_it_takes_to_be_given_up_lost_everything() {
+    let (came, lost, unknown) = cut_off(64 << 20, 25_000_000);
+    assert_eq!((came, lost, unknown), ((0..=250).collect(), 0, 0));
+}
+
+/// What the ring does not hold any more is counted, also while the node is given up.
+#[test]
+fn what_a_node_missed_after_it_was_given_up_is_counted() {
+    let (came, lost, unknown) = cut_off(2_000, 25_000_000);
+    // What is in the rest came, in order; the nodes' own letters are counted, too.
+    let missed = 251 - came.len() as u64;
+    assert!((missed..missed + 10).contains(&lost), "{lost} of {missed}");
+    assert!(missed > 200 && unknown == 0 && came.is_sorted());
+}
+
+/// The engine lost its counter of lives, and the clock went back while the node was away: nobody heard it again.
+#[test]
+fn a_node_that_died_and_came_back_with_a_lower_epoch_was_never_heard() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    run(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    let mut second = node(2, 150);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [200], "the first one may live");
+    run(&mut [&mut here], &mut now_us, 20_000_000);
+    assert_eq!(peers(&here), []);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [150]);
 }
 
 /// Frames of a life that is over come late: the present life is not given up for them.

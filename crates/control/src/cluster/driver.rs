@@ -399,7 +399,7 @@ impl Driver {
                 Gauges::add(&gauges.resyncs, 1);
                 tracing::warn!(
                     node,
-                    "letters of a node are lost: this node stood still or was cut off for so long that the other one gave it up"
+                    "letters of a node are lost: this node stood still or was cut off for so long that the other one forgot it"
                 );
             }
         }

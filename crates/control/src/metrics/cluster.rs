@@ -71,7 +71,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     .by("way"),
     counter(
         "sockeye_cluster_interest_misses_total",
-        "Times that this node lost track of the rooms and users of another one. It sends that node everything until it is told them again.",
+        "Times that this node lost track of the rooms and users of another one, or heard nothing of it for 0.7 s. It sends that node everything until it is told them again.",
         |v| one(v, |c| &c.interest_misses),
     ),
     counter(
@@ -91,7 +91,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     ),
     counter(
         "sockeye_cluster_resyncs_total",
-        "Times that a node had given this one up, so that nobody knows how many letters were lost.",
+        "Times that a node had forgotten this one, so that nobody knows how many letters were lost.",
         |v| one(v, |c| &c.resyncs),
     ),
     gauge(
@@ -125,7 +125,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     ),
     counter(
         "sockeye_cluster_joins_unconfirmed_total",
-        "Answers to CONNECT and acks of joins that left before all nodes knew of the new member (`cluster.join_wait`).",
+        "Answers to CONNECT and acks of joins that left before all nodes knew of the new member (`cluster.join_wait`), and what did not wait because too much does already.",
         |v| v.sum(|c| &c.joins_unconfirmed),
     ),
 ];

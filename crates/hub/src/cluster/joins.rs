@@ -8,6 +8,9 @@ use std::collections::{HashMap, VecDeque};
 
 /// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
 const OPEN_MAX: usize = 65_536;
+/// Acks and outputs that wait, and the bytes of these acks. More leave at once.
+const PARKED_MAX: usize = 65_536;
+const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A look through all sockets that frees fewer is not repeated before so many more keys are known.
 const SWEEP_MIN: usize = 8_192;
 
@@ -52,6 +55,20 @@ pub(crate) struct Joins {
     /// The first open ticket from which on it is worth looking through `joined`.
     sweep_at: u64,
     parked: VecDeque<Parked>,
+    parked_bytes: usize,
+    /// Keys and sockets that were taken for known because there were too many, and were not counted yet.
+    surplus: u64,
+}
+
+impl Waits {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Ack {
+                args, attachments, ..
+            } => args.len() + attachments.iter().map(Vec::len).sum::<usize>(),
+            Self::Output(_) => 0,
+        }
+    }
 }
 
 impl Joins {
@@ -64,6 +81,8 @@ impl Joins {
             joined: HashMap::new(),
             sweep_at: 2,
             parked: VecDeque::new(),
+            parked_bytes: 0,
+            surplus: 0,
         }
     }
 
@@ -74,6 +93,7 @@ impl Joins {
             && let Some((ticket, _)) = self.open.front()
         {
             self.forget(*ticket);
+            self.surplus += 1;
         }
         self.open.push_back((self.given, key));
         self.tickets.insert(key, self.given);
@@ -88,7 +108,14 @@ impl Joins {
         if self.joined.len() < OPEN_MAX || self.sweep() {
             let last = self.joined.entry(socket).or_default();
             *last = (*last).max(ticket);
+        } else {
+            self.surplus += 1;
         }
+    }
+
+    /// How many keys and sockets were taken for known since the last call, because there were too many.
+    pub(crate) fn take_surplus(&mut self) -> u64 {
+        std::mem::take(&mut self.surplus)
     }
 
     /// Forgets sockets that wait for nothing any more; whether there is room now.
@@ -118,12 +145,20 @@ impl Joins {
     }
 
     /// Lets something wait for a ticket. It stands behind all that waits already, so that the first is the first that may leave.
-    pub(crate) fn park(&mut self, ticket: u64, what: Waits, now_ms: u64) {
+    /// What finds no room is given back, and leaves at once.
+    pub(crate) fn park(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
+        let bytes = what.bytes();
+        if self.parked.len() >= PARKED_MAX || self.parked_bytes + bytes > PARKED_BYTES_MAX {
+            self.surplus += 1;
+            return Some(what);
+        }
+        self.parked_bytes += bytes;
         self.parked.push_back(Parked {
             ticket,
             due_ms: now_ms + self.wait_ms,
             what,
         });
+        None
     }
 
     /// A session goes on over a WebSocket: what waited with its polls waits there. How many times.
@@ -176,7 +211,9 @@ impl Joins {
         let count = self.parked.iter().take_while(|parked| ready(parked));
         let count = count.count();
         let ready = self.parked.drain(..count);
-        ready.map(|parked| parked.what).collect()
+        let ready: Vec<Waits> = ready.map(|parked| parked.what).collect();
+        self.parked_bytes -= ready.iter().map(Waits::bytes).sum::<usize>();
+        ready
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
@@ -202,12 +239,37 @@ mod tests {
         assert_eq!(joins.joined.len(), OPEN_MAX);
         assert_eq!(joins.ticket_of(socket(0)), Some(first));
         assert_eq!(joins.ticket_of(socket(OPEN_MAX)), None, "taken for known");
+        assert_eq!(joins.take_surplus(), 10, "and counted");
         let second = joins.hold(2);
         joins.confirmed(first);
         assert_eq!(joins.ticket_of(socket(0)), None);
         joins.joined(socket(OPEN_MAX), 2);
         assert_eq!(joins.ticket_of(socket(OPEN_MAX)), Some(second));
         assert_eq!(joins.joined.len(), 1, "those that wait for nothing went");
+    }
+
+    /// Acks that waited for other nodes filled the memory.
+    #[test]
+    fn acks_that_wait_had_no_bound() {
+        let mut joins = Joins::new(50);
+        let ticket = joins.hold(1);
+        let ack = |bytes: usize| Waits::Ack {
+            to: AckTo {
+                socket: socket(0),
+                id: 1,
+            },
+            args: "x".repeat(bytes).into(),
+            attachments: vec![vec![0; bytes]],
+        };
+        let half = PARKED_BYTES_MAX / 4;
+        assert!(joins.park(ticket, ack(half), 0).is_none());
+        assert!(joins.park(ticket, ack(half), 0).is_none());
+        assert!(joins.park(ticket, ack(1), 0).is_some(), "too many bytes");
+        assert_eq!(joins.take_surplus(), 1);
+        assert_eq!(joins.confirmed(ticket).len(), 2);
+        let parked = (0..PARKED_MAX + 5).filter(|_| joins.park(ticket, ack(0), 0).is_none());
+        assert_eq!(parked.count(), PARKED_MAX);
+        assert_eq!(joins.take_surplus(), 5);
     }
 
     /// With as many keys as sockets, each join looked through all of them.

@@ -34,7 +34,8 @@ pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: Socket
     };
     let now_ms = parts.clock.now.mono_ms;
     if let Some(away) = &mut parts.away {
-        away.joins.park(ticket, Waits::Output(carrier), now_ms);
+        let surplus = away.joins.park(ticket, Waits::Output(carrier), now_ms);
+        release(parts, surplus);
     }
 }
 
@@ -61,7 +62,8 @@ pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u
             args: args.into(),
             attachments: attachments.to_vec(),
         };
-        return away.joins.park(ticket, ack, parts.clock.now.mono_ms);
+        let surplus = away.joins.park(ticket, ack, parts.clock.now.mono_ms);
+        return release(parts, surplus);
     }
     parts.speaker().say_ack(to.socket, to.id, args, attachments);
 }
@@ -87,7 +89,10 @@ pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
     parts.away.as_ref()?.joins.next_due_ms()
 }
 
-fn release(parts: &mut Parts, ready: Vec<Waits>) {
+fn release(parts: &mut Parts, ready: impl IntoIterator<Item = Waits>) {
+    if let Some(away) = &mut parts.away {
+        parts.books.counts.joins_unconfirmed += away.joins.take_surplus();
+    }
     for waits in ready {
         match waits {
             Waits::Ack {

@@ -74,8 +74,9 @@ section! {
             "Connections that this node relays to others at once; at most a 32nd of the descriptors that the process may hold.";
         routing: Routing = "registry",
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
-        join_wait: Duration = "500ms",
-            "Longest time that the answer to a CONNECT and the ack of a join wait for all nodes to know of the new member.";
+        join_wait: Duration = "1s",
+            "Longest time that the answer to a CONNECT and the ack of a join wait for all nodes to know of the new member, from `1s` to `5s`. After \
+             that the others have noticed that they hear nothing, and send everything.";
         frame_letters: Whole<1, 64> = "64",
             "Most messages of clients in one message to Redis, for measurements: leave it alone. Under load, messages wait for each other for up to \
              0.5 ms; with `1`, each goes alone and at once.";

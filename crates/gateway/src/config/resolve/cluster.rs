@@ -10,6 +10,7 @@ use control::cluster::redis::settings;
 use control::identity::Secret;
 use hub::Naming;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,8 +85,9 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// The longest that a client waits for the ack of a join.
-const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a client may wait for the ack of a join. Other nodes doubt what they know of this one after `cluster::interest::DOUBT_US`:
+/// an ack must not leave before that.
+const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(5);
 
 impl Resolver<'_> {
     pub(super) fn cluster(&mut self) -> Option<Cluster> {
@@ -113,10 +115,10 @@ impl Resolver<'_> {
         if keys.tls_cert.is_some() != keys.tls_key.is_some() {
             self.problem(&keys.tls_cert, "and cluster.tls_key need each other");
         }
-        if *keys.join_wait > JOIN_WAIT_MAX {
+        if !JOIN_WAIT.contains(&*keys.join_wait) {
             self.problem(
                 &keys.join_wait,
-                "must be at most \"5s\": clients wait for it",
+                "must be from \"1s\" to \"5s\": clients wait for it, and with less they miss messages while Redis is away",
             );
         }
         for key in [&keys.tls_ca, &keys.tls_cert, &keys.tls_key] {

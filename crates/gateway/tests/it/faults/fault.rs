@@ -13,8 +13,14 @@ pub enum Fault {
     Kick,
     /// A single Redis is killed and started again, empty.
     Restart,
+    /// A single Redis is killed, and started again after six seconds.
+    Dead,
+    /// SIGSTOP of a single Redis for six seconds.
+    Stand,
     /// A node's network is cut for ten seconds.
     Cut,
+    /// The same for 25 seconds.
+    LongCut,
     /// SIGKILL of a master in 3 + 3.
     Kill,
     /// SIGSTOP of a master in 3 + 3 for five seconds.
@@ -38,6 +44,10 @@ pub struct Scene {
     rng: Rng,
     /// `cluster.ring_bytes`.
     ring: &'static str,
+    /// `cluster.join_wait`.
+    join_wait: &'static str,
+    /// `limits.outbox_bytes_max`. What was missed may come in one go.
+    outbox: &'static str,
 }
 
 /// When service was interrupted, and when it was whole again: a master serves all slots, the network is mended.
@@ -50,7 +60,7 @@ pub struct Outage {
 impl Scene {
     pub fn set(fault: Fault, seed: u64) -> Scene {
         let single = match fault {
-            Fault::Restart | Fault::Cut => true,
+            Fault::Restart | Fault::Dead | Fault::Stand | Fault::Cut | Fault::LongCut => true,
             Fault::Kick => seed.is_multiple_of(2),
             Fault::Kill | Fault::Freeze | Fault::Failover | Fault::Migrate => false,
         };
@@ -59,7 +69,7 @@ impl Scene {
             false => Servers::Cluster(Cluster::start_with(node_timeout_ms(), &[])),
         };
         let cable = match (&servers, fault) {
-            (Servers::Single(redis), Fault::Cut) => Some(Cable::to(redis.port())),
+            (Servers::Single(redis), Fault::Cut | Fault::LongCut) => Some(Cable::to(redis.port())),
             _ => None,
         };
         Scene {
@@ -68,7 +78,19 @@ impl Scene {
             cable,
             rng: Rng::with_seed(seed),
             ring: "64MiB",
+            join_wait: "5s",
+            outbox: "64MiB",
         }
+    }
+
+    pub fn with_outbox(mut self, outbox: &'static str) -> Scene {
+        self.outbox = outbox;
+        self
+    }
+
+    pub fn with_join_wait(mut self, join_wait: &'static str) -> Scene {
+        self.join_wait = join_wait;
+        self
     }
 
     pub fn with_ring(mut self, ring: &'static str) -> Scene {
@@ -106,12 +128,12 @@ impl Scene {
             (Servers::Cluster(cluster), _) => ("cluster", cluster.addrs()),
         };
         let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
-        let ring = self.ring;
-        // What was missed comes in one go; a busy machine refuses no client, and confirms joins late.
+        let (ring, join_wait, outbox) = (self.ring, self.join_wait, self.outbox);
+        // A busy machine refuses no client, and confirms joins late.
         format!(
-            "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
+            "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = {outbox:?}\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
-             join_wait = \"5s\"\n"
+             join_wait = {join_wait:?}\n"
         )
     }
 
@@ -131,6 +153,16 @@ impl Scene {
         let at = self.rng.usize(..3);
         match (&mut self.servers, self.fault) {
             (Servers::Single(redis), Fault::Kick) => kick(redis),
+            (Servers::Single(redis), Fault::Dead) => {
+                redis.kill();
+                sleep(Duration::from_secs(6));
+                redis.restart();
+            }
+            (Servers::Single(redis), Fault::Stand) => {
+                redis.freeze();
+                sleep(Duration::from_secs(6));
+                redis.thaw();
+            }
             (Servers::Single(redis), _) if self.cable.is_none() => {
                 redis.kill();
                 sleep(Duration::from_millis(self.rng.u64(..2_000)));
@@ -139,7 +171,10 @@ impl Scene {
             (Servers::Single(_), _) => {
                 let cable = self.cable.as_ref().expect("a cable");
                 cable.cut();
-                sleep(Duration::from_secs(10));
+                sleep(match self.fault {
+                    Fault::LongCut => Duration::from_secs(25),
+                    _ => Duration::from_secs(10),
+                });
                 cable.mend();
             }
             (Servers::Cluster(cluster), Fault::Kick) => {

@@ -3,7 +3,9 @@
 //!
 //! `FAULT_SEEDS=3..20` plays other histories than the first; `FAULT_RECORD=file` appends a line for each.
 
+mod bursts;
 mod fault;
+mod newcomers;
 mod record;
 mod traffic;
 
@@ -124,6 +126,13 @@ fn a_restart_of_redis_loses_nothing() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_without_network_misses_nothing() {
     nothing_is_lost(Fault::Cut);
+}
+
+/// After 15 seconds the others gave it up, and all that it had missed was lost, though the ring held it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_was_given_up_and_came_back_lost_everything() {
+    nothing_is_lost(Fault::LongCut);
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! What can be read of a node.
+
+use super::{Node, Refusals};
+use crate::frame::Peer;
+use crate::{inlet, outlet};
+
+impl Node {
+    /// Peers that are up.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
+        let up = self.neighbours.values().filter(|neighbour| neighbour.up);
+        up.map(|neighbour| neighbour.inlet.peer())
+    }
+
+    /// Bytes of frames that the engine has not taken yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.outlet.queued_bytes()
+    }
+
+    /// Counters of what was sent.
+    pub fn sent(&self) -> outlet::Sent {
+        self.outlet.sent()
+    }
+
+    /// Counters of what each peer sent.
+    pub fn received(&self) -> impl Iterator<Item = (Peer, inlet::Received)> + '_ {
+        self.neighbours
+            .values()
+            .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
+    }
+
+    /// Counters of what all peers sent, those that went included.
+    pub fn received_in_all(&self) -> inlet::Received {
+        let mut all = self.received_before;
+        self.received().for_each(|(_, received)| all += received);
+        all
+    }
+
+    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
+    pub fn interest_misses(&self) -> u64 {
+        self.interest.misses()
+    }
+
+    /// Counters of what was refused.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    /// Microseconds of traffic that can be repaired.
+    pub fn ring_us(&self) -> u64 {
+        self.outlet.ring_us(self.now_us)
+    }
+}

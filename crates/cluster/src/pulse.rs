@@ -1,0 +1,78 @@
+//! Own heartbeats and what came of them: when they were made, and whether the engine takes anything.
+
+use crate::interest::DOUBT_US;
+use std::collections::VecDeque;
+
+/// An engine that took nothing for so long is away, or this node stood still. A heartbeat is due much more often.
+const AWAY_US: u64 = 500_000;
+/// When the engine is back, letters wait at most so long for what peers hold.
+const HEARING_US: u64 = 1_000_000;
+
+/// Heartbeats whose time is remembered.
+const MADE_MAX: usize = 64;
+
+/// What the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It takes nothing.
+    Away,
+    /// It has taken something again.
+    Back,
+    Steady,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    beats: u64,
+    /// Heartbeats and when they were made, as long as that matters.
+    made: VecDeque<(u64, u64)>,
+    taken_us: u64,
+    /// Until then peers are waited for.
+    back_until_us: u64,
+}
+
+impl Pulse {
+    /// The node begins.
+    pub(crate) fn begin(&mut self, now_us: u64) {
+        self.taken_us = now_us;
+    }
+
+    /// The number of the next heartbeat.
+    pub(crate) fn beat(&mut self, now_us: u64) -> u64 {
+        self.beats += 1;
+        while self.made.len() >= MADE_MAX {
+            self.made.pop_front();
+        }
+        self.made.push_back((self.beats, now_us));
+        self.beats
+    }
+
+    /// When a heartbeat was made, if that was not too long ago.
+    pub(crate) fn sent_us(&mut self, beat: u64, now_us: u64) -> Option<u64> {
+        while let Some((_, at_us)) = self.made.front()
+            && at_us + DOUBT_US < now_us
+        {
+            self.made.pop_front();
+        }
+        let made = self.made.iter().find(|(made, _)| *made == beat);
+        made.map(|(_, at_us)| *at_us)
+    }
+
+    /// The engine took something.
+    pub(crate) fn taken(&mut self, now_us: u64) {
+        if self.state(now_us) == State::Away {
+            self.back_until_us = now_us + HEARING_US;
+        }
+        self.taken_us = now_us;
+    }
+
+    pub(crate) fn state(&self, now_us: u64) -> State {
+        if now_us > self.taken_us + AWAY_US {
+            State::Away
+        } else if now_us < self.back_until_us {
+            State::Back
+        } else {
+            State::Steady
+        }
+    }
+}
