@@ -6,10 +6,10 @@ mod lock;
 mod pipe;
 
 use crate::cluster::roster::{Roster, Route};
-use crate::page::{Duplex, Stream};
+use crate::page::Stream;
 use greeting::{Ask, Secret};
 use lock::{Keyring, Lock};
-use pipe::Client;
+use pipe::{Client, Owner};
 use rustls::ServerConfig;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -235,13 +235,16 @@ impl Shared {
     }
 
     /// A connection to a node that takes it over.
-    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Box<dyn Duplex>> {
+    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Owner> {
         let reached = async {
             let mut owner = TcpStream::connect(route.address).await?;
             owner.set_nodelay(true)?;
-            Ok::<Box<dyn Duplex>, io::Error>(match self.secret.ask(&mut owner, ask).await? {
-                Some(key) => Box::new(self.keyring.encrypt(ask.to, key, owner).await?),
-                None => Box::new(owner),
+            Ok::<Owner, io::Error>(match self.secret.ask(&mut owner, ask).await? {
+                Some(key) => {
+                    let owner = self.keyring.encrypt(ask.to, key, owner).await?;
+                    Owner::Encrypted(Box::new(owner))
+                }
+                None => Owner::Plain(owner),
             })
         };
         timeout(GREETING_TIMEOUT, reached).await?

@@ -14,7 +14,7 @@ use crate::output::outbox::{Flushed, Settled, Tally};
 use crate::output::piece::{Piece, Pool};
 use crate::output::sink::{Job, Outcome, Sink, Submission};
 use crate::tables::clock::Clock;
-use crate::tables::slot::{ConnId, ConnKey, SessionKey};
+use crate::tables::slot::{ConnId, ConnKey};
 use crate::tables::timer::ConnTimer;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -198,16 +198,6 @@ impl Line {
             && std::mem::take(&mut slot.flags.answering)
         {
             self.polls.confirm(conn);
-        }
-    }
-
-    /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
-    pub(crate) fn answer_arrived(&mut self, session: SessionKey, conn: ConnId) {
-        // The connection may be another's by now, and answer another session.
-        let same = self.polls.sent_on(conn).map(|sent| sent.session) == Some(session);
-        let slot = self.conns.get(conn);
-        if same && slot.is_some_and(|slot| slot.outbox.is_empty()) {
-            self.forget_answer(conn);
         }
     }
 

@@ -2,10 +2,11 @@
 //! real binary. The gateway's log says which address a client is taken for.
 
 mod forwarded;
-mod haproxy;
+pub mod haproxy;
 pub mod nginx;
 mod origins;
 mod proxy_protocol;
+mod resets;
 pub mod server;
 mod unix;
 
