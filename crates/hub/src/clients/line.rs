@@ -295,6 +295,10 @@ impl Line {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
         }
+        if slot.flags.held > 0 {
+            // It waits for us, and not for its client.
+            bytes_max = bytes_max.max(limits.outbox_bytes_max);
+        }
         let (log, mut tally) = (&mut self.log, Tally::default());
         let settled = match outcome {
             Some(outcome) => slot.outbox.settle(log, outcome, bytes_max, &mut tally),

@@ -255,6 +255,27 @@ fn strangers_get_nothing_from_the_door_for_nodes() {
     assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
 }
 
+/// Strangers that said nothing held all places at the door for five seconds each.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn silent_strangers_at_the_door_for_nodes_kept_nodes_out() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    let rows = list(&nodes[0]);
+    let own = rows
+        .iter()
+        .find(|row| row["number"] == node_number(&nodes[0]));
+    let door: SocketAddr = own
+        .and_then(|row| row["relay"].as_str()?.parse().ok())
+        .expect("an address");
+    let strangers: Vec<RawConn> = (0..300).map(|_| RawConn::connect(door)).collect();
+    for n in 0..20 {
+        assert_eq!(post_at(&nodes[1], &session, "3").status, 200, "request {n}");
+    }
+    drop(strangers);
+}
+
 /// Somebody between two nodes, who passes on what they say and keeps a copy.
 struct Tap {
     addr: SocketAddr,

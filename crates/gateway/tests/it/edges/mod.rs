@@ -6,6 +6,7 @@ pub mod haproxy;
 pub mod nginx;
 mod origins;
 mod proxy_protocol;
+mod reserve;
 mod resets;
 pub mod server;
 mod unix;
