@@ -192,7 +192,7 @@ impl Door {
         turn: &mut Turn<'_, Hands>,
     ) {
         let places = Arc::clone(&turn.world().places);
-        let full = |places: &Places| places.free(self.conns_max + self.conns_reserve) == 0;
+        let full = |places: &Places| places.free(self.conns_max, self.conns_reserve) == 0;
         // The reserve is for those that have shown a session or a probe: the oldest of the others makes way.
         if full(&places) && !(turn.make_way() && !full(&places)) {
             turn.connection_shed();
@@ -208,7 +208,7 @@ impl Door {
             hands.streams.set_preface(conn, preface);
             adopted
         };
-        if places.free(self.conns_max) > 0 {
+        if places.free(self.conns_max, 0) > 0 {
             turn.opened(peer, adopt);
         } else {
             turn.opened_beyond(peer, adopt);

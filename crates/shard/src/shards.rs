@@ -351,8 +351,8 @@ impl Shards {
             let Some(mail) = mail.get(usize::from(shard)) else {
                 return false;
             };
-            let beyond = places.free(max) == 0;
-            if beyond && places.free(max + reserve) == 0 {
+            let beyond = places.free(max, 0) == 0;
+            if beyond && places.free(max, reserve) == 0 {
                 return false;
             }
             let tls = match &tls {

@@ -38,11 +38,11 @@ impl Places {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// How many connections more the shards may have now, of this many at most.
-    pub fn free(&self, conns_max: usize) -> usize {
+    /// How many connections more the shards may have now: of this many at most, as far as there are places, and of a reserve.
+    pub fn free(&self, conns_max: usize, reserve: usize) -> usize {
         let relayed = 2 * self.relayed.load(Ordering::Relaxed);
         let max = conns_max.min(self.max.saturating_sub(relayed));
-        max.saturating_sub(self.open())
+        (max + reserve).saturating_sub(self.open())
     }
 
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
@@ -69,17 +69,17 @@ mod tests {
         (0..5_000).for_each(|_| places.enter());
         let relayed = (0..65_536).filter(|_| places.try_relay(65_536)).count();
         assert_eq!(relayed, 7_500, "two descriptors each");
-        assert_eq!(places.free(20_000), 0);
+        assert_eq!((places.free(20_000, 0), places.free(20_000, 48)), (0, 48));
         places.end_relay();
-        assert_eq!((places.free(20_000), places.free(5_001)), (2, 1));
+        assert_eq!((places.free(20_000, 0), places.free(5_001, 0)), (2, 1));
         places.leave();
-        assert_eq!(places.free(20_000), 3);
+        assert_eq!(places.free(20_000, 0), 3);
     }
 
     #[test]
     fn their_number_has_a_bound_of_its_own() {
         let places = Places::new(1_000);
         assert_eq!((0..10).filter(|_| places.try_relay(4)).count(), 4);
-        assert_eq!(places.free(1_000), 992);
+        assert_eq!(places.free(1_000, 0), 992);
     }
 }
