@@ -80,11 +80,7 @@ pub fn start<'a>(
         &loaded.resolved,
         member.as_ref(),
         &rules,
-        Entrance {
-            unix,
-            places,
-            certificates: certificates.of_clients(),
-        },
+        Entrance(unix, places, certificates.of_clients()),
         &facts,
         Desks {
             tokens: token_desk(&runtime, verifier.as_ref()),
@@ -252,18 +248,14 @@ fn make_rules(
     Ok((rules, tracer))
 }
 
-/// How clients come in, beside the addresses of the configuration.
-struct Entrance<'a> {
-    unix: Vec<UnixListener>,
-    places: Arc<Places>,
-    certificates: Option<&'a Rotation>,
-}
+/// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
+struct Entrance<'a>(Vec<UnixListener>, Arc<Places>, Option<&'a Rotation>);
 
 fn start_shards(
     config: &Resolved,
     member: Option<&Member>,
     rules: &RulesFactory,
-    entrance: Entrance<'_>,
+    Entrance(unix, places, certificates): Entrance<'_>,
     facts: &Arc<Facts>,
     desks: Desks,
 ) -> Result<Shards> {
@@ -291,7 +283,7 @@ fn start_shards(
     });
     let settings = Settings {
         listen: config.server.listen.clone(),
-        unix: entrance.unix,
+        unix,
         shards: config.server.shards,
         node: node_number(config, member),
         uplink: member.map(|member| Arc::clone(member.uplink())),
@@ -299,11 +291,11 @@ fn start_shards(
         pin: config.server.pin,
         conns_max,
         conns_reserve: CONNS_RESERVE.min((descriptors - for_clients) / 2),
-        places: entrance.places,
+        places,
         tls: config
             .tls
             .as_ref()
-            .zip(entrance.certificates)
+            .zip(certificates)
             .map(|(tls, files)| shard::Tls {
                 listen: tls.listen.clone(),
                 config: files.config(),
