@@ -5,13 +5,11 @@ use anyhow::{Context, Result};
 use control::cluster::Member;
 use control::cluster::redis::settings::Addr;
 use control::relay::{Gauges, Relays, Secrets};
+use hub::Places;
 use shard::Shards;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-
-/// Of the descriptors that the process may hold, this part is for relayed connections at most; each takes two.
-const DESCRIPTORS_PART: usize = 16;
 
 /// A listener for other nodes.
 #[derive(Debug)]
@@ -90,17 +88,12 @@ fn own_address(engine: &Addr) -> Option<IpAddr> {
     own.next()
 }
 
-/// How many connections are relayed at once by a process that may hold so many descriptors.
-pub fn places(max: usize, descriptors: usize) -> usize {
-    max.min(descriptors / DESCRIPTORS_PART / 2)
-}
-
 /// This node's part in relaying; `None`: it relays nothing.
 pub fn relays(
     cluster: &Cluster,
     member: &Member,
     runtime: &Runtime,
-    descriptors: usize,
+    places: &Arc<Places>,
     gauges: &Arc<Gauges>,
 ) -> Result<Option<Relays>> {
     let Some((secret, _)) = cluster.secret.as_ref().zip(cluster.relay.as_ref()) else {
@@ -110,9 +103,9 @@ pub fn relays(
         secret: secret.reveal(),
         encrypts: cluster.relay_tls,
     };
-    let max = places(cluster.relays_max, descriptors);
+    let places = (places, cluster.relays_max);
     let (me, roster) = (member.number(), member.roster());
-    let relays = Relays::new(runtime.handle(), me, secrets, roster, max, gauges);
+    let relays = Relays::new(runtime.handle(), me, secrets, roster, places, gauges);
     Ok(Some(relays.context("cannot relay to other nodes")?))
 }
 
@@ -130,11 +123,5 @@ mod tests {
             let found = own_address(&engine).expect("an address");
             assert!(found.is_loopback(), "{own} {found}");
         }
-    }
-
-    #[test]
-    fn relayed_connections_leave_descriptors_for_clients() {
-        assert_eq!(places(4_096, 1_024), 32);
-        assert_eq!(places(4_096, 1_048_576), 4_096);
     }
 }

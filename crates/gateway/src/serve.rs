@@ -26,7 +26,7 @@ use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
 use control::traces::Traces;
-use hub::Process;
+use hub::{Places, Process};
 use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards, ToHandlers};
 use std::net::{SocketAddr, TcpListener};
@@ -73,19 +73,19 @@ pub fn start<'a>(
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let (mut member, door) = join_cluster(&loaded, &facts)?;
-    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts)?;
+    let places = Arc::new(Places::new(descriptors_for_clients(descriptor_limit())));
+    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
         &loaded.resolved,
         member.as_ref(),
         &rules,
-        unix,
+        Entrance(unix, places, certificates.of_clients()),
         &facts,
         Desks {
             tokens: token_desk(&runtime, verifier.as_ref()),
             relays: relays.clone(),
         },
-        certificates.of_clients(),
     )?;
     if let Some(member) = &mut member {
         let workers = workers.as_ref();
@@ -177,12 +177,13 @@ fn start_relays(
     config: &Resolved,
     member: Option<&Member>,
     runtime: &Runtime,
+    places: &Arc<Places>,
     facts: &Facts,
 ) -> Result<Option<Relays>> {
     let Some((cluster, member)) = config.cluster.as_ref().zip(member) else {
         return Ok(None);
     };
-    relay::relays(cluster, member, runtime, descriptor_limit(), &facts.relay)
+    relay::relays(cluster, member, runtime, places, &facts.relay)
 }
 
 /// From now on nodes and servers of other kinds reach the shards.
@@ -247,14 +248,16 @@ fn make_rules(
     Ok((rules, tracer))
 }
 
+/// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
+struct Entrance<'a>(Vec<UnixListener>, Arc<Places>, Option<&'a Rotation>);
+
 fn start_shards(
     config: &Resolved,
     member: Option<&Member>,
     rules: &RulesFactory,
-    unix: Vec<UnixListener>,
+    Entrance(unix, places, certificates): Entrance<'_>,
     facts: &Arc<Facts>,
     desks: Desks,
-    certificates: Option<&Rotation>,
 ) -> Result<Shards> {
     let pages = Pages::new(
         PageConfig {
@@ -271,10 +274,7 @@ fn start_shards(
         None => pages,
     };
     let descriptors = descriptor_limit();
-    let relayed = config.cluster.as_ref();
-    let relayed = relayed.map_or(0, |cluster| relay::places(cluster.relays_max, descriptors));
-    // A relayed connection has two.
-    let for_clients = descriptors_for_clients(descriptors) - 2 * relayed;
+    let for_clients = descriptors_for_clients(descriptors);
     let conns_max = config.hub.limits.conns_max.min(for_clients);
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
@@ -291,6 +291,7 @@ fn start_shards(
         pin: config.server.pin,
         conns_max,
         conns_reserve: CONNS_RESERVE.min((descriptors - for_clients) / 2),
+        places,
         tls: config
             .tls
             .as_ref()

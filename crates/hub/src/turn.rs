@@ -15,6 +15,7 @@ use crate::cluster::mailbox::{Receiver, Weigh};
 use crate::cluster::{receive, send};
 use crate::hearing::decisions;
 use crate::hub::Hub;
+use crate::life::conns;
 use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
@@ -110,6 +111,11 @@ impl<W: World> Turn<'_, W> {
             }
             conn
         })
+    }
+
+    /// The reserve is full, and somebody comes: one that has shown no session and no probe gives its place away; `false`: there is none.
+    pub fn make_way(&mut self) -> bool {
+        self.take_in(|stage, _| conns::make_way(&mut stage.parts))
     }
 
     /// Another shard accepted a connection and moved it here, or another node relays it.

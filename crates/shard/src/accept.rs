@@ -6,8 +6,8 @@ use crate::reactor::Reactor;
 use crate::reactor::listener::{self, Listener};
 use crate::reactor::stream::Stream;
 use crate::tls::Tls;
-use hub::Turn;
 use hub::trust::ProxyProtocol;
+use hub::{Places, Turn};
 use rustix::io::Errno;
 use rustls::ServerConfig;
 use std::io::{self, Write};
@@ -15,7 +15,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Connections accepted per turn and listener: enough for a storm, few enough to keep the established ones served.
@@ -192,8 +191,10 @@ impl Door {
         tls: Option<Box<Tls>>,
         turn: &mut Turn<'_, Hands>,
     ) {
-        let open = turn.world().open.load(Ordering::Relaxed);
-        if open >= self.conns_max + self.conns_reserve {
+        let places = Arc::clone(&turn.world().places);
+        let full = |places: &Places| places.free(self.conns_max, self.conns_reserve) == 0;
+        // The reserve is for those that have shown a session or a probe: the oldest of the others makes way.
+        if full(&places) && !(turn.make_way() && !full(&places)) {
             turn.connection_shed();
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
             if tls.is_none() {
@@ -207,7 +208,7 @@ impl Door {
             hands.streams.set_preface(conn, preface);
             adopted
         };
-        if open < self.conns_max {
+        if places.free(self.conns_max, 0) > 0 {
             turn.opened(peer, adopt);
         } else {
             turn.opened_beyond(peer, adopt);

@@ -7,10 +7,9 @@ use crate::streams::Streams;
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, Identity, Sink, World, Writes};
+use hub::{ConnId, Effect, Identity, Places, Sink, World, Writes};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct Hands {
     pub(crate) me: Identity,
@@ -19,8 +18,7 @@ pub(crate) struct Hands {
     pub(crate) mailbox: Receiver<Mail>,
     pub(crate) post: Post,
     pub(crate) loads: Arc<Loads>,
-    /// Connections of the process.
-    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) places: Arc<Places>,
     pub(crate) cells: Arc<Cells>,
     pub(crate) outside: Arc<dyn Outside>,
     /// A descriptor became free since the door looked.
@@ -111,7 +109,7 @@ impl Hands {
         // Fails when epoll has no memory or watches left; then the connection cannot be served.
         let watched = self.reactor.watch(&mut stream, conn).is_ok();
         self.streams.insert(conn, stream, tls);
-        self.open.fetch_add(1, Ordering::Relaxed);
+        self.places.enter();
         watched
     }
 
@@ -128,7 +126,7 @@ impl Hands {
 
     fn release(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
         let released = self.streams.remove(conn)?;
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.places.leave();
         Some(released)
     }
 

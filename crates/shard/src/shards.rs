@@ -14,8 +14,8 @@ use crate::streams::Streams;
 use crate::turn::Shard;
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
-use hub::metrics::Cells;
-use hub::{HandlerFactory, Hub, Identity, Letter, Process, Uplink};
+use hub::metrics::{Cells, Limit};
+use hub::{HandlerFactory, Hub, Identity, Letter, Places, Process, Uplink};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
@@ -23,7 +23,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +46,8 @@ pub struct Settings {
     pub conns_max: usize,
     /// Connections beyond these, for sessions that exist and for health checks.
     pub conns_reserve: usize,
+    /// For all of them, and for connections that are relayed to other nodes.
+    pub places: Arc<Places>,
     pub tls: Option<Tls>,
 }
 
@@ -129,9 +130,9 @@ pub struct Shards {
     secure_from: usize,
     cells: Arc<[Arc<Cells>]>,
     mail: Vec<Sender<Mail>>,
-    open: Arc<AtomicUsize>,
-    /// Connections of the process, the reserve included.
+    places: Arc<Places>,
     conns_max: usize,
+    conns_reserve: usize,
     process: Process,
     ended: mpsc::Receiver<Result<(), ShardDied>>,
 }
@@ -158,8 +159,9 @@ pub fn start(
             addrs: claims.iter().map(|claim| claim.addr).collect(),
             cells: (0..count).map(|_| Arc::default()).collect(),
             mail: offices.iter().map(|office| office.sender.clone()).collect(),
-            open: Arc::default(),
-            conns_max: settings.conns_max + settings.conns_reserve,
+            places: Arc::clone(&settings.places),
+            conns_max: settings.conns_max,
+            conns_reserve: settings.conns_reserve,
             process,
             ended: mpsc::channel().1,
         },
@@ -247,7 +249,7 @@ impl Workshop {
             mailbox: office.receiver,
             post: Post::new(shards.mail.clone()),
             loads: Arc::clone(&shards.process.loads),
-            open: Arc::clone(&shards.open),
+            places: Arc::clone(&shards.places),
             cells: Arc::clone(cells),
             outside: Arc::clone(&self.outside),
             released: false,
@@ -337,17 +339,20 @@ impl Shards {
         &self.process
     }
 
-    /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed.
+    /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed. Half of the
+    /// reserve is left to clients of this node and to health checks.
     pub fn adopter(
         &self,
         tls: Option<Arc<ServerConfig>>,
     ) -> impl Fn(u16, std::net::TcpStream, IpAddr) -> bool + Send + Sync + 'static {
-        let (mail, open, max) = (self.mail.clone(), Arc::clone(&self.open), self.conns_max);
+        let (mail, places) = (self.mail.clone(), Arc::clone(&self.places));
+        let (max, reserve) = (self.conns_max, self.conns_reserve / 2);
         move |shard, stream, client| {
             let Some(mail) = mail.get(usize::from(shard)) else {
                 return false;
             };
-            if open.load(Ordering::Relaxed) >= max {
+            let beyond = places.free(max, 0) == 0;
+            if beyond && places.free(max, reserve) == 0 {
                 return false;
             }
             let tls = match &tls {
@@ -362,7 +367,7 @@ impl Shards {
                 tls,
                 peer: client,
                 read: Vec::new(),
-                beyond: None,
+                beyond: beyond.then_some(Limit::Conns),
                 relayed: true,
             });
             true
@@ -389,7 +394,7 @@ impl Shards {
 
     /// Connections open now.
     pub fn open_conns(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.places.open()
     }
 
     /// Stops accepting, tells the clients, closes them with 1001 evenly over the window; the threads end when all are gone.

@@ -27,7 +27,7 @@ pub(super) const RELAY: &[Metric] = &[
     ),
     counter(
         "sockeye_relay_refused_total",
-        "Connections above `cluster.relays_max`, whose clients were told the same.",
+        "Connections above `cluster.relays_max` or without a descriptor, whose clients were told the same.",
         |v| one(v, |r| &r.refused),
     ),
     counter(

@@ -48,11 +48,15 @@ pub(super) const AUTH: &[Metric] = &[
     .by("part"),
     counter(
         "sockeye_displaced_total",
-        "Connections that gave their place to a newcomer, because all were taken: those of operators (`admin.conns_max`) and of workers \
-         (`workers.conns_max`).",
+        "Connections that gave their place to a newcomer, because all were taken: those of operators (`admin.conns_max`), of workers \
+         (`workers.conns_max`), and those that other nodes have yet to show their secret on (`cluster.relay_listen`).",
         |v| {
             let displaced = &v.node.displaced;
-            let counts = [("admin", &displaced.admin), ("workers", &displaced.workers)];
+            let counts = [
+                ("admin", &displaced.admin),
+                ("workers", &displaced.workers),
+                ("relay", &v.node.relay.displaced),
+            ];
             Samples::Labelled(counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64)).into())
         },
     )

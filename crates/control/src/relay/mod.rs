@@ -6,10 +6,12 @@ mod lock;
 mod pipe;
 
 use crate::cluster::roster::{Roster, Route};
-use crate::page::{Duplex, Stream};
+use crate::page::Stream;
+use crate::seats::Seats;
 use greeting::{Ask, Secret};
+use hub::Places;
 use lock::{Keyring, Lock};
-use pipe::Client;
+use pipe::{Client, Owner};
 use rustls::ServerConfig;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,13 +22,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections at the door that have not shown a code yet.
-const STRANGERS_MAX: usize = 256;
+pub const STRANGERS_MAX: usize = 256;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -47,6 +49,8 @@ pub struct Gauges {
     pub taken: AtomicU64,
     /// Connections to this node's door that showed no code.
     pub strangers: AtomicU64,
+    /// Those of them that gave their place to a newcomer.
+    pub displaced: AtomicU64,
 }
 
 /// A connection to be relayed.
@@ -97,7 +101,8 @@ struct Shared {
     /// For other nodes.
     keyring: Keyring,
     roster: Arc<Roster>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
+    relays_max: usize,
     gauges: Arc<Gauges>,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
@@ -108,13 +113,13 @@ struct Shared {
 }
 
 impl Relays {
-    /// `max`: connections relayed at once.
+    /// `relays_max`: connections relayed at once, as far as there are places.
     pub fn new(
         runtime: &Handle,
         me: u16,
         secrets: Secrets<'_>,
         roster: &Arc<Roster>,
-        max: usize,
+        (places, relays_max): (&Arc<Places>, usize),
         gauges: &Arc<Gauges>,
     ) -> io::Result<Self> {
         let lock = secrets.encrypts.then(Lock::roll).transpose()?;
@@ -125,7 +130,8 @@ impl Relays {
             lock,
             keyring: Keyring::default(),
             roster: Arc::clone(roster),
-            places: Arc::new(Semaphore::new(max)),
+            places: Arc::clone(places),
+            relays_max,
             gauges: Arc::clone(gauges),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
@@ -141,10 +147,10 @@ impl Relays {
     /// Passes a connection on. Never blocks: shards call this in the middle of a turn.
     pub fn relay(&self, relayed: Relayed) {
         let shared = Arc::clone(&self.0);
-        let place = Arc::clone(&shared.places).try_acquire_owned();
+        let place = Place::take(&shared.places, shared.relays_max);
         self.0.runtime.spawn(async move {
             let open = Open::new(&shared.gauges);
-            if let Err(error) = shared.pass(relayed, place.is_ok()).await {
+            if let Err(error) = shared.pass(relayed, place.is_some()).await {
                 tracing::debug!(%error, "cannot take over a connection that is to be relayed");
             }
             drop((open, place));
@@ -182,22 +188,27 @@ impl Relays {
 impl Shared {
     /// Lets nodes in that have the secret.
     async fn receive(self: &Arc<Self>, listener: TcpListener, adopt: &Arc<Adopt>) {
-        let door = Arc::new(Semaphore::new(STRANGERS_MAX));
+        let seats = Seats::default();
         loop {
+            seats.settle(STRANGERS_MAX).await;
             let Ok((stream, from)) = listener.accept().await else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(place) = Arc::clone(&door).try_acquire_owned() else {
-                continue;
-            };
+            // A node shows its code within two round trips: the one that is silent for longest is a stranger.
+            let (mut seat, displaced) = seats.take(STRANGERS_MAX);
+            if displaced {
+                self.gauges.displaced.fetch_add(1, Ordering::Relaxed);
+            }
             let (shared, adopt) = (Arc::clone(self), Arc::clone(adopt));
             tokio::spawn(async move {
-                let taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)).await;
+                let taken = tokio::select! {
+                    taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)) => taken,
+                    () = seat.lost() => Ok(Err(io::Error::other("its place was needed"))),
+                };
                 if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
                     shared.turned_away(from.ip(), &error);
                 }
-                drop(place);
             });
         }
     }
@@ -235,13 +246,16 @@ impl Shared {
     }
 
     /// A connection to a node that takes it over.
-    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Box<dyn Duplex>> {
+    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Owner> {
         let reached = async {
             let mut owner = TcpStream::connect(route.address).await?;
             owner.set_nodelay(true)?;
-            Ok::<Box<dyn Duplex>, io::Error>(match self.secret.ask(&mut owner, ask).await? {
-                Some(key) => Box::new(self.keyring.encrypt(ask.to, key, owner).await?),
-                None => Box::new(owner),
+            Ok::<Owner, io::Error>(match self.secret.ask(&mut owner, ask).await? {
+                Some(key) => {
+                    let owner = self.keyring.encrypt(ask.to, key, owner).await?;
+                    Owner::Encrypted(Box::new(owner))
+                }
+                None => Owner::Plain(owner),
             })
         };
         timeout(GREETING_TIMEOUT, reached).await?
@@ -287,6 +301,22 @@ impl Shared {
                 "a connection to cluster.relay_listen was refused: all nodes need the same cluster.secret, and nobody else needs this port"
             );
         }
+    }
+}
+
+/// The place of a connection that is relayed.
+struct Place(Arc<Places>);
+
+impl Place {
+    fn take(places: &Arc<Places>, relays_max: usize) -> Option<Self> {
+        let taken = places.try_relay(relays_max);
+        taken.then(|| Self(Arc::clone(places)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.end_relay();
     }
 }
 

@@ -9,10 +9,12 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::ready;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::client::TlsStream;
 
 /// Bytes taken at once.
 const CHUNK: usize = 16 * 1024;
@@ -20,6 +22,59 @@ const CHUNK: usize = 16 * 1024;
 const STALL: Duration = Duration::from_secs(30);
 /// How long a client may take to read its last answer and to end its side.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// The owner's side of a pipe.
+pub(super) enum Owner {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+impl Owner {
+    /// Ends it so that the other node sees that something was lost.
+    fn reset(self) {
+        let stream = match &self {
+            Self::Plain(stream) => stream,
+            Self::Encrypted(stream) => stream.get_ref().0,
+        };
+        // It fails only if the connection is gone.
+        let _ = stream.set_zero_linger();
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut (dyn Duplex + 'static)> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream),
+            Self::Encrypted(stream) => Pin::new(&mut **stream),
+        }
+    }
+}
+
+impl AsyncRead for Owner {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.stream().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Owner {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
 
 /// A client's side of a pipe.
 pub(super) struct Client {
@@ -45,18 +100,38 @@ impl Client {
     }
 
     /// Carries bytes until the owner has ended its side, or one of them is gone. `read`: what the client has sent already. `cut`
-    /// ends it early.
+    /// ends it early. The owner's connection ends in an orderly way only if this side's kernel took all that the owner said: by
+    /// a reset the owner knows that packets are lost.
     pub(super) async fn carry(
         &mut self,
-        owner: Box<dyn Duplex>,
+        owner: Owner,
         read: &[u8],
         gauges: &Gauges,
         cut: impl Future<Output = ()>,
     ) {
         let (mut from_owner, mut to_owner) = split(owner);
+        let delivered = self
+            .pass((&mut from_owner, &mut to_owner), read, gauges, cut)
+            .await;
+        if delivered {
+            // By TLS an end without a word looks like an attack.
+            let _ = timeout(LINGER, to_owner.shutdown()).await;
+        } else {
+            from_owner.unsplit(to_owner).reset();
+        }
+    }
+
+    /// Whether the owner ended first, and the client's kernel has all of it.
+    async fn pass(
+        &mut self,
+        (from_owner, to_owner): (&mut ReadHalf<Owner>, &mut WriteHalf<Owner>),
+        read: &[u8],
+        gauges: &Gauges,
+        cut: impl Future<Output = ()>,
+    ) -> bool {
         let (from, to, answered) = (&mut self.from, &mut self.to, &self.answered);
         let up = async {
-            let mut sent = write(&mut to_owner, read).await;
+            let mut sent = write(to_owner, read).await;
             while sent.is_ok() {
                 match chunk(from).await {
                     Err(_) => return,
@@ -66,7 +141,7 @@ impl Client {
                     }
                     Ok(bytes) => {
                         add(&gauges.bytes_up, bytes.len());
-                        sent = write(&mut to_owner, &bytes).await;
+                        sent = write(to_owner, &bytes).await;
                     }
                 }
             }
@@ -75,24 +150,24 @@ impl Client {
             pending::<()>().await;
         };
         let down = async {
-            while let Ok(bytes) = chunk(&mut from_owner).await
-                && !bytes.is_empty()
-            {
+            while let Ok(bytes) = chunk(from_owner).await {
+                if bytes.is_empty() {
+                    return true;
+                }
                 answered.store(true, Ordering::Relaxed);
                 add(&gauges.bytes_down, bytes.len());
                 if write(to, &bytes).await.is_err() {
-                    return;
+                    return false;
                 }
             }
+            false
         };
         tokio::select! {
             biased;
-            () = down => {}
-            () = up => {}
-            () = cut => {}
+            delivered = down => delivered,
+            () = up => false,
+            () = cut => false,
         }
-        // By TLS an end without a word looks like an attack.
-        let _ = timeout(LINGER, to_owner.shutdown()).await;
     }
 
     /// Answers, if nothing was answered yet, and ends the connection so that the client can read that.
@@ -128,7 +203,7 @@ async fn chunk<S: AsyncRead + Unpin>(from: &mut S) -> io::Result<Vec<u8>> {
         let mut room = [MaybeUninit::uninit(); CHUNK];
         let mut room = ReadBuf::uninit(&mut room);
         ready!(Pin::new(&mut *from).poll_read(cx, &mut room))?;
-        std::task::Poll::Ready(Ok(room.filled().to_vec()))
+        Poll::Ready(Ok(room.filled().to_vec()))
     })
     .await
 }

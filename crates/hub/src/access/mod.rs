@@ -9,6 +9,7 @@ use addresses::Addresses;
 use admission::Admission;
 use drain::Drain;
 use gcra::Meters;
+use reserve::Reserve;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(crate) mod gcra;
 pub(crate) mod held;
 pub mod origin;
 pub(crate) mod rates;
+pub(crate) mod reserve;
 pub(crate) mod tokens;
 pub mod trust;
 
@@ -30,6 +32,7 @@ pub(crate) struct Access {
     pub(crate) admission: Admission,
     /// Opening requests that wait for a handler.
     pub(crate) held: Held,
+    pub(crate) reserve: Reserve,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     via: HashMap<ConnId, IpAddr>,
     distrusted: Arc<Distrusted>,
@@ -43,6 +46,7 @@ impl Access {
             meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
             admission: Admission::new(Arc::clone(&process.pressure)),
             held: Held::default(),
+            reserve: Reserve::default(),
             via: HashMap::new(),
             distrusted: Arc::clone(&process.distrusted),
             drain: Drain::default(),

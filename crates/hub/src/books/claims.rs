@@ -138,11 +138,12 @@ impl Denied {
         }
     }
 
-    /// Why the session ends: after an outage of ours the client should come back by itself.
+    /// Why the session ends: after an outage of ours, or when its token's time is over, the client should come back by itself.
     pub(crate) fn close_reason(self) -> CloseReason {
         match self {
             Self::Unavailable => CloseReason::AuthUnavailable,
-            Self::Missing | Self::Invalid | Self::Expired => CloseReason::Unauthorized,
+            Self::Expired => CloseReason::TokenExpired,
+            Self::Missing | Self::Invalid => CloseReason::Unauthorized,
         }
     }
 }

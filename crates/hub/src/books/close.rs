@@ -89,6 +89,8 @@ reasons! {
     TooManyConnections: "too_many_connections", Some(1008), "Connection limit exceeded", ForcedServerClose;
     /// It went on sending far beyond its rate.
     Flood: "flood", Some(1008), "Rate limit exceeded", ForcedServerClose;
+    /// A poll was repeated: its answer did not arrive, and the packets in it are lost.
+    AnswerLost: "answer_lost", None, "", TransportError;
     /// The process is short of memory, and this client reads slowest.
     OutOfMemory: "out_of_memory", Some(1013), "server is short of memory", ForcedServerClose;
 }

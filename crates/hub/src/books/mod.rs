@@ -25,6 +25,7 @@ pub mod config;
 pub mod faults;
 pub mod limits;
 pub mod metrics;
+pub mod places;
 pub(crate) mod proxies;
 pub mod tls;
 

@@ -14,7 +14,7 @@ use crate::output::outbox::{Flushed, Settled, Tally};
 use crate::output::piece::{Piece, Pool};
 use crate::output::sink::{Job, Outcome, Sink, Submission};
 use crate::tables::clock::Clock;
-use crate::tables::slot::{ConnId, ConnKey, SessionKey};
+use crate::tables::slot::{ConnId, ConnKey};
 use crate::tables::timer::ConnTimer;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -201,16 +201,6 @@ impl Line {
         }
     }
 
-    /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
-    pub(crate) fn answer_arrived(&mut self, session: SessionKey, conn: ConnId) {
-        // The connection may be another's by now, and answer another session.
-        let same = self.polls.sent_on(conn).map(|sent| sent.session) == Some(session);
-        let slot = self.conns.get(conn);
-        if same && slot.is_some_and(|slot| slot.outbox.is_empty()) {
-            self.forget_answer(conn);
-        }
-    }
-
     /// Bytes behind the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
     /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
@@ -304,6 +294,10 @@ impl Line {
         if slot.flags.answering {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
+        }
+        if slot.flags.held > 0 {
+            // It waits for us, and not for its client.
+            bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }
         let (log, mut tally) = (&mut self.log, Tally::default());
         let settled = match outcome {

@@ -6,6 +6,7 @@ pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod people;
 pub(crate) mod polls;
+pub(crate) mod repeats;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;

@@ -4,17 +4,11 @@ use crate::clients::session;
 use crate::tables::slot::{ConnId, SessionId, SessionKey};
 use std::collections::{HashMap, VecDeque};
 
-/// A poll was answered with packets that exist nowhere else any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) session: SessionKey,
-    pub(crate) at_ms: u64,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Polls {
-    /// Answers by connection. Removed once the client's next request proves that the answer arrived.
-    unconfirmed: HashMap<ConnId, Sent>,
+    /// Sessions whose poll was answered, by connection, with packets that exist nowhere else any more. Removed once the client's
+    /// next request proves that the answer arrived.
+    unconfirmed: HashMap<ConnId, SessionKey>,
     /// Sessions with something for their waiting GET.
     ready: VecDeque<SessionId>,
     /// Sessions whose queue passed its bound under the `disconnect` policy.
@@ -46,12 +40,12 @@ impl Polls {
         std::mem::take(&mut self.overflowed)
     }
 
-    pub(crate) fn note_sent(&mut self, conn: ConnId, sent: Sent) {
-        self.unconfirmed.insert(conn, sent);
+    pub(crate) fn note_sent(&mut self, conn: ConnId, session: SessionKey) {
+        self.unconfirmed.insert(conn, session);
     }
 
-    /// The answer that was sent on a connection and may not have arrived.
-    pub(crate) fn sent_on(&self, conn: ConnId) -> Option<Sent> {
+    /// The session whose answer was sent on a connection and may not have arrived.
+    pub(crate) fn sent_on(&self, conn: ConnId) -> Option<SessionKey> {
         self.unconfirmed.get(&conn).copied()
     }
 

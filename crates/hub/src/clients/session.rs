@@ -2,6 +2,7 @@
 
 use crate::books::claims::Claims;
 use crate::books::limits::PARTED_MAX;
+use crate::clients::repeats::LastPoll;
 use crate::dialect::speech::Dialect;
 use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
@@ -273,8 +274,8 @@ pub(crate) struct Polling {
     pub(crate) takes_all: bool,
     /// What that answer may be compressed with.
     pub(crate) encoding: Option<Encoding>,
-    /// Connection of the last GET that was answered with packets: no longer its own, but they may still be on their way there.
-    pub(crate) answered: Option<ConnId>,
+    /// The last GET, so that it is known when a proxy repeats it.
+    pub(crate) last: LastPoll,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
 }

@@ -1,6 +1,7 @@
 //! Saying something to one client: in its dialect, by what carries its session now.
 
 use crate::books::Books;
+use crate::books::limits::HISTORY_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::clients::line::Line;
 use crate::clients::people::People;
@@ -152,6 +153,11 @@ impl Speaker<'_> {
         if polling.overflowed {
             return;
         }
+        // A newcomer gets a room's history before it can poll, and is not slow while it waits for us.
+        let bytes_max = match polling.held {
+            0 => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),
+            _ => self.books.config.limits.outbox_bytes_max,
+        };
         let mut dropped = Losses::default();
         let kept = polling
             .queue

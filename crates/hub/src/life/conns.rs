@@ -3,6 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::limits::CROWD_SLACK;
 use crate::books::metrics::Limit;
+use crate::clients::conn::State;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::tables::slot::ConnId;
@@ -39,6 +40,31 @@ pub(crate) fn drop_conn(parts: &mut Parts, conn: ConnId) {
         }
         parts.outbound.push(Effect::Close { conn });
     }
+}
+
+/// Drops the oldest connection from the reserve that has shown no session and no probe: it is silent, or it was refused and keeps its
+/// side open.
+pub(crate) fn make_way(parts: &mut Parts) -> bool {
+    let conns = &parts.line.conns;
+    let oldest = parts.access.reserve.give_way(|conn| {
+        let slot = conns.live(conn)?;
+        let idle = matches!(slot.state, State::Head | State::Finishing | State::Linger);
+        Some(idle)
+    });
+    let Some(conn) = oldest else {
+        return false;
+    };
+    if parts
+        .line
+        .conns
+        .live(conn)
+        .is_some_and(|slot| !slot.flags.served)
+    {
+        parts.books.counts.hit(Limit::Conns);
+        parts.books.counts.shed += 1;
+    }
+    drop_conn(parts, conn.id());
+    true
 }
 
 /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).

@@ -15,7 +15,7 @@ use crate::rooms::room::Rooms;
 use crate::seam::effect::Notice;
 use crate::seam::question;
 use crate::seam::told::Told;
-use crate::tables::slot::{ConnId, SessionId, SocketId};
+use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
 use crate::tables::timer::SessionTimer;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -83,16 +83,14 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         return;
     };
     let (state, session) = (slot.state, slot.session);
-    // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
-    let broken = reason == CloseReason::TransportError;
-    let (unsent, now_ms) = (!slot.outbox.is_empty(), parts.clock.now.mono_ms);
-    let sent = parts.line.polls.sent_on(conn);
+    // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
+    // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
+    let undelivered = slot.flags.relayed && reason == CloseReason::TransportError;
+    let lost = undelivered || !slot.outbox.is_empty();
+    let answered = parts.line.polls.sent_on(conn);
     conns::drop_conn(parts, conn);
-    if let Some(sent) = sent
-        && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
-        && parts.people.sessions.live(sent.session).is_some()
-    {
-        close_session(parts, sent.session.id(), reason);
+    if lost {
+        answer_lost(parts, answered, reason);
     }
     let Some(session) = session else { return };
     match state {
@@ -103,6 +101,22 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         }
         State::Probe => abort_upgrade(parts, session, conn),
         State::Head | State::Held | State::Finishing | State::Linger => {}
+    }
+}
+
+/// A connection broke while the kernel was to take its output.
+pub(crate) fn lost_in_writing(parts: &mut Parts, conn: ConnId) {
+    let answered = parts.line.polls.sent_on(conn);
+    lost(parts, conn, CloseReason::TransportError);
+    answer_lost(parts, answered, CloseReason::TransportError);
+}
+
+/// The answer to a poll did not leave whole: its session ends, if it is still there.
+fn answer_lost(parts: &mut Parts, answered: Option<SessionKey>, reason: CloseReason) {
+    if let Some(session) = answered
+        && parts.people.sessions.live(session).is_some()
+    {
+        close_session(parts, session.id(), reason);
     }
 }
 
@@ -334,8 +348,6 @@ fn is_gone(reason: CloseReason) -> bool {
             | CloseReason::TransportError
             | CloseReason::PingTimeout
             | CloseReason::ConnectTimeout
+            | CloseReason::AnswerLost
     )
 }
-
-/// A reset so long after the answer to a poll is not about that answer: proxies close idle connections like this.
-const RESET_MS: u64 = 2_000;

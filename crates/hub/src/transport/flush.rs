@@ -84,7 +84,7 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
 fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
     match flushed {
         Flushed::Waiting => {}
-        Flushed::Gone => ending::lost(parts, conn, CloseReason::TransportError),
+        Flushed::Gone => ending::lost_in_writing(parts, conn),
         Flushed::Overflow => overflow(parts, conn),
         Flushed::Empty => {
             let Some(slot) = parts.line.conns.get_mut(conn) else {

@@ -261,7 +261,7 @@ fn engine_request(
         None => Err(RequestError::UnknownSid),
         // A session speaks version 4, so a request that does not say so is another protocol's.
         Some(_) if !query.is_version_4 => Err(RequestError::BadRequest),
-        Some(session) => session_request(stage, conn, head, session, websocket, upgrade),
+        Some(session) => session_request(stage, conn, head, query, session),
     }
 }
 
@@ -292,17 +292,18 @@ fn session_request(
     stage: &mut Stage,
     conn: ConnId,
     head: &Head<'_>,
+    query: &Query<'_>,
     session: SessionId,
-    websocket: bool,
-    upgrade: bool,
 ) -> Result<(), RequestError> {
+    let websocket = query.transport == Some(Transport::WebSocket);
+    let (upgrade, t) = (handshake::wants_upgrade(head), query.t.as_deref());
     let slot = stage.parts.people.sessions.get(session);
     let polls = slot.is_some_and(|slot| slot.polling.is_some());
     match head.method {
         _ if websocket != upgrade || !websocket && !polls => Err(RequestError::BadRequest),
         _ if websocket => upgrade::open_probe(stage, conn, head, session),
-        Method::Get => polling::poll(stage, conn, head, session),
-        Method::Post => posts::post(stage, conn, head, session),
+        Method::Get => polling::poll(stage, conn, head, session, t),
+        Method::Post => posts::post(stage, conn, head, session, t),
         _ => {
             stage.parts.answers().refuse_method(conn, head);
             Ok(())
@@ -331,7 +332,7 @@ fn new_session_request(
     if door::admits(stage, conn, head, protocol) {
         match websocket {
             true => accept::open_websocket(stage, conn, head, protocol, first_subprotocol(head)),
-            false => polling::open_polling(stage, conn, head, protocol),
+            false => polling::open_polling(stage, conn, head, protocol, query.t.as_deref()),
         }
     }
     Ok(())

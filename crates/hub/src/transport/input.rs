@@ -42,15 +42,22 @@ pub(crate) fn open(parts: &mut Parts, peer: IpAddr) -> ConnId {
 /// health checks are answered on a full node; nobody else gets in. Its request must come soon, for the reserve is small.
 pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
     let conn = open(parts, peer);
+    take_from_reserve(parts, conn);
+    conn
+}
+
+/// The connection has a place of the reserve: its request must come soon, and until then a newcomer may take the place.
+fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.beyond = Some(Limit::Conns);
-        let key = parts.line.conns.key(conn);
+        let (conns, key) = (&parts.line.conns, parts.line.conns.key(conn));
+        let reserve = &mut parts.access.reserve;
+        reserve.enter(key, |conn| conns.live(conn).is_some());
         let timeout = parts.books.config.limits.handshake_timeout;
         let due = parts.clock.after(timeout.min(RESERVE_TIMEOUT));
         let timers = &mut parts.clock.timers.conns;
         timers.arm_odd(ConnTimer::Handshake, due, key);
     }
-    conn
 }
 
 /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
@@ -65,6 +72,9 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     slot.flags.relayed = moved.relayed;
     if moved.relayed {
         conns::enter_address(parts, conn, moved.peer);
+        if moved.beyond.is_some() {
+            take_from_reserve(parts, conn);
+        }
     } else {
         parts.access.count(&parts.books.config, slot, moved.peer);
         slot.flags.beyond = moved.beyond;

@@ -1,9 +1,10 @@
 //! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
 
+use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
 use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::clients::conn::State;
-use crate::clients::polls::Sent;
+use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Polling, Protocol};
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
@@ -46,10 +47,17 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
 }
 
 /// A handshake over polling: the open packet is the answer.
-pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
+pub(crate) fn open_polling(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    protocol: Protocol,
+    t: Option<&str>,
+) {
     let session = begin::new_session(stage, conn, head, protocol);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
-        slot.polling = Some(Box::default());
+        let polling = slot.polling.insert(Box::default());
+        polling.last = LastPoll::opened(t);
     }
     let parts = &mut stage.parts;
     heartbeat::start_session(parts, session);
@@ -61,12 +69,14 @@ pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, pro
     answers.respond(conn, 200, TEXT, &extra, &body);
 }
 
-/// A GET for packets. A second one while the first waits ends the session.
+/// A GET for packets. A second one while the first waits ends the session. So does one that was answered already: a proxy repeats
+/// it because the answer was lost, and the packets in it.
 pub(crate) fn poll(
     stage: &mut Stage,
     conn: ConnId,
     head: &Head<'_>,
     session: SessionId,
+    t: Option<&str>,
 ) -> Result<(), RequestError> {
     let cors = begin::extra_headers(stage, conn, head, session, false);
     let parts = &mut stage.parts;
@@ -78,6 +88,10 @@ pub(crate) fn poll(
     if polling.get.is_some() {
         ending::end_violated(parts, session);
         return Err(RequestError::BadRequest);
+    }
+    if polling.last.polled(t) {
+        ending::close_session(parts, session, CloseReason::AnswerLost);
+        return Err(RequestError::UnknownSid);
     }
     polling.get = Some(conn);
     polling.late = closing;
@@ -165,14 +179,8 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         && let Some(slot) = parts.line.conns.get_mut(conn)
     {
         slot.flags.answering = true;
-        let sent = Sent {
-            session: parts.people.sessions.key(session),
-            at_ms: parts.clock.now.mono_ms,
-        };
-        parts.line.polls.note_sent(conn, sent);
-        if let Some(polling) = parts.people.polling(session) {
-            polling.answered = Some(conn);
-        }
+        let key = parts.people.sessions.key(session);
+        parts.line.polls.note_sent(conn, key);
     }
     parts.intake.revive(&mut parts.line.conns, conn);
 }

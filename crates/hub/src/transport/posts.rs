@@ -29,6 +29,7 @@ pub(crate) fn post(
     conn: ConnId,
     head: &Head<'_>,
     session: SessionId,
+    t: Option<&str>,
 ) -> Result<(), RequestError> {
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
     let polling = stage.parts.people.polling(session);
@@ -51,6 +52,7 @@ pub(crate) fn post(
         ending::end_violated(parts, session);
         return Err(RequestError::BadRequest);
     }
+    polling.last.posted(t);
     polling.post.conn = Some(conn);
     polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
     polling.post.chunked = head.chunked.then(Box::default);

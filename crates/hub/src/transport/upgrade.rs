@@ -118,7 +118,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let deflate = parts.line.deflate_of(Some(conn));
     parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {
-        carry_over(parts, conn, session, *polling, base64);
+        carry_over(parts, conn, *polling, base64);
     }
     tell_handler(parts, session);
     close_upgraded(parts, conn, session);
@@ -143,18 +143,7 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
 }
 
 /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.
-fn carry_over(
-    parts: &mut Parts,
-    conn: ConnId,
-    session: SessionId,
-    mut polling: Polling,
-    base64: bool,
-) {
-    // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
-    if let Some(answered) = polling.answered {
-        let key = parts.people.sessions.key(session);
-        parts.line.answer_arrived(key, answered);
-    }
+fn carry_over(parts: &mut Parts, conn: ConnId, mut polling: Polling, base64: bool) {
     while let Some(unit) = polling.queue.pop() {
         parts
             .line

@@ -140,12 +140,12 @@ fn strict_refusals_are_connect_errors() {
         texts[3],
         "44{\"message\":\"Token expired\",\"data\":{\"code\":\"TOKEN_EXPIRED\"}}"
     );
-    let told = ["missing", "invalid", "expired"].map(|why| {
-        [
-            format!("token refused {why}"),
-            "refused unauthorized".into(),
-        ]
-    });
+    let told = [
+        ("missing", "unauthorized"),
+        ("invalid", "unauthorized"),
+        ("expired", "token_expired"),
+    ]
+    .map(|(why, reason)| [format!("token refused {why}"), format!("refused {reason}")]);
     assert_eq!(rig.log, told.concat());
 }
 
@@ -162,6 +162,22 @@ fn chat_refusals_are_an_error_event_and_a_disconnect() {
     );
     assert_eq!(texts[3..], ["41", "close 4501 unauthorized"]);
     assert_eq!(rig.log, ["token refused missing", "refused unauthorized"]);
+}
+
+/// 4501 means that it should not come back; it should, with another token.
+#[test]
+fn a_client_with_an_expired_token_was_told_to_stay_away() {
+    let mut rig = Rig::new(config(AuthStyle::Chat, true), handler(&chat_rules()), 1);
+    let client = websocket(&mut rig, SIO, "");
+    rig.send(client, &frame("40{\"token\":\"old\"}"));
+    rig.answer(Err(Denied::Expired));
+    let texts = received(&mut rig, client);
+    assert_eq!(texts[2], "42[\"error\",{\"message\":\"Token expired\"}]");
+    assert_eq!(texts[3..], ["41", "close 4004 token expired"]);
+    let plain = websocket(&mut rig, "/ws?token=old", "");
+    rig.answer(Err(Denied::Expired));
+    let texts = received(&mut rig, plain);
+    assert_eq!(texts[1], "close 4004 token expired");
 }
 
 #[test]

@@ -111,35 +111,30 @@ fn a_post_larger_than_a_turn_is_taken_in_parts() {
     assert_eq!(heard[1..], shouts);
 }
 
-/// The kernel took the answer to a poll, but its client had gone before: a reset tells, and the session ends rather than going
-/// on without those packets. A client that closes in an orderly way, or that asks again, has its answer.
+/// Proxies end idle connections by a reset: an answer that the kernel took whole counts as delivered. One that it took in part is
+/// lost, and the session ends rather than going on without those packets.
 #[test]
-fn an_answer_that_met_a_reset_ends_the_session() {
+fn a_reset_after_a_whole_answer_ended_the_session() {
     type Deed = fn(&mut Rig, usize);
-    let deeds: [(Deed, bool); 3] = [
-        (|rig, poll| rig.break_off(poll), false),
-        (|rig, poll| rig.end(poll), true),
-        (
-            |rig, poll| {
-                rig.send(poll, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-                rig.break_off(poll);
-            },
-            true,
-        ),
+    let deeds: [(usize, Deed, bool); 3] = [
+        (usize::MAX, |rig, poll| rig.break_off(poll), true),
+        (usize::MAX, |rig, poll| rig.end(poll), true),
+        (7, |rig, poll| rig.break_off(poll), false),
     ];
-    for (number, (deed, lives)) in deeds.into_iter().enumerate() {
+    for (number, (taken, deed, lives)) in deeds.into_iter().enumerate() {
         let mut rig = lab();
         let [client, poll] = [rig.open(), rig.open()];
         let sid = opened(&mut rig, client);
         rig.send(client, &post(&sid, "40"));
         rig.take(client);
-        let get = format!(
-            "GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n"
-        );
-        rig.send(poll, get.as_bytes());
-        assert!(rig.take(poll).ends_with(b"}"), "the packet is answered");
+        rig.wires.kernel = Box::new(move |_, n| match n.min(taken) {
+            0 => Written::WouldBlock,
+            n => Written::Bytes(n),
+        });
+        rig.send(poll, get(&sid, "").as_bytes());
+        rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
         let waits = rig.open();
-        rig.send(waits, get.as_bytes());
+        rig.send(waits, get(&sid, "").as_bytes());
         deed(&mut rig, poll);
         let answer = String::from_utf8(rig.take(waits)).expect("text");
         assert_eq!(
@@ -151,6 +146,54 @@ fn an_answer_that_met_a_reset_ends_the_session() {
         let answer = rig.take(client);
         assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "deed {number}");
     }
+}
+
+/// The kernel refuses the answer to a poll: its packets exist nowhere any more.
+#[test]
+fn an_answer_that_could_not_be_written_ends_the_session() {
+    let mut rig = lab();
+    let [client, poll] = [rig.open(), rig.open()];
+    let sid = opened(&mut rig, client);
+    rig.send(client, &post(&sid, "40"));
+    rig.take(client);
+    rig.wires.kernel = Box::new(|_, _| Written::Gone);
+    rig.send(poll, get(&sid, "").as_bytes());
+    rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
+    rig.send(client, get(&sid, "").as_bytes());
+    assert!(rig.take(client).starts_with(b"HTTP/1.1 400"));
+}
+
+/// A proxy lost the answer to a poll and asks again: the session ends aloud, for the packets in it are lost. A client whose polls
+/// have no `t`, or always the same, is left alone.
+#[test]
+fn a_poll_that_a_proxy_repeats_went_on_behind_lost_packets() {
+    for (words, lives) in [
+        (["&t=Pk1a", "&t=Pk1a"], false),
+        (["&t=Pk1a", "&t=Pk1b"], true),
+        (["", ""], true),
+        (["&t=1732412345", "&t=1732412345"], true),
+    ] {
+        let mut rig = lab();
+        let [client, poll] = [rig.open(), rig.open()];
+        let sid = opened(&mut rig, client);
+        rig.send(client, &post(&sid, "40"));
+        rig.take(client);
+        rig.send(poll, get(&sid, words[0]).as_bytes());
+        assert!(rig.take(poll).ends_with(b"}"), "the packet is answered");
+        rig.break_off(poll);
+        let again = rig.open();
+        rig.send(again, get(&sid, words[1]).as_bytes());
+        let answer = String::from_utf8(rig.take(again)).expect("text");
+        assert_eq!(answer.is_empty(), lives, "{words:?}: {answer}");
+        let ended = answer.ends_with(r#"{"code":1,"message":"Session ID unknown"}"#);
+        assert_eq!(ended, !lives, "{words:?}: {answer}");
+        let said = rig.log.iter().any(|line| line.contains("answer_lost"));
+        assert_eq!(said, !lives, "{words:?}: {:?}", rig.log);
+    }
+}
+
+fn get(sid: &str, more: &str) -> String {
+    format!("GET /socket.io/?EIO=4&transport=polling&sid={sid}{more} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
 
 /// A client that gets an answer and then asks for metrics finds its cause counted.

@@ -27,6 +27,8 @@ pub struct Query<'a> {
     pub base64: bool,
     /// The answer is to be a script (JSONP).
     pub jsonp: bool,
+    /// A word that clients make up for each request, so that no cache answers it.
+    pub t: Option<Cow<'a, str>>,
 }
 
 impl<'a> Query<'a> {
@@ -41,6 +43,7 @@ impl<'a> Query<'a> {
                 "EIO" => note(&mut version, value),
                 "b64" => found.base64 = !value.is_empty() && value != "0",
                 "j" => found.jsonp = true,
+                "t" => found.t = Some(value),
                 _ => {}
             }
         }

@@ -70,8 +70,8 @@ section! {
         relay_tls: bool = "true",
             "Connections to `relay_listen` are encrypted (TLS 1.3), without certificates: this process makes a key at its start and shows it to \
              the other nodes under `secret`. Turn it off where the network encrypts.";
-        relays_max: Whole<1, 65_536> = "4096",
-            "Connections that this node relays to others at once; at most a 32nd of the descriptors that the process may hold.";
+        relays_max: Whole<1, 65_536> = "65536",
+            "Connections that this node relays to others at once. Each takes two descriptors of those that clients have.";
         routing: Routing = "registry",
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
         join_wait: Duration = "1s",

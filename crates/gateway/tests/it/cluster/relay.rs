@@ -93,6 +93,41 @@ fn requests_of_a_polling_session_were_unknown_on_other_nodes() {
     assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
 }
 
+/// A connection that is relayed hid whether its answer arrived: the owner saw an orderly end in both cases.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn the_owner_did_not_know_whether_a_relayed_answer_arrived() {
+    let large =
+        "[socketio]\nmax_http_buffer_size = \"8MiB\"\n[limits]\noutbox_bytes_max = \"16MiB\"\n";
+    for encrypted in [true, false] {
+        let redis = Redis::start();
+        let nodes: [Gateway; 2] = relaying(&redis, &format!("relay_tls = {encrypted}\n{large}"));
+        // Whole, and then a reset: it arrived.
+        let session = opened(nodes[0].addr);
+        for n in 0..3 {
+            post_at(&nodes[1], &session, &format!(r#"42{n}["join","room-{n}"]"#));
+            let mut poll = RawConn::connect(nodes[1].addr);
+            poll.send(poll_request(&session.sid));
+            assert_eq!(poll.response().body, format!(r#"43{n}[["room-{n}"]]"#));
+            poll.reset();
+        }
+        // Half of it, and then a reset: the session is over.
+        let session = opened(nodes[0].addr);
+        post_at(&nodes[1], &session, r#"421["join","room"]"#);
+        assert_eq!(poll_at(&nodes[1], &session).body, r#"431[["room"]]"#);
+        let mut poll = RawConn::connect(nodes[1].addr);
+        poll.shrink_receive_buffer(4_096);
+        poll.send(poll_request(&session.sid));
+        let mut speaker = member(&nodes[0], "room");
+        speaker.emit("n", &[json!("p".repeat(7_000_000))]);
+        poll.bytes_within(100, PATIENCE)
+            .expect("the answer has begun");
+        poll.reset();
+        let over = eventually(PATIENCE, || poll_at(&nodes[1], &session).status == 400);
+        assert!(over, "it went on after lost packets");
+    }
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn an_upgrade_may_land_on_another_node_and_the_websocket_stays_there() {
@@ -218,6 +253,27 @@ fn strangers_get_nothing_from_the_door_for_nodes() {
     assert_eq!(strangers, 1.0);
     let why = "a connection to cluster.relay_listen was refused";
     assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
+}
+
+/// Strangers that said nothing held all places at the door for five seconds each.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn silent_strangers_at_the_door_for_nodes_kept_nodes_out() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    let rows = list(&nodes[0]);
+    let own = rows
+        .iter()
+        .find(|row| row["number"] == node_number(&nodes[0]));
+    let door: SocketAddr = own
+        .and_then(|row| row["relay"].as_str()?.parse().ok())
+        .expect("an address");
+    let strangers: Vec<RawConn> = (0..300).map(|_| RawConn::connect(door)).collect();
+    for n in 0..20 {
+        assert_eq!(post_at(&nodes[1], &session, "3").status, 200, "request {n}");
+    }
+    drop(strangers);
 }
 
 /// Somebody between two nodes, who passes on what they say and keeps a copy.

@@ -203,6 +203,7 @@ fn an_expired_token_was_invalid_like_any_other() {
         texts.contains(&r#"42["error",{"message":"Token expired"}]"#.to_owned()),
         "{texts:?}"
     );
+    assert_eq!(texts.last().map(String::as_str), Some("close 4004"));
     for gateway in [&strict, &chat] {
         assert!(gateway.metric("sockeye_auth_tokens_total{result=\"expired\"}") >= 1.0);
     }

@@ -2,10 +2,12 @@
 //! real binary. The gateway's log says which address a client is taken for.
 
 mod forwarded;
-mod haproxy;
+pub mod haproxy;
 pub mod nginx;
 mod origins;
 mod proxy_protocol;
+mod reserve;
+mod resets;
 pub mod server;
 mod unix;
 

@@ -1,0 +1,27 @@
+//! Connections that were accepted from the reserve, by age: which of them gives its place to a newcomer.
+
+use crate::tables::slot::ConnKey;
+use std::collections::VecDeque;
+
+/// Entries before those of connections that are gone are swept out.
+const SWEPT: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reserve(VecDeque<ConnKey>);
+
+impl Reserve {
+    /// One more; `lives` says which of the others are still there.
+    pub(crate) fn enter(&mut self, conn: ConnKey, lives: impl Fn(ConnKey) -> bool) {
+        if self.0.len() >= SWEPT {
+            self.0.retain(|conn| lives(*conn));
+        }
+        self.0.push_back(conn);
+    }
+
+    /// The oldest that may go. `may_go` is `None` for one that is gone already.
+    pub(crate) fn give_way(&mut self, may_go: impl Fn(ConnKey) -> Option<bool>) -> Option<ConnKey> {
+        self.0.retain(|conn| may_go(*conn).is_some());
+        let at = self.0.iter().position(|conn| may_go(*conn) == Some(true))?;
+        self.0.remove(at)
+    }
+}
