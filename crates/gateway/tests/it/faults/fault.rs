@@ -133,7 +133,7 @@ impl Scene {
         format!(
             "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = {outbox:?}\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
-             join_wait = {join_wait:?}\n"
+             join_wait = {join_wait:?}\n[compat]\nenabled = true\n"
         )
     }
 
