@@ -11,6 +11,7 @@ mod manners;
 mod queue;
 mod service;
 mod webhook;
+mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
@@ -23,7 +24,7 @@ use backend::{Backend, Calling, Down, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
-pub use intake::{MESSAGE_BYTES_MAX, ROOM_BYTES};
+pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use manners::manners;
 use queue::Inlet;
 use rules::{Line, Tracer};
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
+use wishes::Wishes;
 
 /// `[backends]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -213,7 +215,7 @@ impl Backends {
             };
             let is_called = caller.is_some();
             if !is_called {
-                desks.insert(name, desk);
+                desks.insert(name.clone(), desk);
             }
             let inlet = open.inlet;
             let driver = Driver::new(
@@ -221,7 +223,7 @@ impl Backends {
                 caller,
                 served.clone(),
                 inlet,
-                open.figures,
+                Wishes::new(name),
                 Arc::clone(shards),
                 tracer.cloned(),
             );

@@ -49,6 +49,8 @@ pub(crate) struct Namespace {
 /// All namespaces by name.
 pub(crate) struct Book {
     pub(crate) namespaces: Vec<(String, Namespace)>,
+    /// The backends that decide about requests for sessions.
+    pub(crate) deciders: Vec<Arc<dyn Line>>,
     /// Records what is done, if anybody wants that.
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
@@ -95,8 +97,12 @@ impl RulesFactory {
             })?;
             namespaces.push((name.clone(), compiled));
         }
-        let tracer = None;
-        Ok(Self(Arc::new(Book { namespaces, tracer })))
+        let deciders = lines.values().filter(|line| line.decides_openings());
+        Ok(Self(Arc::new(Book {
+            namespaces,
+            deciders: deciders.cloned().collect(),
+            tracer: None,
+        })))
     }
 
     /// The calls are recorded.

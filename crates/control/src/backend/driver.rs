@@ -5,6 +5,7 @@ use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::intake::Share;
 use super::queue::{Inlet, Outlet};
+use super::wishes::Wishes;
 use super::{Served, ToShards};
 use crate::admin::keys::Keyring;
 use backend::proto::command::What;
@@ -15,7 +16,6 @@ use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Notify, oneshot};
@@ -90,6 +90,7 @@ pub(super) struct Driver {
     tracer: Option<Arc<dyn Tracer>>,
     /// Commands that are taken in and not handed on yet.
     spans: Vec<Span>,
+    wishes: Wishes,
 }
 
 impl Driver {
@@ -98,7 +99,7 @@ impl Driver {
         caller: Option<Caller>,
         served: Served,
         inlet: Arc<Inlet>,
-        figures: Arc<Figures>,
+        wishes: Wishes,
         shards: Arc<dyn ToShards>,
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
@@ -106,7 +107,7 @@ impl Driver {
             backend,
             caller,
             served,
-            figures,
+            figures: Arc::clone(inlet.figures()),
             bags: Bags::new(Arc::clone(&shards), inlet),
             shards,
             started: Instant::now(),
@@ -114,6 +115,7 @@ impl Driver {
             links_made: 0,
             tracer,
             spans: Vec::new(),
+            wishes,
         }
     }
 
@@ -141,6 +143,7 @@ impl Driver {
                     let now_ms = self.now_ms();
                     self.backend.tick(now_ms);
                     self.figures.publish(&self.backend);
+                    self.wishes.look(now_ms, &self.backend);
                     self.caller.iter_mut().for_each(Caller::pass_time);
                 }
                 () = room.notified() => {
@@ -212,9 +215,12 @@ impl Driver {
                     caller.note(&called);
                 }
                 self.trace_answer(&called);
-                self.backend
-                    .call_ended(now_ms, called.number, called.outcome);
+                let (number, outcome) = (called.number, called.outcome);
+                let ended = self.backend.call_ended(now_ms, number, outcome);
                 if let Some(caller) = &mut self.caller {
+                    if let Err(why) = ended {
+                        caller.note_refused(why);
+                    }
                     caller.note_health(self.backend.endpoint_is_well() == Some(true));
                 }
             }
@@ -292,11 +298,6 @@ impl Driver {
 
     /// Returns how much there was for shards.
     fn hand_on(&mut self) -> usize {
-        let wants = self.backend.wants_openings();
-        let said = &self.figures.wants_openings;
-        if said.load(Ordering::Relaxed) != wants {
-            said.store(wants, Ordering::Relaxed);
-        }
         let out = self.backend.take_out();
         let left = out.len();
         for out in out {
@@ -397,14 +398,22 @@ mod tests {
     async fn a_worker_that_spoke_behind_its_leaving_got_an_error_for_a_goodbye() {
         let settings = Settings::default();
         let figures = Arc::<Figures>::default();
-        let (inlet, news) = queue::open(&settings, Arc::clone(&figures));
+        let (inlet, news) = queue::open(&settings, figures);
         let served = Served {
             node: 1,
             manners: Manners::default(),
         };
         let backend = Backend::new(settings);
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
-        let driver = Driver::new(backend, None, served, inlet, figures, shards, None);
+        let driver = Driver::new(
+            backend,
+            None,
+            served,
+            inlet,
+            Wishes::default(),
+            shards,
+            None,
+        );
         let room = Arc::<Notify>::default();
         let (desk, letters) = Desk::new(Keyring::default(), Arc::clone(&room));
         let (outbox, mut sent) = outbox();
