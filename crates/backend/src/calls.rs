@@ -77,6 +77,8 @@ pub struct News {
 pub enum Outcome {
     /// The endpoint took it and wants this.
     Taken(Vec<What>),
+    /// It took it, and what it said is no answer.
+    Unread,
     /// It will never take this: it is not asked again.
     Refused,
     /// It is asked again.
@@ -374,11 +376,48 @@ impl Backend {
     }
 
     /// A call came back.
-    pub fn call_ended(&mut self, now_ms: u64, number: u64, outcome: Outcome) {
-        let Some(calls) = &mut self.calls else { return };
-        let Some(entries) = calls.flying.remove(&number) else {
-            return;
+    ///
+    /// # Errors
+    /// The answer lets a client in, beside a command that cannot be carried out: so it is refused.
+    pub fn call_ended(
+        &mut self,
+        now_ms: u64,
+        number: u64,
+        outcome: Outcome,
+    ) -> Result<(), &'static str> {
+        let Some(calls) = &mut self.calls else {
+            return Ok(());
         };
+        let Some(entries) = calls.flying.remove(&number) else {
+            return Ok(());
+        };
+        let fault = match &outcome {
+            Outcome::Taken(commands) if self.awaits_decision(&entries) => commands
+                .iter()
+                .find_map(|what| self.check_target(what).err()),
+            _ => None,
+        };
+        match fault {
+            Some(why) => {
+                self.end_call(now_ms, entries, Outcome::Refused);
+                Err(why)
+            }
+            None => {
+                self.end_call(now_ms, entries, outcome);
+                Ok(())
+            }
+        }
+    }
+
+    fn awaits_decision(&self, entries: &[Entry]) -> bool {
+        entries.iter().any(|entry| {
+            let home = entry.about.and_then(|name| self.homes.get(&name));
+            entry.introduces() && home.is_some_and(|home| home.phase == Phase::Deciding)
+        })
+    }
+
+    fn end_call(&mut self, now_ms: u64, entries: Vec<Entry>, outcome: Outcome) {
+        let Some(calls) = &mut self.calls else { return };
         match outcome {
             Outcome::Failed => {
                 calls.failed(now_ms);
@@ -389,6 +428,11 @@ impl Backend {
                 calls.failures = 0;
                 self.counts.calls_refused += 1;
                 self.finish(now_ms, entries, false);
+            }
+            Outcome::Unread => {
+                calls.failures = 0;
+                self.counts.calls_unread += 1;
+                self.finish(now_ms, entries, true);
             }
             Outcome::Taken(commands) => {
                 calls.failures = 0;
@@ -495,7 +539,7 @@ impl Backend {
             let _ = self.carry_out(0, ENDPOINT, What::Ack(nothing));
         } else if let Some(home) = self.homes.get_mut(&name) {
             home.settle(ack);
-            self.refuse(name, ack, Why::Absent);
+            self.refuse(name, ack, Why::Failed);
         }
     }
 

@@ -88,6 +88,9 @@ impl Backend {
             Order::Ack(ack) => {
                 check_ack(&ack.args, ack.attachments.len()).map(|()| self.answer(worker, ack))
             }
+            Order::Crowded => Err(
+                "the lists of the command (rooms, except, without, attachments, headers) have more than 1000 members together",
+            ),
             Order::Other(command) => match command.what {
                 Some(what) => self.carry_out(now_ms, worker, what),
                 None => Err(unknown),
@@ -173,6 +176,17 @@ impl Backend {
             }
         }
         Ok(())
+    }
+
+    /// Whether a command is about sockets of this backend.
+    pub(crate) fn check_target(&self, what: &What) -> Result<(), &'static str> {
+        let target = match what {
+            What::Emit(emit) => emit.to.as_ref(),
+            What::Join(sockets) | What::Leave(sockets) => sockets.of.as_ref(),
+            What::Disconnect(end) => end.of.as_ref(),
+            _ => return Ok(()),
+        };
+        self.route(target).map(drop)
     }
 
     fn order(&mut self, to: To, what: What) {

@@ -4,12 +4,13 @@ use crate::message::Ack;
 use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
+use crate::weight::is_crowded;
 use bytes::{Buf, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint};
 use prost::{DecodeError, Message};
 
 /// Number of the field `FromWorker.commands`.
-const COMMANDS: u32 = 4;
+pub(crate) const COMMANDS: u32 = 4;
 /// First bytes of the fields that are read here: `Command.ack`, and the fields of `Ack`.
 const ACK: u8 = 0x12;
 const SOCKET: u8 = 0x0a;
@@ -22,6 +23,8 @@ const ATTACHMENT: u8 = 0x22;
 pub(crate) enum Order {
     Ack(Ack),
     Other(proto::Command),
+    /// A command whose lists have too many members: nothing is made of it.
+    Crowded,
 }
 
 /// A message of a worker.
@@ -42,11 +45,7 @@ impl Frame {
         while message.has_remaining() {
             let (field, kind) = decode_key(&mut message)?;
             if (field, kind) == (COMMANDS, WireType::LengthDelimited) {
-                let order = match read_ack(&mut message) {
-                    Some(ack) => Order::Ack(ack),
-                    None => Order::Other(proto::Command::decode_length_delimited(&mut message)?),
-                };
-                frame.orders.push(order);
+                frame.orders.push(read_order(&mut message)?);
             } else {
                 let context = DecodeContext::default();
                 frame.said.merge_field(field, kind, &mut message, context)?;
@@ -74,6 +73,19 @@ impl From<proto::FromWorker> for Frame {
         let commands = std::mem::take(&mut said.commands);
         let orders = commands.into_iter().map(Order::Other).collect();
         Self { said, orders }
+    }
+}
+
+fn read_order(message: &mut Bytes) -> Result<Order, DecodeError> {
+    let mut rest = &message[..];
+    let crowded = take_part(&mut rest).is_some_and(is_crowded);
+    if crowded {
+        message.advance(message.len() - rest.len());
+        return Ok(Order::Crowded);
+    }
+    match read_ack(message) {
+        Some(ack) => Ok(Order::Ack(ack)),
+        None => proto::Command::decode_length_delimited(message).map(Order::Other),
     }
 }
 
@@ -149,6 +161,7 @@ mod tests {
                 )
             }
             Order::Other(command) => command.clone(),
+            Order::Crowded => proto::Command::default(),
         });
         all.collect()
     }

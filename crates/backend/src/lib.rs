@@ -33,6 +33,7 @@ mod rounds;
 mod scope;
 mod settings;
 mod state;
+mod weight;
 mod worker;
 
 pub use calls::{Call, Calling, News, Outcome};
@@ -46,6 +47,7 @@ pub use openings::{OpeningCounts, opening_number};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use state::{Backend, Counts};
+pub use weight::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX, growth};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`.
 pub mod proto {

@@ -53,6 +53,8 @@ pub enum Why {
     Unanswered,
     /// Worker after worker ended over it.
     Deadly,
+    /// The endpoint did not take it, or its answer cannot be used.
+    Failed,
 }
 
 /// Why a client is not let in: CONNECT_ERROR.

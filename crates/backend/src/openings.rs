@@ -1,4 +1,4 @@
-//! Requests for sessions, about which workers decide that want to.
+//! Requests for sessions: of the workers of a backend that the configuration lets decide, one that wants to is asked about each.
 
 use crate::entry::Entry;
 use crate::message::{Down, Out, To};
@@ -42,8 +42,6 @@ pub struct OpeningCounts {
     pub asked: u64,
     pub admitted: u64,
     pub refused: u64,
-    /// Let in without a verdict: no worker wants to decide any more.
-    pub waived: u64,
     /// No verdict came in time.
     pub unanswered: u64,
     /// Too much waited already.
@@ -55,14 +53,13 @@ pub struct OpeningCounts {
 impl OpeningCounts {
     /// Requests that wait for a verdict.
     pub fn waiting(&self) -> u64 {
-        let answered = self.admitted + self.refused + self.waived;
+        let answered = self.admitted + self.refused;
         self.asked - answered - self.unanswered - self.busy - self.deadly
     }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
-    wanted: bool,
     known: BTreeMap<u64, Known>,
     /// When those without a verdict are given up, and those that were let in: the oldest first.
     verdicts_due: VecDeque<(u64, u64)>,
@@ -82,13 +79,6 @@ struct Known {
 }
 
 impl Openings {
-    pub(crate) fn new(wanted: bool) -> Self {
-        Self {
-            wanted,
-            ..Self::default()
-        }
-    }
-
     fn without_worker(&self) -> Vec<u64> {
         let known = self.known.iter();
         let free = known.filter(|(_, known)| known.worker.is_none());
@@ -101,9 +91,16 @@ fn decides(worker: &Worker) -> bool {
 }
 
 impl Backend {
-    /// Shards are to ask before they open a session.
-    pub fn wants_openings(&self) -> bool {
-        self.openings.wanted
+    /// A request waits, and no worker that is there wants to decide.
+    pub fn lacks_deciders(&self) -> bool {
+        let mut waiting = self.openings.known.values();
+        waiting.any(|known| known.worker.is_none()) && !self.workers.values().any(decides)
+    }
+
+    /// A worker wants to decide, and the configuration does not let this backend.
+    pub fn wishes_in_vain(&self) -> bool {
+        let wishes = |worker: &Worker| worker.openings == Some(true);
+        !self.settings.openings && self.workers.values().any(wishes)
     }
 
     pub(crate) fn on_opening(&mut self, now_ms: u64, opening: proto::Opening) {
@@ -125,36 +122,24 @@ impl Backend {
         self.openings.known.insert(number, known);
         let due_ms = now_ms + self.settings.opening_timeout_ms;
         self.openings.verdicts_due.push_back((due_ms, number));
-        self.ask_or_admit(now_ms, number);
+        self.ask_about(now_ms, number);
     }
 
     /// It waits for a worker if there is none to ask.
-    fn ask_or_admit(&mut self, now_ms: u64, number: u64) {
+    fn ask_about(&mut self, now_ms: u64, number: u64) {
         let chosen = self.choose_among(now_ms, decides);
         let Some(known) = self.openings.known.get_mut(&number) else {
             return;
         };
-        match (chosen, &known.opening) {
-            (Some(id), Some(opening)) => {
-                known.worker = Some(id);
-                let what = What::Opening(opening.clone());
-                if let Some(worker) = self.workers.get_mut(&id) {
-                    worker.asked += 1;
-                }
-                self.reply(now_ms, id, what);
-            }
-            (None, Some(_)) if !self.openings.wanted => {
-                self.forget_opening(number);
-                self.counts.openings.waived += 1;
-                let verdict = proto::Verdict {
-                    opening: number,
-                    admit: true,
-                    ..proto::Verdict::default()
-                };
-                self.tell_shard(number, Down::Verdict(verdict));
-            }
-            _ => {}
+        let (Some(id), Some(opening)) = (chosen, &known.opening) else {
+            return;
+        };
+        known.worker = Some(id);
+        let what = What::Opening(opening.clone());
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.asked += 1;
         }
+        self.reply(now_ms, id, what);
     }
 
     fn tell_shard(&mut self, number: u64, down: Down) {
@@ -214,12 +199,8 @@ impl Backend {
 
     /// Workers came, went or want something else. While none is there to say, what the last ones wanted holds: nobody slips in.
     pub(crate) fn review_openings(&mut self, now_ms: u64) {
-        let staying = || self.workers.values().filter(|worker| !worker.leaving);
-        let says = |wish| staying().any(|worker| worker.openings == Some(wish));
-        let held = self.openings.wanted && !says(false);
-        self.openings.wanted = self.settings.openings || says(true) || held;
         for number in self.openings.without_worker() {
-            self.ask_or_admit(now_ms, number);
+            self.ask_about(now_ms, number);
         }
     }
 

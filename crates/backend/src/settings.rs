@@ -32,7 +32,7 @@ pub struct Settings {
     pub shards: u16,
     /// Namespaces of this backend.
     pub scope: Scope,
-    /// Each request for a session needs a worker's consent. Without it, as long as workers want that.
+    /// Each request for a session needs the consent of a worker. Without it, workers are asked about none.
     pub openings: bool,
     /// A shard waits so long for the verdict about one.
     pub opening_timeout_ms: u64,

@@ -37,11 +37,14 @@ pub struct Counts {
     pub refused_unanswered: u64,
     /// Events and CONNECTs over which worker after worker ended.
     pub refused_deadly: u64,
+    /// Events that an endpoint did not take, or answered wrongly.
+    pub refused_failed: u64,
     /// Answers and decisions that came when nobody waited any more.
     pub late: u64,
     pub openings: OpeningCounts,
     /// Calls of an endpoint, by how they went.
     pub calls_taken: u64,
+    pub calls_unread: u64,
     pub calls_refused: u64,
     pub calls_failed: u64,
     /// News of beginnings and ends that an endpoint will never get.
@@ -106,7 +109,6 @@ pub struct Backend {
 impl Backend {
     pub fn new(settings: Settings) -> Self {
         Self {
-            openings: Openings::new(settings.openings),
             settings,
             ..Self::default()
         }
@@ -392,6 +394,7 @@ impl Backend {
             Why::Busy => &mut counts.refused_busy,
             Why::Unanswered => &mut counts.refused_unanswered,
             Why::Deadly => &mut counts.refused_deadly,
+            Why::Failed => &mut counts.refused_failed,
         } += 1;
         self.tell(socket, Down::Refuse { socket, ack, why });
     }

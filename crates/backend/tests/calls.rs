@@ -3,7 +3,7 @@
 use backend::proto;
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
-use backend::{Backend, Call, Calling, Down, Event, Name, Outcome, Said, Settings, Up};
+use backend::{Backend, Call, Calling, Down, Event, Name, Outcome, Said, Scope, Settings, Up};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,8 @@ impl Play {
             true => Outcome::Failed,
             false => Outcome::Taken(Vec::new()),
         };
-        self.backend.call_ended(self.now, call.number, outcome);
+        let ended = self.backend.call_ended(self.now, call.number, outcome);
+        ended.expect("it can be carried out");
     }
 
     fn take(&mut self, call: &Call) {
@@ -309,7 +310,8 @@ fn a_refused_call_is_not_made_again() {
                 ..proto::Decision::default()
             })]),
         };
-        play.backend.call_ended(play.now, call.number, outcome);
+        let ended = play.backend.call_ended(play.now, call.number, outcome);
+        ended.expect("it can be carried out");
     }
     play.hear();
     assert_eq!(play.admitted.get(&name(0)), Some(&false));
@@ -334,10 +336,42 @@ fn a_room_in_an_answer_of_an_endpoint_ended_the_driver() {
         rooms: vec!["kitchen".to_owned()],
     });
     backend.take_out();
-    backend.call_ended(1, call.number, Outcome::Taken(vec![join]));
+    let ended = backend.call_ended(1, call.number, Outcome::Taken(vec![join]));
+    ended.expect("it can be carried out");
     let joins = backend.take_out();
     let joins = joins
         .iter()
         .filter(|out| matches!(out.down, Down::Move { by: 0, .. }));
     assert_eq!(joins.count(), 1);
+}
+
+/// The client was let in, and then the command was refused.
+#[test]
+fn commands_for_a_foreign_namespace_let_a_client_in() {
+    let settings = Settings {
+        scope: Scope::Only(vec!["/".to_owned()]),
+        ..Settings::default()
+    };
+    let mut play = Play::new(1, settings, Calling::default());
+    play.up(connect(1));
+    let call = play.backend.next_call(play.now).expect("a call");
+    let emit = |namespace: &str| {
+        let to = proto::Target {
+            namespace: namespace.to_owned(),
+            ..proto::Target::default()
+        };
+        Order::Emit(Box::new(proto::Emit {
+            to: Some(to),
+            event: "hello".to_owned(),
+            ..proto::Emit::default()
+        }))
+    };
+    let commands = vec![emit("/"), emit("/other")];
+    let ended = play
+        .backend
+        .call_ended(play.now, call.number, Outcome::Taken(commands));
+    assert!(ended.is_err_and(|why| why.contains("not of this backend")));
+    play.hear();
+    assert_eq!(play.admitted.get(&name(1)), Some(&false));
+    assert_eq!(play.backend.counts().calls_refused, 1);
 }

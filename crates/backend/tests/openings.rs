@@ -27,9 +27,16 @@ fn says(openings: bool) -> FromWorker {
     }
 }
 
+fn deciding() -> Settings {
+    Settings {
+        openings: true,
+        ..Settings::default()
+    }
+}
+
 /// Of two workers the first wants to decide, as `wants` says of each.
 fn two(wants: [bool; 2]) -> Backend {
-    let mut backend = Backend::new(Settings::default());
+    let mut backend = Backend::new(deciding());
     for (link, name, wants) in [(A, "a", wants[0]), (B, "b", wants[1])] {
         attach(&mut backend, 1, link, name, 0);
         backend.received(1, link, says(wants)).expect("in order");
@@ -85,35 +92,38 @@ fn verdict(handled: u64, first: u64, opening: u64) -> FromWorker {
     }
 }
 
-/// In a deploy of workers that decide no more, all newcomers were locked out behind the end of the last one that did.
+/// A worker of any backend that said so got the handshakes of all clients, and refused those of others.
 #[test]
-fn newcomers_waited_for_a_worker_that_had_ended() {
-    let mut backend = two([true, false]);
-    assert!(backend.wants_openings());
-    backend.detached(2, A);
-    ask(&mut backend, 3, 7);
-    backend.tick(1_000);
-    assert!(!backend.wants_openings());
-    assert_eq!(answered(&mut backend), [(7, Some(true))]);
-    assert_eq!(backend.bytes(), 0);
-    // A shard that has not heard of it.
-    ask(&mut backend, 1_001, 8);
-    assert_eq!(answered(&mut backend), [(8, Some(true))]);
+fn a_wish_was_enough_to_decide() {
+    let settings = |openings| Settings {
+        openings,
+        ..Settings::default()
+    };
+    for openings in [false, true] {
+        let mut backend = Backend::new(settings(openings));
+        attach(&mut backend, 1, A, "a", 0);
+        backend.received(1, A, says(true)).expect("in order");
+        assert_eq!(backend.wishes_in_vain(), !openings);
+        backend.detached(2, A);
+        backend.tick(1_000);
+        assert!(!backend.wishes_in_vain(), "the wish ended with its worker");
+    }
 }
 
 #[test]
-fn what_the_last_worker_wanted_holds_while_none_is_there() {
-    let mut backend = two([true, true]);
+fn requests_wait_for_a_worker_that_decides() {
+    let mut backend = two([true, false]);
+    assert!(!backend.lacks_deciders());
     backend.detached(2, A);
-    backend.detached(2, B);
+    ask(&mut backend, 3, 7);
     backend.tick(1_000);
-    assert!(backend.wants_openings());
-    ask(&mut backend, 1_001, 7);
+    assert!(backend.lacks_deciders());
     assert!(answered(&mut backend).is_empty());
     attach(&mut backend, 1_002, Link(3), "c", 0);
     backend
         .received(1_002, Link(3), says(true))
         .expect("in order");
+    assert!(!backend.lacks_deciders());
     assert_eq!(asked(&mut backend, Link(3)), [7]);
 }
 
@@ -167,7 +177,7 @@ fn requests_that_a_worker_had_when_it_left_were_answered_by_nobody() {
 
 #[test]
 fn a_request_that_ends_workers_goes_to_three() {
-    let mut backend = Backend::new(Settings::default());
+    let mut backend = Backend::new(deciding());
     for round in 1..=3 {
         let now_ms = round * 1_000;
         let link = Link(round);
@@ -374,7 +384,7 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let settings = Settings {
-            openings: rng.bool(),
+            openings: true,
             opening_timeout_ms: 2_000,
             queue_bytes_max: rng.usize(2_000..40_000),
             ..Settings::default()
@@ -515,11 +525,7 @@ fn each_request_is_answered_once_or_given_up_in_time() {
             "{seed}: {counts:?}"
         );
         let told = [Some(true), Some(false), None].map(|answer| storm.count(answer));
-        let counted = [
-            counts.admitted + counts.waived,
-            counts.refused,
-            counts.busy + counts.deadly,
-        ];
+        let counted = [counts.admitted, counts.refused, counts.busy + counts.deadly];
         assert_eq!(told, counted, "{seed}: {counts:?}");
         assert_eq!(
             storm.asked,

@@ -11,6 +11,7 @@ mod manners;
 mod queue;
 mod service;
 mod webhook;
+mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
@@ -24,7 +25,7 @@ use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
 use hub::Keeping;
-pub use intake::{MESSAGE_BYTES_MAX, ROOM_BYTES};
+pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use manners::manners;
 use queue::Inlet;
 use rules::{Line, Tracer, Word};
@@ -37,6 +38,7 @@ use tokio::sync::Notify;
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
+use wishes::Wishes;
 
 /// `[backends]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,7 +219,7 @@ impl Backends {
             let is_called = caller.is_some();
             let key = name.clone();
             if !is_called {
-                desks.insert(name, desk);
+                desks.insert(name.clone(), desk);
             }
             let inlet = open.inlet;
             let driver = Driver::new(
@@ -225,7 +227,7 @@ impl Backends {
                 caller,
                 served.clone(),
                 inlet,
-                open.figures,
+                Wishes::new(name),
                 Arc::clone(shards),
                 tracer.cloned(),
             );

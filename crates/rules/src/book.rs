@@ -47,6 +47,8 @@ pub(crate) struct Namespace {
 pub(crate) struct Book {
     pub(crate) namespaces: Vec<(String, Namespace)>,
     pub(crate) keeping: Arc<Keeping>,
+    /// The backends that decide about requests for sessions.
+    pub(crate) deciders: Vec<Arc<dyn Line>>,
     /// Records what is done, if anybody wants that.
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
@@ -93,9 +95,11 @@ impl RulesFactory {
             })?;
             namespaces.push((name.clone(), compiled));
         }
+        let deciders = lines.values().filter(|line| line.decides_openings());
         Ok(Self(Arc::new(Book {
             namespaces,
             keeping: Arc::new(keeping(rules)),
+            deciders: deciders.cloned().collect(),
             tracer: None,
         })))
     }

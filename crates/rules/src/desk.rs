@@ -82,7 +82,7 @@ impl Desk {
     ) -> Result<Decision, Option<Box<Arrival>>> {
         let context = arrival.as_ref().and_then(|arrival| arrival.context());
         let mut connect = as_connect(request, context);
-        connect.opening = self.doorway.opening_of(request.sid);
+        connect.opening = self.doorway.opening_of(request.sid, line);
         let Some(name) = Name::parse(&connect.socket) else {
             return Err(arrival);
         };
@@ -102,11 +102,14 @@ impl Desk {
         Ok(Decision::Later)
     }
 
-    pub(crate) fn opening(&mut self, request: &Request<'_>, line: &Arc<dyn Line>) -> Opening {
+    /// All of these backends are asked.
+    pub(crate) fn opening(&mut self, request: &Request<'_>, deciders: &[Arc<dyn Line>]) -> Opening {
         let number = self.doorway.number(self.shard);
-        match line.up(Up::Opening(doorway::as_opening(request, number))) {
+        let asks =
+            |line: &Arc<dyn Line>| line.up(Up::Opening(doorway::as_opening(request, number)));
+        match deciders.iter().all(asks) {
             true => {
-                self.doorway.wait(number, request.key());
+                self.doorway.wait(number, request.key(), deciders);
                 Opening::Later
             }
             false => Opening::Unavailable,
@@ -114,17 +117,16 @@ impl Desk {
     }
 
     fn undecided(&mut self, cx: &mut Context<'_>, opening: u64) {
-        if let Some(key) = self.doorway.take(opening) {
+        if let Some(key) = self.doorway.give_up(opening) {
             cx.decide_opening(key, Opening::Unavailable);
         }
     }
 
-    fn verdict(&mut self, cx: &mut Context<'_>, verdict: proto::Verdict) {
-        if let Some(key) = self.doorway.take(verdict.opening) {
-            let decision = doorway::as_decision(&verdict);
-            if cx.decide_opening(key, decision) && verdict.admit {
-                self.doorway.let_in(key, verdict);
-            }
+    fn verdict(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, verdict: proto::Verdict) {
+        if let Some((key, decision)) = self.doorway.decided(line, verdict)
+            && !cx.decide_opening(key, decision)
+        {
+            self.doorway.forget(key);
         }
     }
 
@@ -319,7 +321,7 @@ impl Desk {
                 }
             }
             Down::Reply { told, answer } => self.reply(cx, told, answer),
-            Down::Verdict(verdict) => self.verdict(cx, verdict),
+            Down::Verdict(verdict) => self.verdict(cx, line, verdict),
             Down::Unavailable { opening } => self.undecided(cx, opening),
             Down::Move { by, what } => {
                 if leads {
@@ -582,7 +584,7 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
         Why::Absent => ("No backend is connected", "NO_BACKEND"),
         Why::Busy => ("The backend has too much to do", "BACKEND_BUSY"),
         Why::Unanswered => ("The backend did not answer in time", "BACKEND_TIMEOUT"),
-        Why::Deadly => ("The backend failed on this event", "BACKEND_FAILED"),
+        Why::Deadly | Why::Failed => ("The backend failed on this event", "BACKEND_FAILED"),
     };
     socket.refuse(ack, message, code);
 }

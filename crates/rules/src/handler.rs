@@ -120,7 +120,8 @@ impl RulesHandler {
 
 impl Handler for RulesHandler {
     fn reads_requests(&self) -> bool {
-        self.book.tracer.is_some() || self.lines().next().is_some()
+        let asks = self.lines().next().is_some() || !self.book.deciders.is_empty();
+        self.book.tracer.is_some() || asks
     }
 
     fn keeping(&self) -> Arc<Keeping> {
@@ -132,14 +133,10 @@ impl Handler for RulesHandler {
     }
 
     fn opening(&mut self, _cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
-        if request.protocol != Protocol::SocketIo {
+        if request.protocol != Protocol::SocketIo || self.book.deciders.is_empty() {
             return Opening::Accept;
         }
-        let line = self.lines().find(|line| line.wants_openings()).cloned();
-        match line {
-            Some(line) => self.desk.opening(request, &line),
-            None => Opening::Accept,
-        }
+        self.desk.opening(request, &self.book.deciders)
     }
 
     fn answering(

@@ -9,8 +9,8 @@ use std::time::Duration;
 pub trait Line: Send + Sync {
     /// Something for the backend. `false`: too much waits for it already.
     fn up(&self, up: Up) -> bool;
-    /// It wants to be asked before a session opens.
-    fn wants_openings(&self) -> bool;
+    /// The configuration has it decide before a session opens.
+    fn decides_openings(&self) -> bool;
     /// How long it decides about newcomers at most.
     fn connect_timeout(&self) -> Duration;
 }

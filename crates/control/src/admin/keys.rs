@@ -183,6 +183,12 @@ impl Lease {
 }
 
 /// An entry in the wrong form may be a key itself: it is not repeated.
+/// SHA-256 of no bytes: a header without a key would be right.
+const OF_NOTHING: [u8; HASH_BYTES] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
 fn parse(entry: &str) -> Result<ApiKey, String> {
     let form = || "NAME:SHA256 is needed, with the hash in 64 hexadecimal digits".to_owned();
     let (name, rest) = entry.split_once(':').ok_or_else(form)?;
@@ -195,6 +201,11 @@ fn parse(entry: &str) -> Result<ApiKey, String> {
         None => (rest, None),
     };
     let hash = hash(digits).ok_or_else(form)?;
+    if hash == OF_NOTHING {
+        return Err(
+            "this is the hash of an empty key, as a pipe without input makes it".to_owned(),
+        );
+    }
     let mut caller = Caller {
         name: name.to_owned(),
         scopes: Vec::new(),
@@ -277,6 +288,19 @@ mod tests {
     fn name(keys: &ApiKeys, headers: &HeaderMap) -> Option<String> {
         let caller = keys.find(Shown::in_headers(headers)?)?;
         Some(caller.name().to_owned())
+    }
+
+    /// A header without a key was right then.
+    #[test]
+    fn the_hash_of_nothing_was_a_key() {
+        let of_nothing = digest::digest(&digest::SHA256, b"");
+        let digits: String = of_nothing
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        let refused = ApiKeys::parse(&[format!("ops:{digits}")]);
+        assert!(refused.is_err_and(|why| why.contains("hash of an empty key")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `Idempotency-Key`: an order that is repeated under the same key is carried out once, and both callers get the same answer.
 
-use super::model::Done;
+use super::model::{self, Done};
 use super::problem::{Kind, Problem};
 use axum::http::{HeaderMap, HeaderValue};
 use std::collections::HashMap;
@@ -187,10 +187,16 @@ fn bytes(answer: &Answer) -> usize {
         return 0;
     };
     let answers = collected.answers.iter().map(|answer| {
-        let attached: usize = answer.attachments.iter().map(String::len).sum();
-        answer.args.get().len() + attached
+        let attached = answer.attachments.iter();
+        let attached = attached.map(|text| size_of::<String>() + allocated(text.len()));
+        allocated(answer.args.get().len()) + attached.sum::<usize>()
     });
-    answers.sum()
+    collected.answers.capacity() * size_of::<model::Answer>() + answers.sum::<usize>()
+}
+
+/// Memory that a text takes: an answer has two bytes more often than two thousand.
+fn allocated(len: usize) -> usize {
+    len.next_multiple_of(16)
 }
 
 #[cfg(test)]
@@ -239,6 +245,25 @@ mod tests {
             let again = once.begin(key, [1; 32], now).expect("known or new");
             assert_eq!(matches!(again, Turn::Repeated(_)), repeated, "{kind:?}");
         }
+    }
+
+    /// 300,000 answers of two bytes were 17 MiB, and 0.6 of them were counted.
+    #[test]
+    fn answers_were_counted_without_what_they_take_beside_their_text() {
+        let short = || model::Answer {
+            args: serde_json::value::RawValue::from_string("[]".to_owned()).expect("JSON"),
+            attachments: Vec::new(),
+        };
+        let collected = model::Collected {
+            acked: 1_000,
+            timed_out: 0,
+            gone: 0,
+            undelivered: 0,
+            complete: true,
+            answers: (0..1_000).map(|_| short()).collect(),
+        };
+        let counted = bytes(&Ok(Done::Collected(collected)));
+        assert_eq!(counted, 1_000 * (size_of::<model::Answer>() + 16));
     }
 
     /// One of them might use up all that there was, and the others were refused for ten minutes.

@@ -132,7 +132,7 @@ mod tests {
     struct Silent;
 
     impl Line for Silent {
-        fn wants_openings(&self) -> bool {
+        fn decides_openings(&self) -> bool {
             false
         }
 

@@ -28,6 +28,8 @@ pub(super) struct Caller {
     figures: Arc<Figures>,
     vitals: Vitals,
     well: bool,
+    /// That a content was no answer is told once.
+    unread: bool,
     flood: Flood,
 }
 
@@ -48,6 +50,7 @@ impl Caller {
             figures,
             vitals,
             well: true,
+            unread: false,
             flood: Flood::new("call failed"),
         }
     }
@@ -88,12 +91,32 @@ impl Caller {
 
     /// Logs what went wrong.
     pub(super) fn note(&mut self, called: &Called) {
-        let (Some(cause), true) = (&called.why, self.flood.admits()) else {
-            return;
-        };
-        let again = matches!(called.outcome, Outcome::Failed);
+        let Some(cause) = &called.why else { return };
         let backend = &self.name;
+        if matches!(called.outcome, Outcome::Unread) {
+            if !std::mem::replace(&mut self.unread, true) {
+                tracing::warn!(
+                    backend,
+                    cause,
+                    "an event was taken, and what came with the answer is not read; more of these are counted only \
+                     (sockeye_backend_calls_total)"
+                );
+            }
+            return;
+        }
+        if !self.flood.admits() {
+            return;
+        }
+        let again = matches!(called.outcome, Outcome::Failed);
         tracing::warn!(backend, cause, comes_again = again, "call failed");
+    }
+
+    /// An answer let a client in, beside commands that cannot be carried out.
+    pub(super) fn note_refused(&mut self, cause: &str) {
+        if self.flood.admits() {
+            let backend = &self.name;
+            tracing::warn!(backend, cause, comes_again = false, "call failed");
+        }
     }
 
     pub(super) fn note_health(&mut self, well: bool) {

@@ -5,6 +5,7 @@ use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::intake::Share;
 use super::queue::{Inlet, Outlet};
+use super::wishes::Wishes;
 use super::{Served, ToShards};
 use crate::admin::keys::Keyring;
 use backend::proto::command::What;
@@ -15,7 +16,6 @@ use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Notify, oneshot};
@@ -92,6 +92,7 @@ pub(super) struct Driver {
     tracer: Option<Arc<dyn Tracer>>,
     /// Commands that are taken in and not handed on yet.
     spans: Vec<Span>,
+    wishes: Wishes,
 }
 
 impl Driver {
@@ -100,7 +101,7 @@ impl Driver {
         caller: Option<Caller>,
         served: Served,
         inlet: Arc<Inlet>,
-        figures: Arc<Figures>,
+        wishes: Wishes,
         shards: Arc<dyn ToShards>,
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
@@ -109,7 +110,7 @@ impl Driver {
             backend,
             caller,
             served,
-            figures,
+            figures: Arc::clone(inlet.figures()),
             bags: Bags::new(Arc::clone(&shards), inlet),
             shards,
             started: Instant::now(),
@@ -117,6 +118,7 @@ impl Driver {
             links_made: 0,
             tracer,
             spans: Vec::new(),
+            wishes,
         }
     }
 
@@ -144,6 +146,7 @@ impl Driver {
                     let now_ms = self.now_ms();
                     self.backend.tick(now_ms);
                     self.figures.publish(&self.backend);
+                    self.wishes.look(now_ms, &self.backend);
                     self.caller.iter_mut().for_each(Caller::pass_time);
                 }
                 () = room.notified() => {
@@ -215,9 +218,12 @@ impl Driver {
                     caller.note(&called);
                 }
                 self.trace_answer(&called);
-                self.backend
-                    .call_ended(now_ms, called.number, called.outcome);
+                let (number, outcome) = (called.number, called.outcome);
+                let ended = self.backend.call_ended(now_ms, number, outcome);
                 if let Some(caller) = &mut self.caller {
+                    if let Err(why) = ended {
+                        caller.note_refused(why);
+                    }
                     caller.note_health(self.backend.endpoint_is_well() == Some(true));
                 }
             }
@@ -295,11 +301,6 @@ impl Driver {
 
     /// Returns how much there was for shards.
     fn hand_on(&mut self) -> usize {
-        let wants = self.backend.wants_openings();
-        let said = &self.figures.wants_openings;
-        if said.load(Ordering::Relaxed) != wants {
-            said.store(wants, Ordering::Relaxed);
-        }
         let (keeping, shards) = (self.shards.keeping(), self.shards.shards());
         self.bags.go_by(keeping.home_of_key(&self.name, shards));
         let home_of = |namespace: &str| keeping.home_of(namespace, shards);
@@ -415,7 +416,7 @@ mod tests {
     async fn a_worker_that_spoke_behind_its_leaving_got_an_error_for_a_goodbye() {
         let settings = Settings::default();
         let figures = Arc::<Figures>::default();
-        let (inlet, news) = queue::open(&settings, Arc::clone(&figures));
+        let (inlet, news) = queue::open(&settings, figures);
         let served = Served {
             node: 1,
             manners: Manners::default(),
@@ -423,7 +424,8 @@ mod tests {
         let backend = Backend::new(settings);
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
         let named = ("kitchen".to_owned(), backend);
-        let driver = Driver::new(named, None, served, inlet, figures, shards, None);
+        let wishes = Wishes::default();
+        let driver = Driver::new(named, None, served, inlet, wishes, shards, None);
         let room = Arc::<Notify>::default();
         let (desk, letters) = Desk::new(Keyring::default(), Arc::clone(&room));
         let (outbox, mut sent) = outbox();

@@ -2,7 +2,7 @@
 
 use crate::api::Durations;
 use backend::Backend;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
 pub struct Figures {
@@ -10,8 +10,6 @@ pub struct Figures {
     pub queued: AtomicUsize,
     /// What may wait for its workers (`queue_max`).
     pub queue_bytes_max: AtomicU64,
-    /// Its workers want to decide about requests for sessions.
-    pub wants_openings: AtomicBool,
     pub workers: AtomicU64,
     pub sockets: AtomicU64,
     pub parked: AtomicU64,
@@ -29,6 +27,7 @@ pub struct Figures {
     pub refused_busy: AtomicU64,
     pub refused_unanswered: AtomicU64,
     pub refused_deadly: AtomicU64,
+    pub refused_failed: AtomicU64,
     /// Refused by shards, because more waited than the backend had room for.
     pub refused_early: AtomicU64,
     pub late: AtomicU64,
@@ -36,6 +35,7 @@ pub struct Figures {
     pub openings: Openings,
     /// Calls of endpoints, by how they went.
     pub calls_taken: AtomicU64,
+    pub calls_unread: AtomicU64,
     pub calls_refused: AtomicU64,
     pub calls_failed: AtomicU64,
     pub(crate) call_durations: Durations,
@@ -49,7 +49,6 @@ pub struct Openings {
     pub waiting: AtomicU64,
     pub admitted: AtomicU64,
     pub refused: AtomicU64,
-    pub waived: AtomicU64,
     pub unanswered: AtomicU64,
     pub busy: AtomicU64,
     pub deadly: AtomicU64,
@@ -91,15 +90,16 @@ impl Figures {
             (&self.refused_busy, counts.refused_busy),
             (&self.refused_unanswered, counts.refused_unanswered),
             (&self.refused_deadly, counts.refused_deadly),
+            (&self.refused_failed, counts.refused_failed),
             (&self.late, counts.late),
             (&self.openings.waiting, counts.openings.waiting()),
             (&self.openings.admitted, counts.openings.admitted),
             (&self.openings.refused, counts.openings.refused),
-            (&self.openings.waived, counts.openings.waived),
             (&self.openings.unanswered, counts.openings.unanswered),
             (&self.openings.busy, counts.openings.busy),
             (&self.openings.deadly, counts.openings.deadly),
             (&self.calls_taken, counts.calls_taken),
+            (&self.calls_unread, counts.calls_unread),
             (&self.calls_refused, counts.calls_refused),
             (&self.calls_failed, counts.calls_failed),
             (&self.dead_letters, counts.dead_letters),

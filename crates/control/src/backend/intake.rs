@@ -1,6 +1,6 @@
 //! The one door by which messages of workers come in: each is read as a whole, and only as many large ones as there is room for.
 
-use backend::Frame;
+use backend::{Frame, GROWTH_MAX};
 use prost::bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,18 +19,37 @@ const SMALL_BYTES: usize = 64 << 10;
 /// Before each message: one byte says whether it is compressed, four how long it is.
 const HEAD_BYTES: usize = 5;
 
-/// What large messages may take, for all links.
+/// What the commands of all messages may take that are decoded and wait for their turn, beside the bytes of the messages.
+pub const GROWTH_BYTES: usize = 2 * GROWTH_MAX;
+
+/// What messages may take, for all links. Whoever has room for bytes may wait for growth, and nobody the other way round.
 #[derive(Clone)]
-pub(super) struct Intake(Arc<Semaphore>);
+pub(super) struct Intake {
+    bytes: Arc<Semaphore>,
+    growth: Arc<Semaphore>,
+}
 
 impl Default for Intake {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM_BYTES)))
+        Self {
+            bytes: Arc::new(Semaphore::new(ROOM_BYTES)),
+            growth: Arc::new(Semaphore::new(GROWTH_BYTES)),
+        }
     }
 }
 
-/// The room that a large message takes until it is handled.
-pub(super) struct Share(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+/// The room that a message takes until it is handled, if it is large or becomes so.
+#[derive(Default)]
+pub(super) struct Share {
+    bytes: Option<OwnedSemaphorePermit>,
+    growth: Option<OwnedSemaphorePermit>,
+}
+
+impl Share {
+    fn or_none(self) -> Option<Self> {
+        (self.bytes.is_some() || self.growth.is_some()).then_some(self)
+    }
+}
 
 /// The messages of one link.
 pub(super) struct Frames {
@@ -63,17 +82,24 @@ impl Frames {
                 "cannot take a message of {len} bytes: {MESSAGE_BYTES_MAX} are allowed, so send fewer commands in each"
             )));
         }
-        let share = match len > SMALL_BYTES {
-            true => Some(self.intake.share(len as u32).await?),
-            false => None,
+        let mut share = Share {
+            bytes: share(&self.intake.bytes, len).await?,
+            growth: None,
         };
         let Some(message) = self.take(len).await else {
             return Ok(None);
         };
+        let growth = backend::growth(&message);
+        let growth = growth.map_err(|overgrown| {
+            Status::out_of_range(format!(
+                "cannot take a message: {overgrown}, so send fewer commands in each"
+            ))
+        })?;
+        share.growth = self::share(&self.intake.growth, growth).await?;
         let frame = Frame::decode(message).map_err(|error| {
             Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
         })?;
-        Ok(Some((frame, share)))
+        Ok(Some((frame, share.or_none())))
     }
 
     /// So many bytes; `None`: the stream ended before.
@@ -105,14 +131,19 @@ impl Frames {
     }
 }
 
-impl Intake {
-    async fn share(&self, bytes: u32) -> Result<Share, Status> {
-        let permit = Arc::clone(&self.0).acquire_many_owned(bytes).await;
-        // Nobody closes it.
-        permit
-            .map(Share)
-            .map_err(|_| Status::unavailable("the gateway is stopping"))
+/// Waits for room. What is small needs none.
+async fn share(
+    room: &Arc<Semaphore>,
+    bytes: usize,
+) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    if bytes <= SMALL_BYTES {
+        return Ok(None);
     }
+    // It is less than there is: one message may have so much.
+    let permit = Arc::clone(room).acquire_many_owned(bytes as u32).await;
+    // Nobody closes it.
+    let stopping = |_| Status::unavailable("the gateway is stopping");
+    permit.map(Some).map_err(stopping)
 }
 
 #[cfg(test)]

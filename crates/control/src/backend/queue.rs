@@ -16,6 +16,7 @@ pub(super) struct Inlet {
     words: UnboundedSender<(Up, usize)>,
     bytes_max: usize,
     connect_timeout: Duration,
+    decides_openings: bool,
     figures: Arc<Figures>,
 }
 
@@ -24,11 +25,14 @@ pub(super) struct Outlet {
     figures: Arc<Figures>,
 }
 
+impl Inlet {
+    pub(super) fn figures(&self) -> &Arc<Figures> {
+        &self.figures
+    }
+}
+
 pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet) {
     let (sender, receiver) = unbounded_channel();
-    figures
-        .wants_openings
-        .store(settings.openings, Ordering::Relaxed);
     figures
         .queue_bytes_max
         .store(settings.queue_bytes_max as u64, Ordering::Relaxed);
@@ -36,6 +40,7 @@ pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet
         words: sender,
         bytes_max: settings.queue_bytes_max,
         connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
+        decides_openings: settings.openings,
         figures: Arc::clone(&figures),
     };
     let outlet = Outlet {
@@ -71,8 +76,8 @@ impl Line for Inlet {
         self.words.send((up, bytes)).is_ok()
     }
 
-    fn wants_openings(&self) -> bool {
-        self.figures.wants_openings.load(Ordering::Relaxed)
+    fn decides_openings(&self) -> bool {
+        self.decides_openings
     }
 
     fn connect_timeout(&self) -> Duration {

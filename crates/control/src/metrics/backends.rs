@@ -73,14 +73,15 @@ pub(super) const BACKENDS: &[Metric] = &[
     .by("reason"),
     counter(
         "sockeye_backend_refused_total",
-        "Events and CONNECTs refused: no worker came in time, too much waited, or no answer came in time. `busy_shard` counts requests for sessions, too.",
+        "Events and CONNECTs refused: no worker came in time, too much waited, no answer came in time, or an endpoint failed on it. `busy_shard` counts requests for sessions, too.",
         |v| {
-            let reasons: [(&str, Read); 5] = [
+            let reasons: [(&str, Read); 6] = [
                 ("absent", |f| &f.refused_absent),
                 ("busy", |f| &f.refused_busy),
                 ("busy_shard", |f| &f.refused_early),
                 ("unanswered", |f| &f.refused_unanswered),
                 ("deadly", |f| &f.refused_deadly),
+                ("failed", |f| &f.refused_failed),
             ];
             labelled(v, &reasons)
         },
@@ -93,13 +94,11 @@ pub(super) const BACKENDS: &[Metric] = &[
     ),
     counter(
         "sockeye_backend_openings_total",
-        "Requests for sessions that workers were to decide about: `admitted`, `refused`, `waived` (let in, because no worker wants to decide any \
-         more), `unanswered` in time, `busy` (too much waited), `deadly` (worker after worker ended over it).",
+        "Requests for sessions that workers were to decide about: `admitted`, `refused`, `unanswered` in time, `busy` (too much waited), `deadly` (worker after worker ended over it).",
         |v| {
-            let outcomes: [(&str, Read); 6] = [
+            let outcomes: [(&str, Read); 5] = [
                 ("admitted", |f| &f.openings.admitted),
                 ("refused", |f| &f.openings.refused),
-                ("waived", |f| &f.openings.waived),
                 ("unanswered", |f| &f.openings.unanswered),
                 ("busy", |f| &f.openings.busy),
                 ("deadly", |f| &f.openings.deadly),
@@ -110,12 +109,13 @@ pub(super) const BACKENDS: &[Metric] = &[
     .by("outcome"),
     counter(
         "sockeye_backend_calls_total",
-        "Calls of endpoints: `taken`, `failed` (they come again), or `refused` (they do not).",
+        "Calls of endpoints: `taken`, `unread` (taken, with content that is no answer), `failed` (they come again), or `refused` (they do not).",
         |v| {
-            let outcomes: [(&str, Read); 3] = [
+            let outcomes: [(&str, Read); 4] = [
                 ("failed", |f| &f.calls_failed),
                 ("refused", |f| &f.calls_refused),
                 ("taken", |f| &f.calls_taken),
+                ("unread", |f| &f.calls_unread),
             ];
             labelled(v, &outcomes)
         },

@@ -1,5 +1,6 @@
 //! Settings that work and are probably not meant: warnings of `config check` and of the start.
 
+use super::edges;
 use super::raw::{Layer, Path, Setting, Source};
 use super::value::Value;
 
@@ -24,6 +25,13 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
             format!(
                 "a secret of {bytes} bytes can be guessed; `openssl rand -hex 32` makes a secret"
             )
+        }
+        (["server", "admin"], Value::Text(address))
+            if is_reachable(address) && has_no_keys(layer) =>
+        {
+            "whoever reaches this address reads all that operators may, rooms and clients as well: set admin.api_keys, or a loopback \
+             address"
+                .to_owned()
         }
         (["compat", _], _) if layer.value("cluster.adapter") == Some(&text("memory")) => {
             "nothing uses it without cluster.adapter = \"redis\"".to_owned()
@@ -71,6 +79,18 @@ fn is_shut(layer: &Layer) -> bool {
     secret && !is_open
 }
 
+/// From other machines.
+fn is_reachable(address: &str) -> bool {
+    edges::address(address).is_some_and(|address| !address.ip().is_loopback())
+}
+
+fn has_no_keys(layer: &Layer) -> bool {
+    match layer.value("admin.api_keys") {
+        Some(Value::List(keys)) => keys.is_empty(),
+        _ => true,
+    }
+}
+
 fn text(word: &str) -> Value {
     Value::Text(word.to_owned())
 }
@@ -99,6 +119,21 @@ mod tests {
         assert_eq!(short.len(), 2, "{short:?}");
         assert!(short[0].contains("s.toml:4:1: \"backends.a.secret\": a secret of 1 bytes"));
         assert!(short.iter().all(|line| !line.contains("hunter2")));
+        for (address, told) in [
+            ("0.0.0.0:9090", 1),
+            (":9090", 1),
+            ("10.0.0.1:9090", 1),
+            ("127.0.0.2:9090", 0),
+            ("localhost:9090", 0),
+            ("[::1]:9090", 0),
+            ("off", 0),
+        ] {
+            let open = doubts(&format!("[server]\nadmin = {address:?}"));
+            assert_eq!(open.len(), told, "{address}: {open:?}");
+        }
+        let keys = "[admin]\napi_keys = [\"a:0000000000000000000000000000000000000000000000000000000000000000\"]";
+        let closed = format!("[server]\nadmin = \"0.0.0.0:9090\"\n{keys}");
+        assert_eq!(doubts(&closed), [""; 0]);
         let alone = doubts("[compat]\npython = true");
         assert!(alone[0].contains("s.toml:2:1: \"compat.python\": nothing uses it"));
         let cluster = format!("[cluster]\nadapter = \"redis\"\nsecret = \"{long}\"\n[compat]\n");

@@ -17,7 +17,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 20] {
+fn fixed() -> [(&'static str, String); 18] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -72,6 +72,16 @@ fn fixed() -> [(&'static str, String); 20] {
             ),
         ),
         (
+            "lines of the log of one kind that strangers can cause",
+            lines,
+        ),
+    ]
+}
+
+/// Those of messages of workers.
+fn of_workers() -> [(&'static str, String); 6] {
+    [
+        (
             "bytes of a worker's message",
             size(backend::MESSAGE_BYTES_MAX),
         ),
@@ -80,8 +90,20 @@ fn fixed() -> [(&'static str, String); 20] {
             size(backend::ROOM_BYTES),
         ),
         (
-            "lines of the log of one kind that strangers can cause",
-            lines,
+            "commands in a worker's message",
+            grouped(::backend::COMMANDS_MAX),
+        ),
+        (
+            "members of all lists of such a command (rooms, exceptions, attachments, header lines, nodes)",
+            grouped(::backend::NAMES_MAX),
+        ),
+        (
+            "memory that the commands of such a message take beside its bytes",
+            size(::backend::GROWTH_MAX),
+        ),
+        (
+            "the same of all messages that wait for their turn, those with less than 64 KiB aside",
+            size(backend::GROWTH_BYTES),
         ),
     ]
 }
@@ -108,7 +130,10 @@ fn value(label: &str) -> Option<String> {
     {
         return default(name).or_else(|| default(&format!("limits.{name}")));
     }
-    let found = fixed().into_iter().find(|(name, _)| *name == label);
+    let found = fixed()
+        .into_iter()
+        .chain(of_workers())
+        .find(|(name, _)| *name == label);
     found.map(|(_, value)| value)
 }
 
@@ -158,7 +183,7 @@ fn the_page_has_a_row_for_every_bound_and_for_all_that_is_fixed() {
         let has_row = labels.contains(&format!("`{path}`").as_str());
         assert!(shapes || has_row, "{path}");
     }
-    for (name, _) in fixed() {
+    for (name, _) in fixed().into_iter().chain(of_workers()) {
         assert!(labels.contains(&name), "{name}");
     }
     for label in labels.iter().filter(|label| label.starts_with('`')) {

@@ -107,9 +107,12 @@ fn matches<S: AsRef<str>>(key: &Key, path: &[S]) -> bool {
 /// Reads a TOML file's text into a layer.
 pub fn read_file(file: &str, text: &str) -> (Layer, Vec<Problem>) {
     let (table, errors) = DeTable::parse_recoverable(text);
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+    let lines = std::iter::once(0).chain(ends);
     let mut reader = Reader {
         file,
         text,
+        lines: lines.collect(),
         layer: Layer::default(),
         problems: Vec::new(),
     };
@@ -134,6 +137,8 @@ pub fn read_file(file: &str, text: &str) -> (Layer, Vec<Problem>) {
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    /// Where each begins: a file may have 100,000 settings.
+    lines: Vec<usize>,
     layer: Layer,
     problems: Vec<Problem>,
 }
@@ -188,7 +193,9 @@ impl Reader<'_> {
     }
 
     fn at(&self, offset: usize) -> Source {
-        let (line, column) = units::position(self.text, offset);
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = self.lines[line - 1];
+        let (_, column) = units::position(&self.text[start..], offset - start);
         Source::File {
             path: self.file.to_owned(),
             line,
@@ -260,6 +267,16 @@ mod tests {
         assert_eq!(problems, []);
         let setting = &layer.settings[&Path::fixed("socketio.ping_interval")];
         assert_eq!(setting.source.to_string(), "s.toml:2:3");
+    }
+
+    /// For each the file was read from its beginning: 10 s.
+    #[test]
+    fn a_hundred_thousand_namespaces_were_looked_for_line_by_line() {
+        let tables = (0..100_000).map(|n| format!("[namespaces.\"/{n}\"]\nchat = true\n"));
+        let (layer, problems) = read_file("s.toml", &tables.collect::<String>());
+        assert_eq!(problems, []);
+        let last = &layer.settings[&Path::new(&["namespaces", "/99999", "chat"])];
+        assert_eq!(last.source.to_string(), "s.toml:200000:1");
     }
 
     #[test]

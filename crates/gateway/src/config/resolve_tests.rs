@@ -202,6 +202,8 @@ fn rules_that_can_not_work_are_refused() {
     assert!(event("action = \"drop\"\nroom = \"r\"").contains("s.toml:3:1"));
     assert!(event("schema = '{\"type\":\"colour\"}'").contains("cannot use schema"));
     assert!(event("schema_file = \"none.json\"").contains("/nowhere/none.json"));
+    // It never ended.
+    assert!(event("schema_file = \"/dev/zero\"").contains("it is no regular file"));
     assert!(event("schema_file = \"x\"\nschema = '{}'").contains("exclude each other"));
     assert!(problem("[namespaces.game]\nchat = true").contains("begins with a slash"));
     assert!(problem("[namespaces.\"/\".events.connect]\necho = true").contains("reserves"));
@@ -281,6 +283,10 @@ fn a_cluster_that_can_not_work_is_found_before_the_start() {
             "must begin with rediss://",
         ),
         ("urls = [\"redis://me:x@a\"]", "cluster.password"),
+        (
+            "urls = [\"redis://a\"]\nprefix = \"a\\nb\"",
+            "must not have line ends",
+        ),
         (
             "urls = [\"redis://r\"]\nrelay_listen = \"0.0.0.0:9092\"",
             "needs cluster.secret",

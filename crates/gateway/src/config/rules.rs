@@ -14,6 +14,8 @@ use units::nearest;
 
 /// Clients are told a rate in seconds.
 const RATE_PER_MIN: Duration = Duration::from_secs(1);
+/// Of the file of one schema.
+const SCHEMA_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the rules of all namespaces; `folder` is where relative schema files are looked for.
 pub fn read(
@@ -124,15 +126,30 @@ fn events<'a>(layer: &'a Layer, namespace: &str) -> Vec<&'a str> {
 
 /// The operator's own names directly below a table, in order.
 pub(super) fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
-    let named = layer
-        .named
-        .iter()
-        .filter(|path| path.0.len() == prefix.len() + 1);
-    let below = named.filter(|path| path.0.iter().zip(prefix).all(|(own, given)| own == given));
+    // They stand beside each other. Looking at all of them for each of 100,000 namespaces took seconds.
+    let from = layer.named.range(Path::new(prefix)..);
+    let below = from.take_while(|path| path.0.iter().zip(prefix).all(|(own, given)| own == given));
     below
+        .filter(|path| path.0.len() == prefix.len() + 1)
         .filter_map(|path| path.0.last())
         .map(String::as_str)
         .collect()
+}
+
+/// A device or a pipe may never end.
+fn read_schema(path: &std::path::Path) -> std::io::Result<String> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    if about.len() > SCHEMA_BYTES_MAX {
+        let message = format!(
+            "it has {} bytes, and {SCHEMA_BYTES_MAX} are allowed",
+            about.len()
+        );
+        return Err(std::io::Error::other(message));
+    }
+    std::fs::read_to_string(path)
 }
 
 struct Reader<'a> {
@@ -352,7 +369,7 @@ impl Reader<'_> {
             (Some(inline), None) => (&keys.schema.path, inline.0.clone()),
             (None, Some(file)) => {
                 let path = self.folder.join(file);
-                match std::fs::read_to_string(&path) {
+                match read_schema(&path) {
                     Ok(text) => (file_key, text),
                     Err(error) => {
                         let message = format!("cannot read schema {}: {error}", path.display());

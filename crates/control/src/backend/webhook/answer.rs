@@ -1,5 +1,5 @@
 //! The answer of an endpoint: `{"commands":[{"emit":{…}},{"join":{…}},…]}`. An answer is taken as a whole or not at all, so that
-//! a mistyped `refuse` lets nobody in.
+//! a mistyped `refuse` lets nobody in. What it is, its text says: servers give any type to it.
 
 use axum::body::Bytes;
 use backend::News;
@@ -11,15 +11,32 @@ use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 use wire::json;
 
+/// Why a content has no commands that can be carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is something else: `OK` in words, a page, an object without `commands`.
+    NoAnswer(String),
+    /// It is an answer, and something in it is wrong.
+    Wrong(String),
+}
+
 /// The commands of an answer.
-pub(super) fn read(body: &[u8], news: &[News]) -> Result<Vec<What>, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "it is no UTF-8")?;
-    json::validate(body).map_err(|_| "it is no JSON")?;
-    let answer = Members::of(text.trim())?;
-    answer.known(&["commands"])?;
-    let commands = answer.get("commands").unwrap_or("[]");
-    let list = elements("commands", commands)?;
-    list.map(|command| one(command, news)).collect()
+pub(super) fn read(body: &[u8], news: &[News]) -> Result<Vec<What>, Fault> {
+    let none = |why: &str| Fault::NoAnswer(why.to_owned());
+    let text = std::str::from_utf8(body).map_err(|_| none("it is no UTF-8"))?;
+    json::validate(body).map_err(|_| none("it is no JSON"))?;
+    let answer = Members::all(text.trim()).map_err(Fault::NoAnswer)?;
+    let Some(commands) = answer.get("commands") else {
+        // An object without members is one without commands.
+        let known = answer.known(&["commands"]);
+        return known.map(|()| Vec::new()).map_err(Fault::NoAnswer);
+    };
+    let commands = answer.once().and_then(|answer| {
+        answer.known(&["commands"])?;
+        let list = elements("commands", commands)?;
+        list.map(|command| one(command, news)).collect()
+    });
+    commands.map_err(Fault::Wrong)
 }
 
 fn one(command: &str, news: &[News]) -> Result<What, String> {
@@ -194,6 +211,20 @@ struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Members<'a> {
     fn of(raw: &'a str) -> Result<Self, String> {
+        Self::all(raw)?.once()
+    }
+
+    /// Of two members with one name, programs read the first or the last.
+    fn once(self) -> Result<Self, String> {
+        let mut names: Vec<&str> = self.0.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        match names.array_windows().find(|[one, next]| one == next) {
+            Some([name, _]) => Err(format!("there are two members {name:?}")),
+            None => Ok(self),
+        }
+    }
+
+    fn all(raw: &'a str) -> Result<Self, String> {
         if !raw.starts_with('{') {
             return Err(format!("cannot use {}: an object is needed", brief(raw)));
         }

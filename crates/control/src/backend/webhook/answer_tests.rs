@@ -82,10 +82,14 @@ fn a_newcomer_is_refused_in_the_words_of_the_endpoint() {
 #[test]
 fn an_answer_with_one_fault_does_nothing_at_all() {
     let wrong = [
-        ("", "no JSON"),
-        ("[]", "an object is needed"),
-        (r#"{"command":[]}"#, "unknown member \"command\""),
         (r#"{"commands":{}}"#, "a list is needed"),
+        (r#"{"commands":[],"x":1}"#, "unknown member \"x\""),
+        (r#"{"commands":[],"commands":[]}"#, "two members"),
+        (r#"{"commands":[],"\u0063ommands":[]}"#, "two members"),
+        (
+            r#"{"commands":[{"emit":{"event":"a","namespace":"/a","namespace":"/b"}}]}"#,
+            "two members \"namespace\"",
+        ),
         (r#"{"commands":[{"refues":{}}]}"#, "known commands"),
         (r#"{"commands":[{"emit":{},"ack":{}}]}"#, "one member"),
         (
@@ -130,13 +134,26 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
         ),
     ];
     for (body, why) in wrong {
-        let error = read(body.as_bytes(), &asked(1)).expect_err(body);
-        assert!(error.contains(why), "{body}: {error}");
+        match read(body.as_bytes(), &asked(1)).expect_err(body) {
+            Fault::Wrong(error) => assert!(error.contains(why), "{body}: {error}"),
+            none @ Fault::NoAnswer(_) => panic!("{body}: {none:?}"),
+        }
     }
     let ack = br#"{"commands":[{"ack":{}}]}"#;
     assert!(read(ack, &asked(0)).is_err(), "nobody waits");
     assert!(read(ack, &[asked(1), asked(2)].concat()).is_err());
-    assert!(read(b"\xff", &asked(1)).is_err());
+    for body in [
+        &b"\xff"[..],
+        b"OK",
+        b"<html>",
+        b"[]",
+        br#"{"command":[]}"#,
+        b"null",
+    ] {
+        let error = read(body, &asked(1)).expect_err("no answer");
+        assert!(matches!(error, Fault::NoAnswer(_)), "{error:?}");
+    }
+    assert_eq!(read(b"{}", &asked(1)), Ok(Vec::new()));
 }
 
 #[test]
@@ -152,6 +169,9 @@ fn an_emit_to_an_empty_list_is_not_for_the_whole_namespace() {
         "\"rooms\":[],\"sockets\":[],",
     ] {
         let error = emit(to).expect_err(to);
+        let Fault::Wrong(error) = error else {
+            panic!("{error:?}")
+        };
         assert!(error.contains("nobody is meant"), "{error}");
     }
 }

@@ -8,8 +8,9 @@ mod signature;
 use crate::causes::causes;
 use crate::identity::Secret;
 use addresses::{Guard, is_public};
+use answer::Fault;
 use backend::{Call, Calling, Outcome};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use rules::{Span, TraceParent};
 pub(super) use signature::Signer;
@@ -137,49 +138,62 @@ impl Endpoint {
                 false => (Outcome::Refused, Some(why)),
             };
         }
-        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(is_json);
-        let body = match read_body(response).await {
-            Ok(body) => body,
-            Err(BodyError::Broken(error)) => {
-                return (Outcome::Failed, Some(causes(&error)));
-            }
-            Err(BodyError::TooLong) => {
-                let why = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
-                return (Outcome::Refused, Some(why));
-            }
-        };
-        // Many servers say `OK` in words.
-        if !is_json || body.trim_ascii().is_empty() {
-            return (Outcome::Taken(Vec::new()), None);
-        }
-        match answer::read(&body, &call.news) {
-            Ok(commands) => (Outcome::Taken(commands), None),
-            Err(why) => (
-                Outcome::Refused,
-                Some(format!("cannot use the answer: {why}")),
-            ),
+        match read_body(response).await {
+            Ok(body) => judge(call, &body),
+            Err(error) => (Outcome::Failed, Some(causes(&error))),
         }
     }
 }
 
-fn is_json(kind: &HeaderValue) -> bool {
-    let kind = kind.to_str().unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+/// What a status of success and this content say. About a client's entry only an answer of ours decides: a page that asks to log in
+/// comes with 200, too.
+fn judge(call: &Call, body: &[u8]) -> (Outcome, Option<String>) {
+    let body = body.trim_ascii();
+    if body.is_empty() {
+        return (Outcome::Taken(Vec::new()), None);
+    }
+    let read = match body.len() > ANSWER_BYTES_MAX {
+        true => Err(too_long(body)),
+        false => answer::read(body, &call.news),
+    };
+    let decides = call.news.iter().any(|news| news.decides);
+    match read {
+        Ok(commands) => (Outcome::Taken(commands), None),
+        // Many servers say `OK` in words.
+        Err(Fault::NoAnswer(why)) if !decides => (
+            Outcome::Unread,
+            Some(format!("the content is no answer: {why}")),
+        ),
+        Err(Fault::NoAnswer(why) | Fault::Wrong(why)) => (
+            Outcome::Refused,
+            Some(format!("cannot use the answer: {why}")),
+        ),
+    }
 }
 
-enum BodyError {
-    TooLong,
-    Broken(reqwest::Error),
+fn too_long(body: &[u8]) -> Fault {
+    let why = format!("it is longer than {ANSWER_BYTES_MAX} bytes");
+    match body.starts_with(b"{") {
+        true => Fault::Wrong(why),
+        false => Fault::NoAnswer(why),
+    }
 }
 
-async fn read_body(mut response: Response) -> Result<Vec<u8>, BodyError> {
+/// Of a content that is too long, what shows that.
+async fn read_body(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(BodyError::Broken)? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(BodyError::TooLong);
+    while let Some(chunk) = response.chunk().await? {
+        // White space in front says nothing.
+        let more = if body.is_empty() {
+            chunk.trim_ascii_start()
+        } else {
+            &chunk
+        };
+        let most = (ANSWER_BYTES_MAX + 1).saturating_sub(body.len());
+        body.extend_from_slice(&more[..more.len().min(most)]);
+        if body.len() > ANSWER_BYTES_MAX {
+            break;
         }
-        body.extend_from_slice(&chunk);
     }
     Ok(body)
 }

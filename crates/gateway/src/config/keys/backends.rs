@@ -84,8 +84,9 @@ table! {
         close_when_absent: bool = "false",
             "Close clients that were without a worker for `park_timeout`: they come back by themselves.";
         openings: bool = "false",
-            "Each request for a session of Socket.IO needs the consent of a worker (`allowRequest`), also while none is attached. \
-             Without it, workers that want to decide are asked while they are attached.";
+            "Each request for a session of Socket.IO needs the consent of a worker of this backend (`allowRequest`), whatever namespaces \
+             its client joins, also while none is attached. Several backends with it are all asked. Workers of a backend without it are \
+             asked about none.";
         window: Bytes = "1MiB",
             "Bytes that one worker may have got and not handled. A slow worker gets no more.";
         queue_max: Bytes = "64MiB",

@@ -112,9 +112,7 @@ impl Resolver<'_> {
         } else if let (false, Err(why)) = (keys.urls.is_empty(), settings::check(&keys.urls)) {
             self.problem(&keys.urls, why.to_string());
         }
-        if keys.prefix.is_empty() {
-            self.problem(&keys.prefix, "must not be empty");
-        }
+        self.check_name(&keys.prefix);
         if keys.tls_cert.is_some() != keys.tls_key.is_some() {
             self.problem(&keys.tls_cert, "and cluster.tls_key need each other");
         }
@@ -201,14 +199,19 @@ impl Resolver<'_> {
         Some(RelayListen { on, advertise })
     }
 
+    /// Names of keys and channels stand in commands and in logs.
+    fn check_name(&mut self, key: &Field<String>) {
+        if key.is_empty() {
+            self.problem(key, "must not be empty");
+        } else if key.chars().any(char::is_control) {
+            self.problem(key, "must not have line ends or other control characters");
+        }
+    }
+
     fn compat(&mut self) -> Compat {
         let keys = &self.settings.compat;
-        if keys.prefix.is_empty() {
-            self.problem(&keys.prefix, "must not be empty");
-        }
-        if keys.stream.is_empty() {
-            self.problem(&keys.stream, "must not be empty");
-        }
+        self.check_name(&keys.prefix);
+        self.check_name(&keys.stream);
         Compat {
             enabled: keys
                 .enabled

@@ -1,9 +1,10 @@
 //! Large messages of workers, whole and in parts.
 
-use super::worker::{introduced, open, runtime};
+use super::worker::{introduced, open, runtime, target};
 use super::{KEY, Kitchen};
-use crate::harness::PATIENCE;
-use backend::proto::{Command, FromWorker, ToWorker};
+use crate::harness::{PATIENCE, eventually};
+use backend::proto::command::What as Order;
+use backend::proto::{self, Command, FromWorker, ToWorker};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::net::SocketAddr;
@@ -68,6 +69,16 @@ impl Link {
                 .send_data(self.rest.split_to(room), false)
                 .expect("sent");
         }
+    }
+
+    /// Sends a part; `false`: the stream has ended.
+    async fn send_some(&mut self) -> bool {
+        let len = self.rest.len().min(256 << 10);
+        self.up.reserve_capacity(len);
+        let room = std::future::poll_fn(|cx| self.up.poll_capacity(cx)).await;
+        let Some(Ok(room)) = room else { return false };
+        let part = self.rest.split_to(room.min(len));
+        self.up.send_data(part, false).is_ok()
     }
 
     /// How many commands the gateway has taken in, when it says so.
@@ -188,4 +199,148 @@ fn a_worker_that_said_too_much_at_once_was_not_told_so() {
     let told = told.expect("a reason");
     assert_eq!(told.code(), tonic::Code::OutOfRange, "{told}");
     assert!(kitchen.gateway.logged("send fewer commands", PATIENCE));
+}
+
+/// As a message of a stream.
+fn framed_raw(message: &[u8]) -> Bytes {
+    let len = (message.len() as u32).to_be_bytes();
+    [&[0][..], &len, message].concat().into()
+}
+
+/// Commands without content: each takes two bytes on its way.
+fn empty_commands(bytes: usize) -> Vec<u8> {
+    // Field 4 with no bytes.
+    [0x22, 0].repeat(bytes / 2)
+}
+
+/// An event for so many rooms, each of one letter.
+fn crowded(rooms: usize) -> Vec<u8> {
+    let to = proto::Target {
+        namespace: "/".to_owned(),
+        rooms: vec!["a".to_owned(); rooms],
+        ..proto::Target::default()
+    };
+    let emit = proto::Emit {
+        to: Some(to),
+        event: "x".to_owned(),
+        ..proto::Emit::default()
+    };
+    let command = Command {
+        what: Some(Order::Emit(emit.into())),
+        ..Command::default()
+    };
+    let said = FromWorker {
+        first: 1,
+        commands: vec![command],
+        ..FromWorker::default()
+    };
+    said.encode_to_vec()
+}
+
+/// How the gateway ends a stream, or that it has taken in a command.
+async fn verdict(link: Link) -> Result<u64, String> {
+    let answer = link.down.await.expect("an answer");
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.expect("no error");
+        let _ = body.flow_control().release_capacity(data.len());
+        bytes.extend_from_slice(&data);
+        while let Some(head) = bytes.get(1..5) {
+            let end = 5 + u32::from_be_bytes(head.try_into().expect("four")) as usize;
+            let Some(message) = bytes.get(5..end) else {
+                break;
+            };
+            let commands = ToWorker::decode(message).expect("a message").commands;
+            bytes.drain(..end);
+            if commands > 0 {
+                return Ok(commands);
+            }
+        }
+    }
+    let trailers = body.trailers().await.expect("no error").expect("trailers");
+    Err(trailers["grpc-message"].to_str().expect("text").to_owned())
+}
+
+/// Sends it by so many links at once; how much the most was that the process had more than before, and what each heard.
+fn said_by(kitchen: &Kitchen, links: usize, message: &[u8]) -> (u64, Vec<Result<u64, String>>) {
+    let before = kitchen.gateway.own_memory();
+    let message = framed_raw(message);
+    let heard = runtime().block_on(async {
+        let mut opened = Vec::new();
+        for n in 0..links {
+            opened.push(Link::attach(kitchen.workers, &n.to_string(), message.clone()).await);
+        }
+        let mut sending = tokio::task::JoinSet::new();
+        for mut link in opened {
+            sending.spawn(async move {
+                // A stream that is ended takes no more.
+                while !link.rest.is_empty() && link.send_some().await {}
+                verdict(link).await
+            });
+        }
+        let heard = tokio::time::timeout(3 * PATIENCE, sending.join_all());
+        heard.await.expect("in time")
+    });
+    (kitchen.gateway.peak_memory().saturating_sub(before), heard)
+}
+
+/// 16 MiB of two bytes each took 1.4 GiB, and so little as 64 KiB over 200 links 451 MiB.
+#[test]
+fn commands_without_content_took_ninety_times_their_bytes() {
+    let kitchen = Kitchen::open("silent_after = \"60s\"");
+    let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
+    let (grew, heard) = said_by(&kitchen, 1, &empty_commands(LARGEST));
+    let told = heard[0].as_ref().expect_err("it is sent away");
+    // Percent-encoded.
+    assert!(told.contains("16384"), "{told}");
+    assert!(
+        grew - own < 4 * LARGEST as u64,
+        "{grew} bytes for one message"
+    );
+    // As many as one message may have, by many links at once.
+    let mut most = FromWorker {
+        first: 1,
+        ..FromWorker::default()
+    }
+    .encode_to_vec();
+    most.extend(empty_commands(2 * 16_384));
+    let (grew, heard) = said_by(&kitchen, 200, &most);
+    assert_eq!(heard.len(), 200);
+    assert!(
+        grew - own < 8 * LARGEST as u64,
+        "{grew} bytes for 200 messages"
+    );
+}
+
+/// Each name became a text of its own on its way to each shard, and everybody waited for that.
+#[test]
+fn an_event_for_a_million_rooms_was_taken() {
+    let kitchen = Kitchen::open("silent_after = \"60s\"");
+    let worker = kitchen.worker("a");
+    let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
+    for rooms in [1_000_000, 5_000_000] {
+        let (grew, heard) = said_by(&kitchen, 1, &crowded(rooms));
+        assert_eq!(
+            heard,
+            [Ok(1)],
+            "the command has failed, and the worker stays"
+        );
+        assert!(
+            grew - own < 4 * LARGEST as u64,
+            "{grew} bytes for {rooms} rooms"
+        );
+    }
+    let emit = Order::Emit(
+        proto::Emit {
+            to: Some(target(&vec!["a"; 1_001])),
+            event: "x".to_owned(),
+            ..proto::Emit::default()
+        }
+        .into(),
+    );
+    worker.say(emit);
+    assert!(eventually(PATIENCE, || worker.memory().failed.len() == 1));
+    let failed = worker.memory().failed[0].message.clone();
+    assert!(failed.contains("more than 1000 members"), "{failed}");
 }

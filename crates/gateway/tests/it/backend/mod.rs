@@ -2,6 +2,7 @@
 //! their links and die.
 
 mod credentials;
+mod doorkeepers;
 mod dynamic;
 mod intake;
 mod openings;

@@ -148,7 +148,7 @@ fn an_answer_that_can_not_be_used_does_nothing_and_the_client_is_told() {
         let answer = client.ask(at as u64, &json!([event]));
         assert_eq!(
             answer,
-            json!([{"error": "No backend is connected"}]),
+            json!([{"error": "The backend failed on this event"}]),
             "{event}"
         );
     }
@@ -157,6 +157,68 @@ fn an_answer_that_can_not_be_used_does_nothing_and_the_client_is_told() {
     assert!(gateway.logged("redirects are not followed", PATIENCE));
     let refused = r#"sockeye_backend_calls_total{outcome="refused"}"#;
     assert!(eventually(PATIENCE, || gateway.metric(refused) == 3.0));
+}
+
+/// PHP's default type, none, another one of JSON, and pages with 200: each let the client in, and nothing was in the log.
+#[test]
+fn a_refusal_of_another_type_let_the_client_in() {
+    const REFUSE: &str = r#"{"commands":[{"refuse":{"message":"closed"}}]}"#;
+    const TWICE: &str = r#"{"commands":[],"commands":[{"refuse":{"message":"closed"}}]}"#;
+    const FOREIGN: &str = r#"{"commands":[{"emit":{"namespace":"/other","event":"a"}}]}"#;
+    const PAGE: &str = "<html><form>log in</form></html>";
+    const JSON: &str = "Content-Type: application/json\r\n";
+    const HTML: &str = "Content-Type: text/html\r\n";
+    const LINKED: &str = "Content-Type: application/ld+json\r\n";
+    let answers = [
+        (HTML, REFUSE, "closed", ""),
+        ("", REFUSE, "closed", ""),
+        (LINKED, REFUSE, "closed", ""),
+        (HTML, PAGE, "service unavailable", "it is no JSON"),
+        ("", "OK", "service unavailable", "it is no JSON"),
+        (
+            JSON,
+            r#"{"refuse":{}}"#,
+            "service unavailable",
+            "unknown member",
+        ),
+        (JSON, TWICE, "service unavailable", "two members"),
+        (JSON, FOREIGN, "service unavailable", "not of this backend"),
+        (JSON, "{}", "", ""),
+        (HTML, " \n", "", ""),
+    ];
+    let receiver = Receiver::open(move |told| {
+        let event = &told.events()[0];
+        match (event["type"].as_str(), event["auth"]["at"].as_u64()) {
+            (Some("connect"), Some(at)) => {
+                let (kind, body, ..) = answers[at as usize];
+                Reply(200, kind, body.to_owned())
+            }
+            _ => Reply(200, HTML, "thanks".to_owned()),
+        }
+    });
+    let gateway = gateway(receiver.addr, "");
+    for (at, (_, body, refused, logged)) in answers.into_iter().enumerate() {
+        let mut client = SocketIo::open(gateway.addr);
+        client.send(&format!(r#"40{{"at":{at}}}"#));
+        let packet = client.packet();
+        match refused {
+            "" => assert!(packet.starts_with("40{"), "{body}: {packet}"),
+            _ => assert!(
+                packet.starts_with("44") && packet.contains(refused),
+                "{body}: {packet}"
+            ),
+        }
+        assert!(gateway.logged(logged, PATIENCE), "{logged}");
+        if refused.is_empty() {
+            // Of an event the status is all that counts, and the words are told of once.
+            assert_eq!(client.ask(1, &json!(["quiet"])), json!([]));
+        }
+    }
+    let unread = r#"sockeye_backend_calls_total{outcome="unread"}"#;
+    assert!(gateway.reaches(unread, 2.0) >= 2.0);
+    let log = gateway.log();
+    let told = log.iter().filter(|line| line.contains("is not read"));
+    assert_eq!(told.count(), 1);
 }
 
 /// The endpoint's port is closed while clients come, speak and go.
