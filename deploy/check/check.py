@@ -97,6 +97,7 @@ def dockerfile():
     health = final["HEALTHCHECK"]
     words = json.loads(health[health.index("CMD") + 3 :])
     assert words[0] == json.loads(final["ENTRYPOINT"])[0], "the image has no other program"
+    assert "--ready" not in words, "an image that is not ready would be replaced"
     code, text = run(SOCKEYE, *words[1:], "--help")
     assert code == 0, text
 
@@ -376,7 +377,7 @@ def pods_are_asked_the_right_questions():
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"public": 3000, "admin": 9090}, ports
     assert default("listen").rstrip('"]').endswith("3000"), default("listen")
-    for probe, path in (("livenessProbe", "/health"), ("readinessProbe", "/ready"), ("startupProbe", "/ready")):
+    for probe, path in (("livenessProbe", "/health"), ("readinessProbe", "/ready"), ("startupProbe", "/health")):
         assert container[probe]["httpGet"] == {"path": path, "port": "admin"}, container[probe]
 
 

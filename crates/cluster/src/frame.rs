@@ -186,6 +186,12 @@ pub fn read(bytes: &[u8]) -> Result<(Peer, Frame<'_>), Malformed> {
     parsed.ok_or(Malformed::Body)
 }
 
+/// Who says that it published a message; the rest of it is not looked at. `None`: that cannot be read.
+pub fn publisher(bytes: &[u8]) -> Option<Peer> {
+    let mut head = Reader(bytes.get(2..HEAD)?);
+    (bytes[0] == VERSION).then(|| head.peer())?
+}
+
 fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
     Some(match kind {
         LETTERS => Frame::Letters(read_letters(body)?),

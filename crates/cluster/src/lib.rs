@@ -8,6 +8,7 @@
 //! * [`inlet`]: finds gaps in what one publisher sent, asks for them, and hands letters on in the publisher's order.
 //! * [`interest`]: which node has members of which room, so that others are not sent its messages.
 //! * [`node`]: the four of them for one node, with heartbeats and the verdict that a peer is dead.
+//! * [`numbers`]: which number a node takes, who keeps a number that two claim, and whose messages are heard.
 //!
 //! # Contract
 //!
@@ -28,5 +29,6 @@ pub mod inlet;
 pub mod interest;
 mod letter;
 pub mod node;
+pub mod numbers;
 pub mod outlet;
 mod standstill;

@@ -5,12 +5,14 @@ mod disconnect;
 mod guard;
 pub mod keys;
 mod nodes;
+mod starting;
 
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
 pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
 pub(crate) use guard::Operator;
 pub use nodes::Nodes;
+pub use starting::Starting;
 
 use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
@@ -102,9 +104,13 @@ async fn sample(exporter: Arc<Exporter>, guard: Arc<Guard>) {
 
 /// On a thread where waiting is allowed: the system is asked for the process' numbers.
 async fn metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
+    metrics_of(admin.exporter, headers).await
+}
+
+async fn metrics_of(exporter: Arc<Exporter>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT);
     let format = Format::accepted(accept.and_then(|text| text.to_str().ok()).unwrap_or("*/*"));
-    match tokio::task::spawn_blocking(move || admin.exporter.text(format)).await {
+    match tokio::task::spawn_blocking(move || exporter.text(format)).await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(_) => reply(500, r#"{"error":"INTERNAL_ERROR"}"#.to_owned()),
     }

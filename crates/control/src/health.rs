@@ -2,16 +2,28 @@
 
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
+
+/// How a node of a cluster stands to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cluster {
+    /// There are none.
+    None = 0,
+    /// It has not met them yet.
+    Joining = 1,
+    Connected = 2,
+    /// It had met them, and cannot reach them now.
+    CutOff = 3,
+}
 
 /// Shared by everything that answers `/ready`.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     draining: Arc<AtomicBool>,
-    /// Other nodes cannot be reached.
-    cut_off: Arc<AtomicBool>,
+    /// A [`Cluster`].
+    cluster: Arc<AtomicU8>,
     /// An operator wants it to drain.
     asked_to_drain: Arc<AtomicBool>,
     /// All clients are gone.
@@ -50,9 +62,32 @@ impl Readiness {
         self.drained.load(Ordering::Acquire)
     }
 
-    /// While other nodes cannot be reached, new clients are better off elsewhere.
-    pub fn set_cut_off(&self, cut_off: bool) {
-        self.cut_off.store(cut_off, Ordering::Release);
+    /// There are other nodes, and this one has to meet them before it takes clients.
+    pub fn set_joining(&self) {
+        self.set(Cluster::Joining);
+    }
+
+    /// Whether the other nodes can be reached. A node that met them once serves its clients also without them: if one engine that is away
+    /// took all nodes out of service, nobody would be served.
+    pub fn set_connected(&self, connected: bool) {
+        match (connected, self.cluster()) {
+            (true, _) => self.set(Cluster::Connected),
+            (false, Cluster::Connected) => self.set(Cluster::CutOff),
+            (false, _) => {}
+        }
+    }
+
+    fn set(&self, cluster: Cluster) {
+        self.cluster.store(cluster as u8, Ordering::Release);
+    }
+
+    fn cluster(&self) -> Cluster {
+        match self.cluster.load(Ordering::Acquire) {
+            0 => Cluster::None,
+            1 => Cluster::Joining,
+            2 => Cluster::Connected,
+            _ => Cluster::CutOff,
+        }
     }
 
     pub fn is_ready(&self) -> bool {
@@ -64,8 +99,8 @@ impl Readiness {
             "drained"
         } else if self.draining.load(Ordering::Acquire) {
             "draining"
-        } else if self.cut_off.load(Ordering::Acquire) {
-            "cut off from the cluster"
+        } else if self.cluster() == Cluster::Joining {
+            "starting"
         } else {
             "ready"
         }
@@ -75,10 +110,17 @@ impl Readiness {
     pub(crate) fn answer(&self) -> (u16, String) {
         let word = self.word();
         let status = if word == "ready" { 200 } else { 503 };
-        (
-            status,
-            json!({ "status": word, "timestamp": now_ms() }).to_string(),
-        )
+        let mut body = json!({ "status": word, "timestamp": now_ms() });
+        let cluster = match self.cluster() {
+            Cluster::None => None,
+            Cluster::Joining => Some("joining"),
+            Cluster::Connected => Some("connected"),
+            Cluster::CutOff => Some("cut off"),
+        };
+        if let Some(cluster) = cluster {
+            body["cluster"] = cluster.into();
+        }
+        (status, body.to_string())
     }
 }
 
@@ -92,4 +134,31 @@ fn now_ms() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While Redis was away, no node was ready, and a balancer had nobody to send clients to.
+    #[test]
+    fn a_node_that_lost_the_others_took_itself_out_of_service() {
+        let readiness = Readiness::default();
+        let stands = |readiness: &Readiness| {
+            let (status, body) = readiness.answer();
+            let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+            (status, body["cluster"].as_str().map(str::to_owned))
+        };
+        let told = |word: &str| Some(word.to_owned());
+        assert_eq!(stands(&readiness), (200, None));
+        readiness.set_joining();
+        readiness.set_connected(false);
+        assert_eq!(stands(&readiness), (503, told("joining")));
+        readiness.set_connected(true);
+        assert_eq!(stands(&readiness), (200, told("connected")));
+        readiness.set_connected(false);
+        assert_eq!(stands(&readiness), (200, told("cut off")));
+        readiness.drain();
+        assert_eq!(stands(&readiness).0, 503);
+    }
 }

@@ -44,8 +44,14 @@ enum CommandArgs {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigArgs),
-    /// Ask the gateway of this configuration whether it is ready; ends with 0 if it is, else with 1.
-    Health(Asked),
+    /// Ask the gateway of this configuration whether it lives; ends with 0 if it does, else with 1.
+    Health {
+        /// Ask whether new clients should be sent to it.
+        #[arg(long)]
+        ready: bool,
+        #[command(flatten)]
+        asked: Asked,
+    },
     /// Tell what this machine or container allows and what to change for a number of connections.
     ///
     /// Ends with 0 if all is well, 1 with warnings, 2 if something will fail.
@@ -203,7 +209,8 @@ impl From<Asked> for Overrides {
 pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
-    Health(Request),
+    /// And whether it is asked for readiness.
+    Health(Request, bool),
     Doctor(Order),
     Plan(Box<crate::plan::PlanArgs>),
     Bench(Vec<OsString>),
@@ -243,7 +250,9 @@ impl Cli {
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench { args }) => Command::Bench(args),
             Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),
-            Some(CommandArgs::Health(asked)) => Command::Health(merged(asked.into())),
+            Some(CommandArgs::Health { ready, asked }) => {
+                Command::Health(merged(asked.into()), ready)
+            }
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order(merged)),
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),

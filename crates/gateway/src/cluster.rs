@@ -2,7 +2,7 @@
 
 use crate::config::RedisMode;
 use crate::config::{Cluster, Compat};
-use crate::relay::Door;
+use crate::relay::{self, Door};
 use anyhow::{Context, Result};
 use compat::plane;
 use compat::verb::own_uid;
@@ -11,7 +11,7 @@ use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
-use control::cluster::{Gone, Member, Office, Settings};
+use control::cluster::{Gone, Joining, Member, Office, Settings};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
 use hub::Inbox;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 
-/// Finds the engine and takes a node number. `number`: the one that is configured.
+/// Begins to find the engine and a node number. `number`: the one that is configured.
 pub fn join(
     cluster: &Cluster,
     number: Option<u16>,
     namespaces: Vec<String>,
     hostname: &str,
     facts: &Facts,
-) -> Result<(Member, Option<Door>)> {
+) -> Result<(Joining, Option<Door>)> {
     let redis = engine(cluster)?;
     let door = Door::open(cluster, redis.addrs.first())?;
     let settings = Settings {
@@ -41,6 +41,7 @@ pub fn join(
             .secret
             .as_ref()
             .map(|secret| secret.reveal().to_owned()),
+        start: cluster.start,
         frame_letters: cluster.frame_letters,
         ring_bytes: cluster.ring_bytes,
         queue_bytes: cluster.queue_bytes,
@@ -56,8 +57,22 @@ pub fn join(
     }
     let gauges = Arc::clone(&facts.cluster);
     let pulse = facts.vitals.pulse("the thread for the cluster");
-    let member = Member::join(settings, gauges, pulse, move || redis::open(redis));
-    Ok((member?, door))
+    let joining = Joining::begin(settings, gauges, pulse, move || redis::open(redis.clone()));
+    Ok((joining?, door))
+}
+
+/// Why this process cannot say yet where it is; `None`: it can.
+pub fn is_nowhere(cluster: &Cluster) -> Result<Option<Trouble>> {
+    let redis = engine(cluster)?;
+    let engine = redis.addrs.first();
+    let host = engine.map_or("", |engine| &*engine.host);
+    let why = || {
+        let why = format!(
+            "cannot find this node's own address: the name {host:?} in cluster.urls is not known, or there is no way to it"
+        );
+        Trouble::new(why)
+    };
+    Ok(relay::lacks_address(cluster, engine).then(why))
 }
 
 /// The description of this process, for others.
@@ -156,13 +171,18 @@ pub fn hear_others(
     cluster: &Cluster,
     namespaces: Vec<String>,
     member: &Member,
-    shards: &Shards,
+    (shards, limits): (&Shards, &Limits),
     runtime: &Runtime,
     facts: &Facts,
 ) -> Result<Option<Ear>> {
     if !cluster.compat.is_wanted() {
+        if cluster.secret.is_some() && !cluster.compat.enabled {
+            watch_others(cluster, namespaces, member, runtime)?;
+        }
         return Ok(None);
     }
+    let to = shards.to_handlers();
+    let limits = limits.clone();
     let count = shards.metrics().len() as u16;
     let plan = foreign::Plan {
         settings: compat(&cluster.compat, member.number()),
@@ -170,6 +190,7 @@ pub fn hear_others(
         namespaces,
         inbox: Inbox::new(shards.process(), member.number(), count),
         postman: Box::new(shards.postman()),
+        are_behind: Box::new(move || to.are_behind(&limits)),
         gauges: Arc::clone(&facts.foreign),
         pulse: facts.vitals.pulse("the bridge to servers of other kinds"),
     };
@@ -179,6 +200,27 @@ pub fn hear_others(
         Ok::<Ear, Trouble>(foreign::start(opened, plan).await)
     });
     Ok(Some(ear?))
+}
+
+/// Tells operators of the first server of another kind that speaks in vain.
+fn watch_others(
+    cluster: &Cluster,
+    namespaces: Vec<String>,
+    member: &Member,
+    runtime: &Runtime,
+) -> Result<()> {
+    let settings = plane::Settings {
+        python: true,
+        ..compat(&cluster.compat, member.number())
+    };
+    let (redis, stream) = (engine(cluster)?, cluster.compat.stream.clone());
+    runtime.spawn(async move {
+        // It is no more than advice: without it the node is whole.
+        if let Ok(opened) = redis::open(redis).await {
+            foreign::watch(opened, settings, &stream, &namespaces).await;
+        }
+    });
+    Ok(())
 }
 
 fn compat(compat: &Compat, node: u16) -> plane::Settings {

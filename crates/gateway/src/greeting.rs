@@ -2,13 +2,32 @@
 
 use crate::cli::VERSION;
 use crate::config::Loaded;
+use crate::foyer::Foyer;
 use shard::Shards;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 /// How to stop.
 const STOP: &str = "Ctrl-C";
 /// How to stop at once.
 pub const HURRY: &str = "Ctrl-C or SIGTERM again ends it at once";
+
+/// The line before that: somebody is there, and lets nobody in yet.
+pub fn say_starting(foyer: &Foyer, admin: Option<&TcpListener>) {
+    let (plain, secure) = foyer.addrs();
+    let list = |addrs: &[SocketAddr]| {
+        let addrs = addrs.iter().map(ToString::to_string);
+        addrs.collect::<Vec<_>>().join(",")
+    };
+    let admin = admin.and_then(|admin| admin.local_addr().ok());
+    tracing::info!(
+        addresses = list(&plain),
+        tls = (!secure.is_empty()).then(|| list(&secure)),
+        admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
+        version = VERSION,
+        stop = STOP,
+        "joining the cluster: clients are told to come again"
+    );
+}
 
 /// The line that says: ready.
 pub fn say(

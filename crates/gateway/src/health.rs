@@ -1,4 +1,5 @@
-//! `sockeye health`: asks the gateway of this configuration whether it is ready. For containers whose image has no other program.
+//! `sockeye health`: asks the gateway of this configuration whether it lives, or whether it wants clients. For containers whose image has
+//! no other program.
 
 use crate::config::{self, Request};
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The status line and what may stand before the end of a small answer.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
-pub fn run(request: &Request) -> Result<()> {
+pub fn run(request: &Request, ready: bool) -> Result<()> {
     let loaded = config::load(request).map_err(|problems| anyhow::anyhow!("{problems}"))?;
     let server = loaded.resolved.server;
     let public = server.listen.first().copied();
@@ -19,11 +20,15 @@ pub fn run(request: &Request) -> Result<()> {
         "cannot ask a gateway that listens on no TCP port: set server.admin or server.listen",
     )?;
     let addr = reachable(addr);
-    let status = status(addr).with_context(|| format!("cannot ask http://{addr}/ready"))?;
+    let (path, word) = match ready {
+        true => ("/ready", "ready"),
+        false => ("/health", "healthy"),
+    };
+    let status = status(addr, path).with_context(|| format!("cannot ask http://{addr}{path}"))?;
     if status != "200" {
-        bail!("http://{addr}/ready answers {status}: it is starting or stopping");
+        bail!("http://{addr}{path} answers {status}: it is starting or stopping");
     }
-    println!("ready");
+    println!("{word}");
     Ok(())
 }
 
@@ -37,11 +42,12 @@ pub fn reachable(mut addr: SocketAddr) -> SocketAddr {
     addr
 }
 
-fn status(addr: SocketAddr) -> Result<String> {
+fn status(addr: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);

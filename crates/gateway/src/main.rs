@@ -10,6 +10,7 @@ mod config;
 mod credentials;
 mod doctor;
 mod door;
+mod foyer;
 mod generator;
 mod greeting;
 mod health;
@@ -50,7 +51,9 @@ fn main() -> ExitCode {
     match cli.command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
-        Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
+        Command::Health(request, ready) => {
+            ended(health::run(&request, ready).map(|()| ExitCode::SUCCESS))
+        }
         Command::Emit(args, request) => {
             ended(calls::emit(&args, &request).map(|()| ExitCode::SUCCESS))
         }
@@ -112,7 +115,9 @@ fn boot(request: &Request) -> ExitCode {
     let telemetry = Telemetry::start(&loaded.resolved.log);
     let started = serve::start(request, loaded, &telemetry);
     let (code, ended) = match started {
-        Ok(node) => (1, node.run()),
+        Ok(Some(node)) => (1, node.run()),
+        // It was told to stop while it waited.
+        Ok(None) => (0, Ok(())),
         // The engine of the cluster may be there the next time.
         Err(error) if error.is::<Trouble>() => (1, Err(error)),
         Err(error) => (2, Err(error)),

@@ -58,6 +58,15 @@ impl Door {
     }
 }
 
+/// Whether the address that others are told depends on Redis' name, which may not be known yet.
+pub fn lacks_address(cluster: &Cluster, engine: Option<&Addr>) -> bool {
+    let (Some(_), Some(relay)) = (&cluster.secret, &cluster.relay) else {
+        return false;
+    };
+    let is_any = |on: &SocketAddr| on.ip().is_unspecified() && relay.advertise.is_none();
+    relay.on.as_ref().is_none_or(is_any) && engine.and_then(own_address).is_none()
+}
+
 /// From now on other nodes' connections reach the shards.
 pub fn open(
     relays: Option<&Relays>,

@@ -4,6 +4,7 @@ use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
+use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::inside::Inside;
 use crate::listeners;
@@ -50,12 +51,12 @@ const LAST_NEWS: Duration = Duration::from_secs(2);
 const QUIET_LOOK: Duration = Duration::from_millis(30);
 const QUIET_LOOKS: u32 = 3;
 
-/// Opens everything and begins to serve.
+/// Opens everything and begins to serve; `None`: it was told to stop before.
 pub fn start<'a>(
     request: &'a Request,
     loaded: Loaded,
     telemetry: &'a Telemetry,
-) -> Result<Node<'a>> {
+) -> Result<Option<Node<'a>>> {
     for doubt in &loaded.doubts {
         tracing::warn!("{doubt}");
     }
@@ -71,12 +72,24 @@ pub fn start<'a>(
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
-    let (mut member, door) = join_cluster(&loaded, &facts)?;
+    let listeners = Listeners {
+        unix: &unix,
+        admin: admin.as_ref(),
+        certificates: certificates.of_clients(),
+    };
+    let Some(joined) = join_cluster(&loaded, listeners, &runtime, &facts, &wishes)? else {
+        return Ok(None);
+    };
+    let Joined {
+        mut member,
+        door,
+        foyer,
+    } = joined;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
         &loaded.resolved,
-        member.as_ref(),
+        (member.as_ref(), foyer.as_ref()),
         &rules,
         unix,
         &facts,
@@ -97,6 +110,8 @@ pub fn start<'a>(
     let _ = facts.api.set(api.books());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let gate = gate(&loaded.resolved, &credentials, nodes, &api, &facts);
+    // Operators find the node itself from now on.
+    foyer.into_iter().for_each(Foyer::close);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
@@ -105,7 +120,7 @@ pub fn start<'a>(
     let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
-    Ok(Node {
+    Ok(Some(Node {
         request,
         loaded,
         telemetry,
@@ -119,7 +134,7 @@ pub fn start<'a>(
         wishes,
         runtime,
         _socket_files: socket_files,
-    })
+    }))
 }
 
 fn facts(telemetry: &Telemetry) -> Arc<Facts> {
@@ -148,22 +163,52 @@ fn open_counter(config: &Resolved, certificates: &Certificates) -> Result<Option
     backends.map(open).transpose()
 }
 
-fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<(Option<Member>, Option<Door>)> {
+/// A member, if there are other nodes, and what answers until its shards do.
+struct Joined {
+    member: Option<Member>,
+    door: Option<Door>,
+    foyer: Option<Foyer>,
+}
+
+/// `None`: it was told to stop meanwhile.
+fn join_cluster(
+    loaded: &Loaded,
+    listeners: Listeners<'_>,
+    runtime: &Runtime,
+    facts: &Arc<Facts>,
+    wishes: &Receiver<Wish>,
+) -> Result<Option<Joined>> {
     let config = &loaded.resolved;
     let Some(cluster) = &config.cluster else {
-        return Ok((None, None));
+        return Ok(Some(Joined {
+            member: None,
+            door: None,
+            foyer: None,
+        }));
     };
-    // Ready as soon as the others can be reached.
-    facts.readiness.set_cut_off(true);
+    facts.readiness.set_joining();
+    let foyer = Foyer::open(config, listeners, runtime, facts)?;
+    greeting::say_starting(&foyer, listeners.admin);
+    if !foyer.wait_for_name(cluster, wishes)? {
+        return Ok(None);
+    }
     let hostname = config::hostname();
-    let (member, door) = cluster::join(
+    let joining = cluster::join(
         cluster,
         config.server.node,
         namespaces(config),
         &hostname,
         facts,
-    )?;
-    Ok((Some(member), door))
+    );
+    let (mut joining, door) = joining?;
+    let Some(member) = foyer.wait(&mut joining, wishes)? else {
+        return Ok(None);
+    };
+    Ok(Some(Joined {
+        member: Some(member),
+        door,
+        foyer: Some(foyer),
+    }))
 }
 
 /// Those that have a table of their own.
@@ -197,8 +242,9 @@ fn open_to_others(
         return Ok(());
     };
     let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
-    let ear = cluster::hear_others(cluster, namespaces(config), member, shards, runtime, facts)?;
     let limits = &config.hub.limits;
+    let names = namespaces(config);
+    let ear = cluster::hear_others(cluster, names, member, (shards, limits), runtime, facts)?;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
     Ok(())
 }
@@ -248,7 +294,7 @@ fn make_rules(
 
 fn start_shards(
     config: &Resolved,
-    member: Option<&Member>,
+    (member, foyer): (Option<&Member>, Option<&Foyer>),
     rules: &RulesFactory,
     unix: Vec<UnixListener>,
     facts: &Arc<Facts>,
@@ -280,8 +326,14 @@ fn start_shards(
         connections: conns_max as u64,
         memory_bytes: memory::limit(config.memory_max),
     });
+    let secure = config.tls.iter().flat_map(|tls| tls.listen.clone());
+    let (listen, secure) = match foyer {
+        Some(foyer) => foyer.addrs(),
+        None => (config.server.listen.clone(), secure.collect()),
+    };
     let settings = Settings {
-        listen: config.server.listen.clone(),
+        listen,
+        takes_over: foyer.is_some(),
         unix,
         shards: config.server.shards,
         node: node_number(config, member),
@@ -294,8 +346,8 @@ fn start_shards(
             .tls
             .as_ref()
             .zip(certificates)
-            .map(|(tls, files)| shard::Tls {
-                listen: tls.listen.clone(),
+            .map(|(_, files)| shard::Tls {
+                listen: secure,
                 config: files.config(),
             }),
     };
@@ -489,7 +541,7 @@ impl Node<'_> {
         let Some(member) = &self.member else {
             return false;
         };
-        self.facts.readiness.set_cut_off(!member.is_up());
+        self.facts.readiness.set_connected(member.is_up());
         member.has_ended() == Some(Ended::Superseded)
     }
 

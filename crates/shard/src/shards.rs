@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 pub struct Settings {
     /// Public addresses; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
+    /// Other shards of this process listen there, and will end.
+    pub takes_over: bool,
     /// Unix sockets, bound and listening: their files are the business of who made them.
     pub unix: Vec<UnixListener>,
     /// Threads; 1..=256.
@@ -145,7 +147,11 @@ pub fn start(
     let count = settings.shards.clamp(1, SHARDS_MAX);
     let secure = settings.tls.iter().flat_map(|tls| &tls.listen);
     let all = settings.listen.iter().chain(secure);
-    let claims = all.map(|addr| listener::claim(*addr));
+    let claim = match settings.takes_over {
+        true => listener::share,
+        false => listener::claim,
+    };
+    let claims = all.map(|addr| claim(*addr));
     let claims = claims.collect::<io::Result<Vec<_>>>()?;
     let mut process = Process::new(&settings.hub.rates);
     process.uplink = settings.uplink.clone();

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// A name of a host has 253 characters at most (RFC 1035 §2.3.4), and a number comes with it.
+const TEXT_CHARS_MAX: usize = 300;
+
 /// The description of a node, for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
@@ -46,10 +49,10 @@ impl Card {
     /// A payload that is no card is a name.
     pub(super) fn read(payload: &str) -> Self {
         let json: Value = serde_json::from_str(payload).unwrap_or_default();
-        let text = |member: &str| json[member].as_str().unwrap_or_default().to_owned();
+        let text = |member: &str| clipped(json[member].as_str().unwrap_or_default());
         let named = json["name"].as_str();
         Self {
-            name: named.unwrap_or(payload).to_owned(),
+            name: clipped(named.unwrap_or(payload)),
             life: json["life"].as_u64().unwrap_or_default(),
             version: text("version"),
             relay: text("relay").parse().ok(),
@@ -58,6 +61,11 @@ impl Card {
             state: text("state"),
         }
     }
+}
+
+/// A text of a card is no longer: whoever can write to the engine writes what he likes.
+fn clipped(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// Sessions of a process. Shards that were stopped at the end of a drain leave their last numbers.
@@ -92,6 +100,7 @@ mod tests {
         };
         assert_eq!(Card::read(&card.text()), card);
         assert_eq!(Card::read("host/12").name, "host/12");
+        assert_eq!(Card::read(&"x".repeat(2_000)).name.len(), 300);
         assert_eq!(Card::read("{\"name\":\"x\",\"relay\":7}").relay, None);
     }
 }

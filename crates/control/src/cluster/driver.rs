@@ -1,22 +1,25 @@
 //! The loop between the shards, the native plane and the engine. Everything that is there is taken in first; then what is to be
 //! published leaves in one batch. While it is under way the next one fills.
 
+mod leases;
+
 use super::card::Card;
-use super::engine::{Engine, Held, Holder, Kind, Name, News, Publish, Published, Topic};
+use super::engine::{Engine, Kind, Name, News, Publish, Published, Topic};
 use super::feed::Feed;
 use super::foreign::Passed;
 use super::gauges::Gauges;
 use super::joins::Joins;
 use super::member::{Office, Order};
-use super::number::{self, Number, RENEWAL};
+use super::number::{Number, Register};
 use super::roster::Roster;
 use super::seal::Seal;
-use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::frame::{NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
 use hub::foreign::ELSEWHERE;
 use hub::{Letter, Parcel, Piece, Tidings, Uplink};
+use leases::Leases;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,9 +52,11 @@ pub enum Ended {
 /// What a driver is made of.
 pub(super) struct Rig {
     pub(super) prefix: String,
-    pub(super) secret: Option<String>,
+    pub(super) seal: Seal,
     pub(super) limits: Limits,
     pub(super) number: Number,
+    /// The nodes that were heard before it had its number.
+    pub(super) expected: Vec<Peer>,
     pub(super) engine: Engine,
     pub(super) feed: Feed,
     pub(super) office: Office,
@@ -71,7 +76,6 @@ type Batch = (Vec<Frame>, Published, Instant);
 struct Driver {
     rig: Rig,
     node: Node,
-    seal: Seal,
     kind: Kind,
     me: NodeId,
     started: Instant,
@@ -87,19 +91,14 @@ struct Driver {
     ended: Option<Ended>,
     /// Nodes that went, and may come back.
     gone: HashSet<NodeId>,
-    looks: JoinSet<Look>,
-    /// The leases of all numbers.
-    numbers: Arc<[Name]>,
+    leases: Leases,
 }
-
-/// A look at the leases: whether the own one is another's, and all of them if the engine answered.
-type Look = (bool, Option<Vec<Option<Holder>>>);
 
 /// Carries letters until asked to leave, or until another process has this node's number.
 pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
     let mut driver = Driver::new(rig);
     driver.listen();
-    let mut lease = tokio::time::interval(RENEWAL);
+    let mut lease = Driver::renewals();
     loop {
         driver.step();
         if let Some(ended) = driver.ended {
@@ -111,7 +110,7 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
             biased;
             _ = &mut left => return driver.leave().await,
             _ = lease.tick() => driver.renew(),
-            Some(Ok(looked)) = driver.looks.join_next() => driver.on_look(&looked),
+            Some(Ok(looked)) = driver.leases.looks.join_next() => driver.on_look(&looked),
             Some(order) = driver.rig.orders.recv() => driver.on_order(order),
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
             Some(news) = driver.rig.feed.next(), if !driver.shards_are_behind() => driver.on_news(news),
@@ -123,14 +122,12 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
 
 impl Driver {
     fn new(rig: Rig) -> Self {
-        let me = Peer {
-            node: NodeId(rig.number.number),
-            epoch: Epoch(rig.number.epoch()),
-        };
+        let register = Register::new(&rig.prefix, &rig.seal);
+        let leases = Leases::new(rig.number.clone(), register, rig.expected.clone());
+        let me = leases.me();
         let now = Instant::now();
         Self {
             node: Node::new(me, rig.limits),
-            seal: Seal::new(rig.secret.as_deref()),
             kind: rig.engine.native(),
             me: me.node,
             // The node's clock must not begin with 0.
@@ -143,8 +140,7 @@ impl Driver {
             refuses: false,
             ended: None,
             gone: HashSet::new(),
-            looks: JoinSet::new(),
-            numbers: number::keys(&rig.prefix),
+            leases,
             rig,
         }
     }
@@ -179,6 +175,7 @@ impl Driver {
             news.into_iter().for_each(|news| self.on_news(news));
             parcel.into_iter().for_each(|parcel| self.on_parcel(parcel));
         }
+        self.look_for_strangers();
         self.hand_on();
         self.meet();
         self.send();
@@ -191,7 +188,8 @@ impl Driver {
     /// without a heartbeat is dead or frozen; it is not waited for.
     fn meet(&mut self) {
         let heard_enough = self.node.probes_back() >= PROBES_ALONE;
-        if !self.is_met && self.up && (self.rig.roster.is_whole() || heard_enough) {
+        let is_whole = self.rig.roster.is_whole() && !self.leases.guests.are_awaited();
+        if !self.is_met && self.up && (is_whole || heard_enough) {
             self.is_met = true;
             self.tell_up();
         }
@@ -235,13 +233,12 @@ impl Driver {
 
     fn on_news(&mut self, news: News) {
         match news {
-            News::Message(message) => match self.seal.open(&message.body) {
-                Some(frame) => self.node.arrived(frame),
-                None => self.refused(),
-            },
+            News::Message(message) => self.message(&message.body),
             News::Up => {
                 if !std::mem::replace(&mut self.up, true) {
                     tracing::info!(node = self.me.0, "the cluster can be reached");
+                    // The engine may have lost the key, and somebody may look for a number right now.
+                    self.renew();
                 }
             }
             News::Down(trouble) => {
@@ -258,6 +255,14 @@ impl Driver {
             News::Heard(_) | News::Unheard(_) => {}
         }
         self.tell_up();
+    }
+
+    fn message(&mut self, body: &[u8]) {
+        match self.rig.seal.open(body) {
+            None => self.refused(),
+            Some(frame) if self.is_of_a_guest(frame) => self.node.arrived(frame),
+            Some(_) => {}
+        }
     }
 
     /// A message of another secret than ours. The first one is told: nodes of two secrets do not see each other.
@@ -287,40 +292,7 @@ impl Driver {
         self.node.ended(frames, taken);
     }
 
-    // ---- leases -------------------------------------------------------------------------------------------------------------
-
-    /// Keeps the number, tells how this node stands, and reads how the others do.
-    fn renew(&mut self) {
-        let office = &self.rig.office;
-        self.rig.number.lease.payload = Card {
-            sessions: (office.sessions)(),
-            state: office.readiness.word().to_owned(),
-            ..self.rig.card.clone()
-        }
-        .text();
-        let lease = self.rig.number.lease.clone();
-        let (engine, numbers) = (self.rig.engine.clone(), Arc::clone(&self.numbers));
-        self.looks.spawn(async move {
-            let lost = matches!(engine.hold(&lease).await, Ok(Held::Other(_)));
-            (lost, engine.holders(&numbers).await.ok())
-        });
-    }
-
-    /// Reads the leases: somebody new has one.
-    fn look(&mut self) {
-        let (engine, numbers) = (self.rig.engine.clone(), Arc::clone(&self.numbers));
-        self.looks
-            .spawn(async move { (false, engine.holders(&numbers).await.ok()) });
-    }
-
-    fn on_look(&mut self, (lost, holders): &Look) {
-        if *lost {
-            self.ended = Some(Ended::Superseded);
-        }
-        if let Some(holders) = holders {
-            self.rig.roster.leases(self.me.0, holders);
-        }
-    }
+    // ---- orders -------------------------------------------------------------------------------------------------------------
 
     fn on_order(&mut self, order: Order) {
         match order {
@@ -515,7 +487,7 @@ impl Driver {
         let sealed = frames.iter().map(|frame| Publish {
             kind: self.kind,
             channel: self.channel(frame.channel),
-            body: self.seal.close(&frame.frame),
+            body: self.rig.seal.close(&frame.frame),
         });
         let sent = Instant::now();
         let sealed: Vec<Publish> = sealed.collect();
@@ -547,6 +519,7 @@ impl Driver {
             (&gauges.interest_misses, self.node.interest_misses()),
             (&gauges.ring_us, self.node.ring_us()),
             (&gauges.queued_bytes, self.rig.uplink.waiting() as u64),
+            (&gauges.strangers, self.leases.guests.refused()),
             (&gauges.versions, refusals.versions),
             (
                 &gauges.malformed,
@@ -574,7 +547,7 @@ impl Driver {
                 "Redis did not take the last bytes for other nodes in time: messages among them are lost"
             );
         }
-        let _ = self.rig.engine.release(&self.rig.number.lease).await;
+        self.leases.release(&self.rig.engine).await;
         Ended::Left
     }
 

@@ -80,17 +80,46 @@ pub enum News {
 
 /// Why something did not work: what, where, and what the other side said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble(Arc<str>);
+pub struct Trouble {
+    text: Arc<str>,
+    lasts: bool,
+}
 
 impl Trouble {
+    /// Something that may pass.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
+        Self {
+            text: text.into(),
+            lasts: false,
+        }
+    }
+
+    /// Something that waiting does not mend: wrong credentials, missing rights, a server that is too old.
+    pub fn lasting(text: impl Into<Arc<str>>) -> Self {
+        Self {
+            text: text.into(),
+            lasts: true,
+        }
+    }
+
+    /// From what a server said instead of an answer, with its code as first word.
+    pub(super) fn refused(text: String, why: &str) -> Self {
+        let code = why.split([' ', ':']).next().unwrap_or_default();
+        match code {
+            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::lasting(text),
+            _ => Self::new(text),
+        }
+    }
+
+    /// Whether waiting does not mend it.
+    pub fn lasts(&self) -> bool {
+        self.lasts
     }
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -131,6 +160,8 @@ pub struct Lease {
     pub epoch: u64,
     /// What others may read of the holder.
     pub payload: String,
+    /// What stands under the key and is nobody's: it may be replaced.
+    pub over: Option<Vec<u8>>,
     /// It ends so long after it was held last.
     pub time: Duration,
 }
@@ -160,22 +191,28 @@ pub enum Taken {
     Other(Holder),
 }
 
+/// Of what stands under a key no more than this is read: a card is shorter.
+pub const VALUE_BYTES_MAX: usize = 2_048;
+
 /// A holder of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// 0 if what stands there is no lease of ours.
     pub epoch: u64,
     pub payload: String,
+    /// What stands there, or its beginning.
+    pub value: Vec<u8>,
 }
 
 impl Holder {
     /// From what stands under a key.
-    pub(super) fn read(value: &[u8]) -> Self {
-        let value = String::from_utf8_lossy(value);
-        let (epoch, payload) = value.split_once(' ').unwrap_or((&value, ""));
+    pub fn read(value: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(value);
+        let (epoch, payload) = text.split_once(' ').unwrap_or((&text, ""));
         Self {
             epoch: epoch.parse().unwrap_or_default(),
             payload: payload.to_owned(),
+            value: value.to_vec(),
         }
     }
 }

@@ -3,9 +3,11 @@
 
 mod gauges;
 mod namespaces;
+mod watch;
 mod words;
 
 pub use gauges::Gauges;
+pub use watch::watch;
 
 use super::engine::{self, Engine, Kind, Message, Name, News, Opened, StreamNews};
 use super::feed::Feed;
@@ -36,6 +38,8 @@ const BATCH_MAX: usize = 256;
 /// As many as the streams adapter keeps.
 const ENTRIES_KEPT: usize = 10_000;
 const TICK: Duration = Duration::from_millis(100);
+/// While a shard has more letters than it may, it is looked at so often.
+const BEHIND: Duration = Duration::from_millis(1);
 /// While a node of ours comes or goes, one of its two subscriptions is counted without the other. After this time both are.
 const DOUBT: Duration = Duration::from_millis(200);
 /// The log repeats itself after so long.
@@ -160,6 +164,9 @@ impl Ear {
 /// Brings a letter to a shard.
 pub type Postman = Box<dyn Fn(u16, Arc<hub::Letter>) + Send + Sync>;
 
+/// Whether a shard's mailbox is too long.
+pub type AreBehind = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// What the task is made of.
 pub struct Plan {
     /// What an operator decides.
@@ -172,6 +179,8 @@ pub struct Plan {
     pub inbox: Inbox,
     /// How they come there.
     pub postman: Postman,
+    /// Some shard has more letters than it may: what comes waits at the engine's end, which is bounded.
+    pub are_behind: AreBehind,
     /// Where to tell what happens.
     pub gauges: Arc<Gauges>,
     pub pulse: Pulse,
@@ -197,6 +206,7 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         engine,
         inbox: plan.inbox,
         postman: plan.postman,
+        are_behind: plan.are_behind,
         counts,
         bell: Arc::clone(&bell),
         gauges: Arc::clone(&gauges),
@@ -268,6 +278,7 @@ struct Bridge {
     engine: Engine,
     inbox: Inbox,
     postman: Postman,
+    are_behind: AreBehind,
     counts: UnboundedSender<(String, Option<Counted>)>,
     bell: Arc<Bell>,
     gauges: Arc<Gauges>,
@@ -290,17 +301,19 @@ impl Bridge {
         let bell = Arc::clone(&self.bell);
         self.carry_out();
         loop {
+            let is_behind = (self.are_behind)();
             tokio::select! {
                 () = bell.rung.notified() => {
                     if self.overheard_some(&mut heard).is_break() {
                         return;
                     }
                 }
-                news = feed.next() => match news {
+                () = tokio::time::sleep(BEHIND), if is_behind => continue,
+                news = feed.next(), if !is_behind => match news {
                     Some(news) => self.news(news),
                     None => return,
                 },
-                Some(news) = entries.recv() => self.stream_news(news),
+                Some(news) = entries.recv(), if !is_behind => self.stream_news(news),
                 Some((namespace, counted)) = counted.recv() => {
                     let now_ms = self.now_ms();
                     self.plane.counted(&namespace, counted, now_ms);

@@ -52,6 +52,8 @@ gauges! {
     failed,
     /// Messages with another secret, and letters that nobody can read.
     unreadable,
+    /// Messages of nodes without a lease, or with a number that no node has.
+    strangers,
     /// Frames of another version.
     versions,
     /// Messages that were no frames.

@@ -1,24 +1,23 @@
 //! This process as a member of a cluster: a thread that owns the engine, the native plane and the node's number.
 
+use super::arrival::{Arrival, Arrived, Start};
 use super::card::Card;
 use super::driver::{Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
 use super::foreign::Ear;
 use super::gauges::Gauges;
-use super::number::Number;
 use super::roster::Roster;
+use super::seal::Seal;
 use crate::health::Readiness;
 use crate::vitals::Pulse;
 use cluster::node::Limits;
 use hub::{Inbox, Letter, Naming, Parcel, Uplink};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-/// How long a member has to find the engine and its number.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a clean leave waits for the peers.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -39,6 +38,8 @@ pub struct Settings {
     pub card: Card,
     /// Frames carry a code made with it.
     pub secret: Option<String>,
+    /// What to do while the engine cannot be reached.
+    pub start: Start,
     /// Letters in a frame.
     pub frame_letters: u16,
     /// Bytes of frames kept for nodes that miss some.
@@ -100,16 +101,24 @@ pub struct Member {
     ended: mpsc::Receiver<Ended>,
 }
 
-impl Member {
-    /// Finds the engine, takes a number and begins to listen.
+/// A process on its way into the cluster.
+#[derive(Debug)]
+pub struct Joining {
+    /// Without a number yet.
+    member: Option<Member>,
+    number: mpsc::Receiver<Result<u16, Trouble>>,
+}
+
+impl Joining {
+    /// Begins to find the engine and a number. Both take as long as they take.
     ///
     /// # Errors
-    /// Why this process cannot be a member.
-    pub fn join<F>(
+    /// The thread cannot be started.
+    pub fn begin<F>(
         settings: Settings,
         gauges: Arc<Gauges>,
         pulse: Pulse,
-        open: impl FnOnce() -> F + Send + 'static,
+        open: impl Fn() -> F + Send + 'static,
     ) -> Result<Self, Trouble>
     where
         F: Future<Output = Result<Opened, Trouble>>,
@@ -120,61 +129,80 @@ impl Member {
                 .naming(settings.naming)
                 .serving(settings.namespaces.clone()),
         );
-        let roster = Arc::new(Roster::new(
-            Arc::clone(&uplink),
-            settings.card.relay.is_some(),
-        ));
+        let relays = settings.card.relay.is_some();
+        let roster = Arc::new(Roster::new(Arc::clone(&uplink), relays));
         let (orders, ordered) = unbounded_channel();
         let (parcels, received) = unbounded_channel();
         let (open_office, office) = oneshot::channel();
         let (leave, left) = oneshot::channel();
         let (joined, number) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let card = settings.card.clone();
-        let seed = Seed {
-            settings,
+        let member = Member {
+            number: 0,
+            card: settings.card.clone(),
             roster: Arc::clone(&roster),
-            orders: ordered,
+            orders,
             uplink: Arc::clone(&uplink),
             gauges: Arc::clone(&gauges),
+            parcels,
+            open: Some(open_office),
+            leave: Some(leave),
+            ended,
+        };
+        let seed = Seed {
+            settings,
+            roster,
+            orders: ordered,
+            uplink,
+            gauges,
             parcels: received,
             office,
             left,
             joined,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let start =
-            |error| Trouble::new(format!("cannot start the thread for the cluster: {error}"));
-        let runtime = runtime.map_err(start)?;
-        let thread = std::thread::Builder::new().name("cluster".to_owned());
-        let spawned = thread.spawn(move || {
+        spawn(move |runtime| {
             let how = runtime.block_on(seed.live(open));
             pulse.rest();
             let _ = end.send(how);
-        });
-        spawned.map_err(start)?;
-        let number = number.recv_timeout(JOIN_TIMEOUT).unwrap_or_else(|_| {
-            let seconds = JOIN_TIMEOUT.as_secs();
-            let message =
-                format!("cannot join the cluster: the engine did not answer within {seconds} s");
-            Err(Trouble::new(message))
         })?;
         Ok(Self {
+            member: Some(member),
             number,
-            card,
-            roster,
-            orders,
-            uplink,
-            gauges,
-            parcels,
-            open: Some(open_office),
-            leave: Some(leave),
-            ended,
         })
     }
 
+    /// Waits for at most so long; `None`: not yet.
+    ///
+    /// # Errors
+    /// Why this process cannot be a member.
+    pub fn wait(&mut self, limit: Duration) -> Result<Option<Member>, Trouble> {
+        let number = match self.number.recv_timeout(limit) {
+            Ok(number) => number?,
+            Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(Trouble::new(
+                    "cannot join the cluster: its thread has ended",
+                ));
+            }
+        };
+        let member = self.member.take();
+        Ok(member.map(|member| Member { number, ..member }))
+    }
+}
+
+/// Starts the thread for the cluster.
+fn spawn(run: impl FnOnce(tokio::runtime::Runtime) + Send + 'static) -> Result<(), Trouble> {
+    let start = |error| Trouble::new(format!("cannot start the thread for the cluster: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(start)?;
+    let thread = std::thread::Builder::new().name("cluster".to_owned());
+    thread.spawn(move || run(runtime)).map_err(start)?;
+    Ok(())
+}
+
+impl Member {
     /// The node's number.
     pub fn number(&self) -> u16 {
         self.number
@@ -246,28 +274,37 @@ struct Seed {
 }
 
 impl Seed {
-    async fn live<F>(self, open: impl FnOnce() -> F) -> Ended
+    async fn live<F>(self, open: impl Fn() -> F) -> Ended
     where
         F: Future<Output = Result<Opened, Trouble>>,
     {
         let settings = self.settings;
-        let joined = async {
-            let (engine, feed) = open().await?;
-            let (given, payload) = (settings.number, settings.card.text());
-            let number = Number::take(&engine, &settings.prefix, given, clock(), &payload).await?;
-            Ok((engine, feed, number))
+        let seal = Seal::new(settings.secret.as_deref());
+        let arrival = Arrival {
+            prefix: &settings.prefix,
+            given: settings.number,
+            card: &settings.card,
+            seal: &seal,
+            start: settings.start,
         };
-        let (engine, feed, number) = match joined.await {
-            Ok(joined) => joined,
+        let arrived = arrival.arrive(open).await;
+        let Arrived {
+            engine,
+            feed,
+            number,
+            expected,
+        } = match arrived {
+            Ok(arrived) => arrived,
             Err(trouble) => {
                 let _ = self.joined.send(Err(trouble));
                 return Ended::Left;
             }
         };
-        let _ = self.joined.send(Ok(number.number));
+        let node = number.node.0;
+        let _ = self.joined.send(Ok(node));
         if let Ok(server) = engine.server().await {
             let (name, version, mode) = (server.name, server.version, server.mode);
-            tracing::info!(node = number.number, %name, %version, mode, "joined the cluster");
+            tracing::info!(node, %name, %version, mode, "joined the cluster");
         }
         let mut limits = Limits {
             flood_always: settings.flood_always,
@@ -281,9 +318,10 @@ impl Seed {
         };
         let rig = Rig {
             prefix: settings.prefix,
-            secret: settings.secret,
+            seal,
             limits,
             number,
+            expected,
             engine,
             feed,
             office,
@@ -296,10 +334,4 @@ impl Seed {
         };
         drive(rig, self.left).await
     }
-}
-
-/// Where epochs begin if the engine knows of none: above those that it may have forgotten.
-fn clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(1, |since| since.as_micros() as u64)
 }

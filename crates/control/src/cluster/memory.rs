@@ -293,11 +293,13 @@ impl Port {
             let counted = state.counters.get(&lease.counter).copied();
             lease.epoch = lease.epoch.max(counted.unwrap_or_default() + 1);
             let held = state.leases.get(&lease.key);
-            held.map(|(value, _)| Holder::read(value.as_bytes()))
+            let held = held.map(|(value, _)| Holder::read(value.as_bytes()));
+            held.filter(|held| lease.over.as_ref() != Some(&held.value))
         };
         match held {
             Some(holder) if holder.payload == lease.payload => Ok(Taken::Mine(holder.epoch)),
             Some(holder) => Ok(Taken::Other(holder)),
+            // What stood there may be replaced.
             None => Ok(match self.hold(&lease)? {
                 Held::Mine => Taken::Mine(lease.epoch),
                 Held::Other(holder) => Taken::Other(holder),
@@ -311,7 +313,7 @@ impl Port {
         state.drop_ended_leases();
         if let Some((value, _)) = state.leases.get(&lease.key) {
             let holder = Holder::read(value.as_bytes());
-            if holder.epoch != lease.epoch {
+            if holder.epoch != lease.epoch && lease.over.as_ref() != Some(&holder.value) {
                 return Ok(Held::Other(holder));
             }
         }

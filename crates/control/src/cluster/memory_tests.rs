@@ -84,6 +84,7 @@ async fn a_lease_has_one_holder_at_a_time() {
         counter: name("c"),
         epoch,
         payload: payload.to_owned(),
+        over: None,
         time: Duration::from_secs(600),
     };
     let (mine, yours) = (lease(1, "of a"), lease(2, "of b"));

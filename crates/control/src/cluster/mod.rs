@@ -1,5 +1,6 @@
 //! What connects the nodes of a cluster: an engine that carries bytes between them.
 
+mod arrival;
 pub mod card;
 mod driver;
 pub mod engine;
@@ -14,5 +15,6 @@ pub mod redis;
 pub mod roster;
 mod seal;
 
+pub use arrival::Start;
 pub use driver::Ended;
-pub use member::{Gone, Member, Office, Order, Settings};
+pub use member::{Gone, Joining, Member, Office, Order, Settings};

@@ -1,23 +1,23 @@
-//! Node numbers: a lease in the engine for each, held by one life of one node at a time.
+//! Node numbers: a lease in the engine for each, held by one life of one node at a time. Who gets a number is decided by
+//! [`cluster::numbers`].
 
 use super::card::Card;
 use super::engine::{Engine, Holder, Lease, Name, Taken, Trouble};
+use super::seal::Seal;
+use cluster::frame::{Epoch, NodeId};
+use cluster::numbers::{Claim, KEY_US, NUMBERS};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Numbers that an id has room for.
-pub const NUMBERS: u16 = 1024;
 /// A lease that is not renewed ends so late.
-const TIME: Duration = Duration::from_secs(15);
+const TIME: Duration = Duration::from_micros(KEY_US);
 /// How often it is renewed.
 pub(super) const RENEWAL: Duration = Duration::from_secs(5);
-/// How often a number that is taken is asked for again, while its last life may be over.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// The lease of a node's number.
 #[derive(Clone, Debug)]
 pub(super) struct Number {
-    pub(super) number: u16,
+    pub(super) node: NodeId,
     pub(super) lease: Lease,
 }
 
@@ -27,87 +27,98 @@ fn key(prefix: &str, number: u16) -> Name {
 }
 
 /// Where the leases of all numbers are.
-pub(super) fn keys(prefix: &str) -> Arc<[Name]> {
-    (0..NUMBERS).map(|number| key(prefix, number)).collect()
+#[derive(Clone, Debug)]
+pub(super) struct Register {
+    keys: Arc<[Name]>,
+    seal: Seal,
+}
+
+/// What stands under one number.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) claim: Claim,
+    /// Of a life of a node.
+    pub(super) card: Option<Card>,
+    /// As it stands there.
+    pub(super) holder: Option<Holder>,
+}
+
+impl Register {
+    pub(super) fn new(prefix: &str, seal: &Seal) -> Self {
+        Self {
+            keys: (0..NUMBERS).map(|number| key(prefix, number)).collect(),
+            seal: seal.clone(),
+        }
+    }
+
+    /// All numbers, from 0.
+    pub(super) async fn read(&self, engine: &Engine) -> Result<Vec<Entry>, Trouble> {
+        let holders = engine.holders(&self.keys).await?;
+        let entries = self.keys.iter().zip(holders);
+        Ok(entries
+            .map(|(key, holder)| self.entry(key, holder))
+            .collect())
+    }
+
+    fn entry(&self, key: &[u8], holder: Option<Holder>) -> Entry {
+        let card = holder.as_ref().and_then(|holder| {
+            let card = self.seal.open_card(key, holder.epoch, &holder.payload)?;
+            (holder.epoch > 0).then(|| Card::read(card))
+        });
+        let claim = match (&holder, &card) {
+            (None, _) => Claim::Free,
+            (Some(holder), Some(_)) => Claim::Held(Epoch(holder.epoch)),
+            (Some(_), None) => Claim::Foreign,
+        };
+        Entry {
+            claim,
+            card,
+            holder,
+        }
+    }
 }
 
 impl Number {
-    fn new(prefix: &str, number: u16, clock: u64, payload: &str) -> Self {
-        let counter = format!("{prefix}{{nodes}}:epoch");
-        Self {
-            number,
-            lease: Lease {
-                key: key(prefix, number),
-                counter: counter.into_bytes().into(),
-                epoch: clock,
-                payload: payload.to_owned(),
-                time: TIME,
-            },
-        }
-    }
-
-    /// Tells this life of the node from all before.
-    pub(super) fn epoch(&self) -> u64 {
-        self.lease.epoch
-    }
-
-    /// Tries to become the holder; who it is otherwise.
-    async fn try_take(&mut self, engine: &Engine) -> Result<Option<Holder>, Trouble> {
-        match engine.take(&self.lease).await? {
-            Taken::Mine(epoch) => {
-                self.lease.epoch = epoch;
-                Ok(None)
-            }
-            Taken::Other(holder) => Ok(Some(holder)),
-        }
-    }
-
-    /// Takes a given number, or the lowest that is free. A given one may still be its last life's for a while. `clock` is a time:
-    /// epochs rise also when the engine has lost the last one.
+    /// Takes a number that was free; `None`: somebody was faster. `clock` is a time: epochs rise also when the engine has lost the
+    /// last one.
     pub(super) async fn take(
         engine: &Engine,
         prefix: &str,
-        given: Option<u16>,
-        clock: u64,
-        payload: &str,
-    ) -> Result<Self, Trouble> {
-        let Some(given) = given else {
-            return Self::take_free(engine, prefix, clock, payload).await;
+        (node, entry): (NodeId, &Entry),
+        (clock, card): (u64, &Card),
+        seal: &Seal,
+    ) -> Result<Option<Self>, Trouble> {
+        let counter = format!("{prefix}{{nodes}}:epoch");
+        let mut number = Self {
+            node,
+            lease: Lease {
+                key: key(prefix, node.0),
+                counter: counter.into_bytes().into(),
+                epoch: clock,
+                payload: card.text(),
+                over: entry.holder.as_ref().map(|holder| holder.value.clone()),
+                time: TIME,
+            },
         };
-        let mut number = Self::new(prefix, given, clock, payload);
-        let deadline = Instant::now() + TIME + RENEWAL;
-        while let Some(holder) = number.try_take(engine).await? {
-            if Instant::now() >= deadline {
-                return Err(Trouble::new(format!(
-                    "cannot join the cluster: node number {given} is held by {}; give each node a server.node of its own, or \
-                     \"auto\"",
-                    Card::read(&holder.payload).name
-                )));
-            }
-            tokio::time::sleep(RETRY).await;
+        match engine.take(&number.lease).await? {
+            Taken::Other(_) => return Ok(None),
+            Taken::Mine(epoch) => number.lease.epoch = epoch,
         }
-        Ok(number)
+        // Now that the epoch is known, the code can be made.
+        number.describe(card, seal);
+        number.lease.over = None;
+        engine.hold(&number.lease).await?;
+        Ok(Some(number))
     }
 
-    async fn take_free(
-        engine: &Engine,
-        prefix: &str,
-        clock: u64,
-        payload: &str,
-    ) -> Result<Self, Trouble> {
-        let holders = engine.holders(&keys(prefix)).await?;
-        let free = (0..NUMBERS)
-            .zip(holders)
-            .filter(|(_, holder)| holder.is_none());
-        for (free, _) in free {
-            let mut number = Self::new(prefix, free, clock, payload);
-            // Another node may have been faster.
-            if number.try_take(engine).await?.is_none() {
-                return Ok(number);
-            }
-        }
-        Err(Trouble::new(format!(
-            "cannot join the cluster: all {NUMBERS} node numbers are held"
-        )))
+    /// Tells this life of the node from all before.
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.lease.epoch)
+    }
+
+    /// What others are to read of this node.
+    pub(super) fn describe(&mut self, card: &Card, seal: &Seal) {
+        let (key, epoch) = (&self.lease.key, self.lease.epoch);
+        self.lease.payload = seal.close_card(key, epoch, &card.text());
     }
 }

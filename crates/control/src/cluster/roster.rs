@@ -1,7 +1,9 @@
 //! The nodes of the cluster as this one knows them: by their leases, which it reads every few seconds, and by their heartbeats.
 
 use super::card::Card;
-use super::engine::Holder;
+use super::number;
+use cluster::frame::Epoch;
+use cluster::numbers::Claim;
 use hub::Uplink;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -105,15 +107,14 @@ impl Roster {
         self.tell_hubs(node, None);
     }
 
-    /// The lease under each number, from 0, but this node's own.
-    pub(super) fn leases(&self, me: u16, holders: &[Option<Holder>]) {
+    /// What stands under each number, from 0, but this node's own.
+    pub(super) fn leases(&self, me: u16, leases: &[number::Entry]) {
         let mut nodes = self.nodes();
-        for (number, holder) in (0_u16..).zip(holders).filter(|(number, _)| *number != me) {
-            let Some(holder) = holder else {
+        for (number, lease) in (0_u16..).zip(leases).filter(|(number, _)| *number != me) {
+            let Claim::Held(Epoch(epoch)) = lease.claim else {
                 nodes.retain(|node, entry| *node != number || entry.heard);
                 continue;
             };
-            let epoch = holder.epoch;
             let known = nodes
                 .entry(number)
                 .or_insert_with(|| Entry::new(epoch, false));
@@ -124,7 +125,7 @@ impl Roster {
                 }
                 *known = Entry::new(epoch, false);
             }
-            known.card = Some(Card::read(&holder.payload));
+            known.card.clone_from(&lease.card);
             self.tell_hubs(number, Some(known));
         }
         self.was_read.store(true, Ordering::Relaxed);
@@ -162,32 +163,44 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn holder(epoch: u64, relay: &str) -> Option<Holder> {
-        Some(Holder {
-            epoch,
-            payload: format!("{{\"name\":\"n\",\"relay\":\"{relay}\"}}"),
-        })
+    fn holder(epoch: u64, relay: &str) -> number::Entry {
+        number::Entry {
+            claim: Claim::Held(Epoch(epoch)),
+            card: Some(Card {
+                relay: relay.parse().ok(),
+                ..Card::default()
+            }),
+            holder: None,
+        }
+    }
+
+    fn free() -> number::Entry {
+        number::Entry {
+            claim: Claim::Free,
+            card: None,
+            holder: None,
+        }
     }
 
     #[tokio::test]
     async fn a_route_leads_to_a_life_that_speaks_and_ends_with_it() {
         let roster = Roster::new(Arc::new(Uplink::new(1, Duration::ZERO)), true);
-        roster.leases(0, &[None, holder(5, "10.0.0.1:7")]);
+        roster.leases(0, &[free(), holder(5, "10.0.0.1:7")]);
         assert!(roster.route(1).is_none(), "it was not heard");
         roster.up(1, 5);
         let mut route = roster.route(1).expect("a route");
         assert_eq!(route.address.to_string(), "10.0.0.1:7");
         // The number's next life stands in the lease, and has not spoken.
-        roster.leases(0, &[None, holder(6, "10.0.0.2:7")]);
+        roster.leases(0, &[free(), holder(6, "10.0.0.2:7")]);
         assert_eq!(roster.route(1).expect("a route").address, route.address);
         roster.up(1, 6);
         route.ends().await;
         assert!(roster.route(1).is_none(), "its card was not read yet");
-        roster.leases(0, &[None, holder(6, "10.0.0.2:7")]);
+        roster.leases(0, &[free(), holder(6, "10.0.0.2:7")]);
         assert!(roster.route(1).is_some());
         roster.down(1);
         assert!(roster.route(1).is_none());
-        roster.leases(0, &[None, None]);
+        roster.leases(0, &[free(), free()]);
         assert!(roster.rows().is_empty());
     }
 }

@@ -1,13 +1,15 @@
-//! Frames carry a code that only nodes with the same secret can make (HMAC-SHA-256, the first 16 bytes). A stranger with access to the
+//! Frames and leases carry a code that only nodes with the same secret can make (HMAC-SHA-256, the first 16 bytes). A stranger with access to the
 //! engine could otherwise speak for a node.
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::sync::Arc;
 
 const CODE: usize = 16;
 
 /// Makes and checks the codes; without a secret there are none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Seal(Option<Key>);
 
 impl Seal {
@@ -33,6 +35,34 @@ impl Seal {
         same(&expected.as_ref()[..CODE], code).ok()?;
         Some(frame)
     }
+
+    /// What stands in a lease for others to read. The code is of this key and this life: it is worth nothing elsewhere.
+    pub(super) fn close_card(&self, key: &[u8], epoch: u64, card: &str) -> String {
+        match self.card_code(key, epoch, card) {
+            None => card.to_owned(),
+            Some(code) => format!("{code} {card}"),
+        }
+    }
+
+    /// The card, if its code is right.
+    pub(super) fn open_card<'a>(&self, key: &[u8], epoch: u64, text: &'a str) -> Option<&'a str> {
+        if self.0.is_none() {
+            return Some(text);
+        }
+        let (code, card) = text.split_once(' ')?;
+        let expected = self.card_code(key, epoch, card)?;
+        let same = aws_lc_rs::constant_time::verify_slices_are_equal;
+        same(expected.as_bytes(), code.as_bytes()).ok()?;
+        Some(card)
+    }
+
+    fn card_code(&self, key: &[u8], epoch: u64, card: &str) -> Option<String> {
+        let epoch = epoch.to_le_bytes();
+        // No frame begins so.
+        let text = [b"lease ", key, b" ", &epoch, card.as_bytes()].concat();
+        let code = sign(self.0.as_ref()?, &text);
+        Some(URL_SAFE_NO_PAD.encode(&code.as_ref()[..CODE]))
+    }
 }
 
 #[cfg(test)]
@@ -48,5 +78,20 @@ mod tests {
         assert_eq!(ours.open(&none.close(&frame)), None);
         assert_eq!(ours.open(b"short"), None);
         assert_eq!(none.open(&none.close(&frame)), Some(&frame[..]));
+    }
+
+    /// A stranger that could write to the engine took a number, and its holder ended.
+    #[test]
+    fn a_card_counts_under_its_own_key_for_its_own_life_only() {
+        let (ours, theirs, none) = (Seal::new(Some("a")), Seal::new(Some("b")), Seal::new(None));
+        let text = ours.close_card(b"k:1", 7, "{card}");
+        assert_eq!(ours.open_card(b"k:1", 7, &text), Some("{card}"));
+        assert_eq!(ours.open_card(b"k:2", 7, &text), None);
+        assert_eq!(ours.open_card(b"k:1", 8, &text), None);
+        assert_eq!(theirs.open_card(b"k:1", 7, &text), None);
+        assert_eq!(ours.open_card(b"k:1", 7, "{card}"), None);
+        assert_eq!(ours.open_card(b"k:1", 7, " "), None);
+        let bare = none.close_card(b"k:1", 7, "{card}");
+        assert_eq!(none.open_card(b"k:1", 7, &bare), Some("{card}"));
     }
 }

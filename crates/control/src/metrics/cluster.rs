@@ -115,6 +115,11 @@ pub(super) const CLUSTER: &[Metric] = &[
         |v| one(v, |c| &c.failed),
     ),
     counter(
+        "sockeye_cluster_strangers_total",
+        "Messages that were not heard, because no node has a lease for the number that they name. A few come when a node starts.",
+        |v| Samples::One(Some(load(&v.node.cluster.strangers) as f64)),
+    ),
+    counter(
         "sockeye_cluster_unreadable_total",
         "Messages of other nodes that were skipped: of another secret, damaged, or of a version or kind that is not known here.",
         |v| {

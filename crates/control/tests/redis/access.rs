@@ -57,6 +57,7 @@ async fn a_user_with_the_rights_of_the_documents_can_do_all() {
         counter: b"sockeye:{nodes}:epoch"[..].into(),
         epoch: 1,
         payload: String::new(),
+        over: None,
         time: Duration::from_secs(60),
     };
     a.engine.take(&lease).await.expect("a lease");

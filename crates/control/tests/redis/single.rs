@@ -152,13 +152,11 @@ async fn a_lease_has_one_holder_and_outlives_an_empty_restart() {
         counter: b"{s}:epoch"[..].into(),
         epoch,
         payload: payload.to_owned(),
+        over: None,
         time: Duration::from_secs(60),
     };
     let (mine, yours) = (lease(12, "a x"), lease(1, "b"));
-    let holder = |epoch: u64, payload: &str| Holder {
-        epoch,
-        payload: payload.to_owned(),
-    };
+    let holder = |epoch: u64, payload: &str| Holder::read(format!("{epoch} {payload}").as_bytes());
     assert_eq!(a.engine.hold(&mine).await, Ok(Held::Mine));
     assert_eq!(a.engine.hold(&lease(12, "a y")).await, Ok(Held::Mine));
     let held = Held::Other(holder(12, "a y"));
@@ -187,6 +185,7 @@ async fn an_epoch_is_above_all_that_were_given_whatever_the_clocks_say() {
         counter: b"{s}:epoch"[..].into(),
         epoch: clock,
         payload: payload.to_owned(),
+        over: None,
         time: Duration::from_secs(60),
     };
     const TODAY: u64 = 1_790_000_000_000_000;
@@ -199,10 +198,7 @@ async fn an_epoch_is_above_all_that_were_given_whatever_the_clocks_say() {
         a.engine.take(&lease(1, TODAY, "a")).await,
         Ok(Taken::Mine(TODAY))
     );
-    let other = Taken::Other(Holder {
-        epoch: TODAY,
-        payload: "a".to_owned(),
-    });
+    let other = Taken::Other(Holder::read(format!("{TODAY} a").as_bytes()));
     assert_eq!(b.engine.take(&lease(1, 7, "b")).await, Ok(other));
     assert_eq!(
         b.engine.take(&lease(2, 7, "b")).await,

@@ -9,7 +9,7 @@ use control::cluster::engine::{Opened, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::redis;
 use control::cluster::redis::settings::{Mode, Settings as Redis};
-use control::cluster::{Gone, Member, Office, Settings};
+use control::cluster::{Gone, Joining, Member, Office, Settings, Start};
 use control::health::Readiness;
 use control::relay::{Relays, Secrets};
 use control::vitals::Vitals;
@@ -120,6 +120,7 @@ impl Seat {
             namespaces: namespaces(),
             inbox: inbox(),
             postman: Box::new(shards.postman()),
+            are_behind: Box::new(|| false),
             gauges: Arc::default(),
         };
         let opened: Opened = redis::open(self.redis.clone()).await?;
@@ -165,6 +166,7 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
             ..Card::default()
         },
         secret: None,
+        start: Start::Fail,
         frame_letters: 64,
         ring_bytes: 64 << 20,
         queue_bytes: 32 << 20,
@@ -178,8 +180,13 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
     };
     let engine = redis.clone();
     let pulse = Vitals::default().pulse("the cluster");
-    let member = Member::join(settings, Arc::default(), pulse, move || redis::open(engine))?;
-    Ok((member, redis))
+    let open = move || redis::open(engine.clone());
+    let mut joining = Joining::begin(settings, Arc::default(), pulse, open)?;
+    loop {
+        if let Some(member) = joining.wait(Duration::from_secs(1))? {
+            return Ok((member, redis));
+        }
+    }
 }
 
 /// Those that clients may join.

@@ -349,6 +349,7 @@ fn main() -> anyhow::Result<()> {
     let node = member.map_or(0, Member::number);
     let settings = Settings {
         listen: if tls.is_some() { Vec::new() } else { listen },
+        takes_over: false,
         unix: Vec::new(),
         shards: flags.shards,
         node,

@@ -37,6 +37,9 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
                 .to_owned()
         }
+        (["compat", key], _) if *key != "enabled" && is_shut(layer) => {
+            "nothing uses it: with cluster.secret, other servers are heard only with compat.enabled = true".to_owned()
+        }
         _ => return None,
     };
     Some(format!("{}: \"{path}\": {why}", setting.source))
@@ -56,6 +59,16 @@ fn is_open_to_everybody(layer: &Layer, action: &Setting) -> bool {
 fn is_unsaid(layer: &Layer, key: &str) -> bool {
     let setting = layer.settings.get(&Path::fixed(key));
     setting.is_none_or(|setting| setting.source == Source::Default)
+}
+
+/// Whether servers of other kinds are not heard because there is a secret.
+fn is_shut(layer: &Layer) -> bool {
+    let secret = match layer.value("cluster.secret") {
+        Some(Value::Secret(secret)) => !secret.reveal().is_empty(),
+        _ => false,
+    };
+    let is_open = matches!(layer.value("compat.enabled"), Some(Value::Bool(_)));
+    secret && !is_open
 }
 
 fn text(word: &str) -> Value {
@@ -88,6 +101,11 @@ mod tests {
         assert!(short.iter().all(|line| !line.contains("hunter2")));
         let alone = doubts("[compat]\npython = true");
         assert!(alone[0].contains("s.toml:2:1: \"compat.python\": nothing uses it"));
+        let cluster = format!("[cluster]\nadapter = \"redis\"\nsecret = \"{long}\"\n[compat]\n");
+        let shut = doubts(&format!("{cluster}python = true"));
+        assert!(shut[0].contains("s.toml:5:1: \"compat.python\": nothing uses it: with"));
+        let open = doubts(&format!("{cluster}python = true\nenabled = true"));
+        assert_eq!(open, [""; 0]);
         let used = "[cluster]\nadapter = \"redis\"\n[compat]\npython = true";
         assert_eq!(doubts(used), [""; 0]);
     }

@@ -20,7 +20,7 @@ use super::value::{Kind, Value};
 pub use access::{Admission, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
 pub use backends::{Backend, Workers};
-pub use cluster::{Adapter, Cluster, RedisMode, Routing};
+pub use cluster::{Adapter, Cluster, RedisMode, Routing, StartMode};
 pub use compat::Compat;
 pub use edges::{Origins, Proxies};
 use hub::config::{Parser, SlowConsumer};

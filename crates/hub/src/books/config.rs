@@ -11,6 +11,8 @@ pub const PROBES: [&str; 2] = ["/health", "/ready"];
 /// Settings shared by all hubs of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// Nobody gets in yet: whoever comes is told to come again.
+    pub closed: bool,
     /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
     pub socketio_path: String,
     /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
@@ -347,6 +349,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            closed: false,
             socketio_path: "/socket.io/".into(),
             plain_path: Some("/ws".into()),
             sse_path: Some("/sse".into()),

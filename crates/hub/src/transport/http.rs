@@ -82,6 +82,12 @@ fn serve(
     beyond: Option<Limit>,
     data: &[u8],
 ) -> Option<usize> {
+    if stage.parts.books.config.closed && !PROBES.contains(&head.path) {
+        // Sessions that it asks for may live on other nodes, so they are not called unknown.
+        let mut answers = stage.parts.answers();
+        answers.refuse_unavailable(conn, b"Server is starting");
+        return None;
+    }
     let endpoint = endpoint(&stage.parts.books.config, head);
     if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
         stage.parts.answers().refuse_expectation(conn, head);

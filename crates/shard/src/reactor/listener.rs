@@ -104,6 +104,15 @@ fn bind(addr: SocketAddr) -> io::Result<Claim> {
     }
 }
 
+/// An address at which this process listens already.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands in the place of `claim`"
+)]
+pub(crate) fn share(addr: SocketAddr) -> io::Result<Claim> {
+    Ok(Claim { addr, _held: None })
+}
+
 fn probe(addr: SocketAddr) -> io::Result<Claim> {
     let probe = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     if is_any_ipv6(addr) {

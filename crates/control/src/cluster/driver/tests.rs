@@ -1,11 +1,13 @@
 //! A driver on the engine in memory.
 
 use super::*;
+use crate::cluster::Start;
 use crate::cluster::card::Card as Description;
-use crate::cluster::member::{Member, Settings};
+use crate::cluster::member::{Joining, Member, Settings};
 use crate::cluster::memory::Broker;
 use crate::health::Readiness;
 use crate::vitals::Vitals;
+use cluster::numbers::Claim;
 use hub::{Inbox, Naming, Process};
 use std::sync::atomic::AtomicBool;
 
@@ -39,6 +41,7 @@ fn member_with(
         number: Some(number),
         card: Description::default(),
         secret: Some("secret".to_owned()),
+        start: Start::Fail,
         frame_letters: 64,
         ring_bytes: 1 << 20,
         queue_bytes: 1 << 20,
@@ -48,14 +51,16 @@ fn member_with(
         namespaces: Vec::new(),
     };
     let broker = broker.clone();
-    let open = || async move { Ok(broker.open()) };
-    let mut member = Member::join(
+    let open = move || std::future::ready(Ok(broker.open()));
+    let mut joining = Joining::begin(
         settings,
         Arc::clone(gauges),
         Vitals::default().pulse("the cluster"),
         open,
     )
-    .expect("joined");
+    .expect("a thread");
+    let member = joining.wait(PATIENCE).expect("no trouble");
+    let mut member = member.expect("joined");
     member.open(Office {
         inbox: Inbox::new(&Process::default(), number, 1),
         shards: 1,
@@ -83,9 +88,9 @@ fn a_flood_of_messages_kept_a_node_from_leaving() {
         body: vec![0; 64 * 1024].into(),
     };
     let has_lease = || {
-        let keys = number::keys("test:");
-        let holders = runtime.block_on(engine.holders(&keys)).expect("leases");
-        holders.iter().any(Option::is_some)
+        let register = Register::new("test:", &Seal::new(Some("secret")));
+        let leases = runtime.block_on(register.read(&engine)).expect("leases");
+        leases.iter().any(|lease| lease.claim != Claim::Free)
     };
     assert!(has_lease());
     let over = Arc::new(AtomicBool::new(false));

@@ -207,9 +207,12 @@ fn refused(addr: &Addr, login: &Login, error: &RedisError) -> Trouble {
     } else {
         format!("as user {user:?}")
     };
-    Trouble::new(format!(
-        "cannot log in to Redis at {addr}: {advice}: {error}"
-    ))
+    let text = format!("cannot log in to Redis at {addr}: {advice}: {error}");
+    let lasting = ["WRONG", "NOAUTH", "NOPERM", "unknown command"];
+    match lasting.iter().any(|why| text.contains(why)) {
+        true => Trouble::lasting(text),
+        false => Trouble::new(text),
+    }
 }
 
 impl Hello {
@@ -253,7 +256,7 @@ impl Hello {
         if number(version).is_some_and(|found| found >= min) {
             return Ok(());
         }
-        Err(Trouble::new(format!(
+        Err(Trouble::lasting(format!(
             "cannot use {name} {version} at {addr}: {what} needs version {}.{} or later",
             min.0, min.1
         )))

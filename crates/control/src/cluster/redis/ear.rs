@@ -119,8 +119,9 @@ impl Ear {
                     Ok(answers) => match answers.iter().find_map(refusal) {
                         Some(why) => {
                             let moved = why.starts_with("MOVED") || why.starts_with("ASK ");
-                            let why = format!("cannot subscribe at Redis at {addr}: {why}");
-                            Event::EarRefused(id, subscribed(calls), moved, Trouble::new(why))
+                            let text = format!("cannot subscribe at Redis at {addr}: {why}");
+                            let refused = Trouble::refused(text, &why);
+                            Event::EarRefused(id, subscribed(calls), moved, refused)
                         }
                         None => continue,
                     },

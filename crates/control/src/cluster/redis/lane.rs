@@ -220,7 +220,8 @@ impl Seat {
 
     /// The server did not carry a command out; an error means that its connection is of no use any more.
     fn refused(&self, mut item: Item, command: &Cmd, why: &str) -> Result<(), Trouble> {
-        let trouble = Trouble::new(format!("Redis at {} refused: {why}", self.addr));
+        let text = format!("Redis at {} refused: {why}", self.addr);
+        let trouble = Trouble::refused(text, why);
         let code = why.split(' ').next().unwrap_or_default();
         if PASSING.contains(&code) {
             item.command = command.clone();

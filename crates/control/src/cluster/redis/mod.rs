@@ -36,7 +36,7 @@ use topology::Resolver;
 /// The rights that a user of ours needs, as words of `ACL SETUSER`, with the default prefix of channels and keys. `HELLO` and `AUTH`
 /// need none.
 pub const ACL: &str = "~sockeye:* &sockeye:* +ping +info +publish +spublish +subscribe +unsubscribe +psubscribe +punsubscribe \
-    +ssubscribe +sunsubscribe +pubsub +eval +get +set +del +mget +cluster|slots +cluster|info";
+    +ssubscribe +sunsubscribe +pubsub +eval +get +getrange +set +del +cluster|slots +cluster|info";
 /// For [`inspect`]; without it `sockeye doctor` says less.
 pub const ACL_DOCTOR: &str = "+config|get";
 /// Also beside Node servers: a pattern may be subscribed only by a user that may use all channels, or that very pattern; and there is the
@@ -49,8 +49,8 @@ const TRY_FOR: Duration = Duration::from_millis(1_500);
 
 /// Sets a key unless one stands there, which is answered then. The epoch is above all that were given: clocks differ, and one life
 /// of a node must be known from the next. The answer to a script that ran twice is the same.
-const TAKE: &str = "local held = redis.call('GET', KEYS[1]) \
-    if held then return held end \
+const TAKE: &str = "local held = redis.pcall('GET', KEYS[1]) \
+    if type(held) == 'string' and string.sub(held, 1, 2048) ~= ARGV[4] then return string.sub(held, 1, 2048) end \
     local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0 \
     local epoch = string.format('%.0f', math.max(last + 1, tonumber(ARGV[1]))) \
     redis.call('SET', KEYS[2], epoch) \
@@ -58,11 +58,16 @@ const TAKE: &str = "local held = redis.call('GET', KEYS[1]) \
     return epoch .. ' ' .. ARGV[2]";
 /// Sets a key unless another life of a holder stands under it, which is answered then. A Redis that lost everything knows from this
 /// which epochs were given.
-const HOLD: &str = "local held = redis.call('GET', KEYS[1]) \
-    if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then return held end \
+const HOLD: &str = "local held = redis.pcall('GET', KEYS[1]) \
+    if type(held) == 'string' and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' \
+    and string.sub(held, 1, 2048) ~= ARGV[4] then return string.sub(held, 1, 2048) end \
     local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0 \
     if last < tonumber(ARGV[1]) then redis.call('SET', KEYS[2], ARGV[1]) end \
     redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3]) return false";
+/// Reads the beginnings of many keys. What is no text is nothing.
+const READ: &str = "local values = {} for at, key in ipairs(KEYS) do \
+    local value = redis.pcall('GETRANGE', key, 0, 2047) \
+    values[at] = type(value) == 'string' and value or '' end return values";
 const RELEASE: &str = "local held = redis.call('GET', KEYS[1]) \
     if held and string.sub(held, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then \
     redis.call('DEL', KEYS[1]) end return false";
@@ -246,6 +251,8 @@ impl Port {
         let mut command = script(text, lease);
         let ms = u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX);
         command.arg(&lease.payload).arg(ms);
+        // No value is empty.
+        command.arg(lease.over.as_deref().unwrap_or_default());
         self.ask(command, Place::Slot(slot(&lease.key))).await
     }
 
@@ -270,7 +277,7 @@ impl Port {
             return Ok(Vec::new());
         };
         let mut command = Cmd::new();
-        command.arg("MGET");
+        command.arg("EVAL").arg(READ).arg(keys.len());
         for key in keys {
             command.arg(&key[..]);
         }
@@ -278,11 +285,13 @@ impl Port {
             Value::Array(values) => Ok(values
                 .iter()
                 .map(|value| match value {
-                    Value::BulkString(value) => Some(Holder::read(value)),
+                    Value::BulkString(value) if !value.is_empty() => Some(Holder::read(value)),
                     _ => None,
                 })
                 .collect()),
-            other => Err(Trouble::new(format!("Redis answered MGET with {other:?}"))),
+            other => Err(Trouble::new(format!(
+                "Redis answered {other:?} when leases were read"
+            ))),
         }
     }
 }

@@ -188,9 +188,8 @@ async fn ask(addr: Addr, conn: Option<Conn>, settings: &Settings) -> Result<(Con
 
 fn sentinel_view(addr: &Addr, name: &str, answers: &[Value]) -> Result<View, Trouble> {
     let refuse = |why: String| {
-        Trouble::new(format!(
-            "Sentinel at {addr} does not tell the master {name:?}: {why}"
-        ))
+        let text = format!("Sentinel at {addr} does not tell the master {name:?}: {why}");
+        Trouble::refused(text, &why)
     };
     let answer = answers.first().unwrap_or(&Value::Nil);
     if let Some(why) = refusal(answer) {
@@ -216,6 +215,10 @@ fn sentinel_view(addr: &Addr, name: &str, answers: &[Value]) -> Result<View, Tro
 }
 
 fn cluster_view(addr: &Addr, answers: &[Value]) -> Result<View, Trouble> {
+    if let Some(why) = answers.iter().find_map(refusal) {
+        let text = format!("Redis at {addr} does not tell the cluster's slots: {why}");
+        return Err(Trouble::refused(text, &why));
+    }
     let [Value::Array(ranges), info] = answers else {
         return Err(Trouble::new(format!(
             "Redis at {addr} does not tell the cluster's slots: it answered {answers:?}"

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(50);
-const MOST: Duration = Duration::from_secs(2);
+/// A node that starts listens for twice as long before it takes a number ([`cluster::numbers::LISTEN_US`]).
+const MOST: Duration = Duration::from_secs(1);
 
-/// The nth pause is n x 50 ms, at most 2 s, and up to a quarter less by chance, so that nodes do not come all at once.
+/// The nth pause is n x 50 ms, at most 1 s, and up to a quarter less by chance, so that nodes do not come all at once.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     attempts: u32,
@@ -32,7 +33,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_two_seconds() {
+    fn pauses_grow_to_a_second_half_of_what_a_newcomer_listens() {
+        let listens = Duration::from_micros(cluster::numbers::LISTEN_US);
+        assert_eq!(listens, 2 * MOST);
         let mut backoff = Backoff::default();
         let pauses: Vec<Duration> = (0..100).map(|_| backoff.next()).collect();
         for (n, pause) in (1..).zip(&pauses) {

@@ -21,6 +21,13 @@ pub enum RedisMode {
     Cluster,
 }
 
+/// What a node does while Redis cannot be reached at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartMode {
+    Wait,
+    Fail,
+}
+
 /// The nodes that get a message for a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
@@ -31,6 +38,7 @@ pub enum Routing {
 choice! {
     Adapter { "memory" => Adapter::Memory, "redis" => Adapter::Redis }
     RedisMode { "single" => RedisMode::Single, "sentinel" => RedisMode::Sentinel, "cluster" => RedisMode::Cluster }
+    StartMode { "wait" => StartMode::Wait, "fail" => StartMode::Fail }
     Routing { "registry" => Routing::Registry, "broadcast" => Routing::Broadcast }
 }
 
@@ -50,6 +58,11 @@ section! {
             "User at Redis; unset means the default user.";
         password: Option<Secret> = "",
             "Its password.";
+        start: StartMode = "wait",
+            "While Redis cannot be reached at the start: `wait` tries again for `start_timeout`; `/health` is 200 meanwhile, `/ready` is 503, and \
+             clients are told to come again. `fail` ends the process at once, as wrong credentials and missing rights always do.";
+        start_timeout: Duration = "10m",
+            "With `start = \"wait\"`: a node that is not in the cluster after this time ends with code 1.";
         tls_ca: Option<String> = "",
             "PEM file with the authorities to trust for `rediss://`; unset means those of the machine.";
         tls_cert: Option<String> = "",

@@ -12,6 +12,9 @@ choice! {
 section! {
     /// Servers of Node and Python in the same cluster.
     Compat = "compat." {
+        enabled: Option<bool> = "",
+            "Whether such servers and emitters are heard at all: they know no secret, so whoever can publish to Redis is one. Unset means: unless \
+             `cluster.secret` is set. While they are not heard, the first one that speaks is named in the log.";
         classic: Membership = "auto",
             "Node servers with `createAdapter` of `@socket.io/redis-adapter`, and emitters. `auto`: they are listened to, and a \
              namespace is written to while such a server is there. `always`: it is always written to. `never`: neither.";

@@ -2,10 +2,11 @@
 
 use super::Resolver;
 use crate::config::edges;
-use crate::config::keys::{Adapter, RedisMode, Routing};
+use crate::config::keys::{Adapter, RedisMode, Routing, StartMode};
 use crate::config::typed::Field;
 use compat::clustered::Mode;
 use compat::plane::Membership;
+use control::cluster::Start;
 use control::cluster::redis::settings;
 use control::identity::Secret;
 use hub::Naming;
@@ -21,6 +22,7 @@ pub struct Cluster {
     pub master: String,
     pub user: Option<String>,
     pub password: Option<Secret>,
+    pub start: Start,
     pub tls: TlsFiles,
     pub prefix: String,
     pub secret: Option<Secret>,
@@ -48,6 +50,7 @@ pub struct RelayListen {
 /// Servers of other kinds in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compat {
+    pub enabled: bool,
     pub classic: Membership,
     pub sharded: Membership,
     pub mode: Mode,
@@ -63,7 +66,7 @@ impl Compat {
     pub fn is_wanted(&self) -> bool {
         let hears = |membership| membership != Membership::Never;
         let wanted = [self.classic, self.sharded, self.streams];
-        wanted.into_iter().any(hears) || self.python
+        self.enabled && (wanted.into_iter().any(hears) || self.python)
     }
 
     /// What they are to know by name: servers of the sharded adapter may have a channel for each socket.
@@ -130,6 +133,10 @@ impl Resolver<'_> {
             master: keys.master.clone(),
             user: keys.user.clone(),
             password: keys.password.clone(),
+            start: match *keys.start {
+                StartMode::Wait => Start::Wait(*keys.start_timeout),
+                StartMode::Fail => Start::Fail,
+            },
             tls: TlsFiles {
                 authorities: file(&keys.tls_ca),
                 certificate: file(&keys.tls_cert),
@@ -201,6 +208,9 @@ impl Resolver<'_> {
             self.problem(&keys.stream, "must not be empty");
         }
         Compat {
+            enabled: keys
+                .enabled
+                .unwrap_or(self.settings.cluster.secret.is_none()),
             classic: *keys.classic,
             sharded: *keys.sharded,
             mode: *keys.sharded_mode,

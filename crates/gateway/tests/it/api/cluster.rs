@@ -242,7 +242,8 @@ fn a_call_while_other_nodes_cannot_be_reached_says_so() {
     let _crowd = crowd(&nodes);
     let node = &nodes[0];
     redis.kill();
-    assert!(eventually(PATIENCE, || !is_ready(node)), "not ready");
+    let up = node.metric_settles("sockeye_cluster_up", |up| up == 0.0);
+    assert_eq!(up, Ok(0.0));
     let text = "x".repeat(256 * 1024);
     let emit = json!({"event": "a", "args": [text]});
     let told = eventually(PATIENCE, || {

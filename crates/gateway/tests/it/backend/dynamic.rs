@@ -13,7 +13,7 @@ fn gateway(redis: &Redis, cluster: &str) -> (Gateway, SocketAddr) {
     let config = format!(
         "[server]\nshards = 2\n[workers]\nlisten = \"127.0.0.1:0\"\n[admin]\napi_keys = [{:?}]\n\
          [namespaces.\"*\"]\nbackend = \"kitchen\"\nauto_join = [\"lobby\"]\n\
-         [backends.kitchen]\napi_keys = [{:?}]\n[compat]\nsharded = \"never\"\n\
+         [backends.kitchen]\napi_keys = [{:?}]\n[compat]\nenabled = true\nsharded = \"never\"\n\
          [cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{cluster}\n",
         KEY.1,
         KEY.1,

@@ -1,6 +1,6 @@
 //! Several masters of Redis, one of which is away.
 
-use super::{all_up, is_ready, member, numbers};
+use super::{all_up, is_cut_off, member, numbers};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use serde_json::json;
 use servers::Cluster;
@@ -29,12 +29,12 @@ fn a_master_that_was_away_held_up_the_channels_of_the_others() {
     let spare = (0..3).find(|master| !needed.contains(master));
     let spare = spare.expect("two channels, three masters");
     cluster.nodes[spare].freeze();
-    assert!(eventually(PATIENCE, || !is_ready(&nodes[0])), "not ready");
+    assert!(eventually(PATIENCE, || is_cut_off(&nodes[0])), "cut off");
     for n in 0..100 {
         here.emit("n", &[json!(n)]);
     }
     assert_eq!(numbers(&mut there, 100), (0..100).collect::<Vec<u64>>());
-    assert!(!is_ready(&nodes[0]), "it is still away");
+    assert!(is_cut_off(&nodes[0]), "it is still away");
     cluster.nodes[spare].thaw();
     all_up(&nodes);
 }

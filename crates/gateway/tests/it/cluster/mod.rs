@@ -13,6 +13,7 @@ mod python;
 mod questions;
 mod relay;
 mod roam;
+mod starting;
 
 use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
 use client::full::SocketIo;
@@ -22,12 +23,36 @@ use std::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 
-/// A node of the cluster at a Redis. Clients join rooms by name; what they send goes to all their rooms.
+/// A node of the cluster at a Redis, which hears servers of other kinds. Clients join rooms by name; what they send goes to all their
+/// rooms.
 fn config(redis: &Redis, more: &str) -> String {
+    const OPEN: &str = "[compat]\nenabled = true\n";
+    match more.contains("[compat]\n") {
+        true => closed(redis, &more.replace("[compat]\n", OPEN)),
+        false => closed(redis, &format!("{more}\n{OPEN}")),
+    }
+}
+
+/// The same without servers of other kinds.
+fn closed(redis: &Redis, more: &str) -> String {
     format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{more}",
         redis.url()
     )
+}
+
+/// The number that a node took.
+fn number(node: &Gateway) -> u64 {
+    let lines = node.log().into_iter();
+    let mut lines = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+    let listening = lines.find(|line| line["message"] == "listening");
+    let number = listening.expect("the line")["node"].as_u64();
+    number.expect("a number")
+}
+
+/// A node was in the cluster, and cannot reach the others now.
+fn is_cut_off(node: &Gateway) -> bool {
+    node.metric("sockeye_cluster_up") == 0.0
 }
 
 fn is_ready(node: &Gateway) -> bool {
@@ -55,6 +80,8 @@ fn all_up_of(nodes: &[&Gateway]) {
     let others = nodes.len() as f64 - 1.0;
     for node in nodes {
         assert!(eventually(PATIENCE, || is_ready(node)), "ready");
+        let up = node.metric_settles("sockeye_cluster_up", |up| up == 1.0);
+        assert_eq!(up, Ok(1.0));
         let peers = node.metric_settles("sockeye_cluster_peers", |peers| peers == others);
         assert_eq!(peers, Ok(others));
     }
@@ -135,7 +162,7 @@ fn a_restart_of_redis_costs_no_message() {
     here.emit("n", &[json!(0)]);
     assert_eq!(numbers(&mut there, 1), [0]);
     redis.kill();
-    assert!(eventually(PATIENCE, || !is_ready(&nodes[0])), "not ready");
+    assert!(eventually(PATIENCE, || is_cut_off(&nodes[0])), "cut off");
     for n in 1..100 {
         assert_eq!(here.ask("n", &[json!(n)]), Vec::<Value>::new());
     }
@@ -213,7 +240,8 @@ fn a_node_that_leaves_says_so_and_its_last_messages_arrive() {
     let peers = nodes[1].metric_settles("sockeye_cluster_peers", |peers| peers == 0.0);
     assert_eq!(peers, Ok(0.0));
     assert_eq!(nodes[1].metric("sockeye_cluster_lost_total"), 0.0);
-    let number = redis.ask(&["GET", "sockeye:{nodes}:0"]);
+    let key = format!("sockeye:{{nodes}}:{}", number(&nodes[0]));
+    let number = redis.ask(&["GET", &key]);
     assert_eq!(number.trim(), "", "it is free again");
 }
 
@@ -257,9 +285,13 @@ fn nodes_of_two_secrets_tell_operators_why_they_do_not_see_each_other() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_whose_number_is_taken_tells_its_clients_and_ends() {
     let redis = Redis::start();
-    let [mut node] = nodes(&redis);
+    // With a secret, only another node could write that key.
+    let open = config(&redis, "").replace("secret = \"s\"\n", "");
+    let mut node = Gateway::start(&open);
+    all_up_of(&[&node]);
     let mut client = member(&node, "room");
-    redis.ask(&["SET", "sockeye:{nodes}:0", "ffff another", "PX", "60000"]);
+    let key = format!("sockeye:{{nodes}}:{}", number(&node));
+    redis.ask(&["SET", &key, "9999999999999999 another", "PX", "60000"]);
     assert_eq!(client.until_closed().1, Some(1001));
     let status = node.exit_status(PATIENCE);
     assert_eq!(status.and_then(|status| status.code()), Some(1));
@@ -274,7 +306,8 @@ fn a_node_that_finds_no_redis_says_why_and_ends() {
     redis.kill();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("sockeye.toml");
-    std::fs::write(&file, config(&redis, "")).expect("write the configuration");
+    let settings = config(&redis, "start = \"fail\"");
+    std::fs::write(&file, settings).expect("write the configuration");
     let mut command = Command::new(BINARY);
     command.args([
         "--listen",

@@ -1,6 +1,6 @@
 //! No sticky sessions: requests for a session may land on any node.
 
-use super::{BINARY, all_up, config, is_ready, member, numbers};
+use super::{BINARY, all_up, config, is_ready, member, number, numbers};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use client::brief::{Poller, poll_request, post_request};
 use rustix::process::Signal;
@@ -207,9 +207,7 @@ fn strangers_get_nothing_from_the_door_for_nodes() {
     let redis = Redis::start();
     let nodes: [Gateway; 2] = relaying(&redis, "");
     let rows = list(&nodes[0]);
-    let own = rows
-        .iter()
-        .find(|row| row["number"] == node_number(&nodes[0]));
+    let own = rows.iter().find(|row| row["number"] == number(&nodes[0]));
     let door = own.and_then(|row| row["relay"].as_str()?.parse().ok());
     let mut stranger = RawConn::connect(door.expect("an address"));
     stranger.send([7; 128]);
@@ -385,7 +383,7 @@ fn an_operator_drains_a_node_by_way_of_another_one() {
     let late = opened(nodes[1].addr);
     let mut leaver = member(&nodes[1], "room");
     let mut stays = member(&nodes[0], "room");
-    let number = node_number(&nodes[1]);
+    let number = number(&nodes[1]);
     let counted = eventually(PATIENCE, || {
         row(number).is_some_and(|row| row["sessions"] == 2)
     });
@@ -411,15 +409,4 @@ fn nodes_with<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
     let nodes = std::array::from_fn(|_| Gateway::start(&quick(redis, more)));
     all_up(&nodes);
     nodes
-}
-
-fn node_number(node: &Gateway) -> u64 {
-    let lines = node.log();
-    let mut lines = lines
-        .iter()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let listening = lines.find(|line| line["message"] == "listening");
-    listening.expect("the line")["node"]
-        .as_u64()
-        .expect("a number")
 }

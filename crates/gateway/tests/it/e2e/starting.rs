@@ -241,32 +241,38 @@ fn a_variable_with_one_underscore_was_ignored_without_a_word() {
     assert!(log.contains(warning), "{log}");
 }
 
-/// What a container's health check asks: 0 while the gateway is ready, 1 while it drains and when it is gone.
+/// What a container's health check asks: 0 while the gateway lives, 1 when it is gone. Whether it wants clients is another question.
 #[test]
 fn health_is_told_by_the_exit_code() {
     let mut gateway = Gateway::start("profile = \"chat\"\n[server]\ndrain_window = \"60s\"\n");
     let admin = gateway.admin.to_string();
-    let health = || {
+    let health = |flag: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-        let output = command.args(["health", "--admin", &admin]).output();
+        let output = command
+            .args(["health", "--admin", &admin])
+            .args(flag)
+            .output();
         let output = output.expect("run sockeye");
         let told = [output.stdout, output.stderr].concat();
         let told = String::from_utf8_lossy(&told).into_owned();
         (output.status.code(), told)
     };
-    assert_eq!(health(), (Some(0), "ready\n".to_owned()));
+    assert_eq!(health(None), (Some(0), "healthy\n".to_owned()));
+    let ready = Some("--ready");
+    assert_eq!(health(ready), (Some(0), "ready\n".to_owned()));
     let _client = SocketIo::websocket(gateway.addr, "/", json!({}));
     gateway.terminate();
     assert!(gateway.logged("\"message\":\"draining\"", PATIENCE));
-    let (code, told) = health();
+    let (code, told) = health(ready);
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("/ready answers 503"), "{told}");
+    assert_eq!(health(None).0, Some(0), "a supervisor lets it drain");
     gateway.terminate();
     assert!(gateway.exit_status(PATIENCE).is_some());
-    let (code, told) = health();
+    let (code, told) = health(None);
     assert_eq!(code, Some(1), "{told}");
     assert!(
-        told.contains(&format!("cannot ask http://{admin}/ready")),
+        told.contains(&format!("cannot ask http://{admin}/health")),
         "{told}"
     );
 }

@@ -111,7 +111,7 @@ impl Scene {
         format!(
             "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = \"64MiB\"\n\
              [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
-             join_wait = \"5s\"\n"
+             join_wait = \"5s\"\n[compat]\nenabled = true\n"
         )
     }
 

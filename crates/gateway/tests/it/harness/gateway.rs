@@ -17,7 +17,11 @@ use tempfile::TempDir;
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 const CONFIG_FILE: &str = "sockeye.toml";
 /// From the start of the process to its `listening` line.
-const START_TIMEOUT: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = PATIENCE;
+/// It listens, and serves.
+const LISTENING: &str = "listening";
+/// It listens, and lets nobody in yet.
+const JOINING: &str = "joining the cluster: clients are told to come again";
 
 /// A running gateway; killed when dropped, and then the test fails if its log tells of a panic.
 #[derive(Debug)]
@@ -43,22 +47,27 @@ type Reader = Arc<Mutex<()>>;
 impl Gateway {
     /// Starts with this configuration file; the addresses are free ports of loopback.
     pub fn start(config: &str) -> Gateway {
-        Gateway::launch(config, None, &[], &[])
+        Gateway::launch(config, None, &[], &[], LISTENING)
+    }
+
+    /// Starts, and waits for its addresses only: it has not joined its cluster.
+    pub fn start_waiting(config: &str) -> Gateway {
+        Gateway::launch(config, None, &[], &[], JOINING)
     }
 
     /// Starts with more variables in its environment.
     pub fn start_in(config: &str, environment: &[(&str, &str)]) -> Gateway {
-        Gateway::launch(config, None, &[], environment)
+        Gateway::launch(config, None, &[], environment, LISTENING)
     }
 
     /// Starts with more command line flags.
     pub fn start_with(config: &str, flags: &[&str]) -> Gateway {
-        Gateway::launch(config, None, flags, &[])
+        Gateway::launch(config, None, flags, &[], LISTENING)
     }
 
     /// Starts in a process that may hold this many descriptors.
     pub fn start_limited(config: &str, descriptors: u32) -> Gateway {
-        Gateway::launch(config, Some(descriptors), &[], &[])
+        Gateway::launch(config, Some(descriptors), &[], &[], LISTENING)
     }
 
     fn launch(
@@ -66,6 +75,7 @@ impl Gateway {
         descriptors: Option<u32>,
         flags: &[&str],
         environment: &[(&str, &str)],
+        until: &str,
     ) -> Gateway {
         let beside = Beside::wait();
         raise_descriptor_limit();
@@ -91,7 +101,7 @@ impl Gateway {
         let mut child = command.spawn().expect("start sockeye");
         let (log, reader) = (Log::default(), Reader::default());
         follow(&mut child, &log, &reader);
-        let Some((addr, admin)) = listening(&mut child, &log) else {
+        let Some((addr, admin)) = listening(&mut child, &log, until) else {
             let _ = child.kill();
             let _ = child.wait();
             panic!("sockeye did not start:\n{}", lock(&log).join("\n"));
@@ -360,12 +370,12 @@ fn follow(child: &mut Child, log: &Log, reader: &Reader) {
 }
 
 /// The addresses of the `listening` line; `None` when the process ended or took too long.
-fn listening(child: &mut Child, log: &Log) -> Option<(SocketAddr, SocketAddr)> {
+fn listening(child: &mut Child, log: &Log, until: &str) -> Option<(SocketAddr, SocketAddr)> {
     let deadline = Instant::now() + START_TIMEOUT;
     while Instant::now() < deadline {
         let found = lock(log).iter().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
-            (line["message"] == "listening").then_some(())?;
+            (line["message"] == until).then_some(())?;
             let address = line["addresses"].as_str()?.split(',').next()?;
             Some((address.parse().ok()?, line["admin"].as_str()?.parse().ok()?))
         });

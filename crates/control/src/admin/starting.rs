@@ -1,0 +1,62 @@
+//! The operators' listener before the node can be operated: it is alive, and not ready.
+
+use super::{alive, conns, metrics_of, reply};
+use crate::health::Readiness;
+use crate::metrics::Exporter;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use axum::routing::get;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio::net::TcpListener;
+
+/// Seconds.
+const COME_AGAIN: HeaderValue = HeaderValue::from_static("2");
+
+/// What can be asked then.
+#[derive(Clone, Debug)]
+pub struct Starting {
+    pub readiness: Readiness,
+    /// `None`: they need a key.
+    pub metrics: Option<Arc<Exporter>>,
+    pub conns_max: usize,
+}
+
+impl Starting {
+    /// Serves until it is dropped.
+    ///
+    /// # Errors
+    /// The listener failed.
+    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let conns_max = self.conns_max;
+        let routes = Router::new()
+            .route("/health", get(alive))
+            .route("/ready", get(ready))
+            .route("/metrics", get(metrics))
+            .fallback(later)
+            .with_state(self);
+        conns::serve(listener, routes, conns_max, &AtomicU64::new(0)).await
+    }
+}
+
+async fn ready(State(starting): State<Starting>) -> Response {
+    let (status, body) = starting.readiness.answer();
+    reply(status, body)
+}
+
+async fn metrics(State(starting): State<Starting>, headers: HeaderMap) -> Response {
+    match starting.metrics {
+        Some(exporter) => metrics_of(exporter, headers).await,
+        None => later().await,
+    }
+}
+
+async fn later() -> Response {
+    let mut response = reply(503, r#"{"error":"STARTING"}"#.to_owned());
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, COME_AGAIN);
+    response
+}
