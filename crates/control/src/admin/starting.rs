@@ -6,6 +6,7 @@ use crate::metrics::Exporter;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::get;
 use std::io;
@@ -37,9 +38,17 @@ impl Starting {
             .route("/ready", get(ready))
             .route("/metrics", get(metrics))
             .fallback(later)
+            .layer(map_response(last))
             .with_state(self);
         conns::serve(listener, routes, conns_max, &AtomicU64::new(0)).await
     }
+}
+
+/// The next request of a connection is for the node itself, if there is one by then.
+async fn last(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 async fn ready(State(starting): State<Starting>) -> Response {

@@ -1,7 +1,7 @@
 //! The way of a process into the cluster: it waits for the engine, listens until it knows who is there, and takes a number.
 
 use super::card::Card;
-use super::engine::{Engine, Kind, News, Opened, Topic, Trouble};
+use super::engine::{Engine, News, Opened, Topic, Trouble};
 use super::feed::Feed;
 use super::number::{Number, RENEWAL, Register};
 use super::seal::Seal;
@@ -111,7 +111,7 @@ impl Arrival<'_> {
             taken_since: None,
             began: Instant::now(),
         };
-        listener.listen(kind).await
+        listener.listen().await
     }
 }
 
@@ -141,7 +141,7 @@ impl Listener<'_> {
         1 + self.began.elapsed().as_micros() as u64
     }
 
-    async fn listen(mut self, kind: Kind) -> Result<Arrived, Trouble> {
+    async fn listen(mut self) -> Result<Arrived, Trouble> {
         loop {
             let news = timeout(STEP, self.feed.next()).await;
             if let Ok(news) = news {
@@ -154,9 +154,6 @@ impl Listener<'_> {
                 continue;
             }
             if let Some(number) = self.choose().await? {
-                // What a member listens to it says itself.
-                let topic = Topic::Channel(kind, flood(self.arrival.prefix));
-                self.engine.unsubscribe(vec![topic]);
                 let expected = self.newcomer.others(self.now_us());
                 let expected = expected.collect();
                 return Ok(Arrived {

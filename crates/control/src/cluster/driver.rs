@@ -135,7 +135,8 @@ impl Driver {
             batches: JoinSet::new(),
             waiting: VecDeque::new(),
             joins: Joins::default(),
-            up: false,
+            // Its number was taken a moment ago; the engine tells of changes.
+            up: true,
             is_met: false,
             refuses: false,
             ended: None,
