@@ -145,6 +145,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
     let pages = Pages::new(
         PageConfig {
             chat_page: false,
+            doors: String::new(),
             serve_client: false,
             socketio_path: config.hub.socketio_path.clone(),
             cors: config.hub.cors.clone(),
@@ -172,6 +173,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         pin: false,
         conns_max: config.hub.limits.conns_max.min(CONNS_MAX),
         conns_reserve: 0,
+        places: Arc::default(),
         tls: tls.map(|(tls, files)| shard::Tls {
             listen: tls.listen.clone(),
             config: files.config(),
