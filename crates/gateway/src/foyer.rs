@@ -12,7 +12,7 @@ use control::cluster::{Joining, Member, Start};
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
 use control::page::{PageConfig, Pages};
-use hub::{Context as Cx, Event, Handler, HandlerFactory, SocketKey};
+use hub::{Context as Cx, Event, Handler, HandlerFactory, Places, SocketKey};
 use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -173,7 +173,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         pin: false,
         conns_max: config.hub.limits.conns_max.min(CONNS_MAX),
         conns_reserve: 0,
-        places: Arc::default(),
+        places: Arc::new(Places::new(CONNS_MAX)),
         tls: tls.map(|(tls, files)| shard::Tls {
             listen: tls.listen.clone(),
             config: files.config(),

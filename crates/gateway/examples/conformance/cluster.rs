@@ -13,7 +13,7 @@ use control::cluster::{Gone, Joining, Member, Office, Settings, Start};
 use control::health::Readiness;
 use control::relay::{Relays, Secrets};
 use control::vitals::Vitals;
-use hub::{Inbox, Naming};
+use hub::{Inbox, Naming, Places};
 use shard::Shards;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -95,13 +95,20 @@ impl Seat {
     }
 
     /// The way to sessions of other nodes.
-    pub(crate) fn relays(&self, runtime: &Handle) -> std::io::Result<Relays> {
+    pub(crate) fn relays(&self, runtime: &Handle, places: &Arc<Places>) -> std::io::Result<Relays> {
         let (me, roster) = (self.member.number(), self.member.roster());
         let secrets = Secrets {
             secret: SECRET,
             encrypts: true,
         };
-        Relays::new(runtime, me, secrets, roster, RELAYS_MAX, &Arc::default())
+        Relays::new(
+            runtime,
+            me,
+            secrets,
+            roster,
+            (places, RELAYS_MAX),
+            &Arc::default(),
+        )
     }
 
     /// From now on other nodes and Node servers reach the shards. `gone`: hears of nodes that are no more.

@@ -22,7 +22,7 @@ use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
     AnswerHeaders, Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler,
-    HandlerFactory, Notice, Opening, Parcel, Refusal, Request, SessionKey, SocketKey,
+    HandlerFactory, Notice, Opening, Parcel, Places, Refusal, Request, SessionKey, SocketKey,
 };
 use lab::Lab;
 use late::Late;
@@ -339,6 +339,12 @@ impl Outside for Pager {
     fn log(&self, _: Notice) {}
 }
 
+/// Connections of clients.
+const CONNS_MAX: usize = 18_000;
+
+/// Descriptors for these, and for connections that are relayed.
+const DESCRIPTORS: usize = 19_000;
+
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let listen = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)];
@@ -347,6 +353,7 @@ fn main() -> anyhow::Result<()> {
     let mut seat = Seat::take(&flags.cluster)?;
     let member = seat.as_ref().map(|seat| &seat.member);
     let node = member.map_or(0, Member::number);
+    let places = Arc::new(Places::new(DESCRIPTORS));
     let settings = Settings {
         listen: if tls.is_some() { Vec::new() } else { listen },
         takes_over: false,
@@ -356,8 +363,9 @@ fn main() -> anyhow::Result<()> {
         uplink: member.map(|member| Arc::clone(member.uplink())),
         hub: flags.config(),
         pin: false,
-        conns_max: 18_000,
+        conns_max: CONNS_MAX,
         conns_reserve: 0,
+        places: Arc::clone(&places),
         tls,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -365,7 +373,9 @@ fn main() -> anyhow::Result<()> {
         .worker_threads(1)
         .build()?;
     let _context = runtime.enter();
-    let relays = seat.as_ref().map(|seat| seat.relays(runtime.handle()));
+    let relays = seat
+        .as_ref()
+        .map(|seat| seat.relays(runtime.handle(), &places));
     let relays = relays.transpose()?;
     let outside = Arc::new(Pager::new(runtime.handle(), member, relays.clone()));
     let applications: Box<dyn HandlerFactory> = match &counter {

@@ -261,9 +261,7 @@ fn silent_strangers_at_the_door_for_nodes_kept_nodes_out() {
     let nodes: [Gateway; 2] = relaying(&redis, "");
     let session = opened(nodes[0].addr);
     let rows = list(&nodes[0]);
-    let own = rows
-        .iter()
-        .find(|row| row["number"] == node_number(&nodes[0]));
+    let own = rows.iter().find(|row| row["number"] == number(&nodes[0]));
     let door: SocketAddr = own
         .and_then(|row| row["relay"].as_str()?.parse().ok())
         .expect("an address");
