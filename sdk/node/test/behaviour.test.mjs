@@ -169,7 +169,7 @@ test("allSockets() knew the sockets of its own worker only", async () => {
   for (const io of servers) io.on("connection", (socket) => socket.join("kitchen"));
   const clients = Array.from({ length: 4 }, () => open("/", { transports: ["websocket"] }));
   await Promise.all(clients.map((client) => once(client, "connect")));
-  assert.ok(servers.every((io) => io.engine.clientsCount > 0), "each has some of them");
+  await until(() => servers.every((io) => io.engine.clientsCount > 0));
   const ids = clients.map(({ id }) => id).sort();
   for (const io of servers) {
     assert.deepEqual([...(await io.allSockets())].sort(), ids);

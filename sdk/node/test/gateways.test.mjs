@@ -19,7 +19,7 @@ before(async () => {
   database = await redis();
   const cluster = `[cluster]\nadapter = "redis"\nurls = ["${database.url}"]\n`;
   gateways = await Promise.all([1, 2, 3].map(() => stage("", "", cluster)));
-  for (const gateway of gateways) while ((await metric(gateway, "sockeye_cluster_peers")) !== 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const gateway of gateways) await until(async () => (await metric(gateway, "sockeye_cluster_peers")) === 2);
   cable = await way(gateways[1].workers);
   io = await gateways[0].server({ gateway: [gateways[0].workers, cable.address] });
   await gateways[2].server();
@@ -193,9 +193,7 @@ test("a broadcast that was said while a gateway could not be reached came late o
   for (; (await lost()) === before; number++) io.to("cut").emit("number", number);
   for (let more = 0; more < 10; more++, number++) io.to("cut").emit("number", number);
   cable.lead(gateways[1].workers);
-  for (; numbers.length < number; ) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await until(() => numbers.length >= number);
   assert.deepEqual(
     numbers.sort((one, two) => one - two),
     Array.from({ length: number }, (_, at) => at),

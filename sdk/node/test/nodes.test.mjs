@@ -25,7 +25,7 @@ test("a worker of two nodes hears once of a third that is gone", async (t) => {
   await Promise.all(clients.map((client) => once(client, "connect")));
   // The nodes know each other.
   const count = (client) => new Promise((resolve) => client.emit("count", resolve));
-  for (const client of clients.slice(0, 2)) while ((await count(client)) !== 3) await sleep(20);
+  for (const client of clients.slice(0, 2)) await until(async () => (await count(client)) === 3);
   lost.stop();
   const [node, same] = await Promise.all(heard);
   assert.equal(node, same);
@@ -44,9 +44,7 @@ test("a broadcast with ack to a node that said nothing was a success", async (t)
   const clients = [near, far].map(({ open }, at) => open("/", { transports: ["websocket"] }).on("ready?", (done) => done(at)));
   t.after(() => clients.forEach((client) => client.disconnect()));
   await Promise.all(clients.map((client) => once(client, "connect")));
-  const both = async () => {
-    while ((await io.fetchSockets().catch(() => [])).length !== 2) await sleep(20);
-  };
+  const both = () => until(async () => (await io.fetchSockets().catch(() => [])).length === 2);
   await both();
   assert.deepEqual((await io.timeout(60_000).emitWithAck("ready?")).sort(), [0, 1]);
   // The gateway's round ends shortly before Socket.IO's timer: on a busy machine the answers of the near client may come too late.
@@ -97,10 +95,10 @@ test("a drained node kept workers and other nodes waiting for answers", async (t
   const call = (path, method) => fetch(`${near.admin}/v1/nodes${path}`, { method, headers: { authorization: `Bearer ${near.key}` } });
   const nodes = async () => (await (await call("", "GET")).json()).nodes;
   assert.equal((await call(`/${far.number}/drain`, "POST")).status, 202);
-  while ((await nodes()).some(({ number }) => number === far.number)) await sleep(20);
+  await until(async () => !(await nodes()).some(({ number }) => number === far.number));
   // What was asked just when the link broke waits for that link.
   for (const io of [one, both]) {
     const found = () => Promise.race([io.fetchSockets().catch(() => []), sleep(5_000, [], { ref: false })]);
-    while ((await found()).length !== 1) await sleep(20);
+    await until(async () => (await found()).length === 1);
   }
 });

@@ -103,9 +103,9 @@ export async function redis() {
   return { child, url, config: `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "of this test alone"\n` };
 }
 
-/** Waits until it is so. */
+/** Waits until it is so: whatever is published on a tick, or answered by a peer, may come a moment later. */
 export async function until(is) {
-  while (!is()) await new Promise((resolve) => setTimeout(resolve, 5));
+  while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 /** A packet of Socket.IO by long-polling, and what the next poll brings. */
