@@ -185,7 +185,9 @@ fn keeps(name: &str, rules: &NamespaceRules) -> Option<Keeps> {
             .collect(),
         others: form(&rules.default_event),
     };
-    if rules.chat {
+    // A rule with an action of its own replaces what the profile does.
+    let message = rules.events.get(chat::MESSAGE);
+    if rules.chat && !message.is_some_and(|rule| rule.replaces) {
         keeps.forms.insert(chat::MESSAGE.to_owned(), Form::Bare);
     }
     let any =

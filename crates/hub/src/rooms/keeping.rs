@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use wire::json;
 
 /// What clients that join a room later get of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum Form {
     Passing,
     /// `{"event":NAME,"args":[ARGS]}`.
     Named,
-    /// Its arguments as they are.
+    /// Its first argument as it is.
     Bare,
 }
 
@@ -112,7 +113,7 @@ impl Keeps {
         }
         let text = match form {
             Form::Named => named(event),
-            _ => event.args.into(),
+            _ => json::first(event.args).unwrap_or("null").into(),
         };
         match text.len() > HISTORY_BYTES_MAX {
             true => Record::Lost,
@@ -124,9 +125,50 @@ impl Keeps {
 /// One value, whatever the number of its arguments.
 fn named(event: &Emit<'_>) -> Arc<str> {
     let mut kept = b"{\"event\":".to_vec();
-    wire::json::quote(&mut kept, event.name);
+    json::quote(&mut kept, event.name);
     kept.extend_from_slice(b",\"args\":[");
     kept.extend_from_slice(event.args.as_bytes());
     kept.extend_from_slice(b"]}");
     String::from_utf8_lossy(&kept).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(form: Form, event: &Emit<'_>) -> Option<String> {
+        let keeps = Keeps {
+            others: form,
+            ..Keeps::default()
+        };
+        match keeps.record(event) {
+            Record::Kept(text) => Some(text.to_string()),
+            Record::Passing | Record::Lost => None,
+        }
+    }
+
+    /// A worker may say anything under the name of an event: a list of messages must stay a list with one more.
+    #[test]
+    fn what_is_kept_is_one_value_whatever_the_arguments() {
+        for args in ["", "1", "1,{\"a\":[2,3]}"] {
+            for form in [Form::Named, Form::Bare] {
+                let text = kept(form, &Emit::new("e\"", args)).expect("kept");
+                assert!(json::validate(text.as_bytes()).is_ok(), "{text}");
+            }
+        }
+        let volatile = Emit {
+            volatile: true,
+            ..Emit::new("e", "1")
+        };
+        assert_eq!(kept(Form::Named, &volatile), None);
+    }
+
+    #[test]
+    fn a_namespace_that_is_named_is_not_one_of_the_others() {
+        let keeps = Keeps::default();
+        let all = [("*", Some(keeps.clone())), ("/", None), ("/x", Some(keeps))];
+        let keeping = Keeping::new(all.map(|(name, keeps)| (name.to_owned(), keeps)));
+        let homes = ["/", "/x", "/y"].map(|name| keeping.home_of(name, 4).is_some());
+        assert_eq!(homes, [false, true, true]);
+    }
 }
