@@ -70,7 +70,7 @@ fn follow(mut client: Plain) {
 fn members_of_a_node_that_stood_still_were_ended_as_slow() {
     let scene = Scene::set(Fault::Cut, 0).with_outbox("1MiB");
     let nodes = scene.start_nodes();
-    let members: Vec<Plain> = (0..6).map(|_| member(&nodes[1], &["room"])).collect();
+    let members: Vec<Plain> = (0..3).map(|_| member(&nodes[1], &["room"])).collect();
     let mut speaker = member(&nodes[0], &["room"]);
     let stop = AtomicBool::new(false);
     scope(|threads| {
@@ -78,11 +78,12 @@ fn members_of_a_node_that_stood_still_were_ended_as_slow() {
             threads.spawn(move || follow(member));
         }
         threads.spawn(|| {
-            speak(&mut speaker, &["room"], 3_000, 300, &stop);
+            speak(&mut speaker, &["room"], 3_000, 1_500, &stop);
             sleep(Duration::from_secs(1));
         });
         sleep(Duration::from_secs(3));
         nodes[1].signal(Signal::STOP);
+        // More than Redis keeps for a subscriber that does not read: all of it is repaired.
         sleep(Duration::from_secs(8));
         nodes[1].signal(Signal::CONT);
         sleep(Duration::from_secs(6));
@@ -97,7 +98,8 @@ fn members_of_a_node_that_stood_still_were_ended_as_slow() {
 fn letters_were_asked_for_that_nobody_had_lost() {
     const ROOMS: [&str; 3] = ["first", "second", "wide"];
     let _alone = Alone::wait();
-    let nodes = Scene::set(Fault::Failover, 0).start_nodes();
+    let scene = Scene::set(Fault::Failover, 0);
+    let nodes = scene.start_nodes();
     let questions = || -> f64 {
         let asked = |node: &Gateway| node.metric("sockeye_cluster_questions_total{way=\"asked\"}");
         nodes.iter().map(asked).sum()
@@ -122,10 +124,11 @@ fn letters_were_asked_for_that_nobody_had_lost() {
             threads.spawn(|| speak(&mut speaker, &ROOMS, 100, per_second, &stop));
             sleep(Duration::from_secs(2));
             let (began, first) = (Instant::now(), questions());
-            // On a busy machine a letter may be late once in a while, but not every second.
+            // On a busy machine a letter may be late for longer once in a while, but not each time.
             let quiet = eventually(PATIENCE, || {
                 let before = questions();
-                sleep(Duration::from_secs(5));
+                (0..3).for_each(|_| scene.hiccup());
+                sleep(Duration::from_millis(500));
                 questions() == before
             });
             let speed = (questions() - first) / began.elapsed().as_secs_f64();

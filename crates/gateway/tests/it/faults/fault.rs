@@ -137,6 +137,19 @@ impl Scene {
         )
     }
 
+    /// One master after the other is late by some milliseconds, as on a busy machine.
+    pub fn hiccup(&self) {
+        let Servers::Cluster(cluster) = &self.servers else {
+            panic!("one server overtakes nobody");
+        };
+        for master in &cluster.nodes[..3] {
+            master.freeze();
+            sleep(Duration::from_millis(10));
+            master.thaw();
+            sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Lets the traffic run, does the deed, and lets it run on. Returns when service was interrupted.
     pub fn happen(&mut self) -> Outage {
         sleep(Duration::from_millis(1_000 + self.rng.u64(..1_000)));
