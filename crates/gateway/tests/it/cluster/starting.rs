@@ -159,8 +159,13 @@ fn redis_that_was_away_took_every_node_out_of_service() {
             node.metric_settles("sockeye_cluster_up", |up| up == 0.0)
                 .is_ok()
         );
-        let (status, _, body) = get(node.addr, "/ready");
-        assert_eq!((status, &body["cluster"]), (200, &json!("cut off")));
+        // The process looks at it several times a second.
+        let told = || {
+            let (status, _, body) = get(node.addr, "/ready");
+            assert_eq!(status, 200);
+            body["cluster"] == json!("cut off")
+        };
+        assert!(eventually(PATIENCE, told), "cut off");
         assert_eq!(node.metric("sockeye_ready"), 1.0);
     };
     nodes.iter().for_each(cut_off);
