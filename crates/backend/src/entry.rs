@@ -16,6 +16,9 @@ const REDELIVERED: u32 = 1;
 const EVENT: u32 = 4;
 const SEQUENCE: u32 = 9;
 const KEY_BYTES: usize = 1;
+/// This one has a key of two.
+const ALONE: u32 = 17;
+const ALONE_BYTES: usize = 3;
 
 /// Events are the many, and entries are moved often: all else stands beside them.
 #[derive(Debug)]
@@ -36,8 +39,42 @@ pub(crate) struct Entry {
     pub(crate) bytes: usize,
     /// When it came from the shard.
     pub(crate) came_ms: u64,
-    /// Workers that ended while they had it.
-    pub(crate) deaths: u8,
+    /// It is the only item that is under way.
+    pub(crate) alone: bool,
+    /// What it has to do with ends of workers.
+    pub(crate) suspicion: Suspicion,
+}
+
+/// What an entry has to do with ends of workers that had it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Suspicion {
+    /// Ends at which it was under way, perhaps with others.
+    met: u8,
+    /// Those at which it was alone, and had begun.
+    alone: u8,
+}
+
+/// Ends that it met before it goes out alone.
+const MET_ALONE: u8 = 2;
+/// Ends that are its own: it goes to no other worker.
+const DEATHS_MAX: u8 = 2;
+/// Ends that it met before it goes to no other worker in any case: nothing ends workers for ever.
+const MET_MAX: u8 = 16;
+
+impl Suspicion {
+    /// A worker ended while it was under way.
+    pub(crate) fn note(&mut self, alone: bool) {
+        self.met = self.met.saturating_add(1);
+        self.alone = self.alone.saturating_add(u8::from(alone));
+    }
+
+    pub(crate) fn goes_alone(self) -> bool {
+        self.met >= MET_ALONE
+    }
+
+    pub(crate) fn is_deadly(self) -> bool {
+        self.alone >= DEATHS_MAX || self.met >= MET_MAX
+    }
 }
 
 impl Entry {
@@ -62,7 +99,8 @@ impl Entry {
             sequence: 0,
             bytes: ENTRY_BYTES + bytes,
             came_ms: now_ms,
-            deaths: 0,
+            alone: false,
+            suspicion: Suspicion::default(),
         }
     }
 
@@ -93,6 +131,7 @@ impl Entry {
         proto::Item {
             redelivered: self.redelivered,
             sequence: self.sequence,
+            alone: self.alone,
             what: Some(what),
         }
     }
@@ -113,10 +152,15 @@ impl Entry {
             encode_key(SEQUENCE, WireType::Varint, out);
             put_varint(self.sequence, out);
         }
+        if self.alone {
+            encode_key(ALONE, WireType::Varint, out);
+            out.push(1);
+        }
     }
 
     fn item_len(&self) -> usize {
         let redelivered = usize::from(self.redelivered) * (KEY_BYTES + 1);
+        let alone = usize::from(self.alone) * ALONE_BYTES;
         let sequence = match self.sequence {
             0 => 0,
             sequence => KEY_BYTES + encoded_len_varint(sequence),
@@ -125,7 +169,7 @@ impl Entry {
             Body::Event(event) => event.field_len(),
             Body::Other(what) => what.encoded_len(),
         };
-        redelivered + what + sequence
+        redelivered + what + sequence + alone
     }
 
     /// The number under which a client waits for its answer.
@@ -142,6 +186,24 @@ impl Entry {
 
     pub(crate) fn is_event(&self) -> bool {
         matches!(self.body, Body::Event(_))
+    }
+
+    /// A worker may end over it.
+    pub(crate) fn may_end_a_worker(&self) -> bool {
+        self.is_event() || matches!(self.what(), Some(What::Connect(_)))
+    }
+
+    /// Nothing else is under way while it is.
+    pub(crate) fn goes_alone(&self) -> bool {
+        self.suspicion.goes_alone() && self.may_end_a_worker()
+    }
+
+    /// The event's name, for the log.
+    pub(crate) fn event_name(&self) -> Option<String> {
+        match &self.body {
+            Body::Event(event) => Some(event.open().event),
+            Body::Other(_) => None,
+        }
     }
 
     pub(crate) fn is_failed(&self) -> bool {
@@ -197,15 +259,18 @@ mod tests {
             ..proto::Gone::default()
         };
         for (redelivered, sequence) in [(false, 0), (true, 1), (true, 300), (false, u64::MAX)] {
+            let alone = sequence % 2 == 0;
             let event = Entry::event(Event::new(socket, &said), 1);
             for mut entry in [event, Entry::new(Some(socket), What::Gone(gone.clone()), 1)] {
                 (entry.redelivered, entry.sequence) = (redelivered, sequence);
+                entry.alone = alone;
                 let mut written = Vec::new();
                 entry.write(3, &mut written);
                 let message = proto::ToWorker::decode(written.as_slice()).unwrap();
                 assert_eq!(message.items, [entry.item()]);
                 let item = &message.items[0];
                 assert_eq!((item.redelivered, item.sequence), (redelivered, sequence));
+                assert_eq!(item.alone, alone);
                 assert_eq!(entry.item_len(), item.encoded_len());
                 assert_eq!(entry.is_event(), matches!(item.what, Some(What::Event(_))));
             }

@@ -1,16 +1,20 @@
 //! A worker's message as it is read. Answers to events are the many: they are read in one go, and no name becomes a text of its own.
 
+use crate::done::BESIDE_MAX;
 use crate::message::Ack;
 use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
 use crate::weight::is_crowded;
 use bytes::{Buf, Bytes};
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 
 /// Number of the field `FromWorker.commands`.
 pub(crate) const COMMANDS: u32 = 4;
+/// Number of the field `FromWorker.beside`.
+const BESIDE: u32 = 7;
+const BESIDE_BYTES_MAX: u64 = 10 * BESIDE_MAX as u64;
 /// First bytes of the fields that are read here: `Command.ack`, and the fields of `Ack`.
 const ACK: u8 = 0x12;
 const SOCKET: u8 = 0x0a;
@@ -46,6 +50,11 @@ impl Frame {
             let (field, kind) = decode_key(&mut message)?;
             if (field, kind) == (COMMANDS, WireType::LengthDelimited) {
                 frame.orders.push(read_order(&mut message)?);
+            } else if field == BESIDE && is_too_long(&message, kind, &frame.said) {
+                let context = DecodeContext::default();
+                skip_field(kind, field, &mut message, context)?;
+                // No row: the message is refused for it.
+                frame.said.beside = vec![0];
             } else {
                 let context = DecodeContext::default();
                 frame.said.merge_field(field, kind, &mut message, context)?;
@@ -87,6 +96,15 @@ fn read_order(message: &mut Bytes) -> Result<Order, DecodeError> {
         Some(ack) => Ok(Order::Ack(ack)),
         None => proto::Command::decode_length_delimited(message).map(Order::Other),
     }
+}
+
+/// Rows of numbers that no worker says: they would take ten times the room of the message.
+fn is_too_long(message: &Bytes, kind: WireType, said: &proto::FromWorker) -> bool {
+    let bytes = match kind {
+        WireType::LengthDelimited => decode_varint(&mut &message[..]).unwrap_or(0),
+        _ => 0,
+    };
+    bytes > BESIDE_BYTES_MAX || said.beside.len() > BESIDE_MAX
 }
 
 /// Takes a command off the message if it is an answer and no more. `None`: nothing is taken, and the command is read like all others.
@@ -210,6 +228,21 @@ mod tests {
                 assert_eq!(commands(&read), whole.commands, "{end}");
             }
         }
+    }
+
+    #[test]
+    fn rows_beyond_the_bound_take_no_room() {
+        let said = |many: usize| proto::FromWorker {
+            beside: vec![1; many],
+            ..proto::FromWorker::default()
+        };
+        let read = |bytes: Vec<u8>| Frame::decode(bytes.into()).unwrap().said.beside;
+        let packed = said(BESIDE_MAX).encode_to_vec();
+        assert_eq!(read(packed.clone()).len(), BESIDE_MAX);
+        assert_eq!(read(said(16 << 20).encode_to_vec()), [0]);
+        assert!(read(packed.repeat(20)).len() <= 2 * BESIDE_MAX);
+        let single = [0x38, 0x01].repeat(1 << 20);
+        assert!(read(single).len() <= 2 * BESIDE_MAX);
     }
 
     #[test]

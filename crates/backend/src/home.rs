@@ -65,6 +65,8 @@ pub(crate) struct Home {
     pub(crate) bond: Bond,
     /// Since when it has its worker, or none.
     pub(crate) since_ms: u64,
+    /// When it is looked at while it has no worker; 0 = not at all.
+    pub(crate) look_ms: u64,
     /// Events that wait while it has no worker.
     pub(crate) held: VecDeque<Entry>,
     /// Handled items whose clients still wait for the answer: they come again if the worker is lost.
@@ -118,6 +120,7 @@ impl Home {
             closing: false,
             bond: Bond::Whole,
             since_ms: now_ms,
+            look_ms: 0,
             held: VecDeque::new(),
             owed: Vec::new(),
             open: Open::default(),
@@ -167,6 +170,18 @@ impl Home {
             return None;
         }
         Some(self.pay(|entry| entry.ack() == Some(ack)))
+    }
+
+    /// Its client waits for what becomes of this handled item.
+    pub(crate) fn owes(&self, sequence: u64) -> bool {
+        self.owed.iter().any(|entry| entry.sequence == sequence)
+    }
+
+    /// A lost worker had handled its items in any order: the next one gets them in theirs.
+    pub(crate) fn sort(&mut self) {
+        self.held
+            .make_contiguous()
+            .sort_by_key(|entry| entry.sequence);
     }
 
     /// Takes such entries out of those that wait, wherever they stand among them.

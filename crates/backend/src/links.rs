@@ -1,9 +1,9 @@
 //! Links to workers: attaching, what goes down them, what comes up.
 
+use crate::done::Done;
 use crate::entry::Entry;
 use crate::frame::{Frame, Order};
 use crate::proto;
-use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -76,7 +76,9 @@ impl Stray {
     pub fn message(self) -> &'static str {
         match self {
             Self::Unknown => "cannot go on: this link was given up; attach again",
-            Self::Handled => "cannot go on: `handled` is above the number of the last item sent",
+            Self::Handled => {
+                "cannot go on: `handled`, `begun` or `beside` is above the number of the last item sent, or the rows of `beside` are not in order"
+            }
             Self::Gap => {
                 "cannot go on: commands are missing; attach again and repeat those behind welcome.commands"
             }
@@ -141,6 +143,7 @@ impl Backend {
         }
         worker.heard_ms = now_ms;
         worker.away = hello.away;
+        worker.announces = hello.announces;
         worker.commands_told = worker.commands;
         if known.is_none() {
             // A process that begins has nothing to do with the words of the run before it.
@@ -151,13 +154,14 @@ impl Backend {
             resumed: known.is_some(),
             commands: worker.commands,
             kept_ms: self.settings.rehome_after_ms,
+            silent_ms: self.settings.silent_after_ms,
             taken: worker.taken.filter(|_| known.is_none()),
             ..proto::Welcome::default()
         };
         self.links.insert(link, id);
         self.ready.insert(link);
-        for gone in std::mem::take(&mut self.nodes_gone) {
-            self.reply(now_ms, id, What::NodeGone(gone));
+        if known.is_none() {
+            self.tell_nodes_gone(now_ms, id);
         }
         self.settle_all(now_ms);
         // It may be back after a cut: then it does not say anew what it wants.
@@ -228,7 +232,8 @@ impl Backend {
             worker.commands_told = worker.commands;
             head.commands = worker.commands;
         }
-        if frame.is_empty() && head.commands == 0 {
+        head.sure = std::mem::take(&mut worker.asks);
+        if frame.is_empty() && head.commands == 0 && head.sure == 0 {
             return None;
         }
         // Encoded parts of a message, one behind the other, are the message.
@@ -250,14 +255,23 @@ impl Backend {
             if !worker.has_window(window_bytes) {
                 return false;
             }
-            let Some(entry) = worker.pop_waiting() else {
+            if let Some(sole) = worker.sole() {
+                let home = sole.about.and_then(|name| self.homes.get(&name));
+                let owes = home.is_some_and(|home| home.owes(sole.sequence));
+                if !worker.has_sole(sole, owes, now_ms) {
+                    worker.end_sole();
+                }
+            }
+            let Some(mut entry) = worker.pop_waiting(now_ms) else {
                 return false;
             };
+            entry.alone = entry.goes_alone() && worker.is_careful(now_ms);
             if !self.is_wanted(&entry) {
                 self.release(&entry);
                 continue;
             }
             self.counts.redelivered += u64::from(entry.redelivered && entry.is_event());
+            self.counts.alone += u64::from(entry.alone);
             entry.write(ITEMS, frame);
             if let Some(worker) = self.workers.get_mut(&id) {
                 worker.send(entry, now_ms);
@@ -296,15 +310,21 @@ impl Backend {
         let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
         worker.heard_ms = now_ms;
         worker.in_doubt = false;
-        if said.handled > worker.last() {
-            return Err(Stray::Handled);
+        let done = Done::of(&said, worker.last()).ok_or(Stray::Handled)?;
+        if said.asks != 0 {
+            worker.asks = said.asks;
         }
+        let overdue = worker.overdue.max(said.overdue);
+        let more = overdue - std::mem::replace(&mut worker.overdue, overdue);
+        self.counts.overdue = self.counts.overdue.saturating_add(more);
         self.note_wish(now_ms, id, said.openings);
-        self.handled(now_ms, id, said.handled);
+        self.handled(now_ms, id, done);
         self.take_commands(now_ms, id, said.first, orders)?;
         if let Some(worker) = self.workers.get_mut(&id) {
             let leaves = said.leaving && !worker.leaving;
-            worker.leaving |= leaves;
+            if leaves {
+                worker.leave();
+            }
             self.ready.insert(link);
             if leaves {
                 self.review_openings(now_ms);
@@ -344,9 +364,9 @@ impl Backend {
         Ok(())
     }
 
-    fn handled(&mut self, now_ms: u64, id: u64, handled: u64) {
+    fn handled(&mut self, now_ms: u64, id: u64, mut done: Done<'_>) {
         while let Some(worker) = self.workers.get_mut(&id) {
-            let Some(entry) = worker.pop_handled(handled, now_ms) else {
+            let Some(entry) = worker.pop_handled(&mut done, now_ms) else {
                 return;
             };
             worker.failures -= usize::from(entry.is_failed());

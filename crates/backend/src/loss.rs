@@ -1,14 +1,54 @@
 //! The sockets of a worker that is lost, and the events it had got.
 
 use crate::entry::Entry;
-use crate::home::{Bond, Phase};
+use crate::home::{Bond, Home, Phase};
 use crate::links::Stray;
 use crate::message::{Down, Refusal, Why};
+use crate::name::Name;
 use crate::proto::item::What;
 use crate::state::Backend;
+use crate::worker::{Sole, Worker};
 
-/// An event that so many workers had when they ended goes to no other: it may have ended them.
-const DEATHS_MAX: u8 = 3;
+/// Of these, so many are told at once; all are counted.
+const DEADLY_TOLD: usize = 64;
+
+/// An event or a CONNECT that goes to no other worker, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadly {
+    pub socket: Name,
+    /// `None`: its CONNECT.
+    pub event: Option<String>,
+}
+
+/// Which of its items may have ended a worker.
+enum Blame {
+    /// All that it had.
+    All,
+    /// The one that was alone.
+    One(Sole),
+    /// One was alone, and had not begun.
+    None,
+}
+
+impl Blame {
+    fn of(worker: &Worker) -> Self {
+        match worker.culprit() {
+            None => Self::All,
+            Some(Ok(sole)) => Self::One(sole),
+            Some(Err(())) => Self::None,
+        }
+    }
+
+    fn lay(&self, entry: &mut Entry) {
+        match self {
+            Self::All => entry.suspicion.note(false),
+            Self::One(sole) if (sole.about, sole.sequence) == (entry.about, entry.sequence) => {
+                entry.suspicion.note(true);
+            }
+            Self::One(_) | Self::None => {}
+        }
+    }
+}
 
 impl Backend {
     /// Counts it, and tells the worker why.
@@ -41,60 +81,68 @@ impl Backend {
         }
         self.queries.retain(|_, query| query.worker != id);
         self.leave_rounds(now_ms, id);
-        let (mut later, mut ends) = (Vec::new(), Vec::new());
-        for name in worker.sockets {
-            let Some(home) = self.homes.get_mut(&name) else {
+        let (blame, leaving) = (Blame::of(&worker), worker.leaving);
+        let (mut later, mut moved) = (Vec::new(), Vec::new());
+        for name in &worker.sockets {
+            let Some(home) = self.homes.get_mut(name) else {
                 continue;
             };
             if home.phase == Phase::Gone && !home.admitted {
-                self.forget(name);
+                self.forget(*name);
                 continue;
             }
-            if home.phase == Phase::Gone {
-                ends.push(name);
-            }
+            moved.push(*name);
             home.worker = None;
             home.since_ms = now_ms;
             home.describing = false;
             home.bond = Bond::Whole;
-            if worker.parting.contains(&name) {
-                later.push((name, std::mem::take(&mut home.held)));
+            if worker.parting.contains(name) {
+                later.push((*name, std::mem::take(&mut home.held)));
             }
             let owed = std::mem::take(&mut home.owed);
-            self.homeless.insert(name);
+            self.homeless.insert(*name);
             owed.into_iter()
-                .for_each(|entry| self.take_back_sent(entry));
+                .for_each(|entry| self.take_back_sent(entry, &blame));
         }
-        worker
-            .sent
-            .into_iter()
-            .for_each(|entry| self.take_back_sent(entry));
-        worker
-            .queue
-            .into_iter()
-            .for_each(|entry| self.take_back(entry));
+        let (had, queue) = worker.into_items();
+        had.for_each(|entry| self.take_back_sent(entry, &blame));
+        queue.into_iter().for_each(|entry| self.take_back(entry));
         // Behind what the worker had.
         for (name, mut held) in later {
             if let Some(home) = self.homes.get_mut(&name) {
                 home.held.append(&mut held);
             }
         }
-        self.ask_others(now_ms, id, worker.leaving);
+        for name in &moved {
+            self.homes.get_mut(name).into_iter().for_each(Home::sort);
+            self.look_by(*name, now_ms);
+        }
+        self.ask_others(now_ms, id, leaving);
         self.settle_all(now_ms);
-        ends.into_iter().for_each(|name| self.bound_end(name));
+        let is_gone = |name: &Name| {
+            self.homes
+                .get(name)
+                .is_some_and(|home| home.phase == Phase::Gone)
+        };
+        moved.retain(is_gone);
+        moved.into_iter().for_each(|name| self.bound_end(name));
     }
 
     /// Items that the lost worker had got: one of them may have ended it.
-    fn take_back_sent(&mut self, mut entry: Entry) {
+    fn take_back_sent(&mut self, mut entry: Entry, blame: &Blame) {
         entry.redelivered = true;
-        entry.deaths += 1;
-        let name = entry.about.filter(|_| entry.deaths >= DEATHS_MAX);
-        let may_end_it = entry.is_event() || matches!(entry.what(), Some(What::Connect(_)));
-        let Some(name) = name.filter(|_| may_end_it) else {
-            return self.take_back(entry);
-        };
-        self.release(&entry);
-        let wanted = self.is_wanted(&entry);
+        blame.lay(&mut entry);
+        let deadly = entry.suspicion.is_deadly() && entry.may_end_a_worker();
+        match entry.about.filter(|_| deadly) {
+            Some(name) => self.condemn(name, &entry),
+            None => self.take_back(entry),
+        }
+    }
+
+    /// It goes to no other worker.
+    fn condemn(&mut self, name: Name, entry: &Entry) {
+        self.release(entry);
+        let wanted = self.is_wanted(entry);
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
@@ -102,16 +150,28 @@ impl Backend {
             let ack = entry.ack().unwrap_or(0);
             home.open.remove(ack);
             // Also one of a client that is gone: the next worker would have got it.
-            if wanted {
-                self.refuse(name, ack, Why::Deadly);
+            if !wanted {
+                return;
             }
+            self.refuse(name, ack, Why::Deadly);
         } else if home.phase == Phase::Deciding {
             self.counts.refused_deadly += 1;
             self.forget(name);
             let decision = Err(Refusal::unavailable());
             let socket = name;
             self.tell(name, Down::Decide { socket, decision });
+        } else {
+            return;
         }
+        if self.deadly.len() < DEADLY_TOLD {
+            let (socket, event) = (name, entry.event_name());
+            self.deadly.push(Deadly { socket, event });
+        }
+    }
+
+    /// What ended workers since the last call, for the log: 64 at most.
+    pub fn take_deadly(&mut self) -> Vec<Deadly> {
+        std::mem::take(&mut self.deadly)
     }
 
     /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.

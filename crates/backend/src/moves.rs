@@ -95,11 +95,30 @@ impl Backend {
         self.push_news(name, entry);
     }
 
-    /// For the next worker that attaches.
+    /// For the next worker that attaches, and for those that come soon after it.
     pub(crate) fn keep_node_gone(&mut self, gone: proto::NodeGone) {
+        if let Some((_, told)) = self.nodes_gone.iter_mut().find(|(kept, _)| *kept == gone) {
+            // The one that was told is lost, and may not have read it.
+            *told = None;
+            return;
+        }
         if self.nodes_gone.len() >= NODES_GONE_MAX {
             self.nodes_gone.pop_front();
         }
-        self.nodes_gone.push_back(gone);
+        self.nodes_gone.push_back((gone, None));
+    }
+
+    /// Tells a worker that begins.
+    pub(crate) fn tell_nodes_gone(&mut self, now_ms: u64, worker: u64) {
+        let kept_ms = self.settings.park_timeout_ms;
+        self.nodes_gone
+            .retain(|(_, told)| told.is_none_or(|told_ms| now_ms < told_ms + kept_ms));
+        for (_, told) in &mut self.nodes_gone {
+            told.get_or_insert(now_ms);
+        }
+        for at in 0..self.nodes_gone.len() {
+            let (gone, _) = self.nodes_gone[at];
+            self.reply(now_ms, worker, What::NodeGone(gone));
+        }
     }
 }

@@ -10,8 +10,56 @@ use crate::state::Backend;
 const END_KEPT_MS: u64 = 3_600_000;
 
 impl Backend {
+    /// Looks at a socket without a worker then, or before.
+    pub(crate) fn look_by(&mut self, name: Name, due_ms: u64) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if home.look_ms != 0 && home.look_ms <= due_ms {
+            return;
+        }
+        self.looks.remove(&(home.look_ms, name));
+        home.look_ms = due_ms.max(1);
+        self.looks.insert((home.look_ms, name));
+    }
+
+    pub(crate) fn look_at_parked(&mut self, now_ms: u64) {
+        while let Some((due_ms, name)) = self.looks.first().copied() {
+            if due_ms > now_ms {
+                return;
+            }
+            self.looks.pop_first();
+            if let Some(home) = self.homes.get_mut(&name) {
+                home.look_ms = 0;
+            }
+            self.look(now_ms, name);
+            self.look_again(now_ms, name);
+        }
+    }
+
+    /// When something of it is due next.
+    fn look_again(&mut self, now_ms: u64, name: Name) {
+        let patience_ms = self.settings.park_timeout_ms;
+        let Some(home) = self.homes.get(&name) else {
+            return;
+        };
+        let first = |is_meant: fn(&Entry) -> bool, kept_ms: u64| {
+            let entry = home.held.iter().find(|entry| is_meant(entry));
+            entry.map(|entry| entry.came_ms + kept_ms)
+        };
+        let closes = self.settings.close_when_absent && !home.closing;
+        let due = [
+            first(Entry::is_event, patience_ms),
+            first(Entry::is_gone, END_KEPT_MS),
+            closes.then_some(home.since_ms + patience_ms),
+        ];
+        if let Some(due_ms) = due.into_iter().flatten().min() {
+            self.look_by(name, due_ms.max(now_ms + 1));
+        }
+    }
+
     /// A socket without a worker: events wait for a while only.
-    pub(crate) fn look(&mut self, now_ms: u64, name: Name) {
+    fn look(&mut self, now_ms: u64, name: Name) {
         let patience_ms = self.settings.park_timeout_ms;
         let Some(home) = self.homes.get_mut(&name) else {
             return;

@@ -8,7 +8,6 @@ use crate::proto;
 use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
-use std::collections::HashSet;
 
 /// So many sockets are between two workers, and one more for each [`SHARE`] that the leaving one still has.
 const MOVING: usize = 64;
@@ -33,19 +32,14 @@ impl Backend {
 
     /// Those of which the worker has nothing left to handle or to answer. What came since then waits for the next worker.
     fn move_out(&mut self, now_ms: u64, id: u64) {
-        let Some(worker) = self.workers.get_mut(&id) else {
+        let Some(worker) = self.workers.get(&id) else {
             return;
         };
-        if worker.parting.is_empty() {
-            return;
-        }
-        let busy = worker.sent.iter().chain(&worker.queue);
-        let busy: HashSet<Name> = busy.filter_map(|entry| entry.about).collect();
         let homes = &self.homes;
         let holds =
             |home: &Home| matches!(home.bond, Bond::Ending | Bond::Over) || !home.owed.is_empty();
         let owes = |name: &Name| homes.get(name).is_some_and(holds);
-        let done = |name: &&Name| !busy.contains(*name) && !owes(name);
+        let done = |name: &&Name| !worker.is_busy_with(name) && !owes(name);
         let done: Vec<Name> = worker.parting.iter().filter(done).copied().collect();
         for name in done {
             match self.homes.get(&name).map(|home| home.bond) {
@@ -66,7 +60,7 @@ impl Backend {
         let entry = Entry::new(Some(name), What::Part(proto::Part { socket }), now_ms);
         let bytes = entry.bytes;
         home.bytes += bytes;
-        worker.queue.push_back(entry);
+        worker.enqueue(entry);
         self.ready.extend(worker.link);
         self.take_bytes(bytes);
     }
@@ -99,6 +93,7 @@ impl Backend {
         home.since_ms = now_ms;
         home.describing = false;
         self.homeless.insert(name);
+        self.look_by(name, now_ms);
         self.settle(now_ms, name);
     }
 
@@ -111,7 +106,8 @@ impl Backend {
         if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id))
             && worker.parting.remove(&name)
         {
-            worker.queue.append(&mut home.held);
+            let held = std::mem::take(&mut home.held);
+            held.into_iter().for_each(|entry| worker.enqueue(entry));
         }
     }
 
@@ -139,11 +135,11 @@ impl Backend {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if !worker.sockets.is_empty() || !worker.sent.is_empty() {
+        if !worker.sockets.is_empty() || worker.has_items() {
             return;
         }
         let since_ms = *worker.free_to_go_ms.get_or_insert(now_ms);
-        let waits = asks || !worker.queue.is_empty();
+        let waits = asks || worker.has_queue();
         if !waits || now_ms >= since_ms + QUESTIONS_MS {
             self.farewells.extend(worker.link);
             self.bury(now_ms, id);

@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::event::Event;
 use crate::home::{Bond, Home, Introduction, Phase};
 use crate::links::{Link, Stray};
+use crate::loss::Deadly;
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
 use crate::openings::{OpeningCounts, Openings};
@@ -39,6 +40,10 @@ pub struct Counts {
     pub refused_deadly: u64,
     /// Events that an endpoint did not take, or answered wrongly.
     pub refused_failed: u64,
+    /// Items that went out alone, because workers had ended while they had them.
+    pub alone: u64,
+    /// Items that counted as handled because their handlers took too long.
+    pub overdue: u64,
     /// Answers and decisions that came when nobody waited any more.
     pub late: u64,
     pub openings: OpeningCounts,
@@ -63,7 +68,8 @@ pub(crate) const NODES_GONE_MAX: usize = 64;
 const STILL_MS: u64 = 1_000;
 /// Places for outputs that are kept while there are none, at most.
 const OUT_KEPT: usize = 1_024;
-/// How often sockets without a worker are looked at.
+
+/// How often those that wait for an endpoint are looked at.
 const LOOK_MS: u64 = 250;
 
 /// Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
@@ -73,6 +79,8 @@ pub struct Backend {
     pub(crate) homes: HashMap<Name, Home, FixedState>,
     /// Sockets without a worker.
     pub(crate) homeless: BTreeSet<Name>,
+    /// When each of these is looked at, at most once.
+    pub(crate) looks: BTreeSet<(u64, Name)>,
     pub(crate) workers: BTreeMap<u64, Worker>,
     pub(crate) links: HashMap<Link, u64, FixedState>,
     pub(crate) workers_made: u64,
@@ -90,8 +98,8 @@ pub struct Backend {
     probed_ms: Option<u64>,
     looked_ms: u64,
     ticked_ms: u64,
-    /// Ends of other nodes of which no worker has heard.
-    pub(crate) nodes_gone: VecDeque<proto::NodeGone>,
+    /// Ends of other nodes that came while no worker was there, and when the first one heard of each.
+    pub(crate) nodes_gone: VecDeque<(proto::NodeGone, Option<u64>)>,
     pub(crate) out: Vec<Out>,
     /// Where messages to workers are written.
     pub(crate) frame: Vec<u8>,
@@ -101,6 +109,8 @@ pub struct Backend {
     pub(crate) farewells: Vec<Link>,
     /// Links to end, and why.
     pub(crate) ended: Vec<(Link, Stray)>,
+    /// What ended workers, for the log.
+    pub(crate) deadly: Vec<Deadly>,
     pub(crate) counts: Counts,
     /// If its logic is an endpoint that is called.
     pub(crate) calls: Option<Calls>,
@@ -414,12 +424,16 @@ impl Backend {
         match worker {
             Some(worker) if worker.parting.contains(&name) => home.held.push_back(entry),
             Some(worker) => {
-                worker.queue.push_back(entry);
+                worker.enqueue(entry);
                 self.ready.extend(worker.link);
             }
             None => {
+                let due_ms = entry.came_ms + self.settings.park_timeout_ms;
                 home.held.push_back(entry);
                 self.came(name);
+                if self.calls.is_none() {
+                    self.look_by(name, due_ms);
+                }
             }
         }
     }
@@ -431,7 +445,7 @@ impl Backend {
         };
         let entry = Entry::new(None, what, now_ms);
         self.bytes += entry.bytes;
-        worker.queue.push_back(entry);
+        worker.enqueue(entry);
         self.ready.extend(worker.link);
     }
 
@@ -465,6 +479,7 @@ impl Backend {
         let kept: usize = kept.map(|entry| entry.bytes).sum();
         self.bytes -= kept;
         self.homeless.remove(&name);
+        self.looks.remove(&(home.look_ms, name));
         self.leave_row(name, &home.turn);
         if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id)) {
             worker.sockets.remove(&name);
@@ -550,9 +565,12 @@ impl Backend {
         home.worker = Some(id);
         home.since_ms = now_ms;
         worker.sockets.insert(name);
-        worker.queue.append(&mut std::mem::take(&mut home.held));
+        let held = std::mem::take(&mut home.held);
+        held.into_iter().for_each(|entry| worker.enqueue(entry));
         self.ready.extend(worker.link);
         self.homeless.remove(&name);
+        self.looks
+            .remove(&(std::mem::take(&mut home.look_ms), name));
     }
 
     // ---- time ---------------------------------------------------------------------------------------------------------------
@@ -567,10 +585,9 @@ impl Backend {
             self.decision_due(now_ms, name);
         }
         self.end_waits(now_ms);
+        self.look_at_parked(now_ms);
         if now_ms >= self.looked_ms + LOOK_MS {
             self.looked_ms = now_ms;
-            let all: Vec<Name> = self.homeless.iter().copied().collect();
-            all.into_iter().for_each(|name| self.look(now_ms, name));
             self.look_at_row(now_ms);
         }
         self.let_go(now_ms);
@@ -589,6 +606,8 @@ impl Backend {
 
     fn bury_lost(&mut self, now_ms: u64) {
         let settings = &self.settings;
+        let waiting = self.workers.values().filter(|worker| worker.holds_back());
+        self.ready.extend(waiting.filter_map(|worker| worker.link));
         let lost = |worker: &mut Worker| {
             worker.look(now_ms);
             let unheard = |patience_ms| now_ms >= worker.heard_ms + patience_ms;

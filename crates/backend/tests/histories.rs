@@ -71,6 +71,16 @@ fn all_troubles_at_once() {
         deaths: true,
         stalls: true,
         leaves: true,
+        poison: false,
+    });
+}
+
+/// An end was counted against all that the worker had been sent: innocent events were refused with the one that ended it.
+#[test]
+fn a_poison_event_took_innocent_ones_with_it() {
+    seeds(Trouble {
+        poison: true,
+        ..Trouble::default()
     });
 }
 

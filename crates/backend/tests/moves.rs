@@ -514,3 +514,28 @@ fn the_next_worker_of_a_socket_is_not_told_to_part_from_it() {
     let got = items(&mut backend, Link(2));
     assert!(matches!(got.as_slice(), [What::Resume(_)]), "{got:?}");
 }
+
+/// The first worker that came was told, and the others were not.
+#[test]
+fn the_end_of_a_node_was_told_to_one_worker_of_several() {
+    let mut backend = Backend::new(Settings::default());
+    let gone = proto::NodeGone { node: 7, life: 1 };
+    backend.up(1, Up::NodeGone(gone));
+    let mut hears = |number: u64, now_ms: u64| {
+        let hello = Hello {
+            instance: number.to_string(),
+            ..Hello::default()
+        };
+        let link = Link(number);
+        backend.attach(now_ms, link, &hello).expect("welcome");
+        let sent = backend.poll(now_ms, link);
+        sent.map_or(0, |sent| {
+            ToWorker::decode(sent).expect("a message").items.len()
+        })
+    };
+    assert_eq!(
+        [hears(1, 500_000), hears(2, 500_100), hears(3, 559_000)],
+        [1, 1, 1]
+    );
+    assert_eq!(hears(4, 560_000), 0, "it is no news any more");
+}

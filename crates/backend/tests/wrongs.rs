@@ -445,11 +445,22 @@ fn an_event_that_ends_workers_was_given_to_all_of_them() {
     };
     backend.received(1, LINK, decided).expect("in order");
     backend.up(1, event(&name, "deadly", 9));
-    for round in 0..3_u64 {
+    for round in 0..4_u64 {
         let link = Link(round + 1);
         let has = |item: &What| matches!(item, What::Event(event) if event.ack == 9);
-        let sent = std::iter::from_fn(|| poll(&mut backend, link));
-        let got: Vec<What> = sent
+        let mut messages: Vec<ToWorker> = std::iter::from_fn(|| poll(&mut backend, link)).collect();
+        if round > 1 {
+            // It comes alone, when the socket is there.
+            let resumed = FromWorker {
+                handled: 1,
+                ..FromWorker::default()
+            };
+            backend.received(1, link, resumed).expect("in order");
+            messages = std::iter::from_fn(|| poll(&mut backend, link)).collect();
+            assert!(messages.iter().all(|message| message.items[0].alone));
+        }
+        let got: Vec<What> = messages
+            .into_iter()
             .flat_map(|message| message.items)
             .filter_map(|item| item.what)
             .collect();
@@ -460,7 +471,7 @@ fn an_event_that_ends_workers_was_given_to_all_of_them() {
         let now_ms = 1_000 * (round + 1);
         backend.tick(now_ms);
         join(&mut backend, Link(round + 2), &format!("next {round}"));
-        if round == 2 {
+        if round == 3 {
             break;
         }
         let socket = backend::Name::parse(&name).expect("a name");

@@ -1,10 +1,14 @@
 //! A backend between clients and workers that are played, on a clock that is played.
 
+mod check;
+mod process;
+
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, FromWorker, ToWorker};
 use backend::{Backend, Down, Event, Frame, Link, Name, Said, Settings, To, Up};
 use fastrand::Rng;
+use process::Process;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,6 +19,8 @@ pub struct Trouble {
     pub deaths: bool,
     pub stalls: bool,
     pub leaves: bool,
+    /// Some events end their workers.
+    pub poison: bool,
 }
 
 /// One time that an event was handled.
@@ -36,6 +42,10 @@ struct Client {
     refused: BTreeSet<u64>,
     /// Lives of workers that were sent an event, by its number; 0 = its CONNECT.
     had_by: BTreeMap<u64, BTreeSet<(u64, u64)>>,
+    /// Those that had nothing beside it.
+    had_alone: BTreeMap<u64, BTreeSet<(u64, u64)>>,
+    /// It was refused because workers ended over it.
+    deadly: BTreeSet<u64>,
     answered: u64,
     handled: Vec<Handled>,
     gone_heard: u64,
@@ -44,37 +54,11 @@ struct Client {
 }
 
 impl Client {
-    /// So many workers had it when they ended that no other got it.
+    /// Workers ended over it, or so it seemed: no other got it.
     fn is_deadly(&self, number: u64) -> bool {
-        let lives = self.had_by.get(&number);
-        lives.is_some_and(|lives| lives.len() == DEADLY)
+        let lives = |of: &BTreeMap<u64, BTreeSet<_>>| of.get(&number).map_or(0, BTreeSet::len);
+        lives(&self.had_alone) >= ALONE || lives(&self.had_by) >= MET
     }
-}
-
-/// A process. Messages to it and from it are under way for a while.
-#[derive(Debug)]
-struct Process {
-    instance: u64,
-    life: u64,
-    link: Option<Link>,
-    welcomed: bool,
-    down: VecDeque<(u64, ToWorker)>,
-    up: VecDeque<(u64, FromWorker)>,
-    received: u64,
-    handled: u64,
-    inbox: VecDeque<proto::Item>,
-    commands: u64,
-    kept: VecDeque<(u64, proto::Command)>,
-    /// Answers that it gives later.
-    owes: Vec<(String, u64)>,
-    /// Decisions that it makes later.
-    decides: Vec<Order>,
-    sockets: BTreeSet<String>,
-    stalled_until: u64,
-    /// Until then it speaks and handles nothing.
-    deaf_until: u64,
-    back_at: u64,
-    leaving: bool,
 }
 
 pub struct Play {
@@ -91,7 +75,11 @@ pub struct Play {
 }
 
 const TROUBLE_UNTIL: u64 = 8_000;
-const DEADLY: usize = 3;
+/// Ends that an event is there at, alone and in all, before it is refused.
+const ALONE: usize = 2;
+const MET: usize = 16;
+/// The number of each client's event that ends its worker, where there is poison.
+const POISON: u64 = 7;
 
 /// As the gateway reads it from the stream.
 fn read(message: &FromWorker) -> Frame {
@@ -142,7 +130,12 @@ impl Play {
             down: VecDeque::new(),
             up: VecDeque::new(),
             received: 0,
-            handled: 0,
+            begun: 0,
+            open: BTreeSet::new(),
+            rows: Vec::new(),
+            told: 0,
+            announces: self.rng.bool(),
+            announced: 0,
             inbox: VecDeque::new(),
             commands: 0,
             kept: VecDeque::new(),
@@ -310,6 +303,9 @@ impl Play {
                         ack => client.waits.remove(&ack).expect("somebody waits"),
                     };
                     assert_ne!(why, backend::Why::Absent, "seed {}", self.seed);
+                    if why == backend::Why::Deadly {
+                        client.deadly.insert(number);
+                    }
                     client.refused.insert(number);
                 }
                 Down::Describe { socket } if !client.gone => {
@@ -336,6 +332,7 @@ impl Play {
             deaths,
             stalls,
             leaves,
+            poison: _,
         } = self.trouble;
         if self.processes.len() < 4 && self.rng.u8(..) < 4 {
             self.start_process();
@@ -396,6 +393,7 @@ impl Play {
             instance: process.instance.to_string(),
             received: process.received,
             resumes: process.welcomed,
+            announces: process.announces,
             ..proto::Hello::default()
         };
         let welcome = self
@@ -409,7 +407,10 @@ impl Play {
         if process.welcomed && !welcome.resumed {
             process.life += 1;
             process.received = 0;
-            process.handled = 0;
+            process.begun = 0;
+            process.open.clear();
+            process.told = 0;
+            process.announced = 0;
             process.commands = 0;
             process.kept.clear();
             process.inbox.clear();
@@ -424,10 +425,14 @@ impl Play {
                 .kept
                 .retain(|(number, _)| *number > welcome.commands);
         }
+        process.tell_all();
+        let (handled, beside) = process.done();
         let frame = FromWorker {
             first: process.kept.front().map_or(0, |(number, _)| *number),
             commands: process.kept.iter().map(|kept| kept.1.clone()).collect(),
-            handled: process.handled,
+            handled,
+            beside,
+            begun: process.begun.max(process.announced),
             ..FromWorker::default()
         };
         process.up.push_back((self.now, frame));
@@ -474,6 +479,9 @@ impl Play {
             let name = Name::parse(socket).expect("a name");
             let client = self.clients.get_mut(&name).expect("a client");
             client.had_by.entry(number).or_default().insert(life);
+            if item.alone {
+                client.had_alone.entry(number).or_default().insert(life);
+            }
         }
     }
 
@@ -495,12 +503,32 @@ impl Play {
         let take = if deaf { 0 } else { self.rng.usize(..6) };
         let mut commands = Vec::new();
         for _ in 0..take {
-            let Some(item) = self.processes[at].inbox.pop_front() else {
+            let process = &mut self.processes[at];
+            let next = process.inbox.front();
+            if next.is_some_and(|item| item.alone) && process.announces {
+                let fresh = process.announced <= process.begun;
+                process.announced = process.begun + 1;
+                if fresh {
+                    break;
+                }
+            }
+            let Some(item) = process.inbox.pop_front() else {
                 break;
             };
-            self.processes[at].handled += 1;
+            process.begun += 1;
+            // Some take longer than those behind them.
+            if !item.alone && self.rng.u8(..) < 60 {
+                process.open.insert(process.begun);
+            }
+            if self.is_poison(&item) {
+                self.cut(at);
+                self.processes.remove(at);
+                self.start_process();
+                return;
+            }
             self.handle(at, item, &mut commands);
         }
+        self.finish_some(at, deaf);
         let process = &mut self.processes[at];
         if !deaf && self.rng.bool() {
             commands.append(&mut process.decides);
@@ -522,9 +550,12 @@ impl Play {
             };
             process.kept.push_back((process.commands, command));
         }
+        let (handled, beside) = process.done();
         let fresh = process.kept.iter().filter(|(number, _)| *number >= first);
         let frame = FromWorker {
-            handled: process.handled,
+            handled,
+            beside,
+            begun: process.begun.max(process.announced),
             first,
             commands: fresh.map(|kept| kept.1.clone()).collect(),
             leaving: process.leaving,
@@ -532,6 +563,28 @@ impl Play {
         };
         let due = self.now + self.rng.u64(..5);
         process.up.push_back((due, frame));
+    }
+
+    fn finish_some(&mut self, at: usize, deaf: bool) {
+        let process = &mut self.processes[at];
+        let all: Vec<u64> = process.open.iter().copied().collect();
+        for number in all {
+            if deaf || self.rng.u8(..) < 200 {
+                continue;
+            }
+            process.open.remove(&number);
+            if number <= process.told {
+                Process::row(&mut process.rows, number);
+            }
+        }
+    }
+
+    fn is_poison(&self, item: &proto::Item) -> bool {
+        let number = match &item.what {
+            Some(What::Event(event)) => number_of(event),
+            _ => 0,
+        };
+        self.trouble.poison && number == POISON
     }
 
     fn handle(&mut self, at: usize, item: proto::Item, commands: &mut Vec<Order>) {
@@ -608,93 +661,6 @@ impl Play {
         }
         for link in self.backend.take_farewells() {
             self.processes.retain(|process| process.link != Some(link));
-        }
-    }
-
-    // ---- what must hold -------------------------------------------------------------------------------------------------------
-
-    pub fn check(&self) {
-        let seed = self.seed;
-        let alive = self.processes.iter();
-        let alive = alive
-            .map(|process| (process.instance, process.life))
-            .collect();
-        let loses_workers = self.trouble.deaths || self.trouble.stalls || self.trouble.cuts;
-        for (name, client) in &self.clients {
-            assert!(
-                client.admitted.is_some() || client.gone,
-                "seed {seed}: {name:?} still waits"
-            );
-            assert!(
-                client.waits.is_empty(),
-                "seed {seed}: {name:?} waits: {:?}",
-                client.waits
-            );
-            for number in 1..=client.sent {
-                let times = client.handled.iter().filter(|times| times.number == number);
-                let unmarked = times.clone().filter(|times| !times.marked).count();
-                assert!(
-                    unmarked <= 1,
-                    "seed {seed}: {name:?} event {number}: twice without a mark"
-                );
-                let ended = || client.had_by[&number].is_disjoint(&alive);
-                let deadly = client.is_deadly(number) && ended();
-                // Nobody hears the words of a socket that its worker has ended.
-                let over = client.ends_at.is_some();
-                let known = client.refused.contains(&number) || deadly || over;
-                assert!(
-                    known || times.count() > 0,
-                    "seed {seed}: {name:?} event {number} is lost"
-                );
-            }
-            let most = client.had_by.values().map(BTreeSet::len).max();
-            assert!(
-                most.is_none_or(|lives| lives <= DEADLY),
-                "seed {seed}: {name:?}: {:?}",
-                client.had_by
-            );
-            self.check_order(name, client);
-            assert!(
-                loses_workers || client.handled.iter().all(|times| !times.marked),
-                "seed {seed}: a mark without a loss"
-            );
-            let heard = client.admitted != Some(true) || client.gone_heard > 0;
-            assert!(heard, "seed {seed}: nobody heard that {name:?} is gone");
-            assert!(
-                loses_workers || client.gone_heard <= 1,
-                "seed {seed}: the end of {name:?} was told twice"
-            );
-        }
-        assert_eq!(
-            (self.backend.sockets(), self.backend.bytes()),
-            (0, 0),
-            "seed {seed}"
-        );
-        let counts = self.backend.counts();
-        assert!(counts.events > 0, "seed {seed}: nothing happened");
-        assert!(self.settings.window_bytes > 0);
-    }
-
-    /// In order at each worker; what is not marked, in order over all of them.
-    fn check_order(&self, name: &Name, client: &Client) {
-        let mut last_of = BTreeMap::new();
-        let mut last_unmarked = 0;
-        for handled in &client.handled {
-            let last = last_of.insert(handled.by, handled.number);
-            let in_order = last.is_none_or(|last| last < handled.number);
-            assert!(
-                in_order,
-                "seed {}: {name:?}: {:?}",
-                self.seed, client.handled
-            );
-            if !handled.marked {
-                assert!(
-                    last_unmarked < handled.number,
-                    "seed {}: {name:?}",
-                    self.seed
-                );
-                last_unmarked = handled.number;
-            }
         }
     }
 }

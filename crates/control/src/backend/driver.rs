@@ -10,7 +10,7 @@ use super::{Served, ToShards};
 use crate::admin::keys::Keyring;
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Down, Frame, Link, Outcome, Stray, To};
+use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, Stray, To};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
@@ -333,6 +333,20 @@ impl Driver {
                 _ => Status::failed_precondition(why.message()),
             };
             self.end(link, why);
+        }
+        for Deadly { socket, event } in self.backend.take_deadly() {
+            let socket = socket.as_str();
+            match event {
+                Some(event) => tracing::warn!(
+                    socket,
+                    event,
+                    "event refused: worker after worker ended while it handled this event alone"
+                ),
+                None => tracing::warn!(
+                    socket,
+                    "client refused: worker after worker ended while it decided about this client alone"
+                ),
+            }
         }
         for link in self.backend.take_farewells() {
             if let Some(outbox) = self.links.remove(&link) {

@@ -28,6 +28,8 @@ pub struct Figures {
     pub refused_unanswered: AtomicU64,
     pub refused_deadly: AtomicU64,
     pub refused_failed: AtomicU64,
+    pub alone: AtomicU64,
+    pub overdue: AtomicU64,
     /// Refused by shards, because more waited than the backend had room for.
     pub refused_early: AtomicU64,
     pub late: AtomicU64,
@@ -91,6 +93,8 @@ impl Figures {
             (&self.refused_unanswered, counts.refused_unanswered),
             (&self.refused_deadly, counts.refused_deadly),
             (&self.refused_failed, counts.refused_failed),
+            (&self.alone, counts.alone),
+            (&self.overdue, counts.overdue),
             (&self.late, counts.late),
             (&self.openings.waiting, counts.openings.waiting()),
             (&self.openings.admitted, counts.openings.admitted),

@@ -87,6 +87,16 @@ pub(super) const BACKENDS: &[Metric] = &[
         },
     )
     .by("reason"),
+    counter(
+        "sockeye_backend_alone_total",
+        "Events and CONNECTs that went to a worker with nothing beside them, because two workers had ended while they had them.",
+        |v| sum(v, |f| &f.alone),
+    ),
+    counter(
+        "sockeye_backend_overdue_total",
+        "Events that workers counted as handled because their handlers took too long (`handlerTimeout`).",
+        |v| sum(v, |f| &f.overdue),
+    ),
     gauge(
         "sockeye_backend_openings_waiting",
         "Requests for sessions that wait for a worker's verdict.",

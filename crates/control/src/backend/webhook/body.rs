@@ -151,6 +151,7 @@ mod tests {
             item: Item {
                 redelivered: true,
                 sequence: 7,
+                alone: false,
                 what: Some(what),
             },
             namespace: "/\"n".to_owned(),
