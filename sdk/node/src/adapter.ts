@@ -4,6 +4,8 @@ import { Adapter } from "socket.io-adapter";
 import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
 import { Connection } from "./connection.js";
+import { onevent } from "./dispatch.js";
+import type { Dispatcher } from "./dispatch.js";
 import type { Link } from "./link.js";
 import type { Sum } from "./local.js";
 import type { Answers, Found, Target } from "./messages.js";
@@ -29,21 +31,20 @@ const FOUND: Sum<Found> = {
   add: (one, other) => ({ query: 0, sockets: [...one.sockets, ...other.sockets], incomplete: one.incomplete || other.incomplete }),
 };
 
-interface LocalSocket {
+interface LocalSocket extends Dispatcher {
   id: string;
   acks: Map<number, (...answer: unknown[]) => void>;
   flags: { timeout?: number };
   emit(event: string, ...args: unknown[]): boolean;
   emitWithAck(event: string, ...args: unknown[]): Promise<unknown>;
   data: unknown;
-  connected: boolean;
+  onevent(packet: Packet): void;
   client: { _remove(socket: unknown): void };
   recovered: boolean;
   handshake: { auth: unknown };
   listenersAnyOutgoing(): unknown[];
   notifyOutgoingListeners(packet: Packet): void;
   disconnect(close?: boolean): unknown;
-  _onerror(error: Error): void;
   onAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
   prependAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
 }
@@ -90,6 +91,7 @@ export class SockeyeAdapter extends Adapter {
     socket.recovered = member.resume !== undefined;
     socket.handshake.auth = member.auth;
     socket.emitWithAck = emitWithAck;
+    socket.onevent = onevent;
     for (const name of ["onAnyOutgoing", "prependAnyOutgoing"] as const) {
       const original = socket[name];
       const adapter = this;
@@ -272,12 +274,11 @@ export class SockeyeAdapter extends Adapter {
     this.#counted = true;
     if (!emit) return count(0);
     const timeout_ms = Math.max(1, (timeoutOf(opts) ?? 0) - EARLY_MS, Math.floor((timeoutOf(opts) ?? 0) * 0.8));
-    const done = ({ answers, missing }: Answers) => {
-      count(answers.length + missing);
-      for (const answer of answers) ack(decode(answer)[0]);
-    };
+    // Another gateway may have gone, and its answer comes when the caller has stopped waiting.
+    const heard = ({ answers }: Answers) => answers.forEach((answer) => ack(decode(answer)[0]));
+    const done = ({ answers, missing }: Answers) => count(answers.length + missing);
     const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
-    this.#worker.inquire(emit.to, (query, to) => ({ ask: { query, emit: { ...emit, to }, timeout_ms } }), ANSWERS, timeout_ms, done, failed);
+    this.#worker.inquire(emit.to, (query, to) => ({ ask: { query, emit: { ...emit, to }, timeout_ms } }), ANSWERS, timeout_ms, done, failed, heard);
   }
 
   #message(packet: Packet, opts: BroadcastOptions, volatile: boolean) {

@@ -1,8 +1,8 @@
 export { Server } from "./server.js";
 export type { Options } from "./server.js";
 export type { Tls } from "./link.js";
-export { eventInfo } from "./info.js";
-export type { EventInfo } from "./info.js";
+export { eventInfo } from "./mark.js";
+export type { EventInfo } from "./mark.js";
 export { traceparent } from "./trace.js";
 export { Unsupported } from "./unsupported.js";
 export { Namespace, Socket } from "socket.io";

@@ -1,11 +1,15 @@
 // The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
 import * as grpc from "@grpc/grpc-js";
 import type { Command, FromWorker, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
+import { Late } from "./late.js";
+import { Progress } from "./progress.js";
 import { traceparent, within } from "./trace.js";
 import { wire } from "./wire.js";
 
 const METHOD = "/sockeye.worker.v1.Workers/Attach";
 const SIGN_OF_LIFE_MS = 1_000;
+/** How often it looks whether the process stood still. */
+const LOOK_MS = 250;
 const RETRY_MS = [20, 50, 100, 200, 500, 1_000];
 /** One warning for an outage that lasts. */
 const UNREACHABLE_AFTER = 4;
@@ -75,6 +79,8 @@ export interface Settings {
   /** Another gateway is the first of this worker. */
   away: boolean;
   tls?: Tls;
+  /** An event counts as handled after so long. */
+  handlerTimeout: number;
 }
 
 export interface Handlers {
@@ -89,6 +95,8 @@ export interface Handlers {
   sending(link: Link): void;
   /** A command is refused, because too much waits for the gateway already; `first` of a row. */
   overflowed(link: Link, first: boolean): void;
+  /** These events count as handled, although their handlers are not done. */
+  late(events: string[], timeout_ms: number): void;
   /** A command is refused, because no message has room for it. */
   oversized(link: Link, command: Command, bytes: number): void;
   refused(link: Link, error: Error): void;
@@ -122,9 +130,10 @@ export class Link {
   #welcomed = false;
   /** The gateway welcomed this process before: it says that it goes on, and the gateway `resumed`. */
   #known = false;
-  #received = 0;
-  /** Items whose handling has not begun, the oldest first. */
-  readonly #open = new Set<number>();
+  #progress = new Progress();
+  readonly #late: Late;
+  /** Events that were late since the gateway began with this worker. */
+  #overdue = 0;
   #commands = 0;
   /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
   #kept: Command[] = [];
@@ -138,6 +147,14 @@ export class Link {
   #scheduled = false;
   /** The number in the last `handled`. */
   #told = 0;
+  /** When the process last ran, and for how long it may have stood still without a question. */
+  #seen = performance.now();
+  #still_ms = Infinity;
+  /** The question under way whether the sockets are still this worker's; 0 = none. */
+  #asked = 0;
+  #asks = 0;
+  /** What is done when they are. */
+  #unsure: (() => void)[] = [];
   #leaving = false;
   #closed = false;
   #failures = 0;
@@ -150,13 +167,14 @@ export class Link {
   turn = 1;
   /** Counts how often the gateway began anew with this worker: its numbers hold for one of them. */
   lives = 1;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timers: NodeJS.Timeout[];
 
   constructor(settings: Settings, handlers: Handlers) {
     this.#settings = settings;
     this.#handlers = handlers;
     this.#client = client(settings);
-    this.#timer = setInterval(() => this.#flush(true), SIGN_OF_LIFE_MS);
+    this.#late = new Late(settings.handlerTimeout);
+    this.#timers = [setInterval(() => this.#lives(), SIGN_OF_LIFE_MS), setInterval(() => this.isInDoubt(), LOOK_MS).unref()];
     this.#attach();
   }
 
@@ -209,11 +227,63 @@ export class Link {
 
   /** The item is not handled before `release`. */
   hold(number: number): void {
-    this.#open.add(number);
+    this.#progress.hold(number);
   }
 
   release(number: number): void {
-    if (this.#open.delete(number)) this.#schedule();
+    this.#progress.release(number);
+    this.#schedule();
+  }
+
+  /** The event is not handled before this settles. */
+  watch(number: number, event: string, promise: Promise<unknown>): void {
+    const progress = this.#progress;
+    progress.hold(number);
+    this.#late.watch(event, promise, () => {
+      progress.release(number);
+      this.#schedule();
+    });
+  }
+
+  // ---- a process that stood still ----------------------------------------------------------------------------------------------
+
+  /** The process stood still for so long that its sockets may be another worker's: nothing is handled before the gateway has said. */
+  isInDoubt(): boolean {
+    const now = performance.now();
+    const still_ms = now - this.#seen;
+    this.#seen = now;
+    if (this.#asked !== 0) return true;
+    if (still_ms < this.#still_ms || this.#closed) return false;
+    this.#ask();
+    return true;
+  }
+
+  #ask(): void {
+    this.#asked = ++this.#asks;
+    this.#flush(true);
+  }
+
+  /** Never, if they are another worker's. */
+  whenSure(act: () => void): void {
+    this.#unsure.push(act);
+  }
+
+  #sure(): void {
+    this.#asked = 0;
+    const acts = this.#unsure;
+    this.#unsure = [];
+    for (const act of acts) {
+      if (this.isInDoubt()) this.#unsure.push(act);
+      else guarded(act);
+    }
+  }
+
+  #lives(): void {
+    const late = this.#late.look();
+    this.#overdue += late.length;
+    if (late.length > 0) this.#handlers.late(late, this.#settings.handlerTimeout);
+    this.isInDoubt();
+    this.#flush(true);
   }
 
   /** Finishes what it has and hands its sockets over; `ended` follows, also when the gateway cannot be reached. */
@@ -235,7 +305,7 @@ export class Link {
     stream.on("error", (error: grpc.ServiceError) => this.#broken(stream, error));
     stream.on("end", () => this.#broken(stream));
     const { backend, weight, instance, away } = this.#settings;
-    stream.write({ hello: { backend, weight, instance, away, received: this.#received, resumes: this.#known } });
+    stream.write({ hello: { backend, weight, instance, away, received: this.#progress.received, resumes: this.#known, announces: true } });
   }
 
   #broken(stream: Stream, error?: grpc.ServiceError): void {
@@ -269,7 +339,8 @@ export class Link {
 
   #shut(): void {
     this.#closed = true;
-    clearInterval(this.#timer);
+    this.#timers.forEach(clearInterval);
+    this.#late.clear();
     this.#stream?.end();
     this.#client.close();
   }
@@ -277,19 +348,27 @@ export class Link {
   #take(message: ToWorker): void {
     if (message.welcome) this.#welcome(message.welcome);
     this.#confirm(message.commands);
+    if (message.sure !== 0 && message.sure === this.#asked) this.#sure();
     for (const item of message.items) {
-      this.#received += 1;
-      try {
-        this.#handlers.item(this, item, this.#received);
-      } catch (error) {
-        // What a handler throws is the program's business, not the stream's.
-        process.nextTick(() => {
-          throw error;
-        });
-      }
+      const number = ++this.#progress.received;
+      if (this.isInDoubt()) this.whenSure(() => this.#begin(item, number));
+      else this.#begin(item, number);
     }
     if (message.items.length > 0) this.#schedule();
     if (message.goodbye) this.#end();
+  }
+
+  #begin(item: Item, number: number): void {
+    const handle = () => guarded(() => this.#handlers.item(this, item, number));
+    this.#progress.begun = number;
+    if (!item.alone) return handle();
+    // If this process ends over it, the gateway has to know that it had begun.
+    this.hold(number);
+    this.whenSure(() => {
+      this.release(number);
+      handle();
+    });
+    this.#ask();
   }
 
   #welcome(welcome: Welcome): void {
@@ -302,13 +381,17 @@ export class Link {
     this.#welcomed = true;
     this.node = welcome.node;
     this.#keptMs = welcome.kept_ms;
+    // It was last heard a sign of life ago.
+    this.#still_ms = welcome.silent_ms / 2 || Infinity;
     let again: Command[] = [];
     // What was said before the first welcome is not lost: it goes out now.
     if (!welcome.resumed && this.#known) {
       this.lives += 1;
-      this.#received = 0;
+      this.#progress = new Progress();
       this.#told = 0;
-      this.#open.clear();
+      this.#overdue = 0;
+      this.#late.clear();
+      this.#unsure = [];
       // Without this number the gateway is another process, which has other clients.
       if (welcome._taken) {
         const first = this.#commands - this.#kept.length + 1;
@@ -325,7 +408,10 @@ export class Link {
     // What the gateway has not got goes again, under the same numbers.
     this.#sent = 0;
     this.#unsentBytes = this.#kept.reduce((bytes, command) => bytes + sizeOf(command), 0);
+    this.#progress.again();
     this.#flush(true);
+    // The welcome is as good as an answer.
+    this.#sure();
   }
 
   #confirm(commands: number): void {
@@ -351,15 +437,15 @@ export class Link {
     if (!this.#stream || !this.#welcomed || this.#closed) return;
     // The turn's first command began this, and what is said now is of all of them.
     within("", () => this.#handlers.sending(this));
-    const [oldest] = this.#open;
-    const handled = oldest === undefined ? this.#received : oldest - 1;
-    if (this.#sent === this.#kept.length && handled === this.#told && !always) return;
+    if (this.#sent === this.#kept.length && !this.#progress.changed && !always) return;
     this.turn += 1;
-    const head = { openings: this.#handlers.asks };
+    const head = { openings: this.#handlers.asks, overdue: this.#overdue || undefined, asks: this.#asked || undefined };
     while (this.#unsentBytes > MESSAGE_BYTES) this.#stream.write({ ...this.#next(), ...head, handled: this.#told });
     // Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
-    this.#told = handled;
-    this.#stream.write({ ...this.#next(), ...head, handled, leaving: this.#leaving });
+    const done = this.#progress.next();
+    this.#told = done.handled;
+    this.#stream.write({ ...this.#next(), ...head, ...done, begun: done.begun > done.handled ? done.begun : undefined, leaving: this.#leaving });
+    if (this.#progress.changed) this.#schedule();
   }
 
   /** The next commands, as many as one message should have. */
@@ -371,5 +457,16 @@ export class Link {
     this.#sent = end;
     this.#unsentBytes = end === this.#kept.length ? 0 : this.#unsentBytes - bytes;
     return { first, commands };
+  }
+}
+
+/** What a handler throws is the program's business, not the stream's. */
+function guarded(act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    process.nextTick(() => {
+      throw error;
+    });
   }
 }

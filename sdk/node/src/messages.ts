@@ -127,6 +127,8 @@ export interface NodeGone {
 
 export interface Item {
   redelivered: boolean;
+  /** Say `begun` before it is handled. */
+  alone: boolean;
   what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening" | "node_gone" | "part";
   connect: Connect;
   resume: Resume;
@@ -153,6 +155,7 @@ export interface Welcome {
   taken?: number;
   /** `taken` if it is there. */
   _taken?: string;
+  silent_ms: number;
 }
 
 /** How the gateway treats clients. */
@@ -180,11 +183,16 @@ export interface ToWorker {
   items: Item[];
   commands: number;
   goodbye: boolean;
+  sure: number;
 }
 
 export interface FromWorker {
-  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean };
+  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean; announces: boolean };
   handled?: number;
+  beside?: number[];
+  begun?: number;
+  overdue?: number;
+  asks?: number;
   first?: number;
   commands?: Command[];
   leaving?: boolean;

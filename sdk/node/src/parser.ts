@@ -1,5 +1,6 @@
 // Socket.IO's packets without their text: the gateway reads and writes that, so packets pass as objects.
 import { EventEmitter } from "node:events";
+import type { Link } from "./link.js";
 
 export enum Type {
   Connect,
@@ -16,6 +17,9 @@ export interface Packet {
   nsp: string;
   data?: any;
   id?: number;
+  /** For an event of a client: its item. */
+  link?: Link;
+  number?: number;
 }
 
 export class Encoder {

@@ -1,6 +1,7 @@
 // Questions to gateways that wait for answers.
 import type { Link } from "./link.js";
 import type { Answers, Found, Item } from "./messages.js";
+import { eventInfo, marked } from "./mark.js";
 import { traceparent, within } from "./trace.js";
 
 /** The gateway answers in time if it can; so long after it nothing is waited for any more. */
@@ -18,6 +19,8 @@ export interface Sent {
 interface Query extends Sent {
   /** The trace that asks. */
   trace: string;
+  /** An event that came before asks. */
+  redelivered: boolean;
   /** Nothing is waited for after this moment. */
   due: number;
   done(answer: Answer): void;
@@ -36,18 +39,18 @@ export class Queries {
     const sent = send(query);
     if (!sent) return failed(new Error("this worker has ended, too much waits for the gateway already, or this is too large for it"));
     const due = Date.now() + timeout_ms + LATE_MS;
-    this.#open.set(query, { ...sent, trace: traceparent() ?? "", due, done, failed });
+    this.#open.set(query, { ...sent, trace: traceparent() ?? "", redelivered: eventInfo().redelivered, due, done, failed });
     this.#clock ??= setInterval(() => this.#look(), LOOK_MS).unref();
   }
 
   /** A gateway that is away answers nothing: its callers are told. */
   #look(): void {
     const now = Date.now();
-    for (const [query, { link, due, failed, trace }] of this.#open) {
+    for (const [query, { link, due, failed, trace, redelivered }] of this.#open) {
       if (due > now) continue;
       this.#open.delete(query);
       const why = link.welcomed ? "it has too much to do" : "the link to it is down, and is tried again";
-      within(trace, () => failed(new Error(`the gateway did not answer in time: ${why}`)));
+      within(trace, () => marked(redelivered, () => failed(new Error(`the gateway did not answer in time: ${why}`))));
     }
     if (this.#open.size > 0) return;
     clearInterval(this.#clock);
@@ -57,7 +60,7 @@ export class Queries {
   answered(query: number, answer: Answer): void {
     const asked = this.#open.get(query);
     this.#open.delete(query);
-    if (asked) within(asked.trace, () => asked.done(answer));
+    if (asked) within(asked.trace, () => marked(asked.redelivered, () => asked.done(answer)));
   }
 
   /** The gateway could not carry out a command; `false`: no question went with it. */

@@ -25,6 +25,8 @@ export interface Options extends Partial<ServerOptions> {
   /** Share of the sockets, compared with other workers. */
   weight?: number;
   tls?: Tls;
+  /** Milliseconds. An event counts as handled when the promises that its listeners return have settled, and after so long in any case: 30,000. */
+  handlerTimeout?: number;
 }
 
 type AdapterConstructor = typeof SocketIoAdapter | ((namespace: Namespace) => SocketIoAdapter);
@@ -32,6 +34,8 @@ type AdapterConstructor = typeof SocketIoAdapter | ((namespace: Namespace) => So
 interface EventsMap {
   [event: string]: any;
 }
+
+const HANDLER_TIMEOUT_MS = 30_000;
 
 type HttpServers = HttpServer | { listen: unknown; close(done?: (error?: Error) => void): unknown };
 
@@ -49,7 +53,7 @@ function needed(value: string | undefined, option: string, variable: string): st
   return found;
 }
 
-function links(options: Options): { gateways: string[]; key: string; backend: string; weight: number; tls?: Tls } {
+function links(options: Options): { gateways: string[]; key: string; backend: string; weight: number; tls?: Tls; handlerTimeout: number } {
   const gateway = typeof options.gateway === "string" ? options.gateway : options.gateway?.join(",");
   return {
     gateways: needed(gateway, "gateway", "SOCKEYE_GATEWAY").split(",").map((address) => address.trim()).filter(Boolean),
@@ -57,6 +61,7 @@ function links(options: Options): { gateways: string[]; key: string; backend: st
     backend: needed(options.backend, "backend", "SOCKEYE_BACKEND"),
     weight: options.weight ?? 1,
     tls: options.tls,
+    handlerTimeout: options.handlerTimeout ?? HANDLER_TIMEOUT_MS,
   };
 }
 
@@ -129,6 +134,11 @@ export class Server<
   /** Events, joins, leaves and the like that were not sent: 64 MiB waited for a gateway that was away, or one had more than 12 MiB. */
   get dropped(): number {
     return this.#worker.dropped;
+  }
+
+  /** Events that count as handled since `handlerTimeout` was over, although their listeners' promises have not settled. */
+  get overdue(): number {
+    return this.#worker.overdue;
   }
 
   /** Calls this when another node of the cluster is gone, and its sockets with it: no `disconnect` comes for them. */

@@ -40,7 +40,7 @@ function open(): Wire {
     const { event } = item;
     if (!event) return itemType.toObject(item, PLAIN) as Item;
     event.ack = number(event.ack);
-    return { what: "event", event, redelivered: item.redelivered } as Item;
+    return { what: "event", event, redelivered: item.redelivered, alone: item.alone } as Item;
   }
 
   return {
@@ -49,13 +49,14 @@ function open(): Wire {
       return fromWorker.encode(message).finish() as Buffer;
     },
     read(bytes) {
-      const { welcome, first, items, commands, goodbye } = toWorker.decode(new Reader(bytes)) as any;
+      const { welcome, first, items, commands, goodbye, sure } = toWorker.decode(new Reader(bytes)) as any;
       return {
         welcome: welcome ? (welcomeType.toObject(welcome, PLAIN) as ToWorker["welcome"]) : null,
         first: number(first),
         items: items.map(itemOf),
         commands: number(commands),
         goodbye,
+        sure: number(sure),
       };
     },
   };

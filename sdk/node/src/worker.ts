@@ -5,7 +5,6 @@ import type { Owner } from "./connection.js";
 import { decode, encode } from "./codec.js";
 import { Doorway } from "./doorway.js";
 import { Engine } from "./engine.js";
-import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Local, Sum } from "./local.js";
 import type { Handlers } from "./link.js";
@@ -15,6 +14,7 @@ import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 import { Queries } from "./queries.js";
 import type { Sent } from "./queries.js";
+import { marked } from "./mark.js";
 import { within } from "./trace.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
@@ -99,8 +99,16 @@ export class Worker implements Owner, Handlers {
     return [{ link: first, part: { ...target, without: [...others.keys()] } }, ...parts];
   }
 
-  /** Asks about sockets anywhere, and adds up what the gateways answer; `missing` stands for one that does not. */
-  inquire<A>(of: Target, make: (query: number, of: Target) => Command, { missing, add }: Sum<A>, timeout_ms: number, done: (answer: A) => void, failed: (error: Error) => void): void {
+  /** Asks about sockets anywhere, and adds up what the gateways answer; `missing` stands for one that does not. `heard` gets each answer as it comes. */
+  inquire<A>(
+    of: Target,
+    make: (query: number, of: Target) => Command,
+    { missing, add }: Sum<A>,
+    timeout_ms: number,
+    done: (answer: A) => void,
+    failed: (error: Error) => void,
+    heard: (answer: A) => void = () => {},
+  ): void {
     const parts = this.#parts(of);
     let [open, failures, sum] = [parts.length, 0, undefined as A | undefined];
     const answered = (answer: A) => {
@@ -109,7 +117,8 @@ export class Worker implements Owner, Handlers {
     };
     const lost = (error: Error) => (++failures === Math.max(parts.length, 1) ? failed(error) : answered(missing));
     if (parts.length === 0) return lost(new Error("this worker has ended"));
-    for (const { link, part } of parts) this.query((query) => make(query, part), timeout_ms, answered, lost, link);
+    const each = (answer: A) => (heard(answer), answered(answer));
+    for (const { link, part } of parts) this.query((query) => make(query, part), timeout_ms, each, lost, link);
   }
 
   /** Asks the gateway something, which takes `timeout_ms` at most; `make` puts the number into the command. */
@@ -187,7 +196,7 @@ export class Worker implements Owner, Handlers {
       case "resume":
         return this.#connect(link, item.resume.connect, item.resume);
       case "event":
-        return this.#event(number, item.event, item.redelivered);
+        return this.#event(link, number, item.event, item.redelivered);
       case "gone":
         return this.#gone(link, number, item.gone);
       case "upgraded":
@@ -290,18 +299,17 @@ export class Worker implements Owner, Handlers {
     this.#drop(member);
   }
 
-  #event(number: number, event: Event, redelivered: boolean): void {
+  #event(link: Link, number: number, event: Event, redelivered: boolean): void {
     const member = this.#members.get(event.socket);
     if (!member) return;
     const { ack } = event;
     const act = () => {
       if (member.stage !== "in") return;
       const data = decode(event, event.event);
-      if (redelivered) mark(data);
       this.#touched.add(member);
-      member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack });
+      member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack, link, number });
     };
-    member.take(number, () => within(event.traceparent, act));
+    member.take(number, () => within(event.traceparent, () => marked(redelivered, act)));
   }
 
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
@@ -590,6 +598,15 @@ export class Worker implements Owner, Handlers {
 
   /** Commands that were not sent, because too much waited for the gateway, or one was too large. */
   dropped = 0;
+
+  /** Events that counted as handled although their handlers were not done. */
+  overdue = 0;
+
+  late(events: string[], timeout_ms: number): void {
+    this.overdue += events.length;
+    const text = `${events.length} events count as handled after ${timeout_ms} ms, although their handlers are not done (the last: "${events.at(-1)}"): a crash would lose them now (io.overdue counts them, the option handlerTimeout sets the time)`;
+    process.emitWarning(text, "SockeyeWarning");
+  }
 
   overflowed(_: Link, first: boolean): void {
     this.dropped += 1;

@@ -200,3 +200,13 @@ test("a broadcast that was said while a gateway could not be reached came late o
   );
   await other.close();
 });
+
+test("of a broadcast with acks no answer was told when a gateway went meanwhile", async () => {
+  const [near, far] = await arrive("partly", gateways.slice(0, 2));
+  near.on("asked partly", (done) => done("near"));
+  far.on("asked partly", () => cable.lead(undefined));
+  const error = await io.to("partly").timeout(1_500).emitWithAck("asked partly").then(assert.fail, (error) => error);
+  assert.deepEqual(error.responses, ["near"]);
+  cable.lead(gateways[1].workers);
+  [near, far].forEach((client) => client.disconnect());
+});

@@ -13,7 +13,7 @@ io.on("connection", (socket) => {
     socket.data.since = "start";
     socket.emit("hello", socket.id);
   }
-  socket.on("count", (...args) => args[1](args[0], eventInfo(args).redelivered));
+  socket.on("count", (...args) => args[1](args[0], eventInfo().redelivered));
   if (process.env.CRASH) socket.on("deadly", () => process.exit(9));
   socket.on("echo", (value, done) => done(value));
   socket.on("news", (value) => socket.to("kitchen").emit("news", value));

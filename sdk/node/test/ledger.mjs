@@ -10,7 +10,7 @@ for (const namespace of [io, io.of("/slow")]) {
   namespace.on("connection", (socket) => {
     socket.on("count", (...args) => {
       const [client, number, done] = args;
-      writeSync(ledger, `${client} ${number} ${Number(eventInfo(args).redelivered)}\n`);
+      writeSync(ledger, `${client} ${number} ${Number(eventInfo().redelivered)}\n`);
       done(number);
     });
     socket.on("slow", (client, number, done) => setTimeout(done, 2_000, number));

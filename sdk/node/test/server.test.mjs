@@ -283,7 +283,7 @@ test("close() ended never while the gateway was out of reach", async () => {
 
 test("an event that ends worker after worker is refused, and the next worker lives", async () => {
   const crash = { env: { ...process.env, CRASH: "1" } };
-  const doomed = await Promise.all([worker(undefined, crash), worker(undefined, crash), worker(undefined, crash)]);
+  const doomed = await Promise.all(Array.from({ length: 4 }, () => worker(undefined, crash)));
   const socket = await client();
   const answer = new Promise((done) => socket.emit("deadly", done));
   await Promise.all(doomed.map((child) => child.exitCode ?? once(child, "exit")));

@@ -26,6 +26,8 @@ test("what is written is what protobuf.js writes", () => {
     { hello: { backend: "kitchen", instance: "i", received: 5_000_000_000, weight: 2, away: true } },
     { handled: 300, first: 5, commands, leaving: true, openings: true },
     { handled: 0, first: 0, commands: [], leaving: false },
+    { handled: 4, beside: [6, 6, 8, 5_000_000_000], begun: 5_000_000_001, overdue: 3, asks: 2 },
+    { handled: 4, beside: [], begun: undefined, overdue: undefined, asks: undefined },
   ];
   for (const message of messages) {
     const meant = FromWorker.encode(FromWorker.fromObject(message)).finish();
@@ -42,15 +44,16 @@ test("what is read has all its fields, and its numbers are numbers", () => {
   const event = { socket, event: "e", args: Buffer.from("1"), attachments: [Buffer.from("x")], ack: 2 ** 53 - 1, traceparent: "t" };
   const bytes = ToWorker.encode(
     ToWorker.fromObject({
-      welcome: { resumed: true, commands: 4_294_967_296, node: 3 },
+      welcome: { resumed: true, commands: 4_294_967_296, node: 3, silent_ms: 10_000 },
+      sure: 7,
       first: 9,
-      items: [{ redelivered: true, sequence: 2, event }, { event: { socket } }, { gone: { socket, reason: "r" } }, { answers: { query: 1 } }],
+      items: [{ redelivered: true, sequence: 2, event, alone: true }, { event: { socket } }, { gone: { socket, reason: "r" } }, { answers: { query: 1 } }],
       commands: 128,
     }),
   ).finish();
-  const { welcome, first, items, commands, goodbye } = wire.read(Buffer.from(bytes));
+  const { welcome, first, items, commands, goodbye, sure } = wire.read(Buffer.from(bytes));
   assert.equal(welcome.commands, 4_294_967_296);
-  assert.equal(welcome.manners, null);
+  assert.deepEqual([welcome.manners, welcome.silent_ms, sure, items[0].alone, items[1].alone], [null, 10_000, 7, true, false]);
   assert.deepEqual([first, commands, goodbye], [9, 128, false]);
   const [full, bare, gone, answers] = items;
   assert.deepEqual([full.what, full.redelivered, { ...full.event }], ["event", true, event]);
@@ -60,7 +63,7 @@ test("what is read has all its fields, and its numbers are numbers", () => {
   assert.deepEqual({ ...answers.answers }, { query: 1, answers: [], missing: 0 });
   assert.equal(gone.what, "gone");
   const empty = wire.read(Buffer.alloc(0));
-  assert.deepEqual(empty, { welcome: null, first: 0, items: [], commands: 0, goodbye: false });
+  assert.deepEqual(empty, { welcome: null, first: 0, items: [], commands: 0, goodbye: false, sure: 0 });
   for (let end = 1; end < bytes.length; end += 1) {
     let whole = true;
     try {

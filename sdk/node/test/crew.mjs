@@ -1,0 +1,23 @@
+// A worker process for tests: `node crew.mjs GATEWAY KEY FILE [HANDLER_TIMEOUT]`. It writes down what its handlers do, at once.
+import { openSync, writeSync } from "node:fs";
+import { eventInfo, Server } from "@sockeye/server";
+
+const [gateway, key, file, timeout] = process.argv.slice(2);
+const ledger = openSync(file, "a");
+const write = (...words) => writeSync(ledger, `${words.join(" ")} ${Number(eventInfo().redelivered)}\n`);
+const io = new Server({ gateway, key, backend: "kitchen", handlerTimeout: timeout && Number(timeout) });
+io.on("connection", (socket) => {
+  socket.on("note", (n) => write("note", n));
+  socket.on("told", (n, done) => (write("told", n), done()));
+  socket.on("never", (n) => (write("never", n), new Promise(() => {})));
+  socket.on("brief", async (n) => {
+    write("brief", n);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    write("after", n);
+  });
+  socket.on("deadly", () => process.exit(9));
+  socket.on("delayed", async () => setTimeout(() => process.exit(9), 20));
+});
+process.on("SIGTERM", () => io.close().then(() => process.exit(0)));
+await io.ready;
+console.log("ready");
