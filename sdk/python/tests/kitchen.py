@@ -1,10 +1,11 @@
 """The worker that the tests start and kill:  kitchen.py ADDRESS KEY [PEM of the authority, of the certificate, of its key]"""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
-from sockeye_worker import Refused, Tls, Worker, traceparent
+from sockeye_worker import Refused, Tls, Worker, redelivered, traceparent
 
 address, key, *files = sys.argv[1:]
 tls = Tls(*(Path(file).read_bytes() for file in files)) if files else None
@@ -125,6 +126,28 @@ async def trace(socket):
 
 async def tell_later(socket):
     socket.emit("news", "later")
+
+
+async def tell(event, n):
+    await asyncio.sleep(0.01)
+    worker.to("kitchen").emit("news", [event, n, redelivered()])
+
+
+@worker.on("never")
+async def never(socket, n):
+    # In a task that the handler starts.
+    asyncio.create_task(tell("never", n))
+    await asyncio.Event().wait()
+
+
+@worker.on("note")
+async def note(socket, n):
+    worker.to("kitchen").emit("news", ["note", n, redelivered()])
+
+
+@worker.on("deadly")
+async def deadly(socket):
+    os._exit(9)
 
 
 @worker.node_gone

@@ -26,6 +26,7 @@ format = "json"
 [backends.kitchen]
 socket_max = "1MiB"
 rehome_after = "2s"
+silent_after = "{silent}"
 api_keys = ["{entry}"]
 [namespaces."/"]
 backend = "kitchen"
@@ -63,10 +64,10 @@ def certificate(folder, name, signer=None):
 
 class Stage:
     """`async with Stage() as stage`; with `secure` workers need a certificate by the authority `stage.ca`. `more`: lines of the
-    configuration."""
+    configuration. `silent`: a worker that says nothing for so long is given up."""
 
-    def __init__(self, secure=False, more=""):
-        self._secure, self._more = secure, more
+    def __init__(self, secure=False, more="", silent="10s"):
+        self._secure, self._more, self._silent = secure, more, silent
 
     async def __aenter__(self):
         self._processes, self._servers, self._clients = [], [], []
@@ -80,7 +81,7 @@ class Stage:
             self.ca, _ = certificate(folder, "ca")
             cert, key = certificate(folder, "gateway", "ca")
             tls = f'cert = ["{cert}"]\nkey = ["{key}"]\nclient_ca = "{self.ca}"'
-        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0], tls=tls, more=self._more))
+        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0], tls=tls, more=self._more, silent=self._silent))
         args = ["--config", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         self.gateway = await self._start(BINARY, *args, stderr=asyncio.subprocess.PIPE)
         line = json.loads(await line_with(self.gateway.stderr, '"listening"'))

@@ -1,6 +1,7 @@
 """The library against the real gateway, with stock clients."""
 
 import asyncio
+import signal
 import unittest
 
 from sockeye_worker import LinkRefused, Refused, TooLarge, TooMuchWaits, Worker
@@ -115,6 +116,72 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await second.wait(), 0)
             self.assertEqual(await guests[1].call("echo", "still"), "still")
             self.assertEqual([guest.lost for guest in guests], [[]] * 4)
+
+    async def test_an_event_whose_handler_waits_comes_again_with_a_mark_and_keeps_no_other(self):
+        async with Stage() as stage:
+            first = await stage.worker()
+            ada, grace = await stage.guest(), await stage.guest()
+            await ada.emit("never", 1)
+            self.assertEqual(await grace.heard.get(), ("news", ["never", 1, False]))
+            for n in range(5):
+                await grace.emit("note", n)
+                self.assertEqual(await grace.heard.get(), ("news", ["note", n, False]))
+            # It says what it handled at once.
+            await asyncio.sleep(0.2)
+            await stage.worker()
+            first.kill()
+            self.assertEqual(await grace.heard.get(), ("news", ["never", 1, True]))
+            await grace.emit("note", 5)
+            self.assertEqual(await grace.heard.get(), ("news", ["note", 5, False]))
+            self.assertTrue(grace.heard.empty())
+
+    async def test_a_handler_that_never_ends_counts_as_handled_after_a_time(self):
+        async with Stage() as stage:
+            worker, ready = Worker(stage.workers, key=stage.key, backend="kitchen", handler_timeout=0.2), asyncio.Event()
+            worker.on("never")(lambda socket: asyncio.Event().wait())
+            running = asyncio.create_task(worker.run(ready.set))
+            await ready.wait()
+            guest = await stage.client()
+            with self.assertLogs("sockeye_worker", "WARNING") as logs:
+                await guest.emit("never")
+                while worker.overdue == 0:
+                    await asyncio.sleep(0.01)
+            self.assertRegex(logs.output[0], "'never' counts as handled after 0.2 s")
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def test_a_worker_that_was_stopped_and_goes_on_handles_nothing_that_another_has(self):
+        async with Stage(silent="3s") as stage:
+            first = await stage.worker()
+            ada, grace = await stage.guest(), await stage.guest()
+            first.send_signal(signal.SIGSTOP)
+            second = await stage.worker()
+            numbers = range(200)
+            for n in numbers:
+                await ada.emit("note", n)
+            heard = [await grace.heard.get() for _ in numbers]
+            first.send_signal(signal.SIGCONT)
+            # It comes back as a new worker, and takes all.
+            await asyncio.sleep(1)
+            second.terminate()
+            self.assertEqual(await second.wait(), 0)
+            await ada.emit("note", 200)
+            while heard[-1] != ("news", ["note", 200, False]):
+                heard.append(await grace.heard.get())
+            # Its handlers hear that the sockets are gone.
+            notes = [said[1][1] for said in heard if said[0] == "news"]
+            self.assertEqual(notes, list(range(201)))
+
+    async def test_an_event_that_ends_worker_after_worker_is_refused_and_no_other(self):
+        async with Stage() as stage:
+            doomed = [await stage.worker() for _ in range(4)]
+            guests = [await stage.guest() for _ in range(4)]
+            answer = asyncio.create_task(guests[0].call("deadly", timeout=50))
+            others = [asyncio.create_task(guest.call("count", n, timeout=50)) for guest in guests[1:] for n in range(20)]
+            await asyncio.gather(*(worker.wait() for worker in doomed))
+            await stage.worker()
+            self.assertEqual(await answer, {"error": "The backend failed on this event"})
+            self.assertEqual([n for n, _ in await asyncio.gather(*others)], list(range(20)) * 3)
 
     async def test_a_link_that_is_cut_under_load_loses_nothing_and_repeats_nothing(self):
         async with Stage() as stage:

@@ -1,6 +1,7 @@
 """Logic for Socket.IO clients whose sockets the gateway holds."""
 
 from .errors import AskTimeout, Refused
+from .mark import redelivered
 from .link import LinkRefused, Tls, TooLarge, TooMuchWaits
 from .servers import Servers
 from .trace import traceparent
@@ -19,5 +20,6 @@ __all__ = [
     "TooLarge",
     "TooMuchWaits",
     "Worker",
+    "redelivered",
     "traceparent",
 ]

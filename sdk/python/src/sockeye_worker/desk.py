@@ -6,6 +6,7 @@ import logging
 from . import worker_pb2 as proto
 from .codec import decode, dump, encode
 from .errors import Refused
+from .mark import mark
 from .trace import enter
 
 log = logging.getLogger("sockeye_worker")
@@ -37,15 +38,22 @@ class Desk:
         open_ = True
         while open_:
             what, value, redelivered, progress = await self._items.get()
+            # An item of a worker that was given up meanwhile is another worker's.
+            if progress and not await self._link.begins(progress):
+                continue
             enter(getattr(value, "traceparent", ""))
+            mark(redelivered and what == "event")
+            late = self._link.watch(progress, value.event) if what == "event" else None
             try:
-                open_ = await getattr(self, f"_{what}")(value, redelivered)
+                open_ = await getattr(self, f"_{what}")(value)
                 if open_:
                     self.socket._save()
             except ConnectionError as error:
                 log.warning("a handler of %s went on after the end: %s", self.socket.id, error)
             except Exception:
                 log.exception("cannot handle %s of %s", what, self.socket.id)
+            if late:
+                late.cancel()
             self._done(progress)
         self._closed(self)
         # The end of a client that left while it was being refused.
@@ -54,10 +62,9 @@ class Desk:
 
     def _done(self, progress):
         if progress:
-            progress.done = True
-            self._link.progressed()
+            self._link.done(progress)
 
-    async def _connect(self, connect, _):
+    async def _connect(self, connect):
         socket, decision = self.socket, proto.Decision(socket=self.socket.id)
         try:
             try:
@@ -74,14 +81,13 @@ class Desk:
             await self._tell("connected", socket)
         return decision.admit
 
-    async def _resume(self, resume, _):
+    async def _resume(self, resume):
         self.socket._restore(resume)
         await self._tell("connected", self.socket)
         return True
 
-    async def _event(self, event, redelivered):
+    async def _event(self, event):
         socket = self.socket
-        socket.redelivered = redelivered
         handlers = socket.namespace.handlers
         try:
             # A client that waits gets an answer, whatever happens.
@@ -94,12 +100,12 @@ class Desk:
             self._ack(event, FAILED)
         return True
 
-    async def _gone(self, gone, _):
+    async def _gone(self, gone):
         self.socket.rooms = set(gone.rooms)
         await self._tell("disconnected", self.socket, gone.reason)
         return False
 
-    async def _part(self, _part, _):
+    async def _part(self, _part):
         """Another worker has the socket: its handlers there hear of its end."""
         return False
 

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import random
 import re
+import time
 from itertools import islice
 from collections import deque
 
@@ -68,7 +69,7 @@ class TooLarge(ValueError):
 
 
 class Link:
-    def __init__(self, gateway, key, backend, instance, weight, tls, take, lost):
+    def __init__(self, gateway, key, backend, instance, weight, tls, handler_timeout, take, lost):
         """`take(item, progress)` gets each item in order; `lost()` is called when the sockets have moved to other workers."""
         parts = re.fullmatch(r"(?:(https?)://)?([^/]+)/?", gateway)
         if not parts:
@@ -76,7 +77,10 @@ class Link:
         scheme, self._address = parts.groups()
         self._tls = tls or (Tls() if scheme == "https" else None)
         self._metadata = (("authorization", f"Bearer {key}"),)
-        self._hello = {"backend": backend, "instance": instance, "weight": weight}
+        self._hello = {"backend": backend, "instance": instance, "weight": weight, "announces": True}
+        self._handler_timeout = handler_timeout
+        # Events that were late.
+        self.overdue = 0
         self._take = take
         self._lost = lost
         self._known = False
@@ -86,10 +90,20 @@ class Link:
         self._failures = 0
         self.welcomed = asyncio.Event()
         self._wake = asyncio.Event()
+        # When this process last ran, and for how long it may have stood still without a question.
+        self._seen = time.monotonic()
+        self._still = float("inf")
+        # The question whether the sockets are still this worker's, and whether they are.
+        self._asks = 0
+        self._sure = asyncio.Event()
+        self._sure.set()
         self._begin()
 
     def _begin(self):
         self._progress = Progress()
+        self._overdue_before = self.overdue
+        # The item that is alone and begins.
+        self._begun = 0
         self._commands = 0
         # Commands that the gateway may not have. The first has number `_commands - len(_kept) + 1`.
         self._kept = deque()
@@ -113,7 +127,46 @@ class Link:
         self._wake.set()
         return self._commands
 
-    def progressed(self):
+    async def begins(self, item):
+        """Waits until the item may be handled. `False`: it is another worker's by now."""
+        if self._is_in_doubt():
+            await self._sure.wait()
+        if item.alone and item.progress is self._progress:
+            # If this process ends over it, the gateway is to know that it had begun.
+            self._begun = item.number
+            self._ask()
+            await self._sure.wait()
+        return item.progress is self._progress
+
+    def done(self, item):
+        """It is handled."""
+        item.progress.done(item)
+        self._wake.set()
+
+    def watch(self, item, event):
+        """It counts as handled after a time, whatever its handler does."""
+        return asyncio.get_running_loop().call_later(self._handler_timeout, self._late, item, event)
+
+    def _late(self, item, event):
+        self.overdue += 1
+        log.warning(
+            "the event %r counts as handled after %g s, although its handler is not done: a crash would lose it now (`handler_timeout` sets the time)",
+            event,
+            self._handler_timeout,
+        )
+        self.done(item)
+
+    def _is_in_doubt(self):
+        """This process stood still for so long that its sockets may be another worker's: nothing is handled before the gateway has said."""
+        now = time.monotonic()
+        still, self._seen = now - self._seen, now
+        if self._sure.is_set() and still >= self._still:
+            self._ask()
+        return not self._sure.is_set()
+
+    def _ask(self):
+        self._sure.clear()
+        self._asks += 1
         self._wake.set()
 
     @property
@@ -199,6 +252,10 @@ class Link:
             self._begin()
             self._lost()
         self._known = True
+        # It was last heard a sign of life ago.
+        self._still = welcome.silent_ms / 2_000 or float("inf")
+        self._sure.set()
+        self._progress.again()
         self._confirm(welcome.commands)
         # What the gateway has not got goes again, under the same numbers.
         self._sent = 0
@@ -206,8 +263,11 @@ class Link:
 
     def _hear(self, message):
         self._confirm(message.commands)
+        if message.sure and message.sure == self._asks:
+            self._sure.set()
+        self._is_in_doubt()
         for item in message.items:
-            self._take(item, self._progress.take())
+            self._take(item, self._progress.take(item.alone))
         if message.items:
             self._wake.set()
         if message.goodbye:
@@ -222,10 +282,12 @@ class Link:
 
     async def _write(self, call):
         while True:
-            await call.write(self._next())
-            if self._sent < len(self._kept):
-                continue
+            self._is_in_doubt()
             self._wake.clear()
+            message = self._next()
+            await call.write(message)
+            if self._sent < len(self._kept) or self._progress.waits:
+                continue
             try:
                 await asyncio.wait_for(self._wake.wait(), SIGN_OF_LIFE_S)
             except TimeoutError:
@@ -244,5 +306,15 @@ class Link:
         self._sent += len(commands)
         # Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
         last = self._sent == len(self._kept)
-        handled = self._progress.handled if last else 0
-        return FromWorker(handled=handled, first=first, commands=commands, leaving=last and self._leaving.is_set())
+        handled, beside = self._progress.next() if last else (0, [])
+        begun = self._begun if self._begun > handled else 0
+        return FromWorker(
+            handled=handled,
+            beside=beside,
+            begun=begun,
+            first=first,
+            commands=commands,
+            leaving=last and self._leaving.is_set(),
+            overdue=self.overdue - self._overdue_before,
+            asks=0 if self._sure.is_set() else self._asks,
+        )

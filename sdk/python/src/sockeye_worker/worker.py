@@ -17,6 +17,7 @@ from .codec import decode, dump, encode
 from .desk import Desk
 from .errors import AskTimeout
 from .link import Link, Tls
+from .mark import redelivered
 from .servers import Servers
 
 log = logging.getLogger("sockeye_worker")
@@ -122,9 +123,12 @@ class Socket(Operator):
         # Goes with the socket when it moves to another worker. Sent after each handler, if it has changed.
         self.data: Any = {}
         self.recovered = False
-        # Whether another worker, or an earlier run of this one, may have handled the event already.
-        self.redelivered = False
         self._said = "{}"
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether another worker, or an earlier run of this one, may have handled the event that is being handled."""
+        return redelivered()
 
     def join(self, *rooms: str) -> None:
         self.rooms.update(rooms)
@@ -199,9 +203,10 @@ class Namespace(Operator):
 class Worker(Namespace):
     """The worker, and its namespace `/`."""
 
-    def __init__(self, gateway: str, *, key: str, backend: str, weight: int = 1, tls: Tls | None = None) -> None:
-        """`gateway`: `host:port`, or `https://host:port` for TLS; `tls` is a `Tls`."""
-        self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls)
+    def __init__(self, gateway: str, *, key: str, backend: str, weight: int = 1, tls: Tls | None = None, handler_timeout: float = 30.0) -> None:
+        """`gateway`: `host:port`, or `https://host:port` for TLS; `tls` is a `Tls`. An event counts as handled when its handler ends, and after
+        `handler_timeout` seconds in any case."""
+        self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls, handler_timeout)
         self._namespaces = {"/": self}
         self._desks = {}
         self._queries = {}
@@ -243,6 +248,11 @@ class Worker(Namespace):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def overdue(self) -> int:
+        """Events that counted as handled because their handlers took longer than `handler_timeout`."""
+        return self._link.overdue if self._link else 0
+
     def stop(self) -> None:
         """Finishes what it has and hands the sockets over; `run` returns then."""
         self._link.leave()
@@ -281,17 +291,17 @@ class Worker(Namespace):
         elif what == "node_gone":
             return self._beside(what, self.call(what, value.node, value.life), progress)
         # Kinds of items that a newer gateway has are passed over.
-        progress.done = True
-        self._link.progressed()
+        self._link.done(progress)
 
     def _beside(self, what, handling, progress):
         async def handle():
+            if not await self._link.begins(progress):
+                return handling.close()
             try:
                 await handling
             except Exception:
                 log.exception("cannot handle `%s`", what)
-            progress.done = True
-            self._link.progressed()
+            self._link.done(progress)
 
         task = asyncio.create_task(handle())
         self._others.add(task)
@@ -316,8 +326,7 @@ class Worker(Namespace):
         else:
             if what == "part":
                 self.command(ended=proto.Ended(socket=value.socket))
-            progress.done = True
-            self._link.progressed()
+            self._link.done(progress)
 
     def _turn_away(self, what, connect, namespace):
         if what == "connect":
