@@ -313,7 +313,7 @@ impl Driver {
                         self.bags.put(shard, out.down);
                     }
                 }
-                To::All => match published_in(&out.down).and_then(|name| home_of(name)) {
+                To::All => match published_in(&out.down).and_then(&home_of) {
                     Some(home) => self.bags.publish(home, out.down),
                     None => self.bags.send_to_all(&out.down),
                 },
