@@ -20,6 +20,8 @@ const BATCH_BYTES: usize = 64 << 10;
 const INSTANCE_BYTES_MAX: usize = 64;
 /// Commands of one worker that failed, and that it has not handled as items.
 const FAILURES_MAX: usize = 16_384;
+/// The same once more waits for all workers than may: many workers could fill the memory otherwise.
+const FAILURES_WHEN_FULL: usize = 64;
 /// Workers of one backend on one node.
 const WORKERS_MAX: usize = 1_024;
 
@@ -86,7 +88,7 @@ impl Stray {
                 "cannot go on: `first` must be the number of the first command in the message; numbers begin at 1"
             }
             Self::Failures => {
-                "cannot go on: 16384 commands failed, and `handled` does not cover these `Failed` items; attach again and begin anew"
+                "cannot go on: 16384 commands failed (64, while `queue_max` is used up), and `handled` does not cover these `Failed` items; attach again and begin anew"
             }
             Self::Garbled => "cannot go on: a message cannot be read; begin anew",
             Self::Expelled => {
@@ -352,8 +354,10 @@ impl Backend {
         let known = (worker.commands + 1).checked_sub(first).ok_or(Stray::Gap)?;
         let known = usize::try_from(known).unwrap_or(usize::MAX);
         for order in orders.into_iter().skip(known) {
+            let full = self.is_full();
             let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
-            if worker.failures >= FAILURES_MAX {
+            let failures = worker.failures;
+            if failures >= FAILURES_MAX || full && failures >= FAILURES_WHEN_FULL {
                 self.lose(now_ms, id, Stray::Failures);
                 return Err(Stray::Failures);
             }

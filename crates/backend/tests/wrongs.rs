@@ -151,6 +151,26 @@ fn news_of_failed_commands_were_kept_without_bound() {
     assert_eq!(backend.workers(), 0);
 }
 
+/// Of each worker it was bounded, and of all it was not.
+#[test]
+fn news_of_failed_commands_of_many_workers_were_kept_without_bound() {
+    const QUEUE: usize = 4 << 20;
+    let mut backend = Backend::new(Settings {
+        queue_bytes_max: QUEUE,
+        ..Settings::default()
+    });
+    for n in 1..=100 {
+        let hello = Hello {
+            instance: n.to_string(),
+            ..Hello::default()
+        };
+        backend.attach(1, Link(n), &hello).expect("welcome");
+        // The last ones are sent away.
+        let _ = backend.received(1, Link(n), says(1, vec![None; 16_000]));
+    }
+    assert!(backend.bytes() < 2 * QUEUE, "{}", backend.bytes());
+}
+
 #[test]
 fn failed_commands_that_are_handled_count_no_more() {
     let mut backend = attached();
