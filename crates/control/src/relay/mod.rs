@@ -28,7 +28,7 @@ use tokio::time::{sleep, timeout};
 /// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections at the door that have not shown a code yet.
-pub const STRANGERS_MAX: usize = 256;
+const STRANGERS_MAX: usize = 256;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

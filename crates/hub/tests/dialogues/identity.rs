@@ -174,10 +174,6 @@ fn a_client_with_an_expired_token_was_told_to_stay_away() {
     let texts = received(&mut rig, client);
     assert_eq!(texts[2], "42[\"error\",{\"message\":\"Token expired\"}]");
     assert_eq!(texts[3..], ["41", "close 4004 token expired"]);
-    let plain = websocket(&mut rig, "/ws?token=old", "");
-    rig.answer(Err(Denied::Expired));
-    let texts = received(&mut rig, plain);
-    assert_eq!(texts[1], "close 4004 token expired");
 }
 
 #[test]

@@ -337,39 +337,3 @@ fn too_much_waiting_in_the_process_makes_each_outbox_small() {
     let limit = hub::metrics::Limit::WaitingBytes as usize;
     assert_eq!(rig.cells.limits[limit].load(Ordering::Relaxed), 1);
 }
-
-/// A room's history comes before a newcomer can poll: while too much waited in the process, it was closed as slow.
-#[test]
-fn newcomers_that_poll_were_slow_before_their_first_poll() {
-    let mut config = Config::default();
-    config.limits.waiting_bytes_max = 1;
-    let mut rig = Rig::lab(config, 1);
-    let poll = rig.open();
-    rig.send(
-        poll,
-        b"GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: x\r\n\r\n",
-    );
-    let answer = String::from_utf8(rig.take(poll)).expect("text");
-    let sid = answer.split('"').nth(3).expect("a session id").to_owned();
-    let post = |body: &str| {
-        let len = body.len();
-        let head = "POST /socket.io/?EIO=4&transport=polling&sid=";
-        format!("{head}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}")
-    };
-    rig.send(poll, post("40").as_bytes());
-    let text = "x".repeat(1_000);
-    for n in 0..60 {
-        rig.send(
-            poll,
-            post(&format!("42{n}[\"echo\",\"{text}\"]")).as_bytes(),
-        );
-    }
-    assert_eq!(rig.hub.census().sockets, 1, "as much as a history");
-    for n in 0..60 {
-        rig.send(
-            poll,
-            post(&format!("42{n}[\"echo\",\"{text}\"]")).as_bytes(),
-        );
-    }
-    assert_eq!(rig.hub.census().sockets, 0, "it never polls");
-}

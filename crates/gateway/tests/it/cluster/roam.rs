@@ -2,7 +2,6 @@
 
 use super::member;
 use super::relay::relaying;
-use crate::edges::haproxy::balancing;
 use crate::edges::nginx::nginx;
 use crate::harness::{Gateway, PATIENCE, eventually};
 use serde_json::json;
@@ -11,7 +10,6 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// A balancer without any memory: each connection goes to the next node that takes it.
 pub struct RoundRobin {
@@ -146,69 +144,4 @@ fn a_proxy_that_shares_its_connections_mixes_no_sessions() {
         assert_eq!((report.connects, report.errors), (vec![1; 3], json!({})));
     }
     assert!(relayed(&nodes) > 20.0, "{}", relayed(&nodes));
-}
-
-/// Stock clients of two languages that only poll, behind each proxy, for longer than the proxy keeps an idle connection.
-fn polling_clients_connect_once(nodes: &[Gateway]) {
-    let addrs: Vec<SocketAddr> = nodes.iter().map(|node| node.addr).collect();
-    let servers: Vec<String> = addrs.iter().map(SocketAddr::to_string).collect();
-    for proxy in [balancing(&addrs), nginx(&servers.join("; server "))] {
-        let url = format!("http://{}", proxy.addr);
-        let mut all = [Language::JavaScript, Language::Python]
-            .map(|language| Roamers::start(language, &url, "polling", 10));
-        all.iter_mut().for_each(Roamers::all_connected);
-        for _ in 0..8 {
-            all_are_served(&mut all);
-            std::thread::sleep(PAUSE);
-        }
-        for some in &mut all {
-            let report = some.report();
-            assert_eq!((report.connects, report.errors), (vec![1; 10], json!({})));
-        }
-    }
-}
-
-/// Between rounds of events: HAProxy ends connections that are idle so long by a reset.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// HAProxy's resets ended sessions: 25 to 30 connects of each client within 8 s.
-#[test]
-#[ignore = "needs HAProxy: cargo xtask test foreign"]
-fn long_polling_did_not_work_behind_haproxy() {
-    let settings = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n\
-        [namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".events.n]\naction = \"broadcast\"\nroom = \"room\"\n";
-    polling_clients_connect_once(&[Gateway::start(settings)]);
-}
-
-/// The same over three nodes: two thirds of all requests are relayed.
-#[test]
-#[ignore = "needs HAProxy: cargo xtask test foreign"]
-fn long_polling_did_not_work_behind_haproxy_over_three_nodes() {
-    let redis = Redis::start();
-    let nodes: [Gateway; 3] = relaying(&redis, "");
-    polling_clients_connect_once(&nodes);
-    assert!(relayed(&nodes) > 100.0, "{}", relayed(&nodes));
-}
-
-/// Its clients are back on the others: behind a proxy that finds out by itself.
-#[test]
-#[ignore = "needs HAProxy: cargo xtask test foreign"]
-fn polling_clients_of_a_killed_node_are_back_behind_haproxy() {
-    let redis = Redis::start();
-    let mut nodes: [Gateway; 3] = relaying(&redis, "");
-    let addrs = nodes.each_ref().map(|node| node.addr);
-    let proxy = balancing(&addrs);
-    let url = format!("http://{}", proxy.addr);
-    let mut all = [Language::JavaScript, Language::Python]
-        .map(|language| Roamers::start(language, &url, "polling", 10));
-    all.iter_mut().for_each(Roamers::all_connected);
-    all_are_served(&mut all);
-    nodes[0].kill();
-    let killed = Instant::now();
-    for some in &mut all {
-        let served = eventually(3 * PATIENCE, || some.ask(1) == json!([]));
-        assert!(served, "{:?}", some.report());
-        some.all_connected();
-    }
-    println!("all are served again after {:?}", killed.elapsed());
 }
