@@ -215,6 +215,7 @@ async fn live(
         weight: 1,
         away: false,
         resumes,
+        ..Hello::default()
     };
     let first = FromWorker {
         hello: Some(hello),
