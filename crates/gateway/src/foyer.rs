@@ -32,9 +32,23 @@ const CONNS_MAX: usize = 1_000;
 /// Everything that is listened on.
 #[derive(Clone, Copy)]
 pub struct Listeners<'a> {
-    pub unix: &'a [UnixListener],
-    pub admin: Option<&'a TcpListener>,
-    pub certificates: Option<&'a Rotation>,
+    unix: &'a [UnixListener],
+    admin: Option<&'a TcpListener>,
+    certificates: Option<&'a Rotation>,
+}
+
+impl<'a> Listeners<'a> {
+    pub fn new(
+        unix: &'a [UnixListener],
+        admin: Option<&'a TcpListener>,
+        certificates: Option<&'a Rotation>,
+    ) -> Self {
+        Self {
+            unix,
+            admin,
+            certificates,
+        }
+    }
 }
 
 /// Listeners that let nobody in.

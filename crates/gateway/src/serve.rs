@@ -58,9 +58,7 @@ pub fn start<'a>(
     loaded: Loaded,
     telemetry: &'a Telemetry,
 ) -> Result<Option<Node<'a>>> {
-    for doubt in &loaded.doubts {
-        tracing::warn!("{doubt}");
-    }
+    warn_of(&loaded.doubts);
     let admin = listeners::first(&loaded.resolved)?;
     raise_descriptor_limit();
     let runtime = control_runtime()?;
@@ -73,19 +71,11 @@ pub fn start<'a>(
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
-    let listeners = Listeners {
-        unix: &unix,
-        admin: admin.as_ref(),
-        certificates: certificates.of_clients(),
-    };
-    let Some(joined) = join_cluster(&loaded, listeners, &runtime, &facts, &wishes)? else {
+    let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
+    let joined = join_cluster(&loaded, listeners, &runtime, &facts, &wishes)?;
+    let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    let Joined {
-        mut member,
-        door,
-        foyer,
-    } = joined;
     let places = Arc::new(Places::new(descriptors_for_clients(descriptor_limit())));
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
@@ -100,17 +90,12 @@ pub fn start<'a>(
             relays: relays.clone(),
         },
     )?;
-    if let Some(member) = &mut member {
-        let workers = workers.as_ref();
-        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts, workers)?;
-    }
+    let (node, gone) = (member.as_mut(), workers.as_ref());
+    open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
-    let api = Arc::new(server_api(&loaded.resolved, &credentials, &shards));
-    // Nobody else sets it.
-    let _ = facts.api.set(api.books());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
-    let gate = gate(&loaded.resolved, &credentials, nodes, &api, &facts);
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, &shards, &facts);
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
@@ -136,6 +121,12 @@ pub fn start<'a>(
         runtime,
         _socket_files: socket_files,
     }))
+}
+
+fn warn_of(doubts: &[String]) {
+    for doubt in doubts {
+        tracing::warn!("{doubt}");
+    }
 }
 
 fn facts(telemetry: &Telemetry) -> Arc<Facts> {
@@ -164,12 +155,8 @@ fn open_counter(config: &Resolved, certificates: &Certificates) -> Result<Option
     backends.map(open).transpose()
 }
 
-/// A member, if there are other nodes, and what answers until its shards do.
-struct Joined {
-    member: Option<Member>,
-    door: Option<Door>,
-    foyer: Option<Foyer>,
-}
+/// A member and its door, if there are other nodes, and the listeners that answer until its shards do.
+type Joined = (Option<Member>, Option<Door>, Option<Foyer>);
 
 /// `None`: it was told to stop meanwhile.
 fn join_cluster(
@@ -181,11 +168,7 @@ fn join_cluster(
 ) -> Result<Option<Joined>> {
     let config = &loaded.resolved;
     let Some(cluster) = &config.cluster else {
-        return Ok(Some(Joined {
-            member: None,
-            door: None,
-            foyer: None,
-        }));
+        return Ok(Some((None, None, None)));
     };
     facts.readiness.set_joining();
     let foyer = Foyer::open(config, listeners, runtime, facts)?;
@@ -205,11 +188,7 @@ fn join_cluster(
     let Some(member) = foyer.wait(&mut joining, wishes)? else {
         return Ok(None);
     };
-    Ok(Some(Joined {
-        member: Some(member),
-        door,
-        foyer: Some(foyer),
-    }))
+    Ok(Some((Some(member), door, Some(foyer))))
 }
 
 /// Those that have a table of their own.
@@ -234,13 +213,13 @@ fn start_relays(
 /// From now on nodes and servers of other kinds reach the shards.
 fn open_to_others(
     config: &Resolved,
-    member: &mut Member,
+    member: Option<&mut Member>,
     shards: &Shards,
     runtime: &Runtime,
     facts: &Facts,
     workers: Option<&Counter>,
 ) -> Result<()> {
-    let Some(cluster) = &config.cluster else {
+    let Some((cluster, member)) = config.cluster.as_ref().zip(member) else {
         return Ok(());
     };
     let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
@@ -400,22 +379,26 @@ impl api::ToShards for Errands {
     }
 }
 
-/// What the operators' listener asks of those who come.
+/// The server API, and the conditions of the operators' listener.
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
-    api: &Arc<Api>,
+    shards: &Shards,
     facts: &Arc<Facts>,
-) -> Gate {
-    Gate {
+) -> (Arc<Api>, Gate) {
+    let api = Arc::new(server_api(config, credentials, shards));
+    // Nobody else sets it.
+    let _ = facts.api.set(api.books());
+    let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,
         conns_max: config.admin.conns_max,
         nodes,
-        api: Arc::clone(api),
+        api: Arc::clone(&api),
         node: Arc::clone(facts),
-    }
+    };
+    (api, gate)
 }
 
 fn serve_admin(
