@@ -193,8 +193,12 @@ impl Door {
     ) {
         let places = Arc::clone(&turn.world().places);
         let full = |places: &Places| places.free(self.conns_max, self.conns_reserve) == 0;
-        // The reserve is for those that have shown a session or a probe: the oldest of the others makes way.
-        if full(&places) && !(turn.make_way() && !full(&places)) {
+        let mut is_full = full(&places);
+        if is_full {
+            // The reserve is for those that have shown a session or a probe: the oldest of the others makes way.
+            is_full = !turn.make_way() || full(&places);
+        }
+        if is_full {
             turn.connection_shed();
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
             if tls.is_none() {
