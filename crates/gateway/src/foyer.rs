@@ -33,7 +33,7 @@ const CONNS_MAX: usize = 1_000;
 #[derive(Clone, Copy)]
 pub struct Listeners<'a> {
     unix: &'a [UnixListener],
-    admin: Option<&'a TcpListener>,
+    pub admin: Option<&'a TcpListener>,
     certificates: Option<&'a Rotation>,
 }
 
