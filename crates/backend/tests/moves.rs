@@ -539,3 +539,41 @@ fn the_end_of_a_node_was_told_to_one_worker_of_several() {
     );
     assert_eq!(hears(4, 560_000), 0, "it is no news any more");
 }
+
+#[test]
+fn the_end_of_a_node_was_lost_while_no_worker_was_attached() {
+    let mut backend = Backend::new(Settings::default());
+    let ends = |backend: &mut Backend| -> Vec<u32> {
+        let all = items(backend, Link(1)).into_iter().map(|item| match item {
+            What::NodeGone(gone) => gone.node,
+            other => panic!("{other:?}"),
+        });
+        all.collect()
+    };
+    let hello = |instance: &str| Hello {
+        instance: instance.to_owned(),
+        ..Hello::default()
+    };
+    for node in 0..100 {
+        backend.up(1, Up::NodeGone(proto::NodeGone { node, life: 1 }));
+    }
+    backend.attach(1, Link(1), &hello("a")).expect("welcome");
+    let newest: Vec<u32> = (36..100).collect();
+    assert_eq!(ends(&mut backend), newest);
+    // It did not say that it handled them, and is lost.
+    backend.detached(2, Link(1));
+    backend.tick(60_000);
+    assert_eq!(backend.workers(), 0);
+    backend
+        .attach(60_001, Link(1), &hello("b"))
+        .expect("welcome");
+    assert_eq!(ends(&mut backend), newest);
+    let handled = FromWorker {
+        handled: 64,
+        ..FromWorker::default()
+    };
+    backend
+        .received(60_002, Link(1), handled)
+        .expect("in order");
+    assert_eq!(backend.bytes(), 0);
+}

@@ -596,40 +596,6 @@ fn workers_that_are_asked_answer_or_are_missing() {
     );
 }
 
-#[test]
-fn the_end_of_a_node_was_lost_while_no_worker_was_attached() {
-    let mut backend = Backend::new(Settings::default());
-    let ends = |backend: &mut Backend| -> Vec<u32> {
-        let all = items(backend).into_iter().map(|item| match item {
-            What::NodeGone(gone) => gone.node,
-            other => panic!("{other:?}"),
-        });
-        all.collect()
-    };
-    let hello = |instance: &str| Hello {
-        instance: instance.to_owned(),
-        ..Hello::default()
-    };
-    for node in 0..100 {
-        backend.up(1, Up::NodeGone(proto::NodeGone { node, life: 1 }));
-    }
-    backend.attach(1, LINK, &hello("a")).expect("welcome");
-    let newest: Vec<u32> = (36..100).collect();
-    assert_eq!(ends(&mut backend), newest);
-    // It did not say that it handled them, and is lost.
-    backend.detached(2, LINK);
-    backend.tick(60_000);
-    assert_eq!(backend.workers(), 0);
-    backend.attach(60_001, LINK, &hello("b")).expect("welcome");
-    assert_eq!(ends(&mut backend), newest);
-    let handled = FromWorker {
-        handled: 64,
-        ..FromWorker::default()
-    };
-    backend.received(60_002, LINK, handled).expect("in order");
-    assert_eq!(backend.bytes(), 0);
-}
-
 /// A worker that had been given up could not know which of its last commands were carried out: it said them twice, or not at all.
 #[test]
 fn a_worker_that_was_given_up_did_not_know_what_it_had_said() {
