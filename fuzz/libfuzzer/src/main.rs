@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let found = TARGETS.iter().find(|(target, _)| *target == name);
-    found.unwrap_or_else(|| panic!("FUZZ_TARGET={name:?} is no target")).1
+    found
+        .unwrap_or_else(|| panic!("FUZZ_TARGET={name:?} is no target"))
+        .1
 });
 
 fuzz_target!(|input: &[u8]| TARGET(input));
