@@ -4,7 +4,7 @@ mod conns;
 mod disconnect;
 mod guard;
 pub mod keys;
-mod nodes;
+pub(crate) mod nodes;
 mod starting;
 
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};

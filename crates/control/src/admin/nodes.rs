@@ -3,8 +3,8 @@
 use super::disconnect::accepted;
 use super::guard::Operator;
 use super::reply;
-use crate::api::http;
-use crate::api::problem::{Kind, Problem};
+use crate::api::http::{self, Problems};
+use crate::api::problem::{Details, Kind, Problem};
 use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
@@ -12,12 +12,14 @@ use crate::health::Readiness;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Extension, Router};
 use hub::metrics::Cells;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The nodes as this one knows them.
 #[derive(Clone, Debug)]
@@ -84,30 +86,88 @@ impl Nodes {
 }
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(nodes: Nodes) -> Router<S> {
-    Router::new()
-        .route("/v1/nodes", get(list))
-        .route("/v1/nodes/{number}/drain", post(drain))
+    let router: Router<Nodes> = described().into();
+    router
         .method_not_allowed_fallback(http::wrong_method)
         .with_state(nodes)
 }
 
+/// The paths, and their part of the document of the server API.
+pub(crate) fn described() -> OpenApiRouter<Nodes> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(drain))
+}
+
+/// The nodes that this one knows, itself included.
+#[derive(Serialize, ToSchema)]
+struct NodeList {
+    nodes: Vec<NodeLine>,
+}
+
+/// The node has been told.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the member is the document's")]
+struct Draining {
+    /// Always `true`.
+    accepted: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+struct NodeLine {
+    number: u16,
+    /// Of its machine or pod.
+    name: String,
+    /// Another one after each start.
+    life: u64,
+    version: String,
+    /// Address for connections that other nodes relay; `null`: it takes none.
+    relay: Option<String>,
+    /// Seconds since 1970.
+    started: u64,
+    age_seconds: u64,
+    /// At most 5 s old.
+    sessions: u64,
+    /// `silent`: it has a number, and its heartbeats do not come.
+    state: String,
+}
+
+impl NodeLine {
+    fn of(row: &Row, now_s: u64) -> Self {
+        let card = &row.card;
+        let state = if row.heard { &card.state } else { "silent" };
+        Self {
+            number: row.number,
+            name: card.name.clone(),
+            life: card.life,
+            version: card.version.clone(),
+            relay: card.relay.map(|address| address.to_string()),
+            started: card.started_s,
+            age_seconds: now_s.saturating_sub(card.started_s),
+            sessions: card.sessions,
+            state: state.to_owned(),
+        }
+    }
+}
+
+/// The nodes of the cluster
+#[utoipa::path(get, path = "/v1/nodes",
+    responses((status = 200, description = "The nodes as this one knows them.", body = NodeList), Problems))]
 async fn list(State(nodes): State<Nodes>) -> Response {
     let now_s = unix_seconds();
-    let rows: Vec<Value> = nodes.rows().iter().map(|row| line(row, now_s)).collect();
-    reply(200, json!({ "nodes": rows }).to_string())
+    let rows = nodes.rows();
+    let nodes = rows.iter().map(|row| NodeLine::of(row, now_s)).collect();
+    let list = serde_json::to_string(&NodeList { nodes });
+    reply(200, list.unwrap_or_default())
 }
 
-fn line(row: &Row, now_s: u64) -> Value {
-    let mut line = row.card.json();
-    line["number"] = row.number.into();
-    line["age_seconds"] = now_s.saturating_sub(row.card.started_s).into();
-    if !row.heard {
-        // It has a number, and its heartbeats do not come.
-        line["state"] = "silent".into();
-    }
-    line
-}
-
+/// Send the clients of a node away
+#[utoipa::path(post, path = "/v1/nodes/{number}/drain",
+    params(("number" = u16, Path, description = "A number of `/v1/nodes`.")),
+    responses(
+        (status = 202, description = "It is told to.", body = Draining),
+        (status = 404, description = "There is no such node.", body = Details, content_type = "application/problem+json"),
+        Problems))]
 async fn drain(
     State(nodes): State<Nodes>,
     operator: Option<Extension<Operator>>,

@@ -6,7 +6,7 @@ use super::model::{
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
-use crate::admin::Operator;
+use crate::admin::{Operator, nodes};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, MatchedPath, Path, RawQuery, Request, State};
@@ -61,7 +61,7 @@ impl Modify for Keys {
 /// Answers that every call may get.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "the variants are the document's")]
-enum Problems<'a> {
+pub(crate) enum Problems<'a> {
     /// A member or parameter cannot be used: `field` names it.
     #[response(status = 400, content_type = "application/problem+json")]
     Invalid(#[to_schema] Details<'a>),
@@ -101,7 +101,8 @@ fn described() -> OpenApiRouter<Arc<Api>> {
 }
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
-    let (routes, document) = described().split_for_parts();
+    let (routes, mut document) = described().split_for_parts();
+    document.merge(nodes::described().into_openapi());
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let document = get(move || async move {
         (
