@@ -99,6 +99,19 @@ fn every_operation_answers_as_the_document_says() {
             "/v1/disconnect".to_owned(),
             json!({"sockets": of, "close": true}),
         ),
+        ("get", "/v1/nodes", "/v1/nodes".to_owned(), Value::Null),
+        (
+            "post",
+            "/v1/nodes/{number}/drain",
+            "/v1/nodes/999/drain".to_owned(),
+            Value::Null,
+        ),
+        (
+            "post",
+            "/v1/nodes/{number}/drain",
+            "/v1/nodes/0/drain".to_owned(),
+            Value::Null,
+        ),
     ];
     let mut made = BTreeSet::new();
     for (method, path, target, body) in calls {
