@@ -220,7 +220,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 /// A heartbeat of a node that nobody has.
 fn heartbeat(node: u16) -> Vec<u8> {
-    let mut frame = vec![1, 2];
+    // Version and kind.
+    let mut frame = vec![2, 2];
     frame.extend_from_slice(&node.to_le_bytes());
     // Its epoch, its first heartbeat, nothing flooded; it hears.
     for number in [7_u64, 1, 0] {
