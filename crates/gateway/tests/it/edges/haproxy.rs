@@ -7,15 +7,12 @@ use super::{
 use crate::harness::Gateway;
 use crate::harness::eventually;
 use crate::tls::pki::{Pki, Secure};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// In the foreground; `mode` and `server` are what the cases differ in.
 fn haproxy(mode: &str, more: &str, server: &str) -> Server {
-    let args = |folder: &Path| {
-        let config = folder.join("config").display().to_string();
-        ["-db", "-f", &config].map(str::to_owned).to_vec()
-    };
-    Server::start("haproxy", args, |_, addr| {
+    Server::start("haproxy", in_foreground, |_, addr| {
         format!(
             "global\n    maxconn 256\n    nbthread 1\n\
              defaults\n    mode {mode}\n    timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n    \
@@ -23,6 +20,33 @@ fn haproxy(mode: &str, more: &str, server: &str) -> Server {
              listen public\n    bind {addr}\n{more}    server one {server}\n"
         )
     })
+}
+
+/// The settings of `deploy/docker/haproxy.cfg`, for these nodes.
+pub fn balancing(nodes: &[SocketAddr]) -> Server {
+    let shipped = include_str!("../../../../../deploy/docker/haproxy.cfg");
+    let servers: String = (1..)
+        .zip(nodes)
+        .map(|(n, node)| format!("    server node-{n} {node}\n"))
+        .collect();
+    let keep = |line: &&str| {
+        let line = line.trim_start();
+        !(line.starts_with("server ")
+            || line.starts_with("resolvers ")
+            || line.starts_with("nameserver "))
+    };
+    let lines: Vec<&str> = shipped.lines().filter(keep).collect();
+    let config = lines.join("\n") + "\n" + &servers;
+    let config = config.replace(" init-addr libc,none resolvers docker", "");
+    let config = config.replace("maxconn 100000", "maxconn 4096\n    nbthread 1");
+    Server::start("haproxy", in_foreground, |_, addr| {
+        config.replace("bind :3000", &format!("bind {addr}"))
+    })
+}
+
+fn in_foreground(folder: &Path) -> Vec<String> {
+    let config = folder.join("config").display().to_string();
+    ["-db", "-f", &config].map(str::to_owned).to_vec()
 }
 
 /// Both WebSocket protocols, polling and pages, from clients of several addresses.

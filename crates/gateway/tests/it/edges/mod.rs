@@ -2,7 +2,7 @@
 //! real binary. The gateway's log says which address a client is taken for.
 
 mod forwarded;
-mod haproxy;
+pub mod haproxy;
 pub mod nginx;
 mod origins;
 mod proxy_protocol;
