@@ -102,6 +102,16 @@ class Supervised {
   }
 }
 
+/** A gateway that is not in its cluster yet answers 503. */
+async function isReady(port) {
+  let status = "no answer";
+  for (const until = Date.now() + READY_MS; Date.now() < until; await sleep(50)) {
+    status = await fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.status, () => "no answer");
+    if (Number.isInteger(status) && status !== 503) return;
+  }
+  throw new Error(`the gateway at port ${port} is not ready after ${READY_MS} ms: ${status}`);
+}
+
 async function answers(port) {
   for (const until = Date.now() + READY_MS; Date.now() < until; await sleep(50)) {
     const socket = connect(port, "127.0.0.1");
@@ -164,7 +174,7 @@ export class Stage {
       const args = ["--config", file, "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admins[at]}`];
       this.#run(sockeye, args, { SOCKEYE__WORKERS__LISTEN: `127.0.0.1:${links[at]}` });
     });
-    await Promise.all([...gateways, ...links].map(answers));
+    await Promise.all([...gateways.map(isReady), ...links.map(answers)]);
     const env = { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
     this.workers = pages.map((port) => this.#run(process.execPath, ["--no-warnings=SockeyeWarning", here(app)], { ...env, PORT: String(port) }));
     await Promise.all(pages.map(answers));

@@ -80,7 +80,7 @@ export class Gateway {
         throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
       if (Date.now() > until)
         throw new Error(
-          `the gateway did not serve ${this.url}/health in ${READY_MS} ms:\n${this.#output}`,
+          `the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`,
         );
       await sleep(30);
     }
@@ -88,9 +88,10 @@ export class Gateway {
 
   async #answers() {
     try {
-      const response = await fetch(`${this.url}/health`);
+      // 503: it listens, and is not in its cluster yet.
+      const response = await fetch(`${this.url}/`);
       await response.arrayBuffer();
-      return response.ok;
+      return response.status !== 503;
     } catch {
       return false;
     }

@@ -87,9 +87,12 @@ export function events(client) {
     let reason;
     socket.io.on("ping", () => pings++);
     socket.on("disconnect", (why) => (reason = why));
+    const began = performance.now();
     await sleep(5 * PING_INTERVAL);
+    // On a busy machine the sleep is longer.
+    const most = Math.ceil((performance.now() - began) / PING_INTERVAL);
     assert.equal(reason, undefined);
-    assert.ok(pings >= 3 && pings <= 5, `${pings} pings in five intervals`);
+    assert.ok(pings >= 3 && pings <= most, `${pings} pings in ${most} intervals`);
     assert.deepEqual(await ask(socket, "echo", "awake"), ["awake"]);
   });
 }

@@ -15,7 +15,7 @@ const told = [];
 
 before(async () => {
   database = await redis();
-  const cluster = `[cluster]\nadapter = "redis"\nurls = ["${database.url}"]\nsecret = "of this test alone"\n`;
+  const cluster = `[cluster]\nadapter = "redis"\nurls = ["${database.url}"]\nsecret = "of this test alone"\n[compat]\nenabled = true\n`;
   gateways = await Promise.all([1, 2].map(() => stage("", "", cluster)));
   publisher = createClient({ url: database.url });
   await publisher.connect();

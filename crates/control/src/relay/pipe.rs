@@ -13,14 +13,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::client::TlsStream;
 
 /// Bytes taken at once.
 const CHUNK: usize = 16 * 1024;
 /// A side that takes nothing for so long is given up.
 const STALL: Duration = Duration::from_secs(30);
-/// How long a client may take to read its last answer and to end its side.
+/// How long a client may take to read its last answer and to end its side, and an owner to end its side after a client that was answered.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The owner's side of a pipe.
@@ -134,7 +134,13 @@ impl Client {
             let mut sent = write(to_owner, read).await;
             while sent.is_ok() {
                 match chunk(from).await {
-                    Err(_) => return,
+                    Err(_) => {
+                        // A proxy resets as soon as it has the answer: the owner may be about to end its side.
+                        if answered.load(Ordering::Relaxed) {
+                            sleep(LINGER).await;
+                        }
+                        return;
+                    }
                     Ok(bytes) if bytes.is_empty() => {
                         sent = to_owner.shutdown().await;
                         break;
