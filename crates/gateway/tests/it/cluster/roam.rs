@@ -178,8 +178,37 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// HAProxy's resets ended sessions: 25 to 30 connects of each client within 8 s.
 #[test]
-#[ignore = "needs HAProxy, nginx, Node and Python: cargo xtask test foreign"]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn long_polling_did_not_work_behind_haproxy() {
     let settings = "profile = \"socket.io\"\n[server]\nshards = 2\n";
     polling_clients_connect_once(&[Gateway::start(settings)]);
+}
+
+/// The same over three nodes: two thirds of all requests are relayed.
+#[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
+fn long_polling_did_not_work_behind_haproxy_over_three_nodes() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 3] = relaying(&redis, "");
+    polling_clients_connect_once(&nodes);
+    assert!(relayed(&nodes) > 100.0, "{}", relayed(&nodes));
+}
+
+/// Its clients are back on the others: behind a proxy that finds out by itself.
+#[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
+fn polling_clients_of_a_killed_node_are_back_behind_haproxy() {
+    let redis = Redis::start();
+    let mut nodes: [Gateway; 3] = relaying(&redis, "");
+    let addrs = nodes.each_ref().map(|node| node.addr);
+    let proxy = balancing(&addrs);
+    let mut all = polling_at(&format!("http://{}", proxy.addr));
+    all.iter_mut().for_each(Roamers::all_connected);
+    all_are_served(&mut all);
+    nodes[0].kill();
+    for some in &mut all {
+        let served = eventually(3 * PATIENCE, || some.ask(1) == json!([]));
+        assert!(served, "{:?}", some.report());
+        some.all_connected();
+    }
 }
