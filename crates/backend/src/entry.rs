@@ -41,11 +41,11 @@ pub(crate) struct Entry {
     pub(crate) came_ms: u64,
     /// It is the only item that is under way.
     pub(crate) alone: bool,
-    /// What it has to do with ends of workers.
+    /// Its part in ends of workers.
     pub(crate) suspicion: Suspicion,
 }
 
-/// What an entry has to do with ends of workers that had it.
+/// The part of an entry in ends of workers that had it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Suspicion {
     /// Ends at which it was under way, perhaps with others.

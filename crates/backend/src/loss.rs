@@ -169,7 +169,7 @@ impl Backend {
         }
     }
 
-    /// What ended workers since the last call, for the log: 64 at most.
+    /// Events that ended workers since the last call, for the log: 64 at most.
     pub fn take_deadly(&mut self) -> Vec<Deadly> {
         std::mem::take(&mut self.deadly)
     }

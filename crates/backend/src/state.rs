@@ -109,7 +109,7 @@ pub struct Backend {
     pub(crate) farewells: Vec<Link>,
     /// Links to end, and why.
     pub(crate) ended: Vec<(Link, Stray)>,
-    /// What ended workers, for the log.
+    /// Events that ended workers, for the log.
     pub(crate) deadly: Vec<Deadly>,
     pub(crate) counts: Counts,
     /// If its logic is an endpoint that is called.

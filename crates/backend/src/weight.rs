@@ -1,4 +1,4 @@
-//! What a message of a worker becomes in memory, found out before anything of it is made: a list of 16 MiB may have eight million
+//! The memory that a worker's message will take, found out before anything of it is made: a list of 16 MiB may have eight million
 //! empty members.
 
 use crate::frame::{COMMANDS, Order};
@@ -11,7 +11,7 @@ use std::fmt;
 pub const COMMANDS_MAX: usize = 16_384;
 /// Members of all lists of one command: names of rooms, attachments, header lines, nodes.
 pub const NAMES_MAX: usize = 1_000;
-/// What the commands of one message may take beside its own bytes.
+/// Bytes that the commands of one message may take beside its own.
 pub const GROWTH_MAX: usize = 16 << 20;
 /// Memory of one command, and of one member of a list beside its text: a place, and another one while the list grows.
 const COMMAND_BYTES: usize = size_of::<Order>() + size_of::<proto::Emit>();
