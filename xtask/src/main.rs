@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything a developer or CI does to this repository. Each command prints what
 //! it runs, so that it can also be run by hand.
 
+mod again;
 mod bench;
 mod check;
 mod directions;

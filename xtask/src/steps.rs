@@ -2,6 +2,7 @@
 //! that fails is shown whole, what one that passes left out is said again at the end, and the tests that its runner reports are
 //! counted.
 
+use crate::again::{self, Runner};
 use crate::tally::Tally;
 use crate::{install, repository};
 use anyhow::{Context, Result};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How often a step that takes long says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(20);
 
+/// A step that is not done by then stands still: it is ended, and fails. The longest one of CI takes a third of it on two busy cores.
+const STEP_MAX: Duration = Duration::from_secs(40 * 60);
+
 /// A command to run in the repository.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -25,6 +29,8 @@ pub struct Step {
     env: Vec<(String, String)>,
     takes: &'static str,
     leaves_foreign_tests: bool,
+    second_try: bool,
+    limit: Duration,
 }
 
 impl Step {
@@ -40,6 +46,8 @@ impl Step {
             env: Vec::new(),
             takes: "",
             leaves_foreign_tests: false,
+            second_try: false,
+            limit: STEP_MAX,
         }
     }
 
@@ -53,6 +61,38 @@ impl Step {
     pub fn leaves_foreign_tests(mut self) -> Self {
         self.leaves_foreign_tests = true;
         self
+    }
+
+    /// Real processes on a busy machine may miss a moment: a few tests that fail are played once more, aloud.
+    pub fn may_try_again(mut self) -> Self {
+        self.second_try = true;
+        self
+    }
+
+    /// For long runs at night.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    fn runner(&self) -> Runner {
+        if self.program == "cargo" {
+            Runner::Cargo
+        } else {
+            Runner::Other
+        }
+    }
+
+    /// Of a call of `cargo test`, only these tests.
+    fn only(mut self, names: &[String]) -> Self {
+        if self.runner() == Runner::Other {
+            return self;
+        }
+        if !self.args.iter().any(|arg| arg == "--") {
+            self.args.push("--".to_owned());
+        }
+        self.args.push("--exact".to_owned());
+        self.args(names)
     }
 
     pub fn args(mut self, args: &[String]) -> Self {
@@ -119,6 +159,8 @@ pub struct Outcome {
     pub skipped: Option<String>,
     /// What its runner says that it did not run.
     pub left_out: Vec<String>,
+    /// Tests that passed only when they were played again.
+    pub second_try: Vec<String>,
     leaves_foreign_tests: bool,
 }
 
@@ -134,7 +176,7 @@ pub struct Report {
 impl Report {
     /// Runs a step, quietly if all is well.
     pub fn step(&mut self, step: &Step) -> bool {
-        let (outcome, output) = step.outcome();
+        let (outcome, output) = step.outcome_in_two_tries();
         self.finish(outcome, &output)
     }
 
@@ -143,7 +185,7 @@ impl Report {
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let running: Vec<_> = steps
                 .iter()
-                .map(|step| scope.spawn(|| step.outcome()))
+                .map(|step| scope.spawn(|| step.outcome_in_two_tries()))
                 .collect();
             running
                 .into_iter()
@@ -173,6 +215,7 @@ impl Report {
             ok,
             skipped: None,
             left_out: Vec::new(),
+            second_try: Vec::new(),
             leaves_foreign_tests: false,
         };
         self.finish(outcome, "");
@@ -194,6 +237,7 @@ impl Report {
             ok: true,
             skipped,
             left_out: Vec::new(),
+            second_try: Vec::new(),
             leaves_foreign_tests: false,
         };
         self.outcomes.push(outcome);
@@ -236,6 +280,9 @@ impl Report {
             for what in &outcome.left_out {
                 println!("    not run: {what}");
             }
+            for name in &outcome.second_try {
+                println!("    passed only at the second try: {name}");
+            }
         }
         let total = self
             .outcomes
@@ -254,6 +301,41 @@ fn left_out(output: &str) -> Vec<String> {
 }
 
 impl Step {
+    /// As `outcome`; what failed is played again where the step allows it.
+    fn outcome_in_two_tries(&self) -> (Outcome, String) {
+        let (first, output) = self.outcome();
+        if first.ok || !self.second_try {
+            return (first, output);
+        }
+        let names = again::what_failed(self.runner(), &self.name, &output, first.tally);
+        let Some(names) = names else {
+            return (first, output);
+        };
+        println!(
+            "---- output of {}, first try ----\n{output}---- end of {} ----",
+            self.name, self.name
+        );
+        let (second, output) = self.clone().only(&names).outcome();
+        let failed = first.tally.failed;
+        let tally = if second.ok {
+            Tally {
+                passed: first.tally.passed + failed,
+                failed: 0,
+                skipped: first.tally.skipped,
+            }
+        } else {
+            first.tally
+        };
+        let outcome = Outcome {
+            took: first.took + second.took,
+            tally,
+            ok: second.ok,
+            second_try: if second.ok { names } else { Vec::new() },
+            ..first
+        };
+        (outcome, output)
+    }
+
     /// Runs to its end; says when it begins, how far it is, and how it ended.
     fn outcome(&self) -> (Outcome, String) {
         let usually = match self.takes {
@@ -282,6 +364,7 @@ impl Step {
             ok,
             skipped: None,
             left_out: left_out(&output),
+            second_try: Vec::new(),
             leaves_foreign_tests: self.leaves_foreign_tests,
         };
         (outcome, output)
@@ -312,6 +395,12 @@ impl Step {
                 break status;
             }
             std::thread::sleep(Duration::from_millis(50));
+            if start.elapsed() >= self.limit {
+                child.kill()?;
+                child.wait()?;
+                let text = format!("{}\nended: not done after {:?}\n", log.text(), self.limit);
+                return Ok((false, text));
+            }
             if start.elapsed() >= told + PROGRESS_EVERY {
                 told = start.elapsed();
                 println!(
@@ -378,6 +467,53 @@ mod tests {
         let outcome = &report.outcomes[0];
         assert_eq!(outcome.left_out, ["deflate: no such flag"]);
         assert_eq!(outcome.tally.skipped, 1);
+    }
+
+    /// It fails, leaves a file, and passes where it finds that file.
+    #[test]
+    fn a_test_that_passes_only_the_second_time_is_named() {
+        let folder = empty_folder();
+        let script = "if [ -e tried ]; then echo '4 passed, 0 failed'; else touch tried; echo '3 passed, 1 failed'; exit 1; fi";
+        let step = Step::new("flaky", "bash -c").args(&[script.to_owned()]);
+        let step = step.in_folder(&folder.display().to_string());
+        let mut report = Report::default();
+        assert!(!report.step(&step), "no second try was asked for");
+        fs::remove_file(folder.join("tried")).expect("it was tried");
+        assert!(report.step(&step.may_try_again()));
+        let outcome = &report.outcomes[1];
+        assert_eq!(outcome.second_try, ["1 of flaky"]);
+        assert_eq!((outcome.tally.passed, outcome.tally.failed), (4, 0));
+        let _ = fs::remove_dir_all(folder);
+    }
+
+    fn empty_folder() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("xtask-again-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    /// A process of a test that outlived it held the runner's pipe, and the run never ended.
+    #[test]
+    fn a_step_that_stood_still_held_up_all() {
+        let mut report = Report::default();
+        let still = Step::new("still", "sleep 60").within(Duration::from_millis(10));
+        assert!(!report.step(&still));
+        assert_eq!(report.outcomes[0].tally.failed, 1);
+    }
+
+    #[test]
+    fn single_tests_of_cargo_are_played_again_by_their_names() {
+        let step = Step::new("gateway tests", "cargo test --test it -- --test-threads 12");
+        assert_eq!(
+            step.only(&["a::two".to_owned()]).shown(),
+            "cargo test --test it -- --test-threads 12 --exact a::two"
+        );
+        let bare = Step::new("bench tests", "cargo test");
+        assert_eq!(
+            bare.only(&["b".to_owned()]).shown(),
+            "cargo test -- --exact b"
+        );
     }
 
     #[test]

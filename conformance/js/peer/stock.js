@@ -34,8 +34,15 @@ function Combination(version, io, way, transports) {
 }
 
 export function connected(socket) {
-  const outcome = new Promise((resolve, reject) => socket.once("connect", resolve).once("connect_error", reject));
+  const outcome = new Promise((resolve, reject) => socket.once("connect", resolve).once("connect_error", (error) => reject(explained(error))));
   return within(outcome, `${socket.nsp} to connect`);
+}
+
+/** A failed request says only `xhr post error`; its cause has what the server said. */
+function explained(error) {
+  const { status, responseText, statusText } = error.context ?? {};
+  if (status !== undefined) error.cause = `${error.description}: status ${status}, ${responseText || statusText}`;
+  return error;
 }
 
 /** The arguments of the socket's next `event`. */

@@ -25,6 +25,7 @@ pub use roamers::{Language, Report, Roamers};
 pub use sentinel::Sentinels;
 pub use worker::{Handled, NodeWorker, handled};
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
@@ -48,6 +49,29 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Sends SIGSTOP and waits until each thread stands still: on a busy machine the others run on until one of them has seen the signal.
+///
+/// # Panics
+/// The process is not ours, or some thread does not stop.
+pub fn freeze(pid: u32) {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    kill_process(id.expect("a process id"), Signal::STOP).expect("the process is ours");
+    wait_for("all threads to stand still", || {
+        all_stopped(pid).then_some(())
+    });
+}
+
+/// The state of a thread stands after its name, which may hold anything.
+fn all_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat"));
+        let stat = stat.unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+        !matches!(state, Some(b'R' | b'S' | b'D'))
+    })
 }
 
 /// A program of the PATH, or one that xtask unpacked.

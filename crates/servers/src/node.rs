@@ -73,7 +73,7 @@ impl NodePeer {
 
     /// SIGSTOP: its connections stay, and nothing is answered.
     pub fn freeze(&self) {
-        self.program.signal(Signal::STOP);
+        self.program.freeze();
     }
 
     /// SIGCONT.

@@ -84,6 +84,10 @@ impl Peer {
         self.running.is_alive()
     }
 
+    pub(crate) fn freeze(&self) {
+        crate::freeze(self.running.0.id());
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.running.0.id()).ok();
         let pid = pid.and_then(Pid::from_raw).expect("a process id");

@@ -162,7 +162,7 @@ impl Redis {
 
     /// SIGSTOP: its connections stay, and nothing is answered.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        crate::freeze(self.child.id());
     }
 
     /// SIGCONT.

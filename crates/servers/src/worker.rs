@@ -59,7 +59,7 @@ impl NodeWorker {
 
     /// SIGSTOP: it reads nothing.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        crate::freeze(self.pid());
     }
 
     /// Bytes of live objects and of resident memory.

@@ -27,7 +27,7 @@ for (const [format, ending, banner] of [["esm", "mjs", BANNER], ["cjs", "cjs", "
     const outfile = join(folder, `worker.${ending}`);
     await build({ stdin: { contents: WORKER, resolveDir }, bundle: true, platform: "node", format, outfile, banner: { js: banner }, logLevel: "error" });
     const env = { ...process.env, SOCKEYE_GATEWAY: gateway.workers, SOCKEYE_KEY: gateway.key, SOCKEYE_BACKEND: "kitchen" };
-    const worker = spawn(process.execPath, [outfile], { cwd: folder, env, stdio: ["ignore", "inherit", "pipe"] });
+    const worker = spawn(process.execPath, [outfile], { cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });
     let said = "";
     worker.stderr.on("data", (text) => (said += text));
     const died = once(worker, "exit").then(() => assert.fail(`the bundle ended: ${said}`));

@@ -10,7 +10,7 @@ import { after, afterEach, test } from "node:test";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { eventInfo } from "@sockeye/server";
-import { stage, until } from "./stage.mjs";
+import { freeze, stage, until } from "./stage.mjs";
 
 const CREW = fileURLToPath(new URL("crew.mjs", import.meta.url));
 const children = new Set();
@@ -173,7 +173,7 @@ test("a worker that was stopped and goes on handled its buffer again", async () 
   let n = 0;
   const speak = setInterval(() => socket.emit("note", n++), 1);
   await until(() => first.lines().length > 100);
-  stopped.kill("SIGSTOP");
+  freeze(stopped);
   await crew(second);
   await until(() => second.lines().length > 500);
   const before = first.lines().length;
@@ -197,7 +197,7 @@ test("a worker that stood still for a moment goes on with what it has", async ()
   const socket = await client();
   socket.emit("note", 0);
   await until(() => book.lines().length === 1);
-  stopped.kill("SIGSTOP");
+  freeze(stopped);
   for (let n = 1; n < 50; n++) socket.emit("note", n);
   await pause(1_800);
   stopped.kill("SIGCONT");

@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ export async function stage(backend = "", namespaces = "", tables = "") {
     admin: `http://${addresses.admin}`,
     workers: addresses.workers,
     number: addresses.node,
-    stop: (signal) => child.kill(signal),
+    stop: (signal) => (signal === "SIGSTOP" ? freeze(child) : child.kill(signal)),
     /** Takes the key of the workers out of the configuration. */
     expel() {
       writeFileSync(file, readFileSync(file, "utf8").replaceAll(digest, "0".repeat(64)));
@@ -61,6 +61,13 @@ export async function stage(backend = "", namespaces = "", tables = "") {
       if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     },
   };
+}
+
+/** Returns when each thread stands still: on a busy machine the others run on until one of them has seen the signal. */
+export function freeze(child) {
+  child.kill("SIGSTOP");
+  const states = () => readdirSync(`/proc/${child.pid}/task`).map((id) => readFileSync(`/proc/${child.pid}/task/${id}/stat`, "utf8"));
+  while (states().some((stat) => /^[RSD]/.test(stat.slice(stat.lastIndexOf(")") + 2)))) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
 }
 
 /** A way to a gateway that can be cut, and lead to another one later. */

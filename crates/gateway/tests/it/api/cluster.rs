@@ -169,7 +169,7 @@ fn answers_come_from_all_nodes_and_a_node_that_stands_still_is_no_silence() {
         "{told}"
     );
 
-    nodes[1].signal(Signal::STOP);
+    nodes[1].freeze();
     let (status, told) = std::thread::scope(|scope| {
         let asked = scope.spawn(|| ask(1_500));
         clients[..3].iter_mut().for_each(answer);

@@ -147,7 +147,7 @@ fn a_burst_of_strangers_kept_an_operator_out_for_a_second() {
     let gateway = Gateway::start(&config(more));
     let workers = super::grpc::Client::of(&gateway, &KEY.0).addr;
     // Nothing is accepted meanwhile: the kernel must have room for all of them.
-    gateway.signal(Signal::STOP);
+    gateway.freeze();
     let crowd: Vec<_> = [gateway.admin, workers]
         .iter()
         .flat_map(|addr| (0..400).map(|_| TcpStream::connect_timeout(addr, PATIENCE)))

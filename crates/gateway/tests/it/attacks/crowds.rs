@@ -265,7 +265,7 @@ fn a_full_backlog_is_emptied_at_once() {
     use socket2::{Domain, Socket, Type};
     let gateway = Gateway::start(&on_one_shard(""));
     warmed(&gateway);
-    gateway.signal(Signal::STOP);
+    gateway.freeze();
     let conns: Vec<Socket> = (0..6_000)
         .map(|_| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");

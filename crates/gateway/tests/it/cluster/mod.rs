@@ -201,7 +201,7 @@ fn a_node_that_went_on_after_a_standstill_missed_those_who_had_joined_meanwhile(
     for n in 0..3 {
         let room = format!("room {n}");
         let mut speaker = member(&nodes[1], &room);
-        nodes[1].signal(rustix::process::Signal::STOP);
+        nodes[1].freeze();
         let mut joiner = member(&nodes[0], &room);
         speaker.emit("n", &[json!(n)]);
         nodes[1].signal(rustix::process::Signal::CONT);
@@ -250,7 +250,7 @@ fn a_node_that_leaves_says_so_and_its_last_messages_arrive() {
 fn a_node_that_stands_still_is_gone_after_a_while_and_may_come_back() {
     let redis = Redis::start();
     let nodes: [Gateway; 2] = nodes(&redis);
-    nodes[0].signal(rustix::process::Signal::STOP);
+    nodes[0].freeze();
     let peers = nodes[1].metric_settles("sockeye_cluster_peers", |peers| peers == 0.0);
     assert_eq!(peers, Ok(0.0));
     assert!(is_ready(&nodes[1]));
@@ -403,7 +403,7 @@ fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
     assert!(eventually(PATIENCE, || is_ready(&first)), "ready");
     let mut there = member(&first, "room");
     // It has a number, and says nothing for now.
-    first.signal(rustix::process::Signal::STOP);
+    first.freeze();
     let second = Gateway::start(&config(&redis, ""));
     let mut here = member(&second, "room");
     assert!(!is_ready(&second), "the other node was not heard yet");

@@ -202,7 +202,7 @@ fn a_node_that_stands_still_does_not_hold_requests_of_others() {
     let redis = Redis::start();
     let nodes: [Gateway; 2] = relaying(&redis, "");
     let session = opened(nodes[0].addr);
-    nodes[0].signal(Signal::STOP);
+    nodes[0].freeze();
     let answer = poll_at(&nodes[1], &session);
     nodes[0].signal(Signal::CONT);
     is_unknown(&answer);

@@ -82,7 +82,7 @@ fn members_of_a_node_that_stood_still_were_ended_as_slow() {
             sleep(Duration::from_secs(1));
         });
         sleep(Duration::from_secs(3));
-        nodes[1].signal(Signal::STOP);
+        nodes[1].freeze();
         // More than Redis keeps for a subscriber that does not read: all of it is repaired.
         sleep(Duration::from_secs(8));
         nodes[1].signal(Signal::CONT);

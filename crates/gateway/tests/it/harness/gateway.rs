@@ -274,6 +274,11 @@ impl Gateway {
         let _ = self.child.wait();
     }
 
+    /// SIGSTOP: it stands still when this returns.
+    pub fn freeze(&self) {
+        servers::freeze(self.pid());
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process id"), signal).expect("signal the gateway");

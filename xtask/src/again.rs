@@ -1,0 +1,71 @@
+//! A second try for tests that failed on a busy machine. Steps that run real processes may ask for it; steps of pure code may not.
+//! Nothing is hidden: the first failure is shown whole, and the closing table names each test that needed a second try.
+
+use crate::tally::Tally;
+
+/// More failures than these in one step are no matter of a busy machine: the step fails at once.
+const FAILURES_MAX: usize = 3;
+
+/// What a runner tells of its tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// `cargo test`: single tests can be played again by their names.
+    Cargo,
+    /// Any other: the whole step is played again.
+    Other,
+}
+
+/// The names of what is played again: tests, or the step itself. `None` if too much failed, or if the step did not run to its end.
+pub fn what_failed(runner: Runner, step: &str, output: &str, tally: Tally) -> Option<Vec<String>> {
+    let failed = usize::try_from(tally.failed).ok()?;
+    if !(1..=FAILURES_MAX).contains(&failed) {
+        return None;
+    }
+    let names = match runner {
+        Runner::Cargo => cargo_failures(output),
+        Runner::Other if tally.passed > 0 => return Some(vec![format!("{failed} of {step}")]),
+        Runner::Other => return None,
+    };
+    (names.len() == failed).then_some(names)
+}
+
+/// `test a::b ... FAILED`, as cargo's test runner says it.
+fn cargo_failures(output: &str) -> Vec<String> {
+    let failed = output.lines().filter_map(|line| {
+        let name = line.trim().strip_prefix("test ")?;
+        name.strip_suffix(" ... FAILED").map(str::to_owned)
+    });
+    failed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(passed: u64, failed: u64) -> Tally {
+        Tally {
+            passed,
+            failed,
+            skipped: 0,
+        }
+    }
+
+    #[test]
+    fn only_the_tests_that_failed_are_named() {
+        let output = "test a::one ... ok\ntest a::two ... FAILED\ntest result: FAILED. 1 passed; 1 failed;\n";
+        let names = what_failed(Runner::Cargo, "gateway tests", output, failed(1, 1));
+        assert_eq!(names, Some(vec!["a::two".to_owned()]));
+    }
+
+    #[test]
+    fn many_failures_and_broken_steps_get_no_second_try() {
+        let four = "test a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\ntest d ... FAILED\n";
+        assert_eq!(what_failed(Runner::Cargo, "x", four, failed(9, 4)), None);
+        let broken = "error[E0308]: mismatched types";
+        assert_eq!(what_failed(Runner::Cargo, "x", broken, failed(0, 1)), None);
+        assert_eq!(what_failed(Runner::Other, "x", "", failed(0, 1)), None);
+        assert_eq!(what_failed(Runner::Other, "x", "", failed(30, 4)), None);
+        let step = what_failed(Runner::Other, "x", "", failed(30, 3));
+        assert_eq!(step, Some(vec!["3 of x".to_owned()]));
+    }
+}
