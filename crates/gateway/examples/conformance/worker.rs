@@ -10,7 +10,7 @@ use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
-    HandlerFactory, Keeping, Place, ServerEvent, SessionKey, SocketKey,
+    HandlerFactory, Keeping, Place, Places, ServerEvent, SessionKey, SocketKey,
 };
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
@@ -96,12 +96,14 @@ impl Counter {
         node: u16,
         config: &hub::config::Config,
         shards: &Shards,
+        places: &Arc<Places>,
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
         let listener = Listener {
             tcp: self.listener,
             secured: None,
             conns_max: CONNS_MAX,
+            places: Arc::clone(places),
         };
         let served = Served {
             node,

@@ -9,6 +9,7 @@ mod lab;
 mod masters;
 mod moving;
 mod poison;
+mod polling_crowd;
 mod python;
 mod questions;
 mod relay;
