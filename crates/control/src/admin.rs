@@ -161,6 +161,7 @@ mod tests {
             keys: keys.clone(),
             rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
+            namespaces: None,
         };
         Gate {
             keys,

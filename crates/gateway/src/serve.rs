@@ -31,6 +31,7 @@ use control::traces::Traces;
 use hub::{Places, Process};
 use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards, ToHandlers};
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -361,11 +362,21 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
 }
 
 /// The server API, by HTTP and gRPC.
+/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
+fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
+    let names = config.rules.namespaces.keys();
+    let others = config.cluster.as_ref();
+    let is_open = config.rules.namespaces.contains_key("*")
+        || others.is_some_and(|cluster| cluster.compat.is_wanted());
+    (!is_open).then(|| names.cloned().collect())
+}
+
 fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> Api {
     let settings = api::Settings {
         keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
+        namespaces: whole_world(config),
     };
     Api::new(
         settings,

@@ -113,6 +113,7 @@ impl Counter {
             keys: Keyring::default(),
             rate: Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: config.limits.room_name_bytes_max,
+            namespaces: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {
