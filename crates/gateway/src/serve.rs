@@ -361,7 +361,6 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
-/// The server API, by HTTP and gRPC.
 /// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
 fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
     let names = config.rules.namespaces.keys();
@@ -371,6 +370,7 @@ fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
     (!is_open).then(|| names.cloned().collect())
 }
 
+/// The server API, by HTTP and gRPC.
 fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> Api {
     let settings = api::Settings {
         keys: credentials.of_operators(),
