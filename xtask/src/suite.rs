@@ -61,6 +61,10 @@ pub enum Run {
 pub fn run(only: &[String], may_install: bool) -> Result<()> {
     let chosen = choose(only)?;
     let mut report = Report::default();
+    // Hosted runners set it.
+    if std::env::var_os("CI").is_some_and(|set| !set.is_empty()) {
+        report.demand_all();
+    }
     if may_install {
         let needs: Vec<For> = chosen.iter().map(|entry| entry.lane.needs()).collect();
         report.check("install", || install::tools(&needs));

@@ -26,6 +26,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use guard::Guard;
+use hub::Places;
 use keys::Keyring;
 use std::io;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct Gate {
     pub keys: Keyring,
     pub metrics_need_key: bool,
     pub conns_max: usize,
+    /// Of clients, for more than a few of them.
+    pub places: Arc<Places>,
     pub nodes: Nodes,
     pub api: Arc<Api>,
     /// Refusals are counted there.
@@ -68,7 +71,8 @@ pub async fn serve(
     debugging: Debugging,
 ) -> io::Result<()> {
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
-    let (conns_max, node) = (gate.conns_max, Arc::clone(&gate.node));
+    let (places, node) = (Arc::clone(&gate.places), Arc::clone(&gate.node));
+    let room = (&places, gate.conns_max);
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
     let routes = Router::new()
@@ -86,7 +90,7 @@ pub async fn serve(
             debugging,
         });
     let routes = routes.layer(from_fn_with_state(guard, guard::check));
-    let served = conns::serve(listener, routes, conns_max, &node.displaced.admin).await;
+    let served = conns::serve(listener, routes, room, &node.displaced.admin).await;
     sampler.abort();
     served
 }
@@ -157,11 +161,13 @@ mod tests {
             keys: keys.clone(),
             rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
+            namespaces: None,
         };
         Gate {
             keys,
             metrics_need_key: false,
             conns_max: 4,
+            places: Arc::new(Places::new(1_000)),
             nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
             api: Arc::new(Api::new(settings, Box::new(Nowhere))),
             node,

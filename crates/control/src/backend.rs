@@ -341,6 +341,7 @@ mod tests {
             keys: Keyring::default(),
             rate: hub::config::Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: 1,
+            namespaces: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {

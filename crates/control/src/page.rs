@@ -13,6 +13,7 @@ use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::replay::Replay;
 use axum::body::Body;
+use hub::Places;
 use hub::config::{Cors, PROBES};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -72,6 +73,7 @@ pub struct Pages {
     runtime: tokio::runtime::Handle,
     conns: Arc<Semaphore>,
     probes: Arc<Semaphore>,
+    places: Arc<Places>,
     site: Arc<Site>,
 }
 
@@ -99,7 +101,8 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 impl Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// One attempt, without waiting.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
@@ -131,15 +134,16 @@ struct Site {
 }
 
 impl Pages {
-    /// Answers on the runtime this is called from.
+    /// Answers on the runtime this is called from. Connections keep the places that they had at their shards.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn new(config: PageConfig, readiness: Readiness) -> Self {
+    pub fn new(config: PageConfig, readiness: Readiness, places: &Arc<Places>) -> Self {
         Pages {
             runtime: tokio::runtime::Handle::current(),
             conns: Arc::new(Semaphore::new(CONNS_MAX)),
             probes: Arc::new(Semaphore::new(PROBES_MAX)),
+            places: Arc::clone(places),
             site: Arc::new(Site {
                 config,
                 readiness,
@@ -168,13 +172,13 @@ impl Pages {
             let _ = stream.write(OVERLOADED);
             return;
         };
-        let site = Arc::clone(&self.site);
+        let (site, place) = (Arc::clone(&self.site), self.places.keep());
         self.runtime.spawn(async move {
             match stream.open() {
                 Ok(stream) => serve(site, Replay::new(read, stream), peer).await,
                 Err(error) => tracing::warn!(%peer, %error, "cannot take over a connection"),
             }
-            drop(permit);
+            drop((permit, place));
         });
     }
 }

@@ -25,7 +25,7 @@ fn config(all: bool, cors: Cors) -> PageConfig {
 impl Site {
     fn start(config: PageConfig) -> (Site, Readiness) {
         let readiness = Readiness::default();
-        let pages = Pages::new(config, readiness.clone());
+        let pages = Pages::new(config, readiness.clone(), &Arc::new(Places::new(2_000)));
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         (Site { pages, listener }, readiness)
     }

@@ -1,6 +1,7 @@
 //! Places for connections, of which there are only so many. When all are taken, a stranger's goes first: somebody that only holds
 //! places keeps no caller out, and ends no call.
 
+use hub::{Lent, Places};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,13 +10,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
+/// Seats of each listener that are there in any case; the others are borrowed from the places of clients.
+const OWN: usize = 8;
 /// Connections that lost their seats and are not closed yet: they hold descriptors, which all parts of the process need.
-const LEAVING_MAX: usize = 32;
+const LEAVING_MAX: usize = 4;
 /// A connection that lost its seat closes by then, or is waited for no longer.
 const LEAVING_TIMEOUT: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seats {
+    places: Arc<Places>,
     room: Arc<Mutex<Room>>,
     left: Arc<Notify>,
 }
@@ -33,6 +37,27 @@ struct Taken {
     peer: Peer,
     /// Ends the connection when it is dropped.
     _end: oneshot::Sender<()>,
+    /// `None`: the seat is one of the listener's own.
+    place: Option<Lent>,
+}
+
+impl Room {
+    /// A place for one more. Of those that are there in any case, or a borrowed one; `None`: there is none.
+    fn place(&self, places: &Arc<Places>) -> Option<Option<Lent>> {
+        let own = self.taken.values().filter(|taken| taken.place.is_none());
+        match own.count() < OWN {
+            true => Some(None),
+            false => places.lend().map(Some),
+        }
+    }
+
+    /// The place of the one that gives it away.
+    fn displace(&mut self) -> Option<Lent> {
+        let taken = self.taken.iter();
+        let lowest = taken.min_by_key(|(_, taken)| taken.peer.rank());
+        let id = lowest.map(|(id, _)| *id)?;
+        self.taken.remove(&id)?.place
+    }
 }
 
 /// A connection's seat. It is free when this is dropped.
@@ -89,10 +114,22 @@ impl Peer {
 }
 
 impl Seats {
+    pub(crate) fn new(places: &Arc<Places>) -> Self {
+        Self {
+            places: Arc::clone(places),
+            room: Arc::default(),
+            left: Arc::default(),
+        }
+    }
+
     /// Waits until most of those that lost their seats are closed. To be called before a connection is accepted.
-    pub(crate) async fn settle(&self, seats_max: usize) {
+    pub(crate) async fn settle(&self) {
+        let leaving = || {
+            let room = self.lock();
+            room.open - room.taken.len()
+        };
         let settled = async {
-            while self.lock().open > seats_max + LEAVING_MAX {
+            while leaving() > LEAVING_MAX {
                 self.left.notified().await;
             }
         };
@@ -104,19 +141,19 @@ impl Seats {
     /// longest. Where all have shown one, it is the most silent of them.
     pub(crate) fn take(&self, seats_max: usize) -> (Seat, bool) {
         let mut room = self.lock();
-        let full = room.taken.len() >= seats_max;
-        if full {
-            let taken = room.taken.iter();
-            let lowest = taken.min_by_key(|(_, taken)| taken.peer.rank());
-            if let Some(id) = lowest.map(|(id, _)| *id) {
-                room.taken.remove(&id);
-            }
-        }
+        let has_room = room.taken.len() < seats_max;
+        let free = has_room.then(|| room.place(&self.places)).flatten();
+        let full = free.is_none();
+        let place = match free {
+            Some(place) => place,
+            None => room.displace(),
+        };
         let (sender, end) = oneshot::channel();
         let peer = Peer::new();
         let taken = Taken {
             peer: peer.clone(),
             _end: sender,
+            place,
         };
         room.made += 1;
         room.open += 1;
@@ -169,6 +206,10 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
+    fn seats() -> Seats {
+        Seats::new(&Arc::new(Places::new(1_000)))
+    }
+
     /// Of these, those that still have their seats.
     fn seated(all: &mut [Seat]) -> Vec<usize> {
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -179,7 +220,7 @@ mod tests {
 
     #[test]
     fn strangers_lose_their_seats_before_callers() {
-        let seats = Seats::default();
+        let seats = seats();
         let mut all: Vec<Seat> = (0..3).map(|_| seats.take(3).0).collect();
         all[0].peer().trust();
         for n in 0..10 {
@@ -196,11 +237,11 @@ mod tests {
     /// Strangers that came faster than others closed took the descriptors of clients.
     #[tokio::test]
     async fn connections_without_seats_were_open_without_bound() {
-        let seats = Seats::default();
+        let seats = seats();
         let mut all: Vec<Seat> = (0..3 + LEAVING_MAX).map(|_| seats.take(3).0).collect();
-        seats.settle(3).await;
+        seats.settle().await;
         all.push(seats.take(3).0);
-        let mut settled = std::pin::pin!(seats.settle(3));
+        let mut settled = std::pin::pin!(seats.settle());
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert!(settled.as_mut().poll(&mut cx).is_pending());
         drop(all);
@@ -209,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_one_that_was_silent_for_longest_goes() {
-        let seats = Seats::default();
+        let seats = seats();
         let mut all: Vec<Seat> = (0..3).map(|_| seats.take(3).0).collect();
         all.iter().for_each(|seat| seat.peer().trust());
         std::thread::sleep(Duration::from_millis(2));
@@ -217,5 +258,20 @@ mod tests {
         all[2].peer().heard();
         all.push(seats.take(3).0);
         assert_eq!(seated(&mut all), [0, 2, 3]);
+    }
+
+    /// Workers, operators and strangers at their ports took the descriptors of clients.
+    #[test]
+    fn seats_beyond_a_listeners_own_are_borrowed() {
+        let places = Arc::new(Places::new(40));
+        let (seats, others) = (Seats::new(&places), Seats::new(&places));
+        let all: Vec<Seat> = (0..OWN + 10).map(|_| seats.take(1_024).0).collect();
+        assert_eq!(places.free(40, 0), 30);
+        let (one_more, full) = seats.take(1_024);
+        assert!(full, "a quarter is lent");
+        assert!(!others.take(1_024).1, "the other listener has its own");
+        assert_eq!(places.free(40, 0), 30);
+        drop((all, one_more));
+        assert_eq!(places.free(40, 0), 40);
     }
 }

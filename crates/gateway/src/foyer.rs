@@ -3,6 +3,7 @@
 
 use crate::cluster;
 use crate::config::{Cluster, Resolved};
+use crate::descriptors;
 use crate::outside::{Desks, Link};
 use crate::signals::Wish;
 use crate::tls::Rotation;
@@ -64,6 +65,7 @@ impl Foyer {
         listeners: Listeners<'_>,
         runtime: &Runtime,
         facts: &Arc<Facts>,
+        places: &Arc<Places>,
     ) -> Result<Self> {
         let shards = shards(config, listeners, facts)?;
         let admin = listeners.admin.map(|listener| {
@@ -75,6 +77,7 @@ impl Foyer {
                 readiness: facts.readiness.clone(),
                 metrics: open.then(|| Arc::new(exporter)),
                 conns_max: config.admin.conns_max,
+                places: Arc::clone(places),
             };
             let serve = async move {
                 if let Err(error) = starting.serve(listener).await {
@@ -156,6 +159,8 @@ impl Foyer {
 }
 
 fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Result<Shards> {
+    // Of its own: connections that are cut off when the node opens give nothing back.
+    let places = Arc::new(Places::new(CONNS_MAX.min(descriptors::for_clients())));
     let pages = Pages::new(
         PageConfig {
             chat_page: false,
@@ -165,6 +170,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
             cors: config.hub.cors.clone(),
         },
         facts.readiness.clone(),
+        &places,
     );
     let desks = Desks {
         tokens: None,
@@ -187,7 +193,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         pin: false,
         conns_max: config.hub.limits.conns_max.min(CONNS_MAX),
         conns_reserve: 0,
-        places: Arc::new(Places::new(CONNS_MAX)),
+        places,
         tls: tls.map(|(tls, files)| shard::Tls {
             listen: tls.listen.clone(),
             config: files.config(),

@@ -8,6 +8,7 @@ mod cli;
 mod cluster;
 mod config;
 mod credentials;
+mod descriptors;
 mod doctor;
 mod door;
 mod foyer;

@@ -4,6 +4,7 @@ use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
+use crate::descriptors;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::inside::Inside;
@@ -30,6 +31,7 @@ use control::traces::Traces;
 use hub::{Places, Process};
 use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards, ToHandlers};
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -41,8 +43,6 @@ use tokio::runtime::Runtime;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Threads of the control plane: it answers operators and page loads, nothing hot.
 const CONTROL_THREADS: usize = 2;
-/// Descriptors kept for the reserve of connections, listeners, polls, pages, admin requests and files.
-pub(crate) const DESCRIPTORS_RESERVED: usize = 128;
 /// Connections beyond the bound, for sessions that exist and for health checks.
 const CONNS_RESERVE: usize = 48;
 /// What is still being answered to browsers when all else has ended.
@@ -60,7 +60,7 @@ pub fn start<'a>(
 ) -> Result<Option<Node<'a>>> {
     warn_of(&loaded.doubts);
     let admin = listeners::first(&loaded.resolved)?;
-    raise_descriptor_limit();
+    descriptors::raise_limit();
     let runtime = control_runtime()?;
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
@@ -72,37 +72,37 @@ pub fn start<'a>(
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
-    let joined = join_cluster(&loaded, listeners, &runtime, &facts, &wishes)?;
+    let places = Arc::new(Places::new(descriptors::for_clients()));
+    let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    let places = Arc::new(Places::new(descriptors_for_clients(descriptor_limit())));
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
         &loaded.resolved,
         (member.as_ref(), foyer.as_ref()),
         &rules,
-        Entrance(unix, places, certificates.of_clients()),
+        Entrance(unix, Arc::clone(&places), certificates.of_clients()),
         &facts,
-        Desks {
-            tokens: token_desk(&runtime, verifier.as_ref()),
-            relays: relays.clone(),
-        },
+        desks(&runtime, verifier.as_ref(), relays.as_ref()),
     )?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, &shards, &facts);
+    let room = (&shards, &places);
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
-    let serve_workers =
-        |workers: Counter| workers.serve(&loaded.resolved, node, &shards, &facts, &api, tracer);
+    let serve_workers = |workers: Counter| {
+        let room = (&api, &places);
+        workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
+    };
     let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
@@ -163,7 +163,7 @@ fn join_cluster(
     loaded: &Loaded,
     listeners: Listeners<'_>,
     runtime: &Runtime,
-    facts: &Arc<Facts>,
+    (facts, places): (&Arc<Facts>, &Arc<Places>),
     wishes: &Receiver<Wish>,
 ) -> Result<Option<Joined>> {
     let config = &loaded.resolved;
@@ -171,7 +171,7 @@ fn join_cluster(
         return Ok(Some((None, None, None)));
     };
     facts.readiness.set_joining();
-    let foyer = Foyer::open(config, listeners, runtime, facts)?;
+    let foyer = Foyer::open(config, listeners, runtime, facts, places)?;
     greeting::say_starting(&foyer, listeners.admin);
     if !foyer.wait_for_name(cluster, wishes)? {
         return Ok(None);
@@ -236,6 +236,13 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
     verifier.context("cannot check tokens")
 }
 
+fn desks(runtime: &Runtime, verifier: Option<&Arc<Verifier>>, relays: Option<&Relays>) -> Desks {
+    Desks {
+        tokens: token_desk(runtime, verifier),
+        relays: relays.cloned(),
+    }
+}
+
 fn token_desk(runtime: &Runtime, verifier: Option<&Arc<Verifier>>) -> Option<TokenDesk> {
     verifier.map(|verifier| TokenDesk {
         runtime: runtime.handle().clone(),
@@ -293,13 +300,13 @@ fn start_shards(
             cors: config.hub.cors.clone(),
         },
         facts.readiness.clone(),
+        &places,
     );
     let pages = match config.page_rate {
         Some(rate) => pages.limited(rate, Arc::clone(facts)),
         None => pages,
     };
-    let descriptors = descriptor_limit();
-    let for_clients = descriptors_for_clients(descriptors);
+    let for_clients = descriptors::for_clients();
     let conns_max = config.hub.limits.conns_max.min(for_clients);
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
@@ -321,7 +328,7 @@ fn start_shards(
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
-        conns_reserve: CONNS_RESERVE.min((descriptors - for_clients) / 2),
+        conns_reserve: CONNS_RESERVE.min((descriptors::limit() - for_clients) / 2),
         places,
         tls: config
             .tls
@@ -354,12 +361,22 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
+/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
+fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
+    let names = config.rules.namespaces.keys();
+    let others = config.cluster.as_ref();
+    let is_open = config.rules.namespaces.contains_key("*")
+        || others.is_some_and(|cluster| cluster.compat.is_wanted());
+    (!is_open).then(|| names.cloned().collect())
+}
+
 /// The server API, by HTTP and gRPC.
 fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> Api {
     let settings = api::Settings {
         keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
+        namespaces: whole_world(config),
     };
     Api::new(
         settings,
@@ -384,7 +401,7 @@ fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
-    shards: &Shards,
+    (shards, places): (&Shards, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> (Arc<Api>, Gate) {
     let api = Arc::new(server_api(config, credentials, shards));
@@ -394,6 +411,7 @@ fn gate(
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,
         conns_max: config.admin.conns_max,
+        places: Arc::clone(places),
         nodes,
         api: Arc::clone(&api),
         node: Arc::clone(facts),
@@ -633,37 +651,6 @@ impl Node<'_> {
             applied = changes.live.join(","),
             needs_restart = changes.restart.join(","),
             "reloaded"
-        );
-    }
-}
-
-/// Descriptors that the process may hold.
-fn descriptor_limit() -> usize {
-    use rustix::process::{Resource, getrlimit};
-    let limit = getrlimit(Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
-    })
-}
-
-/// Descriptors left for clients. Above that many newcomers are refused with 503 while health checks, sessions that exist and logs
-/// still work; with the very last descriptor gone nobody could be told anything.
-fn descriptors_for_clients(limit: usize) -> usize {
-    limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 2)
-}
-
-/// Each connection is a descriptor; the soft limit is a default for programs that hold few.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current < limit.maximum || limit.maximum.is_none() {
-        // A refusal leaves the limit as it was; accepting copes with any.
-        let _ = setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: limit.maximum,
-                ..limit
-            },
         );
     }
 }

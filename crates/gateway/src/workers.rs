@@ -12,7 +12,7 @@ use control::backend::{
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::limits::Limits;
-use hub::{Keeping, Place, Process};
+use hub::{Keeping, Place, Places, Process};
 use rules::{Line, Tracer, Word};
 use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ impl Counter {
         node: u16,
         shards: &Shards,
         facts: &Arc<Facts>,
-        api: &Arc<Api>,
+        (api, places): (&Arc<Api>, &Arc<Places>),
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Result<Option<SocketAddr>> {
         let addr = self.listener.as_ref().map(TcpListener::local_addr);
@@ -77,6 +77,7 @@ impl Counter {
             tcp,
             secured: self.secured,
             conns_max: self.conns_max,
+            places: Arc::clone(places),
         });
         let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),

@@ -23,7 +23,7 @@ mod turn;
 pub use access::{addresses, admission, origin, trust};
 #[cfg(feature = "faults")]
 pub use books::faults;
-pub use books::places::Places;
+pub use books::places::{Entered, Lent, Places};
 pub use books::{claims, config, limits, metrics, tls};
 pub use cluster::mailbox;
 

@@ -241,3 +241,35 @@ for (const poison of ["deadly", "delayed"]) {
     await kept;
   });
 }
+
+test("workers that were killed faster than they start had innocent events refused", async () => {
+  here = await stage('socket_max = "16MiB"');
+  const book = ledger();
+  const sockets = Array.from({ length: 4 }, () => here.open("/", { transports: ["websocket"] }));
+  const answers = [];
+  let n = 0;
+  const speak = () => {
+    for (const socket of sockets) {
+      const own = n++;
+      answers.push(new Promise((resolve) => socket.emit("told", own, resolve)));
+      socket.emit("note", own);
+    }
+  };
+  let deaths = 0;
+  for (; deaths < 4; deaths++) {
+    const child = await crew(book);
+    if (deaths === 0) await until(() => sockets.every(({ connected }) => connected));
+    const gone = once(child, "exit");
+    for (let round = 0; round < 10; round++) speak();
+    await turn();
+    child.kill("SIGKILL");
+    await gone;
+  }
+  const last = await crew(book);
+  assert.deepEqual((await Promise.all(answers)).filter((error) => error !== undefined && error !== null), []);
+  const handled = (name) => new Set(book.lines().filter((line) => line.startsWith(`${name} `)).map((line) => line.split(" ")[1])).size;
+  await until(() => handled("note") === n);
+  assert.equal(handled("told"), n);
+  assert.equal(await metric("sockeye_backend_refused_total"), 0);
+  last.kill("SIGKILL");
+});

@@ -3,6 +3,7 @@
 
 use crate::seats::{Peer, Seats};
 use axum::Router;
+use hub::Places;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
@@ -10,6 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -27,12 +29,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn serve(
     listener: TcpListener,
     routes: Router,
-    conns_max: usize,
+    (places, conns_max): (&Arc<Places>, usize),
     displaced: &AtomicU64,
 ) -> io::Result<()> {
-    let seats = Seats::default();
+    let seats = Seats::new(places);
     loop {
-        seats.settle(conns_max).await;
+        seats.settle().await;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {

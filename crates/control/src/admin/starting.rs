@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::get;
+use hub::Places;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,6 +25,7 @@ pub struct Starting {
     /// `None`: they need a key.
     pub metrics: Option<Arc<Exporter>>,
     pub conns_max: usize,
+    pub places: Arc<Places>,
 }
 
 impl Starting {
@@ -32,7 +34,7 @@ impl Starting {
     /// # Errors
     /// The listener failed.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
-        let conns_max = self.conns_max;
+        let (places, conns_max) = (Arc::clone(&self.places), self.conns_max);
         let routes = Router::new()
             .route("/health", get(alive))
             .route("/ready", get(ready))
@@ -40,7 +42,8 @@ impl Starting {
             .fallback(later)
             .layer(map_response(last))
             .with_state(self);
-        conns::serve(listener, routes, conns_max, &AtomicU64::new(0)).await
+        let room = (&places, conns_max);
+        conns::serve(listener, routes, room, &AtomicU64::new(0)).await
     }
 }
 

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rules::{Chosen, Message, Wanted};
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::base64url::Id20;
 use wire::socketio::Misfit;
@@ -72,6 +73,17 @@ impl Whom {
             local: self.local,
         }
     }
+}
+
+/// An order for clients that nobody can ever be is a mistake.
+pub(super) fn namespace(namespace: &str, all: Option<&BTreeSet<String>>) -> Checked<()> {
+    if all.is_none_or(|all| all.contains(namespace)) {
+        return Ok(());
+    }
+    let detail = format!(
+        "no client can be in {namespace:?}: the configuration has no [namespaces.{namespace:?}]"
+    );
+    Err(Problem::field("namespace", detail))
 }
 
 pub(super) fn names(field: &str, names: &[String]) -> Checked<()> {

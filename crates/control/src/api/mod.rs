@@ -34,6 +34,7 @@ use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::{Chosen, Errand, Outcome, Wanted};
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub rate: Rate,
     /// Names that a room may have.
     pub room_name_bytes_max: usize,
+    /// Namespaces that clients may be in; `None`: any, also those that only other servers have.
+    pub namespaces: Option<BTreeSet<String>>,
 }
 
 /// The one implementation behind both doors.
@@ -67,6 +70,7 @@ pub struct Api {
     shards: Box<dyn ToShards>,
     keys: Keyring,
     room_name_bytes_max: usize,
+    namespaces: Option<BTreeSet<String>>,
     rates: Windows<String>,
     calls: Semaphore,
     questions: Semaphore,
@@ -87,6 +91,7 @@ impl Api {
             shards,
             keys: settings.keys,
             room_name_bytes_max: settings.room_name_bytes_max,
+            namespaces: settings.namespaces,
             rates: Windows::new(settings.rate),
             calls: Semaphore::new(CALLS_MAX),
             questions: Semaphore::new(CALLS_MAX),
@@ -140,6 +145,7 @@ impl Api {
             check::rooms(name_of(&wanted), rooms, self.room_name_bytes_max)?;
         }
         let of = whom.chosen(all)?;
+        check::namespace(&of.namespace, self.namespaces.as_ref())?;
         note(caller, &wanted, &of);
         let Some(key) = key else {
             return self.carry_out(of, wanted).await;

@@ -4,6 +4,7 @@ use crate::flood::Flood;
 use crate::metrics::node::Node;
 use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
+use hub::Places;
 use rustls::ServerConfig;
 use std::io;
 use std::pin::Pin;
@@ -47,6 +48,8 @@ pub struct Listener {
     /// None: without TLS.
     pub secured: Option<Secured>,
     pub conns_max: usize,
+    /// Of clients, for more than a few of them.
+    pub places: Arc<Places>,
 }
 
 /// Lines of the log that strangers cause.
@@ -77,7 +80,8 @@ impl Listener {
     pub(super) fn open(self, node: Arc<Node>) -> io::Result<Incoming> {
         let tcp = TcpListener::from_std(self.tcp)?;
         let (ready, incoming) = channel(WAITING_MAX);
-        tokio::spawn(accept(tcp, self.secured, self.conns_max, ready, node));
+        let room = (self.places, self.conns_max);
+        tokio::spawn(accept(tcp, self.secured, room, ready, node));
         Ok(Incoming(incoming))
     }
 }
@@ -85,13 +89,13 @@ impl Listener {
 async fn accept(
     tcp: TcpListener,
     secured: Option<Secured>,
-    conns_max: usize,
+    (places, conns_max): (Arc<Places>, usize),
     ready: Sender<Conn>,
     node: Arc<Node>,
 ) {
-    let (seats, lines) = (Seats::default(), Lines::default());
+    let (seats, lines) = (Seats::new(&places), Lines::default());
     loop {
-        seats.settle(conns_max).await;
+        seats.settle().await;
         let stream = match tcp.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -108,7 +112,7 @@ async fn accept(
             if lines.admit() {
                 tracing::warn!(
                     conns_max,
-                    "a worker's connection gives its place to another (workers.conns_max)"
+                    "a worker's connection gives its place to another (workers.conns_max, or fewer if descriptors do not suffice)"
                 );
             }
         }
@@ -266,7 +270,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let _reads_nothing = TcpStream::connect(address).await.expect("a connection");
         let (stream, _) = listener.accept().await.expect("a connection");
-        let seats = Seats::default();
+        let seats = Seats::new(&Arc::new(Places::new(1)));
         let bytes = Bytes::Plain(stream);
         let seat = seats.take(1).0;
         let mut conn = Conn { bytes, seat };

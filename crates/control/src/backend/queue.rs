@@ -1,7 +1,8 @@
 //! From shards to a backend: a queue that is bounded by bytes. News of ends and answers always fit, for losing them would leave
-//! somebody waiting; there are no more of them than of sockets and queries.
+//! somebody waiting; there are no more of them than of sockets and queries. Answers beyond the bound come without their content.
 
 use super::figures::Figures;
+use backend::proto::{Answer, Member};
 use backend::{Settings, Up};
 use rules::Line;
 use std::sync::Arc;
@@ -51,25 +52,15 @@ pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet
 }
 
 impl Line for Inlet {
-    fn up(&self, up: Up) -> bool {
-        let (bytes, may_wait) = match &up {
-            Up::Event(event) => (event.bytes(), false),
-            Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
-            Up::Opening(opening) => {
-                let lines = opening.headers.iter();
-                let lines: usize = lines.map(|line| line.name.len() + line.value.len()).sum();
-                (opening.target.len() + lines, false)
+    fn up(&self, mut up: Up) -> bool {
+        let (bytes, may_wait) = weight(&up);
+        let mut bytes = WORD_BYTES + bytes;
+        if self.figures.queued.load(Ordering::Relaxed) + bytes > self.bytes_max {
+            if !may_wait {
+                self.figures.refused_early.fetch_add(1, Ordering::Relaxed);
+                return false;
             }
-            // Workers hear of the rooms at the end.
-            Up::Moved { room, .. } => (room.len(), false),
-            // A server that waits is answered at once when there is no room.
-            Up::Told(told) => (told.args.len(), false),
-            _ => (0, true),
-        };
-        let bytes = WORD_BYTES + bytes;
-        if !may_wait && self.figures.queued.load(Ordering::Relaxed) + bytes > self.bytes_max {
-            self.figures.refused_early.fetch_add(1, Ordering::Relaxed);
-            return false;
+            bytes -= strip(&mut up);
         }
         self.figures.queued.fetch_add(bytes, Ordering::Relaxed);
         // The other end goes when the process ends.
@@ -82,6 +73,54 @@ impl Line for Inlet {
 
     fn connect_timeout(&self) -> Duration {
         self.connect_timeout
+    }
+}
+
+/// Bytes beside those of every word, and whether it always fits.
+fn weight(up: &Up) -> (usize, bool) {
+    match up {
+        Up::Event(event) => (event.bytes(), false),
+        Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
+        Up::Opening(opening) => {
+            let lines = opening.headers.iter();
+            let lines: usize = lines.map(|line| line.name.len() + line.value.len()).sum();
+            (opening.target.len() + lines, false)
+        }
+        // Workers hear of the rooms at the end.
+        Up::Moved { room, .. } => (room.len(), false),
+        // A server that waits is answered at once when there is no room.
+        Up::Told(told) => (told.args.len(), false),
+        Up::Answers(answers) => (answers.answers.iter().map(answer_bytes).sum(), true),
+        Up::Found(found) => (found.sockets.iter().map(member_bytes).sum(), true),
+        _ => (0, true),
+    }
+}
+
+fn answer_bytes(answer: &Answer) -> usize {
+    let attachments: usize = answer.attachments.iter().map(|bytes| bytes.len()).sum();
+    size_of::<Answer>() + answer.args.len() + attachments
+}
+
+fn member_bytes(member: &Member) -> usize {
+    let rooms = member.rooms.iter();
+    let rooms: usize = rooms.map(|room| size_of::<String>() + room.len()).sum();
+    size_of::<Member>() + member.socket.len() + member.data.len() + rooms
+}
+
+/// An answer is told to be incomplete, in place of its content; the bytes of that.
+fn strip(up: &mut Up) -> usize {
+    let bytes = weight(up).0;
+    match up {
+        Up::Answers(answers) => {
+            answers.missing += answers.answers.len() as u64;
+            answers.answers = Vec::new();
+            bytes
+        }
+        Up::Found(found) => {
+            (found.sockets, found.incomplete) = (Vec::new(), true);
+            bytes
+        }
+        _ => 0,
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) const RELAY: &[Metric] = &[
     ),
     counter(
         "sockeye_relay_refused_total",
-        "Connections above `cluster.relays_max` or without a descriptor, whose clients were told the same.",
+        "Connections above `cluster.relays_max` or without a descriptor, whose clients were told the same. When another address has more of them, one of \
+         those makes way, and is counted.",
         |v| one(v, |r| &r.refused),
     ),
     counter(

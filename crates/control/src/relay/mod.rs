@@ -4,6 +4,7 @@
 mod greeting;
 mod lock;
 mod pipe;
+mod shares;
 
 use crate::cluster::roster::{Roster, Route};
 use crate::page::Stream;
@@ -13,6 +14,7 @@ use hub::Places;
 use lock::{Keyring, Lock};
 use pipe::{Client, Owner};
 use rustls::ServerConfig;
+use shares::{Share, Shares};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -41,7 +43,7 @@ pub struct Gauges {
     pub relayed: AtomicU64,
     /// Connections that could not be relayed.
     pub failed: AtomicU64,
-    /// Connections above the bound.
+    /// Connections above the bound: those that came, or in their place those of the address that had most.
     pub refused: AtomicU64,
     pub bytes_up: AtomicU64,
     pub bytes_down: AtomicU64,
@@ -101,8 +103,9 @@ struct Shared {
     /// For other nodes.
     keyring: Keyring,
     roster: Arc<Roster>,
+    /// Of clients; strangers at the door borrow from them.
     places: Arc<Places>,
-    relays_max: usize,
+    shares: Arc<Shares>,
     gauges: Arc<Gauges>,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
@@ -131,7 +134,7 @@ impl Relays {
             keyring: Keyring::default(),
             roster: Arc::clone(roster),
             places: Arc::clone(places),
-            relays_max,
+            shares: Arc::new(Shares::new(places, relays_max)),
             gauges: Arc::clone(gauges),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
@@ -145,15 +148,22 @@ impl Relays {
     }
 
     /// Passes a connection on. Never blocks: shards call this in the middle of a turn.
-    pub fn relay(&self, relayed: Relayed) {
+    pub fn relay(&self, mut relayed: Relayed) {
         let shared = Arc::clone(&self.0);
-        let place = Place::take(&shared.places, shared.relays_max);
+        let refused = &shared.gauges.refused;
+        let Some((share, displaced)) = shared.shares.take(relayed.client) else {
+            refused.fetch_add(1, Ordering::Relaxed);
+            // One attempt: there is no descriptor for somebody who reads slowly.
+            let _ = relayed.stream.write(&relayed.refusal);
+            return;
+        };
+        refused.fetch_add(u64::from(displaced), Ordering::Relaxed);
         self.0.runtime.spawn(async move {
             let open = Open::new(&shared.gauges);
-            if let Err(error) = shared.pass(relayed, place.is_some()).await {
+            if let Err(error) = shared.pass(relayed, share).await {
                 tracing::debug!(%error, "cannot take over a connection that is to be relayed");
             }
-            drop((open, place));
+            drop(open);
         });
     }
 
@@ -188,9 +198,9 @@ impl Relays {
 impl Shared {
     /// Lets nodes in that have the secret.
     async fn receive(self: &Arc<Self>, listener: TcpListener, adopt: &Arc<Adopt>) {
-        let seats = Seats::default();
+        let seats = Seats::new(&self.places);
         loop {
-            seats.settle(STRANGERS_MAX).await;
+            seats.settle().await;
             let Ok((stream, from)) = listener.accept().await else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -213,7 +223,7 @@ impl Shared {
         }
     }
 
-    async fn pass(&self, relayed: Relayed, has_place: bool) -> io::Result<()> {
+    async fn pass(&self, relayed: Relayed, mut share: Share) -> io::Result<()> {
         let mut client = Client::new(relayed.stream.open()?);
         let gauges = &*self.gauges;
         let ask = Ask {
@@ -222,14 +232,18 @@ impl Shared {
             shard: relayed.shard,
             client: relayed.client,
         };
-        let route = self.roster.route(relayed.node).filter(|_| has_place);
-        if !has_place {
-            gauges.refused.fetch_add(1, Ordering::Relaxed);
-        } else if let Some(mut route) = route {
+        let mut displaced = false;
+        if let Some(mut route) = self.roster.route(relayed.node) {
             match self.reach(&route, ask).await {
                 Ok(owner) => {
                     gauges.relayed.fetch_add(1, Ordering::Relaxed);
-                    let cut = self.cut(&mut route, Arc::clone(client.answered()));
+                    let answered = Arc::clone(client.answered());
+                    let cut = async {
+                        tokio::select! {
+                            () = self.cut(&mut route, answered) => {}
+                            () = share.lost() => displaced = true,
+                        }
+                    };
                     client.carry(owner, &relayed.read, gauges, cut).await;
                 }
                 Err(error) => {
@@ -238,7 +252,7 @@ impl Shared {
                 }
             }
         }
-        if has_place && !client.answered().load(Ordering::Relaxed) {
+        if !displaced && !client.answered().load(Ordering::Relaxed) {
             gauges.failed.fetch_add(1, Ordering::Relaxed);
         }
         client.finish(&relayed.refusal).await;
@@ -301,22 +315,6 @@ impl Shared {
                 "a connection to cluster.relay_listen was refused: all nodes need the same cluster.secret, and nobody else needs this port"
             );
         }
-    }
-}
-
-/// The place of a connection that is relayed.
-struct Place(Arc<Places>);
-
-impl Place {
-    fn take(places: &Arc<Places>, relays_max: usize) -> Option<Self> {
-        let taken = places.try_relay(relays_max);
-        taken.then(|| Self(Arc::clone(places)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.end_relay();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine against real servers, in all the trouble they can be in.
 
 mod access;
+mod bridge;
 mod cluster;
 mod sentinel;
 mod single;

@@ -281,7 +281,12 @@ struct Pager {
 }
 
 impl Pager {
-    fn new(runtime: &Handle, member: Option<&Member>, relays: Option<Relays>) -> Self {
+    fn new(
+        runtime: &Handle,
+        places: &Arc<Places>,
+        member: Option<&Member>,
+        relays: Option<Relays>,
+    ) -> Self {
         let page = PageConfig {
             chat_page: false,
             doors: String::new(),
@@ -290,7 +295,7 @@ impl Pager {
             cors: Cors::Any,
         };
         Self {
-            pages: Pages::new(page, Readiness::default()),
+            pages: Pages::new(page, Readiness::default(), places),
             runtime: runtime.clone(),
             parcels: member.map(Member::parcels),
             relays,
@@ -377,7 +382,12 @@ fn main() -> anyhow::Result<()> {
         .as_ref()
         .map(|seat| seat.relays(runtime.handle(), &places));
     let relays = relays.transpose()?;
-    let outside = Arc::new(Pager::new(runtime.handle(), member, relays.clone()));
+    let outside = Arc::new(Pager::new(
+        runtime.handle(),
+        &places,
+        member,
+        relays.clone(),
+    ));
     let applications: Box<dyn HandlerFactory> = match &counter {
         Some(counter) => Box::new(counter.applications()?),
         None => Box::new(Applications {
@@ -390,7 +400,7 @@ fn main() -> anyhow::Result<()> {
         runtime.block_on(seat.open(&shards, &relays, gone))?;
         runtime.spawn(seat.leave_when_told());
     }
-    let workers = counter.map(|counter| counter.serve(node, &flags.config(), &shards));
+    let workers = counter.map(|counter| counter.serve(node, &flags.config(), &shards, &places));
     let workers = workers.transpose()?;
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");

@@ -10,7 +10,7 @@ use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
-    HandlerFactory, Keeping, Place, ServerEvent, SessionKey, SocketKey,
+    HandlerFactory, Keeping, Place, Places, ServerEvent, SessionKey, SocketKey,
 };
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
@@ -96,12 +96,14 @@ impl Counter {
         node: u16,
         config: &hub::config::Config,
         shards: &Shards,
+        places: &Arc<Places>,
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
         let listener = Listener {
             tcp: self.listener,
             secured: None,
             conns_max: CONNS_MAX,
+            places: Arc::clone(places),
         };
         let served = Served {
             node,
@@ -111,6 +113,7 @@ impl Counter {
             keys: Keyring::default(),
             rate: Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: config.limits.room_name_bytes_max,
+            namespaces: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {

@@ -5,7 +5,7 @@ use super::checks::{Finding, Need};
 use super::snapshot::{CLOCK, CLOCKSOURCE, LIMITS, STATUS, Snapshot};
 
 /// Descriptors beside the clients'.
-const DESCRIPTORS_RESERVED: u64 = crate::serve::DESCRIPTORS_RESERVED as u64;
+const DESCRIPTORS_RESERVED: u64 = crate::descriptors::RESERVED as u64;
 /// Tracking entries for a million connections: those that are closing stay in the table for a while.
 const CONNTRACK_PER_MILLION: u64 = 2_262_440;
 /// The largest length of the queues: the kernel's own bound of a listen backlog was 16 bits for long.

@@ -20,7 +20,7 @@ impl Default for Addresses {
 }
 
 /// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177), so its addresses count as one.
-pub(crate) fn holder(address: IpAddr) -> IpAddr {
+pub fn holder(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -1,7 +1,11 @@
 //! Places for connections, as all parts of the process count them: each takes a descriptor, and one that is relayed to another node
-//! takes two.
+//! takes two. Listeners beside those of clients have a few descriptors of their own; for more connections they borrow places.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One part of so many is lent at most: whoever fills other ports leaves the rest to clients.
+const LENT_PART: usize = 4;
 
 /// The places of one process.
 #[derive(Debug)]
@@ -11,7 +15,17 @@ pub struct Places {
     open: AtomicUsize,
     /// Connections that are relayed to other nodes.
     relayed: AtomicUsize,
+    /// Connections of other listeners.
+    lent: AtomicUsize,
 }
+
+/// The place of a connection that belongs to no shard, but is a client's.
+#[derive(Debug)]
+pub struct Entered(Arc<Places>);
+
+/// The place of a connection of another listener.
+#[derive(Debug)]
+pub struct Lent(Arc<Places>);
 
 impl Places {
     /// `max`: descriptors that there are for clients.
@@ -20,6 +34,7 @@ impl Places {
             max,
             open: AtomicUsize::new(0),
             relayed: AtomicUsize::new(0),
+            lent: AtomicUsize::new(0),
         }
     }
 
@@ -33,21 +48,39 @@ impl Places {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Connections of the shards.
+    /// A client's connection that a shard gave away counts until this is dropped.
+    pub fn keep(self: &Arc<Self>) -> Entered {
+        self.enter();
+        Entered(Arc::clone(self))
+    }
+
+    /// A place for a connection of another listener; `None`: clients have all, or enough are lent.
+    pub fn lend(self: &Arc<Self>) -> Option<Lent> {
+        let relayed = 2 * self.relayed.load(Ordering::Relaxed);
+        let free = self.max.saturating_sub(self.open() + relayed);
+        let room = free.min(self.max / LENT_PART);
+        let more = |lent| (lent < room).then_some(lent + 1);
+        let order = Ordering::Relaxed;
+        let lent = self.lent.fetch_update(order, order, more).is_ok();
+        lent.then(|| Lent(Arc::clone(self)))
+    }
+
+    /// Connections of clients.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
     /// How many connections more the shards may have now: of this many at most, as far as there are places, and of a reserve.
     pub fn free(&self, conns_max: usize, reserve: usize) -> usize {
-        let relayed = 2 * self.relayed.load(Ordering::Relaxed);
-        let max = conns_max.min(self.max.saturating_sub(relayed));
+        let others = 2 * self.relayed.load(Ordering::Relaxed) + self.lent.load(Ordering::Relaxed);
+        let max = conns_max.min(self.max.saturating_sub(others));
         (max + reserve).saturating_sub(self.open())
     }
 
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
     pub fn try_relay(&self, relays_max: usize) -> bool {
-        let room = (self.max.saturating_sub(self.open()) / 2).min(relays_max);
+        let others = self.open() + self.lent.load(Ordering::Relaxed);
+        let room = (self.max.saturating_sub(others) / 2).min(relays_max);
         let more = |relayed| (relayed < room).then_some(relayed + 1);
         let order = Ordering::Relaxed;
         self.relayed.fetch_update(order, order, more).is_ok()
@@ -56,6 +89,18 @@ impl Places {
     /// It is over.
     pub fn end_relay(&self) {
         self.relayed.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.lent.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -81,5 +126,21 @@ mod tests {
         let places = Places::new(1_000);
         assert_eq!((0..10).filter(|_| places.try_relay(4)).count(), 4);
         assert_eq!(places.free(1_000, 0), 992);
+    }
+
+    /// Each listener had a count of its own, and together they took all descriptors.
+    #[test]
+    fn other_listeners_borrow_from_the_places_of_clients() {
+        let places = Arc::new(Places::new(472));
+        let mut lent: Vec<Lent> = std::iter::from_fn(|| places.lend()).collect();
+        assert_eq!((lent.len(), places.free(472, 48)), (118, 402));
+        let entered: Vec<Entered> = (0..354).map(|_| places.keep()).collect();
+        assert_eq!(places.free(472, 0), 0);
+        lent.pop();
+        assert_eq!(places.free(472, 0), 1);
+        let last = places.keep();
+        assert!(places.lend().is_none(), "clients have it");
+        drop((last, entered));
+        assert_eq!((places.open(), places.free(472, 0)), (0, 355));
     }
 }

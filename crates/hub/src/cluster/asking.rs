@@ -310,9 +310,9 @@ pub(crate) fn fetched(parts: &mut Parts, target: &Target<'_>, round: RoundId) {
     respond(parts, round, Response::Sockets(found));
 }
 
-/// Local sockets of a target.
+/// Local sockets of a target. The turn pays for the list, whoever gets it.
 fn describe(parts: &mut Parts, target: &Target<'_>) -> Found {
-    let (mut sockets, mut bytes) = (Vec::new(), 0);
+    let (mut sockets, mut bytes, mut complete) = (Vec::new(), 0, true);
     for index in parts.rooms.select(&mut parts.people, target) {
         let Some(socket) = parts.people.sockets.get(index) else {
             continue;
@@ -326,11 +326,11 @@ fn describe(parts: &mut Parts, target: &Target<'_>) -> Found {
         };
         bytes += fetched.bytes();
         if bytes > ROUND_BYTES_MAX {
-            let complete = false;
-            return Found { sockets, complete };
+            complete = false;
+            break;
         }
         sockets.push(fetched);
     }
-    let complete = true;
+    parts.line.budget.describe(bytes);
     Found { sockets, complete }
 }

@@ -302,6 +302,12 @@ impl Away {
         self.uplink.is_full()
     }
 
+    /// Half of what may wait is for what clients publish.
+    pub(crate) fn has_room_for_list(&self, bytes: usize) -> bool {
+        let waiting = self.uplink.waiting() + self.parcel.weight();
+        waiting + bytes <= self.uplink.bytes_max / 2
+    }
+
     /// Whether this may be the id of a socket of another node.
     pub(crate) fn is_socket(&self, id: &Id20, wall_ms: u64) -> bool {
         self.uplink.met.has(id::socket_owner(id).node) && id::may_be_socket(id, wall_ms)

@@ -179,7 +179,7 @@ pub enum Response {
 }
 
 impl Response {
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Ack(answer) => answer.bytes(),
             Self::Sockets(found) => found.sockets.iter().map(Fetched::bytes).sum(),

@@ -1,6 +1,6 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
-use crate::cluster::letter::{Letter, Response, RoundId, Scope, Target};
+use crate::cluster::letter::{Found, Letter, Response, RoundId, Scope, Target};
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
@@ -138,9 +138,21 @@ pub(crate) fn let_in(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) {
     }
 }
 
-/// An answer to another node always leaves: its asker waits, and there are no more answers than were asked for.
+/// An answer to another node always leaves: its asker waits, and there are no more answers than were asked for. A list of sockets leaves
+/// without its content where it would keep clients from publishing: the asker is told that it is incomplete.
 pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) {
     if let Some(away) = &mut parts.away {
+        let empty = Response::Sockets(Found {
+            sockets: Vec::new(),
+            complete: false,
+        });
+        let response = match response {
+            Response::Sockets(_) if !away.has_room_for_list(response.bytes()) => {
+                parts.books.counts.away_refused += 1;
+                &empty
+            }
+            _ => response,
+        };
         let bytes = away.respond(of, response);
         parts.line.budget.post(bytes);
         parts.books.counts.sent_away += 1;

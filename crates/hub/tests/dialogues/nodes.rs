@@ -438,6 +438,41 @@ fn too_much_that_waits_for_other_nodes_is_refused_and_local_members_are_served()
     assert!(reaches(&mut nodes));
 }
 
+/// Lists for another node took all that may wait, and clients could not publish until they were gone.
+#[test]
+fn lists_for_another_node_kept_clients_from_publishing() {
+    let (handler, mut nodes, clients) = world(2);
+    for (node, client) in &clients[2..] {
+        for n in 0..60 {
+            let room = format!("{}{n}", "x".repeat(100));
+            nodes.say(*node, *client, &format!("42[\"join\",\"{room}\"]"));
+        }
+    }
+    nodes.mute(1, true);
+    nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
+    nodes.say(1, clients[2].1, "42[\"to\",\"room\"]");
+    assert_eq!(handler.0.heard(), [Heard::Reached(Reach::Everyone)]);
+    nodes.mute(1, false);
+    nodes.settle();
+    let [Heard::Found(found)] = &handler.0.heard()[..] else {
+        panic!("one list")
+    };
+    assert!(!found.complete, "{found:?}");
+    assert_eq!(nodes.texts(0, clients[0].1), [NEWS]);
+    // Shorter ones leave whole.
+    for (node, client) in &clients[2..] {
+        for n in 10..60 {
+            let room = format!("{}{n}", "x".repeat(100));
+            nodes.say(*node, *client, &format!("42[\"leave\",\"{room}\"]"));
+        }
+    }
+    nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
+    let [Heard::Found(found)] = &handler.0.heard()[..] else {
+        panic!("one list")
+    };
+    assert_eq!((found.sockets.len(), found.complete), (4, true));
+}
+
 /// Each node keeps what its members got, in the order in which they got it.
 #[test]
 fn an_event_that_a_room_keeps_is_kept_on_each_node() {

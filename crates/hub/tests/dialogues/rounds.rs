@@ -286,6 +286,23 @@ fn a_fetch_that_misses_a_shard_says_so() {
     assert_eq!((half.sockets.len(), half.complete), (1, false));
 }
 
+/// Lists for the shard's own handler were in no book: a turn made thousands of them.
+#[test]
+fn a_turn_made_any_number_of_lists() {
+    let (asker, mut net) = world(1, 100);
+    let clients: Vec<Client> = (0..1_000).map(|_| net.client(0)).collect();
+    net.settle();
+    let fetches = (0..100).map(|_| "42[\"fetch\"]".to_owned());
+    net.say_all(clients[0], fetches);
+    let first = asker.0.heard().len();
+    assert!((1..100).contains(&first), "{first} lists of a turn");
+    let later = (0..100).map(|_| {
+        net.resume(0);
+        asker.0.heard().len()
+    });
+    assert_eq!(first + later.sum::<usize>(), 100);
+}
+
 /// With the table full `fetch` said that there is nobody.
 #[test]
 fn a_fetch_that_could_not_ask_says_so() {

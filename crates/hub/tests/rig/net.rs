@@ -156,6 +156,12 @@ impl Net {
         self.end_turn(client.at);
     }
 
+    /// Another turn, with what earlier ones left.
+    pub fn resume(&mut self, at: usize) {
+        self.turn(at, |turn| turn.resume());
+        self.end_turn(at);
+    }
+
     /// Somebody outside has a word for a hub's handler.
     pub fn outside(&mut self, at: usize, word: Box<dyn std::any::Any + Send>) {
         self.turn(at, |turn| turn.outside(word));

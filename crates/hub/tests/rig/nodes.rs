@@ -21,6 +21,8 @@ struct Process_ {
     held: HashMap<u64, usize>,
     /// Parcels stay where they are.
     cut_off: bool,
+    /// Its own do.
+    muted: bool,
 }
 
 pub struct Nodes(Vec<Process_>);
@@ -40,6 +42,7 @@ impl Nodes {
                 uplink,
                 held: HashMap::new(),
                 cut_off: false,
+                muted: false,
             }
         };
         Self((1..=count).map(one).collect())
@@ -52,6 +55,11 @@ impl Nodes {
 
     pub fn cut_off(&mut self, node: usize, cut_off: bool) {
         self.0[node].cut_off = cut_off;
+    }
+
+    /// What it has for others waits; what others have for it comes.
+    pub fn mute(&mut self, node: usize, muted: bool) {
+        self.0[node].muted = muted;
     }
 
     /// Bytes that wait for other nodes.
@@ -132,7 +140,7 @@ impl Nodes {
             let mut any = false;
             for node in 0..self.0.len() {
                 self.net(node).settle();
-                if self.0[node].cut_off {
+                if self.0[node].cut_off || self.0[node].muted {
                     continue;
                 }
                 for parcel in self.net(node).parcels() {

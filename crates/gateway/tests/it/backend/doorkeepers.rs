@@ -1,21 +1,26 @@
 //! Backends beside each other of which some decide about requests for sessions.
 
+use super::KEY;
+use super::intake::{crowded, said_by};
 use super::worker::{introduced, open, runtime};
-use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, ToWorker};
 use client::full::SocketIo;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tonic::Status;
 
 type Key = (String, String);
 
 static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| {
-    ["kitchen", "cellar"].map(|name| control::admin::keys::generate(name, &[]).expect("a key"))
+    let cellar = control::admin::keys::generate("cellar", &[]);
+    [KEY.clone(), cellar.expect("a key")]
 });
 
 /// The targets and the connects that a worker saw.
@@ -232,4 +237,32 @@ fn openings_that_no_worker_answers_were_not_named() {
     assert!(eventually(PATIENCE, told));
     let _keeper = Doorkeeper::attach(workers, 0, true);
     assert_eq!(client.response().status, 200);
+}
+
+/// One event for millions of rooms stopped the workers of all backends for more than a second.
+#[test]
+fn a_worker_of_another_backend_stopped_newcomers() {
+    let _alone = Alone::wait();
+    let (gateway, workers) = house("", "");
+    let _cellar = Doorkeeper::attach(workers, 1, false);
+    let over = AtomicBool::new(false);
+    let ((longest, came), heard) = std::thread::scope(|threads| {
+        let newcomers = threads.spawn(|| {
+            let (mut longest, mut came) = (Duration::ZERO, 0);
+            while !over.load(Ordering::SeqCst) {
+                let began = Instant::now();
+                drop(SocketIo::websocket(gateway.addr, "/cellar", json!({})));
+                longest = longest.max(began.elapsed());
+                came += 1;
+            }
+            (longest, came)
+        });
+        let heard =
+            [1_000_000, 5_000_000].map(|rooms| said_by(&gateway, workers, 1, &crowded(rooms)).1);
+        over.store(true, Ordering::SeqCst);
+        (newcomers.join().expect("newcomers"), heard)
+    });
+    assert_eq!(heard, [[Ok(1)], [Ok(1)]]);
+    assert!(came > 10, "{came} came");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::worker::{introduced, open, runtime, target};
 use super::{KEY, Kitchen};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{Gateway, PATIENCE, eventually};
 use backend::proto::command::What as Order;
 use backend::proto::{self, Command, FromWorker, ToWorker};
 use prost::Message;
@@ -214,7 +214,7 @@ fn empty_commands(bytes: usize) -> Vec<u8> {
 }
 
 /// An event for so many rooms, each of one letter.
-fn crowded(rooms: usize) -> Vec<u8> {
+pub fn crowded(rooms: usize) -> Vec<u8> {
     let to = proto::Target {
         namespace: "/".to_owned(),
         rooms: vec!["a".to_owned(); rooms],
@@ -263,13 +263,18 @@ async fn verdict(link: Link) -> Result<u64, String> {
 }
 
 /// Sends it by so many links at once; how much the most was that the process had more than before, and what each heard.
-fn said_by(kitchen: &Kitchen, links: usize, message: &[u8]) -> (u64, Vec<Result<u64, String>>) {
-    let before = kitchen.gateway.own_memory();
+pub fn said_by(
+    gateway: &Gateway,
+    workers: SocketAddr,
+    links: usize,
+    message: &[u8],
+) -> (u64, Vec<Result<u64, String>>) {
+    let before = gateway.own_memory();
     let message = framed_raw(message);
     let heard = runtime().block_on(async {
         let mut opened = Vec::new();
         for n in 0..links {
-            opened.push(Link::attach(kitchen.workers, &n.to_string(), message.clone()).await);
+            opened.push(Link::attach(workers, &n.to_string(), message.clone()).await);
         }
         let mut sending = tokio::task::JoinSet::new();
         for mut link in opened {
@@ -282,7 +287,7 @@ fn said_by(kitchen: &Kitchen, links: usize, message: &[u8]) -> (u64, Vec<Result<
         let heard = tokio::time::timeout(3 * PATIENCE, sending.join_all());
         heard.await.expect("in time")
     });
-    (kitchen.gateway.peak_memory().saturating_sub(before), heard)
+    (gateway.peak_memory().saturating_sub(before), heard)
 }
 
 /// 16 MiB of two bytes each took 1.4 GiB.
@@ -290,7 +295,12 @@ fn said_by(kitchen: &Kitchen, links: usize, message: &[u8]) -> (u64, Vec<Result<
 fn commands_without_content_took_ninety_times_their_bytes() {
     let kitchen = Kitchen::open("silent_after = \"60s\"");
     let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
-    let (grew, heard) = said_by(&kitchen, 1, &empty_commands(LARGEST));
+    let (grew, heard) = said_by(
+        &kitchen.gateway,
+        kitchen.workers,
+        1,
+        &empty_commands(LARGEST),
+    );
     let told = heard[0].as_ref().expect_err("it is sent away");
     // Percent-encoded.
     assert!(told.contains("16384"), "{told}");
@@ -300,6 +310,86 @@ fn commands_without_content_took_ninety_times_their_bytes() {
     );
 }
 
+/// 64 KiB by each of 200 links took 451 MiB.
+#[test]
+fn many_links_with_many_commands_took_what_one_may_not() {
+    const LINKS: usize = 200;
+    for (bytes, is_refused) in [(64 << 10, true), (32 << 10, false)] {
+        let kitchen = Kitchen::open("silent_after = \"60s\"");
+        let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
+        let message = empty_commands(bytes);
+        let (grew, heard) = said_by(&kitchen.gateway, kitchen.workers, LINKS, &message);
+        if is_refused {
+            let refused = heard.iter().filter_map(|heard| heard.as_ref().err());
+            let refused = refused.filter(|why| why.contains("16384"));
+            assert_eq!(refused.count(), LINKS, "{heard:?}");
+        }
+        let grew = grew.saturating_sub(own);
+        eprintln!("{bytes} bytes by each of {LINKS} links: {grew} bytes");
+        assert!(grew < 12 * LARGEST as u64, "{grew} bytes");
+    }
+}
+
+/// Sockets of a test, and the bytes of their data.
+const SOCKETS: usize = 200;
+const DATA: usize = 15_000;
+
+/// A worker that asks for lists and reads none of them: each was kept, however many there were.
+#[test]
+fn lists_for_a_worker_that_reads_none_were_kept_without_bound() {
+    let kitchen = Kitchen::open("silent_after = \"60s\"\nqueue_max = \"16MiB\"");
+    let worker = kitchen.worker("a");
+    let clients: Vec<_> = (0..SOCKETS).map(|_| kitchen.client()).collect();
+    for client in &clients {
+        let data = format!("{:?}", "x".repeat(DATA)).into();
+        let socket = client.sid.clone();
+        worker.say(Order::SetData(proto::SetData { socket, data }));
+    }
+    let fetch = |query| proto::Fetch {
+        of: Some(target(&[])),
+        query,
+        timeout_ms: 20_000,
+    };
+    worker.say(Order::Fetch(fetch(1)));
+    let whole = || {
+        worker.memory().found.iter().any(|found| {
+            let bytes: usize = found.sockets.iter().map(|socket| socket.data.len()).sum();
+            bytes >= SOCKETS * DATA
+        })
+    };
+    assert!(eventually(PATIENCE, whole), "all data is set");
+    let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
+    let commands = (2..202).map(|query| Command {
+        what: Some(Order::Fetch(fetch(query))),
+        ..Command::default()
+    });
+    let said = FromWorker {
+        first: 1,
+        commands: commands.collect(),
+        ..FromWorker::default()
+    };
+    let before = kitchen.gateway.own_memory();
+    runtime().block_on(async {
+        let message = framed_raw(&said.encode_to_vec());
+        let mut link = Link::attach(kitchen.workers, "reads nothing", message).await;
+        while !link.rest.is_empty() && link.send_some().await {}
+        // Until no more comes of it.
+        let mut quiet = 0;
+        while quiet < 10 {
+            let peak = kitchen.gateway.peak_memory();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            quiet = match kitchen.gateway.peak_memory() == peak {
+                true => quiet + 1,
+                false => 0,
+            };
+        }
+    });
+    let grew = kitchen.gateway.peak_memory() - before;
+    let grew = grew.saturating_sub(own);
+    eprintln!("200 lists of {} bytes: {grew} bytes", SOCKETS * DATA);
+    assert!(grew < 12 * LARGEST as u64, "{grew} bytes for 200 lists");
+}
+
 /// Each name became a text of its own on its way to each shard, and everybody waited for that.
 #[test]
 fn an_event_for_a_million_rooms_was_taken() {
@@ -307,7 +397,7 @@ fn an_event_for_a_million_rooms_was_taken() {
     let worker = kitchen.worker("a");
     let own = kitchen.gateway.peak_memory() - kitchen.gateway.own_memory();
     for rooms in [1_000_000, 5_000_000] {
-        let (grew, heard) = said_by(&kitchen, 1, &crowded(rooms));
+        let (grew, heard) = said_by(&kitchen.gateway, kitchen.workers, 1, &crowded(rooms));
         assert_eq!(
             heard,
             [Ok(1)],

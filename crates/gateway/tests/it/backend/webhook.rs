@@ -237,7 +237,8 @@ fn news_for_an_endpoint_that_was_away_arrive_later_in_order() {
     }
     let failed = r#"sockeye_backend_calls_total{outcome="failed"}"#;
     assert!(eventually(PATIENCE, || gateway.metric(failed) >= 8.0));
-    assert_eq!(gateway.metric("sockeye_backend_workers"), 0.0);
+    let well = gateway.metric_settles("sockeye_backend_workers", |well| well == 0.0);
+    assert_eq!(well, Ok(0.0));
     assert!(gateway.logged("the endpoint fails", PATIENCE));
     let listener = TcpListener::bind(addr).expect("the same port");
     let receiver = Receiver::on(listener, None, |_| Reply::empty());

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const UNKNOWN: &str = r#"{"code":1,"message":"Session ID unknown"}"#;
 
@@ -22,7 +23,7 @@ pub fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
 }
 
 /// A node that does not take long to drain.
-fn quick(redis: &Redis, more: &str) -> String {
+pub fn quick(redis: &Redis, more: &str) -> String {
     config(redis, more).replace(
         "shards = 2",
         "shards = 2\ndrain_window = \"1s\"\ndrain_grace = \"1s\"",
@@ -233,6 +234,62 @@ fn a_relayed_client_counts_by_its_own_address() {
     let one = crowd(|_| 99);
     assert!(nodes[0].hits_reach("conns_per_address", 1.0) >= 1.0);
     drop((several, one));
+}
+
+/// One client with many waiting polls took all places: requests of others got "Session ID unknown".
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn one_client_with_many_polls_shut_out_all_others() {
+    const PLACES: usize = 20;
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, &format!("relays_max = {PLACES}\n"));
+    let waits = |_| {
+        let session = opened(nodes[0].addr);
+        let mut poll = RawConn::connect_from([127, 0, 0, 9], nodes[1].addr);
+        poll.send(poll_request(&session.sid));
+        poll
+    };
+    let mut greedy: Vec<RawConn> = (0..PLACES).map(waits).collect();
+    let full = nodes[1].reaches("sockeye_relay_connections", PLACES as f64);
+    assert_eq!(full, PLACES as f64);
+    let session = opened(nodes[0].addr);
+    for n in 0..5 {
+        assert_eq!(post_at(&nodes[1], &session, "3").status, 200, "request {n}");
+    }
+    assert!(nodes[1].metric("sockeye_relay_refused_total") >= 1.0);
+    assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
+    // One of its polls made way, and was told.
+    let told = eventually(PATIENCE, || {
+        greedy.iter_mut().any(|poll| {
+            let answer = poll.response_within(Duration::from_millis(10));
+            answer.is_ok_and(|answer| answer.body == UNKNOWN)
+        })
+    });
+    assert!(told);
+}
+
+/// On a node that is full, what other nodes relay has half of the reserve, and not all of it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn relayed_requests_took_the_whole_reserve() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "[limits]\nconns_max = 30\n");
+    let sessions: Vec<Poller> = (0..60).map(|_| opened(nodes[0].addr)).collect();
+    let _clients: Vec<_> = (0..30).map(|_| member(&nodes[0], "room")).collect();
+    let waits = |session: &Poller| {
+        let mut poll = RawConn::connect(nodes[1].addr);
+        poll.send(poll_request(&session.sid));
+        poll
+    };
+    let polls: Vec<RawConn> = sessions.iter().map(waits).collect();
+    let refused = || nodes[1].metric("sockeye_relay_failed_total") >= 30.0;
+    assert!(eventually(PATIENCE, refused), "half of 48 have places");
+    for n in 0..20 {
+        let request = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let answer = RawConn::exchange(nodes[0].addr, request);
+        assert_eq!(answer.status, 200, "health check {n}");
+    }
+    drop(polls);
 }
 
 /// Its port is for nodes with the secret alone.

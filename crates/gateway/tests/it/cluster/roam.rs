@@ -4,7 +4,7 @@ use super::member;
 use super::relay::relaying;
 use crate::edges::haproxy::balancing;
 use crate::edges::nginx::nginx;
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, eventually};
 use serde_json::json;
 use servers::{Language, Redis, Roamers};
 use std::io::{Read, Write};
@@ -194,18 +194,34 @@ fn long_polling_did_not_work_behind_haproxy_over_three_nodes() {
     assert!(relayed(&nodes) > 100.0, "{}", relayed(&nodes));
 }
 
-/// Its clients are back on the others: behind a proxy that finds out by itself.
+/// All clients have a session again by then.
+const BACK: Duration = Duration::from_secs(25);
+
+/// Its clients are back on the others: behind proxies that find out by themselves.
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
-fn polling_clients_of_a_killed_node_are_back_behind_haproxy() {
+fn polling_clients_of_a_killed_node_are_back_behind_both_proxies() {
+    let _alone = Alone::wait();
     let redis = Redis::start();
     let mut nodes: [Gateway; 3] = relaying(&redis, "");
     let addrs = nodes.each_ref().map(|node| node.addr);
-    let proxy = balancing(&addrs);
-    let mut all = polling_at(&format!("http://{}", proxy.addr));
+    let servers = addrs.map(|addr| addr.to_string());
+    let proxies = [balancing(&addrs), nginx(&servers.join("; server "))];
+    let urls = proxies
+        .each_ref()
+        .map(|proxy| format!("http://{}", proxy.addr));
+    let mut all: Vec<Roamers> = urls.iter().flat_map(|url| polling_at(url)).collect();
     all.iter_mut().for_each(Roamers::all_connected);
     all_are_served(&mut all);
+    let sockets = |nodes: &[Gateway]| -> f64 {
+        let of_node = |node: &Gateway| node.metric("sockeye_sockets");
+        nodes.iter().map(of_node).sum()
+    };
+    assert_eq!(sockets(&nodes), 40.0);
+    assert!(nodes[0].metric("sockeye_sockets") > 0.0);
     nodes[0].kill();
+    let back = eventually(BACK, || sockets(&nodes[1..]) == 40.0);
+    assert!(back, "{} are back", sockets(&nodes[1..]));
     for some in &mut all {
         let served = eventually(3 * PATIENCE, || some.ask(1) == json!([]));
         assert!(served, "{:?}", some.report());

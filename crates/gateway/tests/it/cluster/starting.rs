@@ -106,6 +106,90 @@ fn a_redis_that_started_later_than_the_gateway_ended_it() {
     assert_eq!(body["cluster"], json!("connected"));
 }
 
+/// Machines that power up together: Redis is there after supervisors had given up, and after a minute of loading its data.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_redis_that_was_90_seconds_late_found_no_gateway() {
+    let mut redis = Redis::start();
+    redis.kill();
+    let mut nodes = [(); 2].map(|()| Gateway::start_waiting(&config(&redis, "")));
+    std::thread::sleep(Duration::from_secs(90));
+    for node in &mut nodes {
+        assert!(node.is_alive(), "{:?}", node.log());
+        assert_eq!(get(node.addr, "/health").0, 200);
+    }
+    redis.restart();
+    all_up(&nodes);
+    speak(&nodes[0], &nodes[1]);
+}
+
+/// A server that says a word of its own to whatever it is asked.
+fn answers(word: &'static str) -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let addr = listener.local_addr().expect("its address");
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for mut conn in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut room = [0; 4096];
+                while let Ok(1..) = conn.read(&mut room) {
+                    if conn.write_all(word.repeat(8).as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    addr
+}
+
+/// It is there and not ready, or its name is not known yet: that is no wrong configuration.
+#[test]
+fn a_redis_that_loads_its_data_or_has_no_name_yet_ended_the_gateway() {
+    let loading = answers("-LOADING Redis is loading the dataset in memory\r\n");
+    let cut_off = answers("-MASTERDOWN Link with MASTER is down\r\n");
+    for addr in [
+        loading.to_string(),
+        cut_off.to_string(),
+        "no-such-host.invalid:6379".to_owned(),
+    ] {
+        let url = format!("redis://{addr}");
+        let settings = format!(
+            "profile = \"socket.io\"\n[server]\nshards = 1\n[cluster]\nadapter = \"redis\"\nurls = [{url:?}]\nsecret = \"s\"\n"
+        );
+        let mut node = Gateway::start_waiting(&settings);
+        assert!(
+            node.logged("waiting for the cluster", PATIENCE),
+            "{addr}: {:?}",
+            node.log()
+        );
+        for _ in 0..10 {
+            assert_eq!(get(node.addr, "/health").0, 200);
+            assert_eq!(get(node.addr, "/ready").0, 503);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(node.is_alive(), "{addr}");
+        node.terminate();
+        let status = node.exit_status(PATIENCE);
+        assert!(
+            status.is_some_and(|status| status.success()),
+            "{addr}: {status:?}"
+        );
+    }
+}
+
+/// Whoever wants a supervisor to try again says so.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_is_not_to_wait_ends_at_once() {
+    let mut redis = Redis::start();
+    redis.kill();
+    let mut node = Gateway::start_waiting(&config(&redis, "start = \"fail\""));
+    let status = node.exit_status(PATIENCE).and_then(|status| status.code());
+    assert_eq!(status, Some(1), "{:?}", node.log());
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_that_waits_for_redis_stops_when_it_is_told_to() {
@@ -239,7 +323,8 @@ fn heartbeat(node: u16) -> Vec<u8> {
 fn heartbeats_of_nodes_that_nobody_has_held_the_others_up() {
     use std::io::{Read, Write};
     let redis = Redis::start();
-    let open = config(&redis, "").replace("secret = \"s\"\n", "");
+    // A busy machine is no stall.
+    let open = config(&redis, "join_wait = \"5s\"").replace("secret = \"s\"\n", "");
     let nodes = [(); 2].map(|()| Gateway::start(&open));
     all_up(&nodes);
     let mut commands = Vec::new();

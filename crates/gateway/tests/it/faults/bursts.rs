@@ -100,8 +100,16 @@ fn letters_were_asked_for_that_nobody_had_lost() {
     let _alone = Alone::wait();
     let scene = Scene::set(Fault::Failover, 0);
     let nodes = scene.start_nodes();
+    // The alerts look at gaps and repairs.
     let questions = || -> f64 {
-        let asked = |node: &Gateway| node.metric("sockeye_cluster_questions_total{way=\"asked\"}");
+        let asked = |node: &Gateway| -> f64 {
+            let metrics = [
+                "sockeye_cluster_questions_total{way=\"asked\"}",
+                "sockeye_cluster_gaps_total",
+                "sockeye_cluster_repairs_total",
+            ];
+            metrics.iter().map(|name| node.metric(name)).sum()
+        };
         nodes.iter().map(asked).sum()
     };
     for per_second in [300, 1_000] {
