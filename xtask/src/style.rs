@@ -107,7 +107,9 @@ fn parts(page: &str) -> Vec<Part> {
 
 fn is_item(text: &str) -> bool {
     let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    text.starts_with("* ") || text.starts_with("- ") || number.len() < text.len() && number.starts_with(". ")
+    text.starts_with("* ")
+        || text.starts_with("- ")
+        || number.len() < text.len() && number.starts_with(". ")
 }
 
 /// Code counts as one word, and a link as its text.
@@ -170,11 +172,17 @@ mod tests {
     #[test]
     fn a_sentence_over_two_lines_is_one() {
         let half = "word ".repeat(18);
-        assert_eq!(told(&format!("{half}\n{half}.\n")), ["1: a sentence of 36 words"]);
+        assert_eq!(
+            told(&format!("{half}\n{half}.\n")),
+            ["1: a sentence of 36 words"]
+        );
         assert_eq!(told(&format!("{half}.\n{half}.\n")), [""; 0]);
         assert_eq!(told(&format!("* {half}\n* {half}\n")), [""; 0]);
         let code = format!("`{half}{half}`");
-        assert_eq!(told(&format!("{code} is one word.\n\n```\n{half}{half}\n```\n")), [""; 0]);
+        assert_eq!(
+            told(&format!("{code} is one word.\n\n```\n{half}{half}\n```\n")),
+            [""; 0]
+        );
     }
 
     #[test]

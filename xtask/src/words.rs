@@ -107,7 +107,12 @@ mod tests {
     fn every_kind_of_page_is_there_once() {
         let pages = pages().expect("pages");
         let is_there = |name: &str| pages.iter().any(|page| page.path.ends_with(name));
-        for name in ["README.md", "docs/README.md", "sdk/node/README.md", "examples/README.md"] {
+        for name in [
+            "README.md",
+            "docs/README.md",
+            "sdk/node/README.md",
+            "examples/README.md",
+        ] {
             assert!(is_there(name), "{name}");
         }
         for (part, why) in &NOT_COUNTED[..4] {

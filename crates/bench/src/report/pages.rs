@@ -124,7 +124,9 @@ fn part(name: &str, file: &ResultFile) -> Part {
     if document.verdict.level == Level::Doubtful && !is_suite {
         return Part {
             name: name.to_owned(),
-            text: format!("Left out, because the verdict of the run is doubtful. It is in {source}."),
+            text: format!(
+                "Left out, because the verdict of the run is doubtful. It is in {source}."
+            ),
             drawings: Vec::new(),
             is_doubtful: true,
         };
@@ -267,9 +269,18 @@ mod tests {
         outcome::save(&ResultFile::Run(Box::new(run)), &result).unwrap();
         fill(&[result], folder.path()).unwrap();
         let page = fs::read_to_string(folder.path().join("benchmarks.md")).unwrap();
-        assert!(page.contains("verdict of the run is doubtful: `ticker`."), "{page}");
-        assert!(page.contains("It is in `benchmarks/results/ticker.json`."), "{page}");
-        assert!(!page.contains("DOUBTFUL") && !page.contains(".svg"), "{page}");
+        assert!(
+            page.contains("verdict of the run is doubtful: `ticker`."),
+            "{page}"
+        );
+        assert!(
+            page.contains("It is in `benchmarks/results/ticker.json`."),
+            "{page}"
+        );
+        assert!(
+            !page.contains("DOUBTFUL") && !page.contains(".svg"),
+            "{page}"
+        );
     }
 
     #[test]

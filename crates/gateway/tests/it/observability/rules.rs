@@ -82,8 +82,11 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 
 /// Rows of tables, and items of lists with the lines that go on with them.
 fn failures(page: &str) -> impl Iterator<Item = &str> {
-    page.lines()
-        .filter(|line| ["|", "* ", "  "].iter().any(|begin| line.starts_with(begin)))
+    page.lines().filter(|line| {
+        ["|", "* ", "  "]
+            .iter()
+            .any(|begin| line.starts_with(begin))
+    })
 }
 
 /// A failure that only a metric tells of is told to nobody, unless an alert asks for it.
