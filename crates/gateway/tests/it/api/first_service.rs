@@ -75,7 +75,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-#[ignore = "needs Node and Python: cargo xtask test foreign"]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn each_step_of_the_first_service_prints_what_the_page_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = folder.path();
