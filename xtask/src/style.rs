@@ -71,10 +71,16 @@ fn of_part(part: &Part) -> Vec<Finding> {
 /// Paragraphs, items of lists and cells, without code blocks, headings and generated lines.
 fn parts(page: &str) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    let (mut in_code, mut is_open) = (false, false);
+    let (mut in_code, mut is_open, mut is_generated) = (false, false, false);
     for (at, line) in page.lines().enumerate() {
         let line_number = at + 1;
         let text = line.trim();
+        if text.starts_with("<!--") {
+            is_generated = text.contains(":begin ");
+        }
+        if is_generated {
+            continue;
+        }
         if text.starts_with("```") {
             in_code = !in_code;
         }
@@ -133,7 +139,7 @@ fn plain(text: &str) -> String {
 fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut begin = 0;
-    for (at, _) in text.match_indices(['.', '?', '!', ':']) {
+    for (at, _) in text.match_indices(['.', '?', '!']) {
         let rest = &text[at + 1..];
         let ends = rest.starts_with(' ') || rest.starts_with(") ") || rest.is_empty();
         if ends && at >= begin {
@@ -190,6 +196,14 @@ mod tests {
         let cell = "One two three. ".repeat(21);
         let page = format!("| a | {cell} |\n|---|---|\n");
         assert_eq!(told(&page), ["1: a cell of 63 words"]);
+    }
+
+    #[test]
+    fn what_a_command_wrote_is_not_judged() {
+        let long = "word ".repeat(40);
+        let page =
+            format!("<!-- bench:begin x -->\n{long}.\n<!-- bench:end -->\nWhat is it: a test.\n");
+        assert_eq!(told(&page), ["4: no subject"]);
     }
 
     #[test]

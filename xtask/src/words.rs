@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 /// Folders whose pages people read, besides README.
 const FOLDERS: [&str; 4] = ["docs", "sdk", "examples", "deploy"];
+const DECISIONS: &str = "decisions";
 /// Tables that are made from the code, and records: nobody reads them from beginning to end.
 const NOT_COUNTED: [(&str, &str); 5] = [
     ("docs/configuration.md", "generated"),
     ("docs/metrics.md", "generated"),
     ("docs/results/", "results"),
-    ("docs/adr/", "decisions"),
+    ("docs/adr/", DECISIONS),
     ("CHANGELOG.md", "history"),
 ];
 
@@ -31,19 +32,14 @@ pub fn run() -> Result<()> {
     }
     println!("{:>7}  in all\n", sum(&counted));
     println!("not counted:");
-    for (_, why) in NOT_COUNTED {
-        let same: Vec<&Page> = aside
-            .iter()
-            .copied()
-            .filter(|page| page.aside == Some(why))
-            .collect();
-        for page in same.iter().filter(|_| why != "decisions") {
-            println!("{:>7}  {} ({why})", words(&page.text), page.path.display());
-        }
-        if why == "decisions" {
-            println!("{:>7}  docs/adr ({why})", sum(&same));
-        }
+    let (decisions, others): (Vec<&Page>, Vec<&Page>) = aside
+        .into_iter()
+        .partition(|page| page.aside == Some(DECISIONS));
+    for page in others {
+        let (path, why) = (page.path.display(), page.aside.unwrap_or_default());
+        println!("{:>7}  {path} ({why})", words(&page.text));
     }
+    println!("{:>7}  docs/adr ({DECISIONS})", sum(&decisions));
     Ok(())
 }
 
