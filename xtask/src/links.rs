@@ -19,11 +19,18 @@ pub fn broken() -> Result<Vec<String>> {
             }
         }
     }
-    for (index, folder) in [(DECISIONS, "docs/adr"), (PAGES, "docs")] {
+    let folders = [
+        (DECISIONS, "docs/adr", ""),
+        (PAGES, "docs", ""),
+        (PAGES, "docs/results", "results/"),
+    ];
+    for (index, folder, prefix) in folders {
         let files = repository::files(folder)?;
         let own = files.iter();
         let own = own.filter(|path| path.parent() == Some(Path::new(folder)));
-        let names: Vec<&str> = own.map(|path| repository::name(path)).collect();
+        let names: Vec<String> = own
+            .map(|path| format!("{prefix}{}", repository::name(path)))
+            .collect();
         broken.extend(unlisted(index, &repository::read(index)?, &names));
     }
     Ok(broken)
@@ -63,10 +70,10 @@ fn file_of(link: &str) -> Option<&str> {
     (!file.is_empty() && !elsewhere).then_some(file)
 }
 
-fn unlisted(index: &str, text: &str, names: &[&str]) -> Vec<String> {
+fn unlisted(index: &str, text: &str, names: &[String]) -> Vec<String> {
     let listed = targets(text);
     let pages = names.iter().filter(|name| name.ends_with(".md"));
-    let missing = pages.filter(|name| **name != "README.md" && !listed.contains(name));
+    let missing = pages.filter(|name| *name != "README.md" && !listed.contains(&name.as_str()));
     missing
         .map(|name| format!("{index}: does not list {name}"))
         .collect()
@@ -96,7 +103,7 @@ mod tests {
     #[test]
     fn decisions_13_and_14_were_missing_from_the_index() {
         let index = "| [1](0001-a.md) | A |\n";
-        let names = ["0001-a.md", "0002-b.md", "README.md", "plot.svg"];
+        let names = ["0001-a.md", "0002-b.md", "README.md", "plot.svg"].map(str::to_owned);
         let missing = unlisted(DECISIONS, index, &names);
         assert_eq!(missing, [format!("{DECISIONS}: does not list 0002-b.md")]);
     }

@@ -17,10 +17,12 @@ mod notices;
 mod plan;
 mod repository;
 mod steps;
+mod style;
 mod suite;
 mod tally;
 mod tidy;
 mod versions;
+mod words;
 mod workers;
 
 use anyhow::Result;
@@ -75,10 +77,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure nodes that share rooms over Redis, beside Socket.IO on Node, and fill in the figures of docs/cluster.md.
+    /// Measure nodes that share rooms over Redis, beside Socket.IO on Node, and fill in the figures of docs/results/nodes.md.
     Nodes(nodes::NodesArgs),
     /// Build what a release ships for this kind of machine, into target/dist.
     Dist,
+    /// Count the words of the documents, by page.
+    Words,
+    /// List sentences and cells of the documents that are too long, and sentences without a subject.
+    Style,
     /// Take the screenshots of the chat page that the documents show.
     Demo,
 }
@@ -108,6 +114,8 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { args } => bench::run(&args),
         Command::Nodes(args) => nodes::run(&args),
         Command::Dist => dist::run(),
+        Command::Words => words::run(),
+        Command::Style => style::run(),
         Command::Demo => bench::demo(),
     }
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask nodes`: measures nodes that share rooms over Redis, servers of Socket.IO beside them, and fills in the figures of
-//! docs/cluster.md.
+//! docs/results/nodes.md.
 
 mod run;
 
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-const PAGE: &str = "docs/cluster.md";
+const PAGE: &str = "docs/results/nodes.md";
 /// Pairs of runs with and without coalescing.
 const PAIRS: usize = 12;
 /// The failover of this Redis Cluster is not measured here.

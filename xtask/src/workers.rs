@@ -91,7 +91,7 @@ fn page(text: &str, scale: &Scale) -> String {
     let Scale { clients, rate, .. } = scale;
     let mut page = format!(
         "# Troubles of workers\n\nMade by `cargo xtask workers`: {clients} clients, {rate} answered events a second, workers of Node. The first number is the\n\
-         median of all times, the second the most. What each figure means is in [backends.md](../../docs/backends.md#figures).\n\n"
+         median of all times, the second the most. What each figure means is in [workers.md](../../docs/results/workers.md).\n\n"
     );
     let mut tables: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     for line in text.lines().filter_map(read) {

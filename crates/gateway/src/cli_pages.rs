@@ -17,7 +17,9 @@ fn pages() -> Vec<PathBuf> {
         "examples",
         "conformance",
     ];
-    let folders = ["", "docs", "docs/adr"].into_iter().chain(beside);
+    let folders = ["", "docs", "docs/adr", "docs/results"]
+        .into_iter()
+        .chain(beside);
     let folders: Vec<PathBuf> = folders.map(|folder| root.join(folder)).collect();
     let entries = folders
         .iter()

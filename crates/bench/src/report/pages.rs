@@ -8,8 +8,8 @@ use super::figures;
 use super::plot::{Plot, Use};
 use super::table::Table;
 use anyhow::{Context, Result, bail};
-use outcome::verdict;
-use outcome::{Outcome, ResultFile};
+use outcome::verdict::{self, Level};
+use outcome::{Figure, Outcome, ResultFile, Suite};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,62 +21,51 @@ const PLOTS: &str = "plots";
 /// Two stand beside each other on a page.
 const PLOT_WIDTH: u32 = 470;
 /// Sections that a page of documents has; the whole report is one command away.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 7] = [
     "Summary",
     "Latency",
     "Course of the run",
     "Server processes",
-    "Crowd",
     "Ratios",
     "Side by side",
     "Cost",
-    "Runs",
 ];
 /// Plots that a page has of one result.
-const PLOTS_SHOWN: [&str; 6] = [
-    "latency",
-    "ack-latency",
-    "throughput",
-    "connections",
-    "cpu",
-    "memory",
-];
+const PLOTS_SHOWN: [&str; 2] = ["latency", "cpu"];
 
 /// What stands between a page's markers, with its drawings by file name.
 struct Part {
     name: String,
     text: String,
     drawings: Vec<(String, String)>,
+    /// A page need not ask for it.
+    is_doubtful: bool,
 }
 
 /// Fills every page in `folder` that asks for one of the results, and writes their plots.
 pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
     let mut parts = Vec::new();
-    let mut overview = Vec::new();
+    let (mut overview, mut left_out) = (Vec::new(), Vec::new());
     for path in results {
         let content = outcome::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        parts.push(part(&name, &content));
-        if let ResultFile::Run(run) = &content {
-            overview.push(overview_row(run));
+        let part = part(&name, &content);
+        match &content {
+            ResultFile::Run(_) if part.is_doubtful => left_out.push(format!("`{name}`")),
+            ResultFile::Run(run) => overview.push(overview_row(run)),
+            ResultFile::Comparison(_) | ResultFile::Suite(_) => {}
         }
+        parts.push(part);
     }
     // Without any, the page keeps what it has.
-    if !overview.is_empty() {
-        let mut header = figures::summary_header("scenario");
-        header.insert(1, "scale".into());
-        header.push("verdict".into());
-        parts.push(Part {
-            name: OVERVIEW.into(),
-            text: Table::of(header, overview).to_string(),
-            drawings: Vec::new(),
-        });
+    if !overview.is_empty() || !left_out.is_empty() {
+        parts.push(overview_part(overview, &left_out));
     }
     let pages = pages(folder)?;
     let mut unasked = Vec::new();
     for part in parts {
         match fill_all(&pages, &part)? {
-            0 if part.name == OVERVIEW => {}
+            0 if part.name == OVERVIEW || part.is_doubtful => {}
             0 => unasked.push(part.name),
             _ => write_drawings(folder, &part.drawings)?,
         }
@@ -88,8 +77,60 @@ pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
     Ok(())
 }
 
+fn overview_part(rows: Vec<Vec<String>>, left_out: &[String]) -> Part {
+    let mut header = figures::summary_header("scenario");
+    header.insert(1, "scale".into());
+    header.push("verdict".into());
+    let mut text = Table::of(header, rows).to_string();
+    if !left_out.is_empty() {
+        let names = left_out.join(", ");
+        text += &format!(
+            "\nLeft out, because the verdict of the run is doubtful: {names}. Their files are in `benchmarks/results`.\n"
+        );
+    }
+    Part {
+        name: OVERVIEW.into(),
+        text,
+        drawings: Vec::new(),
+        is_doubtful: false,
+    }
+}
+
+/// Without latencies of runs that are doubtful. CPU and memory are the server's own, however busy the generator was.
+fn without_doubts(suite: &Suite) -> Suite {
+    let mut suite = suite.clone();
+    for case in &mut suite.cases {
+        if matches!(case.figure, Figure::P99Ms) {
+            for server in &mut case.servers {
+                server
+                    .runs
+                    .retain(|run| verdict::verdict(run).level != Level::Doubtful);
+            }
+        }
+    }
+    suite
+}
+
 fn part(name: &str, file: &ResultFile) -> Part {
-    let mut document = super::document(file, &format!("`benchmarks/results/{name}.json`"));
+    let source = format!("`benchmarks/results/{name}.json`");
+    let mut document = match file {
+        ResultFile::Suite(suite) => {
+            let suite = ResultFile::Suite(without_doubts(suite));
+            super::document(&suite, &source)
+        }
+        _ => super::document(file, &source),
+    };
+    let is_suite = matches!(file, ResultFile::Suite(_));
+    if document.verdict.level == Level::Doubtful && !is_suite {
+        return Part {
+            name: name.to_owned(),
+            text: format!(
+                "Left out, because the verdict of the run is doubtful. It is in {source}."
+            ),
+            drawings: Vec::new(),
+            is_doubtful: true,
+        };
+    }
     let sections = &mut document.sections;
     sections.retain(|section| SECTIONS.contains(&section.title.as_str()));
     let is_shown = |plot: &Plot| PLOTS_SHOWN.contains(&plot.id);
@@ -99,8 +140,9 @@ fn part(name: &str, file: &ResultFile) -> Part {
     let drawings = shown.map(|plot| (file_name(plot), plot.svg(PLOT_WIDTH, Use::File)));
     Part {
         name: name.to_owned(),
-        text: document.markdown(4, &address),
+        text: document.markdown(3, &address),
         drawings: drawings.collect(),
+        is_doubtful: false,
     }
 }
 
@@ -205,9 +247,9 @@ mod tests {
         let row = "| ticker   |     1 |       1,000 |    500 |   1.14 |   1.00 |   7.77 | 13.0 MiB | 10 % |      0 |    PASS |";
         assert!(page.contains(row), "{page}");
         assert!(
-            page.contains("##### Latency\n") && page.contains("`benchmarks/results/ticker.json`")
+            page.contains("#### Latency\n") && page.contains("`benchmarks/results/ticker.json`")
         );
-        for id in ["latency", "throughput", "connections", "cpu", "memory"] {
+        for id in PLOTS_SHOWN {
             let address = format!("plots/ticker-{id}.svg");
             assert!(page.contains(&format!("]({address})")), "{page}");
             let drawing = fs::read_to_string(folder.path().join(&address)).unwrap();
@@ -216,6 +258,29 @@ mod tests {
                 "{drawing}"
             );
         }
+    }
+
+    #[test]
+    fn a_doubtful_run_is_named_and_not_shown() {
+        let asked = ["overview", "ticker"].map(|name| format!("{BEGIN}{name} -->\n{END}\n"));
+        let (folder, result) = folder(&asked.concat());
+        let mut run = crate::report::report_tests::outcome();
+        run.phases[1].generator_waited = 0.5;
+        outcome::save(&ResultFile::Run(Box::new(run)), &result).unwrap();
+        fill(&[result], folder.path()).unwrap();
+        let page = fs::read_to_string(folder.path().join("benchmarks.md")).unwrap();
+        assert!(
+            page.contains("verdict of the run is doubtful: `ticker`."),
+            "{page}"
+        );
+        assert!(
+            page.contains("It is in `benchmarks/results/ticker.json`."),
+            "{page}"
+        );
+        assert!(
+            !page.contains("DOUBTFUL") && !page.contains(".svg"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn each_step_of_the_first_service_prints_what_the_page_says() {
     let here = folder.path();
     let modules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/node_modules");
     std::os::unix::fs::symlink(modules, here.join("node_modules")).expect("link the client");
-    for name in ["token.mjs", "client.mjs"] {
+    for name in ["token.mjs", "token.py", "client.mjs"] {
         std::fs::write(here.join(name), file(name)).expect("write a file");
     }
     told(here, "openssl rand -base64 48 > secret");
@@ -94,9 +94,14 @@ fn each_step_of_the_first_service_prints_what_the_page_says() {
     assert_eq!(check, "configuration is valid (sockeye.toml)\n");
     let gateway = Gateway::start(&config);
     let run = |begin: &str| command(begin, &gateway);
-    told(here, &run("node token.mjs ada"));
-    let token = told(here, &run("sockeye token check"));
-    assert!(token.starts_with("accepted     user \"ada\""), "{token}");
+    for program in ["python3 token.py ada", "node token.mjs ada"] {
+        told(here, &run(program));
+        let token = told(here, &run("sockeye token check"));
+        assert!(
+            token.starts_with("accepted     user \"ada\""),
+            "{program}: {token}"
+        );
+    }
     let stranger = Terminal::open(
         here,
         "stranger",
