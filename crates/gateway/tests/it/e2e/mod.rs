@@ -13,6 +13,7 @@ mod crowd;
 mod hold;
 mod identity;
 mod ids;
+mod init;
 mod late;
 mod messaging;
 mod opening;
