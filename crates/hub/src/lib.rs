@@ -39,6 +39,7 @@ pub use cluster::send::Reach;
 pub use cluster::shared::Process;
 pub use cluster::wire::Unreadable;
 pub use dialect::speech::Emit;
+pub use hearing::plain::RAW_EVENT;
 pub use hub::Hub;
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use rooms::keeping::{Form, Keeping, Keeps};

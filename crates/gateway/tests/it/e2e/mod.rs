@@ -22,6 +22,7 @@ mod order;
 mod packed;
 mod plain;
 mod polling;
+mod raw;
 mod refining;
 mod rules;
 mod shutdown;
