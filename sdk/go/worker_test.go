@@ -253,9 +253,8 @@ func TestAnEventWhoseHandlerWaitsComesAgainWithAMarkAndKeepsNoOther(t *testing.T
 		grace.emit("note", n)
 		grace.hears("note", n, false)
 	}
-	// It says what it handled at once: one more answer shows that the gateway has it.
+	// What was handled is said no later than the answer to what comes behind it.
 	is(t, grace.call("echo", "said"), `["said"]`)
-	time.Sleep(200 * time.Millisecond)
 	s.worker()
 	s.must(first.cmd.Process.Kill())
 	grace.hears("note", 1, true)
@@ -279,10 +278,13 @@ func TestAHandlerThatNeverEndsCountsAsHandledAfterATime(t *testing.T) {
 
 func TestAWorkerThatWasStoppedAndGoesOnHandlesNothingThatAnotherHas(t *testing.T) {
 	s := newStage(t, setting{silent: "3s"})
+	attached := func() { s.gateway.line(`"worker attached"`) }
 	first := s.worker()
+	attached()
 	ada, grace := s.guest(), s.guest()
 	first.signal(syscall.SIGSTOP)
 	second := s.worker()
+	attached()
 	var notes []string
 	note := func() {
 		if got := grace.next(); got.Event == "note" {
@@ -297,7 +299,7 @@ func TestAWorkerThatWasStoppedAndGoesOnHandlesNothingThatAnotherHas(t *testing.T
 	}
 	first.signal(syscall.SIGCONT)
 	// It comes back as a new worker, and takes all.
-	time.Sleep(time.Second)
+	attached()
 	second.signal(syscall.SIGTERM)
 	if code := second.wait(); code != 0 {
 		t.Fatalf("it ends with %d", code)
