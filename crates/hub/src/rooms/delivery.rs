@@ -4,12 +4,12 @@
 
 use crate::books::config::SlowConsumer;
 use crate::clients::speaker::Speaker;
+use crate::dialect::notices;
 use crate::dialect::speech::{Dialect, Framing, Variant};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::output::log::Range;
 use crate::rooms::outgoing::Outgoing;
-use crate::seam::notices;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
 
 impl Speaker<'_> {

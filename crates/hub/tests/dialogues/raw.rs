@@ -89,9 +89,10 @@ fn frames_wait_for_the_token_and_strangers_hear_the_code_alone() {
 
 #[test]
 fn a_frame_has_the_bound_of_a_plain_message() {
-    let mut config = Config::default();
-    config.plain_max_payload = 1_000;
-    let mut rig = with_raw(config);
+    let mut rig = with_raw(Config {
+        plain_max_payload: 1_000,
+        ..Config::default()
+    });
     let (ann, bob) = (client(&mut rig), client(&mut rig));
     let whole = "x".repeat(1_000);
     rig.send(ann, &frame(&whole));
