@@ -153,7 +153,7 @@ fn chat_is_for_those_with_a_token() {
     assert_eq!(page.status, 200);
     // The chat profile lets a client connect, tells it why it may not stay, and ends its socket.
     let mut stranger = SocketIo::open(gateway.addr);
-    stranger.join_namespace("/", "");
+    stranger.send("40");
     stranger.emit(&json!(["chat-message", { "content": "forged" }]));
     let told = stranger.expect("error");
     assert_eq!(told, [json!({ "message": "Authentication required" })]);
