@@ -122,7 +122,14 @@ async function answers(port) {
   throw new Error(`nothing listens on port ${port} after ${READY_MS} ms`);
 }
 
-const gatewayFile = (redis, entry) => `profile = "socket.io"
+/** What an example asks of its gateways besides. */
+const MORE = {
+  "game/index.js": `slow_consumer = "conflate"
+conflate_by = "id"
+`,
+};
+
+const gatewayFile = (redis, entry, more) => `profile = "socket.io"
 [log]
 level = "warn"
 ${redis === undefined ? "" : cluster(redis)}
@@ -130,7 +137,7 @@ ${redis === undefined ? "" : cluster(redis)}
 api_keys = ["${entry}"]
 [namespaces."/"]
 backend = "app"
-`;
+${more}`;
 
 const cluster = (redis) => `[cluster]
 adapter = "redis"
@@ -169,7 +176,7 @@ export class Stage {
     const made = execFileSync(sockeye, ["api-key", "app"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
     const [key, entry] = [/sockeye_\S+/, /app:\w+/].map((pattern) => made.match(pattern)[0]);
     const file = join(this.#folder, "sockeye.toml");
-    writeFileSync(file, gatewayFile(count > 1 ? redis : undefined, entry));
+    writeFileSync(file, gatewayFile(count > 1 ? redis : undefined, entry, MORE[app] ?? ""));
     gateways.forEach((port, at) => {
       const args = ["--config", file, "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admins[at]}`];
       this.#run(sockeye, args, { SOCKEYE__WORKERS__LISTEN: `127.0.0.1:${links[at]}` });

@@ -1,11 +1,11 @@
-// `node examples/start.mjs chat` (or `tables`) starts an example with all that it needs.
+// `node examples/start.mjs chat` (or `tables`, `game`) starts an example with all that it needs.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const APPS = ["chat", "tables"];
+const APPS = ["chat", "tables", "game"];
 const { positionals: [app] } = parseArgs({ allowPositionals: true });
 
 if (!APPS.includes(app)) {

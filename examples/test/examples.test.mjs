@@ -121,6 +121,40 @@ async function dine([url, other], table, between = async () => {}) {
   await stranger.context().close();
 }
 
+const placeOf = (page, id) => page.$eval(`[data-id="${id}"]`, ({ dataset }) => [Number(dataset.x), Number(dataset.y)]);
+const isAt = (page, id, [x, y]) =>
+  page.waitForFunction(([who, column, row]) => document.querySelector(`[data-id="${who}"][data-x="${column}"][data-y="${row}"]`) !== null, [id, x, y]);
+
+/** To the corner, and on to one place: steps of a socket are taken in order, whoever has it. */
+async function walk(page, steps) {
+  for (const key of ["ArrowUp", "ArrowLeft"]) for (let n = 0; n < 20; n++) await page.keyboard.press(key);
+  for (let n = 0; n < steps; n++) await page.keyboard.press("ArrowRight");
+}
+
+async function play([url, other], between = async () => {}) {
+  const [ada, grace] = [await visit(url), await visit(other)];
+  const [own, hers] = await Promise.all([ada, grace].map((page) => page.evaluate("socket.id")));
+  for (const page of [ada, grace]) for (const id of [own, hers]) await page.waitForSelector(`[data-id="${id}"]`);
+  assert.deepEqual(await placeOf(ada, hers), await placeOf(grace, hers));
+  await walk(ada, 7);
+  for (const page of [ada, grace]) await isAt(page, own, [7, 0]);
+  await between();
+  await walk(grace, 3);
+  await walk(ada, 12);
+  for (const page of [ada, grace]) {
+    await isAt(page, hers, [3, 0]);
+    await isAt(page, own, [12, 0]);
+  }
+  // One wave may be lost, which is what volatile means.
+  for (let seen = false; !seen; ) {
+    await ada.keyboard.press(" ");
+    seen = await grace.waitForSelector(`.waves[data-id="${own}"]`, { timeout: 1000 }).then(() => true, () => false);
+  }
+  for (const page of [ada, grace]) assert.deepEqual(await page.evaluate("lost"), []);
+  await grace.context().close();
+  await ada.waitForFunction((id) => document.querySelector(`[data-id="${id}"]`) === null, hers);
+}
+
 /** Kills the worker at once; the other takes its sockets over. */
 const killOne = (stage) => async () => stage.workers[0].kill();
 const killOther = (stage) => async () => stage.workers[1].kill();
@@ -143,4 +177,14 @@ test("the tables on the gateway, while one worker is killed, then the other", as
   const { stage, urls } = await onSockeye("tables/index.js");
   await dine(urls, "window", killOne(stage));
   await dine(urls, "door", killOther(stage));
+});
+
+test("the game on Socket.IO's server", async () => {
+  await play((await onSocketIo("game/index.js")).urls);
+});
+
+test("the game on the gateway, while one worker is killed, then the other", async () => {
+  const { stage, urls } = await onSockeye("game/index.js");
+  await play(urls, killOne(stage));
+  await play(urls, killOther(stage));
 });

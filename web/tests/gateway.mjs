@@ -12,7 +12,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const READY_MS = 15_000;
 const EXIT_MS = 20_000;
 
-function executable() {
+export function executable() {
   const bin = process.env.SOCKEYE_BIN ?? join(here, "../../target/release/sockeye");
   if (!existsSync(bin)) {
     throw new Error(`no gateway at ${bin}: run \`cargo build --release\`, or set SOCKEYE_BIN`);

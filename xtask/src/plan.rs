@@ -79,6 +79,7 @@ pub const ENTRIES: &[Entry] = &[
     beside("browser", browser),
     beside("node workers", node_workers),
     beside("python workers", python_workers),
+    beside("go workers", go_workers),
     beside("client library", client_library),
     step(Lane::Foreign, "examples", examples),
     step(Lane::Foreign, "clients of a worker", clients_of_a_worker),
@@ -219,6 +220,14 @@ fn python_workers() -> Step {
         .args(&[binary])
         .may_try_again()
         .takes("40 s")
+}
+
+/// Debian's Go is enough: the module has versions for it.
+fn go_workers() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("go workers", "bash sdk/go/test.sh")
+        .args(&[binary])
+        .takes("90 s")
 }
 
 fn client_library() -> Step {

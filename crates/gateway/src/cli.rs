@@ -1,4 +1,4 @@
-//! The command line: `sockeye [serve]`, `sockeye config …`, `sockeye token …`, `sockeye plan …`,
+//! The command line: `sockeye [serve]`, `sockeye init`, `sockeye config …`, `sockeye token …`, `sockeye plan …`,
 //! `sockeye bench …`, `sockeye doctor`.
 //! Flags are settings of the highest layer; their values are checked with the rest of the
 //! configuration.
@@ -6,6 +6,7 @@
 use crate::calls::{DisconnectArgs, EmitArgs, RoomsArgs, SocketsArgs};
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
+use crate::init::InitArgs;
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
@@ -17,9 +18,10 @@ pub const VERSION: &str = env!("SOCKEYE_VERSION");
 
 const EXAMPLES: &str = "Examples:
   sockeye                                  serve on port 3000 with the chat page
+  sockeye init                             write ten lines of configuration to start from
   sockeye --config /etc/sockeye.toml       serve what a file says
   sockeye config check                     find every mistake in sockeye.toml
-  sockeye config reference --toml          a commented file to start from
+  sockeye config reference --toml          every key, as a commented file
   sockeye doctor                           how many connections this machine allows
   sockeye bench run chat-10k --scale 0.1   a load test";
 
@@ -41,6 +43,7 @@ pub struct Cli {
 enum CommandArgs {
     /// Serve until SIGTERM or SIGINT (the default).
     Serve(Overrides),
+    Init(InitArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigArgs),
@@ -208,6 +211,7 @@ impl From<Asked> for Overrides {
 #[derive(Debug)]
 pub enum Command {
     Serve(Request),
+    Init(InitArgs),
     Config(ConfigCommand),
     /// And whether it is asked for readiness.
     Health(Request, bool),
@@ -247,6 +251,7 @@ impl Cli {
         let merged = |own: Overrides| own.or(root.clone()).request();
         match self.command {
             None => Command::Serve(root.request()),
+            Some(CommandArgs::Init(args)) => Command::Init(args),
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench { args }) => Command::Bench(args),
             Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),

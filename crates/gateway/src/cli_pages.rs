@@ -13,6 +13,7 @@ fn pages() -> Vec<PathBuf> {
     let beside = [
         "sdk/node",
         "sdk/python",
+        "sdk/go",
         "sdk/client",
         "examples",
         "conformance",

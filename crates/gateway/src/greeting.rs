@@ -79,11 +79,12 @@ pub fn doors(hub: &hub::config::Config) -> String {
         false => format!(", {{ path: {path:?} }}"),
     };
     let others = [
-        ("plain WebSocket", &hub.plain_path),
-        ("event streams", &hub.sse_path),
+        ("plain WebSocket", hub.plain_path.as_ref()),
+        ("raw WebSocket", hub.plain_raw.as_ref().map(|raw| &raw.path)),
+        ("event streams", hub.sse_path.as_ref()),
     ];
     let others = others.into_iter();
-    let others = others.filter_map(|(kind, path)| Some(format!("{kind}: {}", path.as_ref()?)));
+    let others = others.filter_map(|(kind, path)| Some(format!("{kind}: {}", path?)));
     let lines = [
         "Sockeye runs here, and has no page at this path.".to_owned(),
         format!("Socket.IO clients: io(\"this address\"{option})"),

@@ -15,6 +15,7 @@ mod foyer;
 mod generator;
 mod greeting;
 mod health;
+mod init;
 mod inside;
 mod listeners;
 mod memory;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::ApiKey(name, allowed) => {
             api_key::run(&name, &allowed).unwrap_or(ExitCode::from(1))
         }
+        Command::Init(args) => ended(init::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Completions(shell) => done(shell::completions(shell)),
         Command::Man(folder) => done(shell::manual(folder.as_deref())),
         Command::Token(args) => token::run(&args).unwrap_or_else(|error| {

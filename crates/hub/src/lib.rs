@@ -38,7 +38,9 @@ pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Scope, Targe
 pub use cluster::send::Reach;
 pub use cluster::shared::Process;
 pub use cluster::wire::Unreadable;
+pub use dialect::notices;
 pub use dialect::speech::Emit;
+pub use hearing::plain::RAW_EVENT;
 pub use hub::Hub;
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use rooms::keeping::{Form, Keeping, Keeps};
@@ -54,7 +56,6 @@ pub use seam::group::{Apart, Away, Group, Here};
 pub use seam::handler::{Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
 pub use seam::member::{About, Member, Rejection};
-pub use seam::notices;
 pub use seam::opening::{
     AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, OwnAnswer, Request,
 };

@@ -15,7 +15,10 @@ pub fn run(input: &[u8]) {
     let Some((&[options], input)) = input.split_first_chunk::<1>() else {
         return;
     };
-    let mut config = Config::default();
+    let mut config = Config {
+        plain_raw: Some(rig::lab_raw()),
+        ..Config::default()
+    };
     config.limits.outbox_bytes_max = OUTBOX_BYTES;
     if options & 1 == 1 {
         config.slow_consumer = SlowConsumer::DropOldest;

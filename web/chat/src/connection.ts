@@ -1,6 +1,7 @@
 // The client in the words of the chat: what is said, what is heard, and the checks of both.
 
 import { Client, type Connect, type Delivery, type Link } from "@sockeye/client";
+import { loadToken, saveToken } from "./storage.ts";
 import {
   type ChatMessage,
   type History,
@@ -45,6 +46,7 @@ const TRANSPORTS = ["polling", "websocket"];
 export class Connection {
   #client: Client<Heard, Said>;
   #events: ConnectionEvents;
+  #token = tokenInAddress() ?? loadToken();
 
   constructor(connect: Connect, events: ConnectionEvents) {
     this.#events = events;
@@ -58,7 +60,7 @@ export class Connection {
 
   /** The name is part of the handshake, so a new one needs a new connection. */
   open(name: string): void {
-    this.#client.reconnect({ name });
+    this.#client.reconnect(this.#token === undefined ? { name } : { name, token: this.#token });
     this.#client.open();
   }
 
@@ -123,6 +125,20 @@ export class Connection {
 function transportChoice(): { transports?: string[] } {
   const wanted = new URLSearchParams(location.search).get("transport");
   return wanted !== null && TRANSPORTS.includes(wanted) ? { transports: [wanted] } : {};
+}
+
+/**
+ * `?token=…` in the address is shown to a gateway that asks for tokens. It leaves the address, since
+ * people copy that, and stays in the tab.
+ */
+function tokenInAddress(): string | undefined {
+  const address = new URL(location.href);
+  const token = address.searchParams.get("token") ?? undefined;
+  if (token === undefined) return undefined;
+  address.searchParams.delete("token");
+  history.replaceState(null, "", address);
+  saveToken(token);
+  return token;
 }
 
 function refusal(answer: unknown): string | undefined {

@@ -1,5 +1,5 @@
-// What this browser remembers: who was here last, and in which rooms; and per tab the name, messages
-// and own ids. Storage may be blocked or full: then the page works without memory.
+// What this browser remembers: who was here last, and in which rooms; and per tab the name, token,
+// messages and own ids. Storage may be blocked or full: then the page works without memory.
 
 export interface StoredRoom {
   name: string;
@@ -14,6 +14,7 @@ export interface StoredTab {
 }
 
 const NAME = "sockeye.name";
+const TOKEN = "sockeye.token";
 const LAST = "sockeye.last";
 const TAB = "sockeye.tab";
 
@@ -29,6 +30,15 @@ export function loadName(): string {
 
 export function saveName(name: string): void {
   write(sessionStorageOrNone(), NAME, name);
+}
+
+/** Of this tab. */
+export function loadToken(): string | undefined {
+  return read(sessionStorageOrNone(), TOKEN);
+}
+
+export function saveToken(token: string): void {
+  write(sessionStorageOrNone(), TOKEN, token);
 }
 
 export function loadLast(): Visitor {

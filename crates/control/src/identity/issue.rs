@@ -3,6 +3,7 @@
 use super::settings::SECRET_BYTES_MIN;
 use super::{Algorithm, install_provider};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::rand;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
@@ -13,6 +14,16 @@ use base64::engine::general_purpose::STANDARD;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::{Map, Value, json};
+
+/// Random bytes of a secret.
+const SECRET_RANDOM_BYTES: usize = 36;
+
+/// A new secret that tokens may be signed with.
+pub fn secret() -> Result<String, String> {
+    let mut bytes = [0; SECRET_RANDOM_BYTES];
+    rand::fill(&mut bytes).map_err(|_| "the system gives no random bytes")?;
+    Ok(STANDARD.encode(bytes))
+}
 
 /// A key that signs.
 #[derive(Debug)]

@@ -86,8 +86,7 @@ fn toml_key(text: &mut String, key: &Key) {
         );
     }
     if let Some(value) = key.default_on(Profile::Chat) {
-        let leaf = key.segments().last().unwrap_or_default();
-        let _ = writeln!(text, "#{leaf} = {}", value.to_toml());
+        let _ = writeln!(text, "#{} = {}", within(key), value.to_toml());
     }
 }
 
@@ -124,8 +123,17 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
 fn key_name(key: &Key) -> String {
     match key.path.strip_prefix("namespaces.*.") {
         Some(rest) => rest.replace('*', "EVENT"),
-        None => key.segments().last().unwrap_or_default().to_owned(),
+        None => within(key).to_owned(),
     }
+}
+
+/// What stands behind the name of the section, or of a table in it.
+fn within(key: &Key) -> &str {
+    let rest = key
+        .path
+        .split_once('.')
+        .map_or(&*key.path, |(_, rest)| rest);
+    rest.strip_prefix("*.").unwrap_or(rest)
 }
 
 fn markdown_default(key: &Key) -> String {

@@ -249,6 +249,7 @@ settings! {
     socketio: SocketIo;
     origins: Origins;
     plain: Plain;
+    raw: PlainRaw;
     sse: Sse;
     compression: Compression;
     limits: Limits;
@@ -417,6 +418,23 @@ section! {
             "A client that was silent for this long is sent a WebSocket ping.";
         max_payload: Bytes = "64KiB",
             "Largest message a client may send.";
+    }
+}
+
+section! {
+    /// WebSockets whose frames are not parsed.
+    PlainRaw = "plain.raw." {
+        path: Option<String> = "",
+            "Path of WebSockets whose frames are not parsed, for clients that know no protocol of the gateway (docs/raw-frames.md). Each text or \
+             binary frame is an event `message`, and its clients are in a room with the name of the path. `plain.enabled` does not switch it off.";
+        namespace: String = "/raw",
+            "Namespace of these clients. It needs no table; what its table says of `auto_join` and of the event `message` comes before the \
+             keys here.";
+        action: Reaction = "rooms",
+            "What is done with a frame, as in a rule: `rooms` sends it on to the others at the path, `reply` back, `drop` nowhere, `backend` to the \
+             namespace's backend.";
+        echo: bool = "false",
+            "`rooms` includes the sender.";
     }
 }
 

@@ -1,9 +1,10 @@
 //! Defaults → profile → file → environment → flags. Each later layer wins, and every setting
 //! remembers which one it came from.
 
-use super::keys::{KEYS, Profile, profile_rules};
+use super::keys::{KEYS, PlainRaw, Profile, profile_rules};
 use super::problem::Problem;
 use super::raw::{self, Layer, Path, Setting, Source};
+use super::typed::Section;
 use super::value::{Kind, Value};
 use super::variables;
 use std::collections::BTreeSet;
@@ -47,8 +48,34 @@ pub fn merge(inputs: &Inputs) -> (Layer, Vec<Problem>) {
         merged.settings.extend(layer.settings);
         merged.named.extend(layer.named);
     }
+    add_raw_frames(&mut merged);
     fill_patterns(&mut merged);
     (merged, problems)
+}
+
+/// A path for frames that are not parsed has a namespace with rules for them. What the operator says there comes first.
+fn add_raw_frames(layer: &mut Layer) {
+    let raw = PlainRaw::read(layer);
+    let Some(room) = raw.path.as_deref().filter(|path| !path.is_empty()) else {
+        return;
+    };
+    let namespace = raw.namespace.as_str();
+    let said = |place: &Path| layer.settings.get(place).cloned();
+    let auto_join = Path::new(&["namespaces", namespace, "auto_join"]);
+    let mut added = vec![(auto_join, Value::List(vec![room.to_owned()]))];
+    for key in [&raw.action.path, &raw.echo.path] {
+        let name = key.0.last().map_or("", String::as_str);
+        let place = Path::new(&["namespaces", namespace, "events", hub::RAW_EVENT, name]);
+        added.extend(said(key).map(|setting| (place, setting.value)));
+    }
+    let Some(source) = said(&raw.path.path).map(|setting| setting.source) else {
+        return;
+    };
+    for (place, value) in added {
+        let source = source.clone();
+        let setting = Setting { value, source };
+        layer.settings.entry(place).or_insert(setting);
+    }
 }
 
 fn chosen_profile(layer: &Layer) -> Profile {

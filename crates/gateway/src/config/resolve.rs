@@ -17,7 +17,7 @@ use super::value::Value;
 pub use access::Admin;
 pub use auth::Auth;
 pub use cluster::{Cluster, Compat, RelayListen};
-use hub::config::{Admission, Compression, Cors, Rates, Transports};
+use hub::config::{Admission, Compression, Cors, PlainRaw, Rates, Transports};
 use hub::trust::{Proxies, ProxyProtocol};
 use rules::Rules;
 use std::net::SocketAddr;
@@ -267,6 +267,7 @@ impl Resolver<'_> {
             socketio,
             origins,
             plain,
+            raw,
             sse,
             limits,
             policies,
@@ -280,6 +281,10 @@ impl Resolver<'_> {
             plain_path: plain.enabled.then(|| plain.path.clone()),
             sse_path: (*plain.enabled && *sse.enabled).then(|| sse.path.clone()),
             plain_namespace: plain.namespace.clone(),
+            plain_raw: raw.path.clone().map(|path| PlainRaw {
+                path,
+                namespace: raw.namespace.clone(),
+            }),
             parser: *socketio.parser,
             parsers: super::rules::parsers(self.layer),
             transports: self.transports(),

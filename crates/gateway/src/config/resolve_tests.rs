@@ -496,3 +496,70 @@ fn a_profile_takes_no_event_from_a_backend() {
         assert_eq!(rules.events.keys().collect::<Vec<_>>(), ["local"]);
     }
 }
+
+#[test]
+fn frames_that_are_not_parsed_have_a_namespace_with_rules_of_its_own() {
+    let rules = |text: &str| resolved(text).rules.namespaces;
+    let relayed = |echo| Action::Rooms { room: None, echo };
+    assert!(!rules("").contains_key("/raw"));
+    assert_eq!(resolved("").hub.plain_raw, None);
+    let own = &rules("[plain.raw]\npath = \"/feed\"")["/raw"];
+    assert_eq!(own.auto_join, ["/feed"]);
+    assert_eq!(own.events["message"].action, relayed(false));
+    assert_eq!(
+        (&own.default_event.action, own.client_joins),
+        (&Action::Drop, false)
+    );
+    let echo = &rules("[plain.raw]\npath = \"/feed\"\nnamespace = \"/x\"\necho = true")["/x"];
+    assert_eq!(echo.events["message"].action, relayed(true));
+    // What is said of the namespace comes first, and what is not said stays.
+    let text = "[plain.raw]\npath = \"/feed\"\naction = \"reply\"\n[namespaces.\"/raw\"]\nauto_join = [\"a\"]\n\
+                [namespaces.\"/raw\".events.message]\nrate = \"5/s\"";
+    let said = &rules(text)["/raw"];
+    assert_eq!((said.auto_join.len(), &*said.auto_join[0]), (1, "a"));
+    assert_eq!(said.events["message"].action, Action::Reply);
+    assert!(said.events["message"].rate.is_some());
+    let said = &rules(&format!("{text}\naction = \"drop\""))["/raw"];
+    assert_eq!(said.events["message"].action, Action::Drop);
+    // A backend of the namespace gets frames only if that is said.
+    let backend = format!(
+        "[workers]\nlisten = \"127.0.0.1:0\"\n{KITCHEN}[namespaces.\"/raw\"]\nbackend = \"kitchen\"\n[plain.raw]\npath = \"/feed\"\n"
+    );
+    let kept = &rules(&backend)["/raw"];
+    assert_eq!(kept.events["message"].action, relayed(false));
+    let given = &rules(&format!("{backend}action = \"backend\""))["/raw"];
+    assert_eq!(given.events["message"].action, Action::Backend);
+    // Also without the protocol that is parsed, and beside the pages.
+    let alone = resolved("[plain]\nenabled = false\nraw.path = \"/\"").hub;
+    assert_eq!(alone.plain_path, None);
+    assert_eq!(alone.plain_raw.expect("a path").path, "/");
+}
+
+#[test]
+fn a_path_for_frames_that_leads_elsewhere_is_refused() {
+    for (keys, why) in [
+        ("path = \"\"", "must look like \"/raw\""),
+        ("path = \"raw\"", "must look like \"/raw\""),
+        ("path = \"/ws\"", "is that of plain.path"),
+        ("path = \"/sse\"", "is that of sse.path"),
+        ("path = \"/socket.io/raw\"", "lies below socketio.path"),
+        ("path = \"/health\"", "serves it already"),
+        (
+            "path = \"/raw\"\naction = \"backend\"",
+            "the namespace has no backend",
+        ),
+        (
+            "path = \"/raw\"\naction = \"drop\"\necho = true",
+            "has an echo, not \"drop\"",
+        ),
+        (
+            "path = \"/raw\"\nnamespace = \"raw\"",
+            "a namespace begins with a slash",
+        ),
+    ] {
+        let told = problem(&format!("[plain.raw]\n{keys}"));
+        assert!(told.contains(why), "{keys}: {told}");
+    }
+    let long = format!("[plain.raw]\npath = \"/{}\"", "x".repeat(300));
+    assert!(problem(&long).contains("a room's name has 1 to"));
+}

@@ -34,6 +34,8 @@ action = "reply"
 rate = "2/s"
 [namespaces."/lab".default]
 action = "reply"
+[plain.raw]
+path = "/raw"
 "#;
 
 struct Tcp {

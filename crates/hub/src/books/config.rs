@@ -25,6 +25,8 @@ pub struct Config {
     pub raw_path: Option<String>,
     /// Namespace that plain sockets join.
     pub plain_namespace: String,
+    /// Where frames are not parsed; `None` = nowhere.
+    pub plain_raw: Option<PlainRaw>,
     /// Parser of Socket.IO clients.
     pub parser: Parser,
     /// Namespaces whose clients have another one.
@@ -71,6 +73,15 @@ pub struct Config {
     pub admission: Admission,
     /// The bounds.
     pub limits: Limits,
+}
+
+/// A WebSocket endpoint whose frames are events ([`crate::RAW_EVENT`]) as they are, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainRaw {
+    /// Its path.
+    pub path: String,
+    /// Namespace of its sockets.
+    pub namespace: String,
 }
 
 /// Whether and how clients show who they are.
@@ -356,6 +367,7 @@ impl Default for Config {
             engineio_path: None,
             raw_path: None,
             plain_namespace: "/".into(),
+            plain_raw: None,
             parser: Parser::Json,
             parsers: BTreeMap::new(),
             transports: Transports {

@@ -28,6 +28,8 @@ pub enum Protocol {
     PlainJson,
     /// Plain protocol, MessagePack.
     PlainMsgpack,
+    /// Plain WebSocket frames, which are not parsed: each is the argument of an event.
+    PlainRaw,
     /// Plain protocol, JSON text, in Server-Sent Events: it hears and does not speak.
     EventStream,
     /// WebSocket messages go to the handler as they are.
@@ -42,9 +44,15 @@ impl Protocol {
             Self::EngineIo => "engine.io",
             Self::PlainJson => "plain.json",
             Self::PlainMsgpack => "plain.msgpack",
+            Self::PlainRaw => "plain.raw",
             Self::EventStream => "plain.sse",
             Self::Raw => "raw",
         }
+    }
+
+    /// A plain WebSocket: its one socket is there from the start.
+    pub(crate) fn is_plain_websocket(self) -> bool {
+        matches!(self, Self::PlainJson | Self::PlainMsgpack | Self::PlainRaw)
     }
 
     /// Engine.IO carries it: it has a session id and may change its transport.
@@ -156,6 +164,7 @@ impl Session {
         let dialect = match self.protocol {
             Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
             Protocol::PlainMsgpack => Dialect::PlainMsgpack,
+            Protocol::PlainRaw => Dialect::PlainRaw,
             _ if self.flags.msgpack => Dialect::SocketIoMsgpack,
             _ => Dialect::SocketIo,
         };

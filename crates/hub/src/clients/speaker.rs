@@ -80,6 +80,8 @@ impl Speaker<'_> {
         match variant.dialect {
             Dialect::PlainJson => plain::write_error_json(&mut text, error),
             Dialect::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
+            // It would take it for the word of another client. The close code says the worst.
+            Dialect::PlainRaw => return true,
             Dialect::SocketIo | Dialect::SocketIoMsgpack => return false,
         }
         self.line.reply(conn, |out| variant.wrap(out, &text, &[]));
@@ -98,6 +100,10 @@ impl Speaker<'_> {
             attachments,
             exempt,
         } = said;
+        if variant.dialect == Dialect::PlainRaw {
+            // It asks for no answers, and hears of events only.
+            return;
+        }
         if variant.framing == Framing::Polling {
             let mut packets = Vec::with_capacity(message.len());
             variant.wrap(&mut packets, message, attachments);

@@ -1,6 +1,7 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
 use wire::engineio::payload;
+use wire::plain::raw;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
@@ -14,6 +15,8 @@ pub(crate) enum Dialect {
     SocketIoMsgpack,
     PlainJson,
     PlainMsgpack,
+    /// No words, only the arguments of events.
+    PlainRaw,
 }
 
 /// How words travel.
@@ -115,8 +118,10 @@ impl Dialect {
 
     /// Appends the message; attachments that do not stand in it follow it ([`Variant::wrap`]).
     pub(crate) fn write(self, out: &mut Vec<u8>, word: &Word<'_>) {
-        if self == Self::SocketIo {
-            return write_text(out, word);
+        match self {
+            Self::SocketIo => return write_text(out, word),
+            Self::PlainRaw => return write_raw(out, word),
+            _ => {}
         }
         let attachments: Vec<&[u8]> = word.attachments.iter().map(Vec::as_slice).collect();
         let is_event = word.kind == PacketType::Event;
@@ -176,6 +181,29 @@ fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
     out.push(b']');
 }
 
+/// Before the content of a frame stands its kind ([`wrap_raw`]).
+fn write_raw(out: &mut Vec<u8>, word: &Word<'_>) {
+    match raw::frame(word.data, word.attachments) {
+        raw::Frame::Text(text) => {
+            out.push(OpCode::Text as u8);
+            out.extend_from_slice(text.as_bytes());
+        }
+        raw::Frame::Binary(bytes) => {
+            out.push(OpCode::Binary as u8);
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+fn wrap_raw(out: &mut Vec<u8>, message: &[u8]) {
+    let (kind, content) = message.split_first().unwrap_or((&0, &[]));
+    let opcode = match *kind == OpCode::Binary as u8 {
+        true => OpCode::Binary,
+        false => OpCode::Text,
+    };
+    frame::write_frame(out, opcode, content);
+}
+
 impl Variant {
     /// Of a session that is gone: nothing leaves in it.
     pub(crate) const ABSENT: Self = Self {
@@ -184,7 +212,7 @@ impl Variant {
     };
 
     /// Forms in which a message stands in frames: an event is encoded once for each.
-    pub(crate) const FRAMED: usize = 8;
+    pub(crate) const FRAMED: usize = 10;
 
     /// Which of these it is. No dialect has both base64 and event streams.
     pub(crate) fn number(self) -> usize {
@@ -202,6 +230,7 @@ impl Variant {
             (Dialect::PlainJson, Framing::EventStream) => 7,
             (Dialect::PlainJson, _) => 3,
             (Dialect::PlainMsgpack, _) => 4,
+            (Dialect::PlainRaw, _) => 8,
             (Dialect::SocketIoMsgpack, Framing::Polling) => 6,
             (Dialect::SocketIoMsgpack, _) => 5,
         }
@@ -209,6 +238,9 @@ impl Variant {
 
     /// Appends a message and the attachments that follow it, as frames or as packets of a polling payload.
     pub(crate) fn wrap(self, out: &mut Vec<u8>, message: &[u8], attachments: &[Vec<u8>]) {
+        if self.dialect == Dialect::PlainRaw {
+            return wrap_raw(out, message);
+        }
         self.wrap_one(out, message, self.dialect.is_binary());
         if self.dialect != Dialect::SocketIo {
             return;

@@ -35,6 +35,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         (Protocol::PlainJson | Protocol::PlainMsgpack, data) => {
             plain::on_plain(stage, session, data)
         }
+        (Protocol::PlainRaw, data) => plain::on_raw(stage, session, data),
         // It cannot speak.
         (Protocol::EventStream, _) => {}
         (Protocol::EngineIo | Protocol::Raw, data) => {

@@ -1,4 +1,5 @@
-//! What clients of the plain protocol say: JSON or MessagePack messages become the same events as Socket.IO packets.
+//! What clients of the plain protocol say: JSON or MessagePack messages become the same events as Socket.IO packets, and so do
+//! frames that are not parsed.
 
 use crate::clients::session::Protocol;
 use crate::hearing::{booking, event};
@@ -7,20 +8,16 @@ use crate::seam::member::{About, Member, Rejection};
 use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use wire::json;
-use wire::plain::{self, Incoming, Invalid};
+use wire::plain::{self, Incoming, Invalid, raw};
+
+/// The event that a frame becomes which is not parsed; `socket.send()` of Socket.IO's clients has the same name.
+pub const RAW_EVENT: &str = "message";
 
 pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
-    let Some(slot) = stage.parts.people.sessions.get(session) else {
+    let Some((protocol, from)) = speaker(stage, session) else {
         return;
     };
-    let Some(socket) = slot
-        .sockets
-        .first()
-        .map(|index| stage.parts.people.socket_key(*index))
-    else {
-        return;
-    };
-    let incoming = match (slot.protocol, data) {
+    let incoming = match (protocol, data) {
         (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),
         (_, Data::Text(text)) => plain::parse_json(text),
         _ => Err(Invalid::default()),
@@ -32,7 +29,6 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         Ok(Incoming::Ack { .. }) => None,
         Err(invalid) => invalid.id,
     };
-    let from = Caller { session, socket };
     if !booking::within_rates(&mut stage.parts, from, asked) {
         return;
     }
@@ -48,9 +44,43 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
                 id: invalid.id,
                 field: invalid.field,
             };
-            Member::new(&mut stage.parts, socket).reject(rejection, about);
+            Member::new(&mut stage.parts, from.socket).reject(rejection, about);
         }
     }
+}
+
+/// A frame of a client that speaks no protocol: an event of one name with the frame as its argument.
+pub(crate) fn on_raw(stage: &mut Stage, session: SessionId, data: Data<'_>) {
+    let Some((_, from)) = speaker(stage, session) else {
+        return;
+    };
+    if !booking::within_rates(&mut stage.parts, from, None) {
+        return;
+    }
+    let (mut args, mut attachments) = (Vec::new(), Vec::new());
+    match data {
+        Data::Text(text) => raw::write_text_argument(&mut args, text),
+        Data::Binary(bytes) => {
+            raw::write_binary_argument(&mut args);
+            attachments.push(bytes.to_vec());
+        }
+    }
+    let said = Event {
+        name: RAW_EVENT,
+        args: &String::from_utf8_lossy(&args),
+        attachments: &attachments,
+        room: None,
+        ack: None,
+    };
+    event::on_event(stage, from, said);
+}
+
+/// The one socket of a plain session, and what it speaks.
+fn speaker(stage: &Stage, session: SessionId) -> Option<(Protocol, Caller)> {
+    let people = &stage.parts.people;
+    let slot = people.sessions.get(session)?;
+    let socket = people.socket_key(*slot.sockets.first()?);
+    Some((slot.protocol, Caller { session, socket }))
 }
 
 fn on_incoming(stage: &mut Stage, from: Caller, incoming: &Incoming<'_>) {

@@ -3,7 +3,7 @@
 use crate::access::tokens;
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
-use crate::clients::session::RequestToken;
+use crate::clients::session::{Protocol, RequestToken};
 use crate::cluster::waiting;
 use crate::hearing::{booking, joining, plain};
 use crate::life::{conns, ending, opening, stream};
@@ -62,8 +62,20 @@ pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
     }
 }
 
+/// The namespace that a plain session is in.
+fn namespace_of(parts: &Parts, session: SessionId) -> Option<String> {
+    let protocol = parts.people.sessions.get(session)?.protocol;
+    let config = &parts.books.config;
+    match (&config.plain_raw, protocol) {
+        (Some(raw), Protocol::PlainRaw) => Some(raw.namespace.clone()),
+        _ => Some(config.plain_namespace.clone()),
+    }
+}
+
 pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
-    let namespace = stage.parts.books.config.plain_namespace.clone();
+    let Some(namespace) = namespace_of(&stage.parts, session) else {
+        return;
+    };
     let id = stage.parts.new_socket_id();
     match joining::ask_handler(stage, session, id, &namespace, "{}", claims) {
         Some(Decision::Admit) => enter_plain(stage, session, Some(id), claims),
@@ -110,7 +122,9 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
     if !stage.parts.people.is_open(session) {
         return;
     }
-    let namespace = stage.parts.books.config.plain_namespace.clone();
+    let Some(namespace) = namespace_of(&stage.parts, session) else {
+        return;
+    };
     let socket = opening::add_socket(&mut stage.parts, session, id, &namespace, "{}", claims);
     if let Some(claims) = claims {
         tokens::grant(&mut stage.parts, socket, claims);

@@ -4,7 +4,8 @@
 
 use crate::books::config::SlowConsumer;
 use crate::clients::speaker::Speaker;
-use crate::dialect::speech::{Framing, Variant};
+use crate::dialect::notices;
+use crate::dialect::speech::{Dialect, Framing, Variant};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::output::log::Range;
@@ -19,6 +20,10 @@ impl Speaker<'_> {
             return false;
         };
         let (variant, session) = (socket.variant, socket.session);
+        if variant.dialect == Dialect::PlainRaw && notices::is_notice(out.event.name) {
+            // Its frames have no names: it would take the gateway's own word for that of another client.
+            return false;
+        }
         let deflate = if out.exempt {
             Deflate::Off
         } else {

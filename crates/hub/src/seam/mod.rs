@@ -12,7 +12,6 @@ pub(crate) mod inside;
 pub(crate) mod join;
 pub(crate) mod limiter;
 pub(crate) mod member;
-pub mod notices;
 pub(crate) mod opening;
 pub(crate) mod orders;
 pub(crate) mod outbound;

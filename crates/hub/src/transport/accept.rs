@@ -49,7 +49,7 @@ pub(crate) fn open_websocket(
         stage.parts.line.recycle(open);
     }
     heartbeat::start_session(&mut stage.parts, session);
-    if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {
+    if protocol.is_plain_websocket() {
         plain_joining::open_plain(stage, session);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
+use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
 use crate::seam::member::Member;
-use crate::seam::notices;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SocketId};
 use wire::plain;

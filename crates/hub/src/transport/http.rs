@@ -23,6 +23,7 @@ use wire::websocket::handshake::{self, first_subprotocol};
 enum Endpoint {
     Engine(Protocol),
     Plain,
+    PlainRaw,
     EventStream,
     Raw,
     /// Not ours: the control plane answers.
@@ -109,6 +110,7 @@ fn serve(
             engine_request(stage, conn, head, &query, protocol)
         }
         Endpoint::Plain => plain_request(stage, conn, head),
+        Endpoint::PlainRaw => raw_request(stage, conn, head),
         Endpoint::EventStream => {
             sse::stream_request(stage, conn, head);
             Ok(())
@@ -144,9 +146,14 @@ fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     {
         return Endpoint::Engine(Protocol::EngineIo);
     }
-    // At `/` it stands beside the pages: what asks for no WebSocket is for them.
-    if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
+    // At `/` they stand beside the pages: what asks for no WebSocket is for them.
+    let is_free = head.path != "/" || handshake::wants_upgrade(head);
+    if is(&config.plain_path) && is_free {
         return Endpoint::Plain;
+    }
+    let raw = config.plain_raw.as_ref();
+    if raw.is_some_and(|raw| raw.path == head.path) && is_free {
+        return Endpoint::PlainRaw;
     }
     if is(&config.sse_path) {
         return Endpoint::EventStream;
@@ -355,6 +362,18 @@ fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) -> Result<(),
     };
     if door::admits(stage, conn, head, protocol) {
         accept::open_websocket(stage, conn, head, protocol, chosen);
+    }
+    Ok(())
+}
+
+/// A client that speaks no protocol of ours may insist on one of its own: the first that it names is agreed to.
+fn raw_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) -> Result<(), RequestError> {
+    if !door::origin_allowed(&stage.parts.books.config, head) {
+        return Err(RequestError::Forbidden);
+    }
+    if door::admits(stage, conn, head, Protocol::PlainRaw) {
+        let chosen = first_subprotocol(head);
+        accept::open_websocket(stage, conn, head, Protocol::PlainRaw, chosen);
     }
     Ok(())
 }

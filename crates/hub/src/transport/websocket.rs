@@ -142,9 +142,10 @@ fn end_frames(parts: &mut Parts, conn: ConnId, assembler: Assembler, complete: b
 
 fn message_limits(config: &Config, protocol: Protocol, deflate: bool) -> Limits {
     let message_bytes_max = match protocol {
-        Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::EventStream => {
-            config.plain_max_payload
-        }
+        Protocol::PlainJson
+        | Protocol::PlainMsgpack
+        | Protocol::PlainRaw
+        | Protocol::EventStream => config.plain_max_payload,
         // Echo service of the conformance application; the suite sends 16 MiB.
         Protocol::Raw => 64 * 1024 * 1024,
         Protocol::SocketIo | Protocol::EngineIo => config.max_payload,

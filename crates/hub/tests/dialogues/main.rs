@@ -19,6 +19,7 @@ mod polling;
 mod properties;
 mod publication;
 mod rates;
+mod raw;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;

@@ -122,6 +122,7 @@ fn config(settings: &Settings) -> Config {
         upgrade_timeout: settings.upgrade_timeout,
         max_payload: settings.max_payload,
         plain_max_payload: settings.plain_max_payload,
+        plain_raw: Some(rig::lab_raw()),
         cors: if settings.cors { Cors::Any } else { Cors::Off },
         ..Config::default()
     };

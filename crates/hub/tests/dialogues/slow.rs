@@ -4,7 +4,7 @@ use crate::compression::{frames, upgrade};
 use crate::rig::{self, Rig, handler, rule};
 use flate2::Decompress;
 use hub::Written;
-use hub::config::{Compression, Config, SlowConsumer, SlowEvents};
+use hub::config::{Compression, Config, PlainRaw, SlowConsumer, SlowEvents};
 use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey};
 use rules::{Action, EventRule, NamespaceRules, Rules};
 use std::sync::atomic::Ordering;
@@ -22,14 +22,16 @@ enum Form {
     Polling,
     PlainJson,
     PlainMsgpack,
+    PlainRaw,
 }
 
-const FORMS: [Form; 5] = [
+const FORMS: [Form; 6] = [
     Form::SocketIo,
     Form::Deflated,
     Form::Polling,
     Form::PlainJson,
     Form::PlainMsgpack,
+    Form::PlainRaw,
 ];
 
 fn rig(policy: SlowConsumer, key: Option<&str>) -> Rig {
@@ -38,6 +40,10 @@ fn rig(policy: SlowConsumer, key: Option<&str>) -> Rig {
             websocket: true,
             ..Compression::default()
         },
+        plain_raw: Some(PlainRaw {
+            namespace: "/".to_owned(),
+            ..rig::lab_raw()
+        }),
         ..Config::default()
     };
     config.limits.outbox_bytes_max = 64 * 1024;
@@ -55,6 +61,7 @@ fn connect(rig: &mut Rig, form: Form) -> (usize, String) {
         Form::SocketIo => upgrade(rig, socketio, "").0,
         Form::Deflated => upgrade(rig, socketio, DEFLATE).0,
         Form::PlainJson => upgrade(rig, "/ws", "").0,
+        Form::PlainRaw => upgrade(rig, "/raw", "").0,
         Form::PlainMsgpack => {
             let name = rig.open();
             rig.send(

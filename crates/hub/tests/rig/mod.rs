@@ -8,7 +8,7 @@ use client::{Frame, OpCode};
 use fastrand::Rng;
 use hub::ConnId;
 use hub::claims::{Claims, Denied};
-use hub::config::{Config, Rate};
+use hub::config::{Config, PlainRaw, Rate};
 use hub::metrics::Cells;
 use hub::{
     Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
@@ -397,8 +397,34 @@ pub fn lab_rules() -> Rules {
         events: BTreeMap::new(),
         default_event: rule(Action::Reply),
     };
+    let PlainRaw { path, namespace } = lab_raw();
+    let relay = Action::Rooms {
+        room: None,
+        echo: false,
+    };
+    let raw = NamespaceRules {
+        backend: None,
+        chat: false,
+        client_joins: false,
+        auto_join: vec![path],
+        events: [(hub::RAW_EVENT.to_owned(), rule(relay))].into(),
+        default_event: rule(Action::Drop),
+    };
     Rules {
-        namespaces: [("/".to_owned(), main), ("/lab".to_owned(), lab)].into(),
+        namespaces: [
+            ("/".to_owned(), main),
+            ("/lab".to_owned(), lab),
+            (namespace, raw),
+        ]
+        .into(),
+    }
+}
+
+/// Where frames are not parsed.
+pub fn lab_raw() -> PlainRaw {
+    PlainRaw {
+        path: "/raw".to_owned(),
+        namespace: "/raw".to_owned(),
     }
 }
 

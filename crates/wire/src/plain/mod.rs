@@ -17,6 +17,7 @@ mod binary;
 mod incoming;
 pub mod msgpack;
 mod outgoing;
+pub mod raw;
 
 pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
 pub use outgoing::{

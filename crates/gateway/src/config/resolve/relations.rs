@@ -134,12 +134,30 @@ impl Resolver<'_> {
                 self.problem(&self.settings.plain.path, why);
             }
         }
+        self.raw_path(hub, chat_page);
         let Some(sse) = &hub.sse_path else { return };
         if let Some(why) = taken(sse, "/sse", path, chat_page) {
             self.problem(&self.settings.sse.path, why);
         } else if hub.plain_path.as_ref() == Some(sse) {
             let message = format!("cannot use path {sse:?}: it is that of plain.path");
             self.problem(&self.settings.sse.path, message);
+        }
+    }
+
+    /// Like the plain protocol, it may stand beside the pages.
+    fn raw_path(&mut self, hub: &hub::config::Config, chat_page: bool) {
+        let Some(raw) = hub.plain_raw.as_ref().map(|raw| raw.path.as_str()) else {
+            return;
+        };
+        let other = [("plain.path", &hub.plain_path), ("sse.path", &hub.sse_path)];
+        let other = other.iter().find(|(_, path)| path.as_deref() == Some(raw));
+        let why = match other {
+            Some((key, _)) => Some(format!("cannot use path {raw:?}: it is that of {key}")),
+            None if raw == "/" => None,
+            None => taken(raw, "/raw", &hub.socketio_path, chat_page),
+        };
+        if let Some(why) = why {
+            self.problem(&self.settings.raw.path, why);
         }
     }
 }

@@ -11,7 +11,7 @@ pub mod receiver;
 mod siege;
 mod troubles;
 mod webhook;
-mod worker;
+pub mod worker;
 
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
 use backend::proto::command::What as Order;

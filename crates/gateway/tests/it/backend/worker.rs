@@ -65,20 +65,32 @@ enum Wish {
 impl Worker {
     /// Attaches, and waits until the gateway has welcomed it.
     pub fn attach(gateway: SocketAddr, key: &str, instance: &str) -> Worker {
-        let worker = Self::begin(gateway, key, instance, Arc::default());
+        Self::attach_for("kitchen", gateway, key, instance)
+    }
+
+    /// The same for a backend of another name.
+    pub fn attach_for(backend: &str, gateway: SocketAddr, key: &str, instance: &str) -> Worker {
+        let worker = Self::begin(backend, gateway, key, instance, Arc::default());
         let welcomed = eventually(PATIENCE, || worker.memory().welcome.is_some());
         assert!(welcomed, "the worker was not welcomed");
         worker
     }
 
-    fn begin(gateway: SocketAddr, key: &str, instance: &str, memory: Arc<Mutex<Memory>>) -> Worker {
+    fn begin(
+        backend: &str,
+        gateway: SocketAddr,
+        key: &str,
+        instance: &str,
+        memory: Arc<Mutex<Memory>>,
+    ) -> Worker {
         let (orders, wishes) = channel(1_024);
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (shared, key, instance) = (Arc::clone(&memory), key.to_owned(), instance.to_owned());
+        let (shared, key) = (Arc::clone(&memory), key.to_owned());
+        let names = (backend.to_owned(), instance.to_owned());
         let thread = std::thread::spawn(move || {
             let life = async {
                 tokio::select! {
-                    ended = live(gateway, &key, instance, &shared, wishes) => {
+                    ended = live(gateway, &key, names, &shared, wishes) => {
                         if let Err(status) = ended {
                             eprintln!("worker: {status}");
                             lock(&shared).fault = Some(status);
@@ -106,7 +118,7 @@ impl Worker {
         let memory = Arc::clone(&self.memory);
         drop(self);
         lock(&memory).welcome = None;
-        Self::begin(gateway, key, instance, memory)
+        Self::begin("kitchen", gateway, key, instance, memory)
     }
 
     /// Ends it in the middle of whatever it does; what it had handled until then.
@@ -200,7 +212,7 @@ pub async fn open(
 async fn live(
     gateway: SocketAddr,
     key: &str,
-    instance: String,
+    (backend, instance): (String, String),
     memory: &Mutex<Memory>,
     mut wishes: Receiver<Wish>,
 ) -> Result<(), Status> {
@@ -209,7 +221,7 @@ async fn live(
         (memory.received, memory.known)
     };
     let hello = Hello {
-        backend: "kitchen".to_owned(),
+        backend,
         instance,
         received,
         weight: 1,
@@ -414,6 +426,14 @@ fn on_event(memory: &mut Memory, event: &proto::Event, redelivered: bool) -> Vec
             drop: false,
         })],
         "mute" => Vec::new(),
+        // A frame that was not parsed: everybody gets it.
+        "message" => vec![Order::Emit(Box::new(proto::Emit {
+            to: Some(target(&["kitchen"])),
+            event: event.event.clone(),
+            args: event.args.clone(),
+            attachments: event.attachments.clone(),
+            volatile: false,
+        }))],
         other => panic!("the kitchen does not know {other:?}"),
     }
 }
