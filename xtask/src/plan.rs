@@ -65,6 +65,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "web check", web_check),
     step(Lane::Binary, BUILD, build),
     step(Lane::Binary, "gateway tests", gateway_tests),
+    step(Lane::Binary, "workers by gRPC", workers_by_grpc),
     step(Lane::Binary, "bench tests", bench_tests),
     step(Lane::Foreign, FOREIGN_TESTS, foreign_tests),
     beside("js clients", js_clients),
@@ -152,6 +153,19 @@ fn gateway_tests() -> Step {
     .leaves_foreign_tests()
     .may_try_again()
     .takes("3 min")
+}
+
+/// Tests of workers speak frames. Here they speak gRPC.
+fn workers_by_grpc() -> Step {
+    cargo(
+        "workers by gRPC",
+        "test",
+        "--no-fail-fast --test it -- backend:: --test-threads",
+    )
+    .args(&[WAITING_TESTS.to_owned()])
+    .env("WORKERS_FRAMING", "grpc")
+    .leaves_foreign_tests()
+    .takes("1 min")
 }
 
 fn bench_tests() -> Step {

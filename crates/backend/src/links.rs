@@ -212,6 +212,29 @@ impl Backend {
         }
     }
 
+    /// Its worker may let go of all commands that are taken in: they are large.
+    pub fn confirm(&mut self, link: Link) {
+        let id = self.links.get(&link);
+        if let Some(worker) = id.and_then(|id| self.workers.get_mut(id)) {
+            worker.told_ms = 0;
+            self.ready.insert(link);
+        }
+    }
+
+    /// Workers that have not been told for a while how many of their commands are taken in.
+    pub(crate) fn confirm_late(&mut self, now_ms: u64) {
+        let late = self.workers.values();
+        let late = late.filter(|worker| worker.untold() > 0 && worker.is_confirmed_at(now_ms));
+        self.ready.extend(late.filter_map(|worker| worker.link));
+    }
+
+    /// Its worker was sent items that it has not begun, as far as it has said so.
+    pub fn is_busy(&self, link: Link) -> bool {
+        let id = self.links.get(&link);
+        let worker = id.and_then(|id| self.workers.get(id));
+        worker.is_some_and(Worker::has_unbegun)
+    }
+
     /// The next message for a link: an encoded `ToWorker`.
     pub fn poll(&mut self, now_ms: u64, link: Link) -> Option<Bytes> {
         let id = *self.links.get(&link)?;
@@ -230,11 +253,13 @@ impl Backend {
             first,
             ..proto::ToWorker::default()
         };
-        if worker.commands_told != worker.commands {
+        head.sure = std::mem::take(&mut worker.asks);
+        let is_sent = !frame.is_empty() || head.sure != 0;
+        if worker.untold() > 0 && (is_sent || worker.is_confirmed_at(now_ms)) {
             worker.commands_told = worker.commands;
+            worker.told_ms = now_ms;
             head.commands = worker.commands;
         }
-        head.sure = std::mem::take(&mut worker.asks);
         if frame.is_empty() && head.commands == 0 && head.sure == 0 {
             return None;
         }

@@ -591,6 +591,7 @@ impl Backend {
             self.look_at_row(now_ms);
         }
         self.let_go(now_ms);
+        self.confirm_late(now_ms);
     }
 
     /// While the gateway itself stood still, it heard of nobody: no worker is lost for that.

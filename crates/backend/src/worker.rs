@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 const QUEUE_KEPT: usize = 1_024;
 /// An item that is sent alone keeps the others waiting for so long at most: then it has begun, and only waits for something itself.
 const ALONE_MS: u64 = 5_000;
+/// So many commands are taken in before the worker is told of it by a message of its own, which would wake it.
+const CONFIRMED_EACH: u64 = 64;
+/// It is told no later than this, with what has come meanwhile.
+const CONFIRMED_MS: u64 = 20;
 /// Items go out alone for so long at most, in a row: then all that waits goes out as ever.
 const CAREFUL_MS: u64 = 30_000;
 
@@ -96,6 +100,8 @@ pub(crate) struct Worker {
     /// Number of the last command taken in, and of the last one that the worker was told of.
     pub(crate) commands: u64,
     pub(crate) commands_told: u64,
+    /// When that was; 0 = it is to be told at once.
+    pub(crate) told_ms: u64,
     /// Items that tell it of failed commands and that it has not handled.
     pub(crate) failures: usize,
     /// `FromWorker.overdue`, as it was last said.
@@ -139,6 +145,7 @@ impl Worker {
             counted: Counted::default(),
             commands: 0,
             commands_told: 0,
+            told_ms: now_ms,
             failures: 0,
             overdue: 0,
             asks: 0,
@@ -213,6 +220,21 @@ impl Worker {
     /// It was sent something that it has not handled.
     pub(crate) fn has_items(&self) -> bool {
         !self.sent.is_empty() || !self.begun.is_empty()
+    }
+
+    /// It was sent something that it has not begun.
+    pub(crate) fn has_unbegun(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// Its commands that were taken in, and that it was not told of.
+    pub(crate) fn untold(&self) -> u64 {
+        self.commands - self.commands_told
+    }
+
+    /// It is told of them now, even if there is nothing else to say.
+    pub(crate) fn is_confirmed_at(&self, now_ms: u64) -> bool {
+        self.untold() >= CONFIRMED_EACH || now_ms >= self.told_ms + CONFIRMED_MS
     }
 
     /// Something more may be under way. One item may always be, whatever its size.

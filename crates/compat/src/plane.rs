@@ -74,6 +74,11 @@ impl Settings {
     pub fn hears(&self, dialect: Dialect) -> bool {
         self.membership[dialect as usize] != Membership::Never
     }
+
+    /// Nothing is written while there is no server.
+    pub fn writes_to_servers_only(&self) -> bool {
+        !self.python && !self.membership.contains(&Membership::Always)
+    }
 }
 
 /// What is to be listened to.
@@ -183,6 +188,12 @@ pub struct Counters {
 pub struct Counted(pub [[u64; 2]; 3]);
 
 impl Counted {
+    /// Others subscribe, in a dialect that is listened to.
+    pub fn has_others(&self, hears: [bool; 3]) -> bool {
+        let heard = self.0.iter().zip(hears).filter(|(_, hears)| *hears);
+        heard.into_iter().any(|([all, own], _)| all > own)
+    }
+
     /// More others subscribe than were known, in some dialect.
     pub fn has_more(&self, known: [u64; 3]) -> bool {
         let others = self.0.iter().map(|[all, own]| all.saturating_sub(*own));
@@ -397,6 +408,11 @@ impl Plane {
             let topics = vec![Topic::Sharded(self.names.room(namespace, room))];
             self.listen(came, topics);
         }
+    }
+
+    /// Something is said there: a server that comes is to be known soon.
+    pub fn look_for_others(&mut self, namespace: &str, now_ms: u64) {
+        self.count(namespace, true, now_ms);
     }
 
     /// Servers in a namespace, without our own nodes.

@@ -7,6 +7,7 @@ mod caller;
 mod driver;
 mod figures;
 mod intake;
+mod link;
 mod manners;
 mod queue;
 mod service;

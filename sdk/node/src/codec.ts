@@ -35,7 +35,7 @@ function extract(value: unknown, attachments: Buffer[]): unknown {
 export function encode(values: unknown[]): Values {
   const attachments = hasBytes(values) ? ([] as Buffer[]) : NONE;
   const text = JSON.stringify(attachments === NONE ? values : extract(values, attachments));
-  return { args: Buffer.from(text.slice(1, -1)), attachments };
+  return { args: text.slice(1, -1), attachments };
 }
 
 function restore(value: unknown, attachments: Buffer[]): unknown {
@@ -49,7 +49,7 @@ function restore(value: unknown, attachments: Buffer[]): unknown {
 
 /** The reverse. `before` stands before the values. */
 export function decode({ args, attachments }: Values, ...before: unknown[]): unknown[] {
-  const text = JSON.parse(`[${args.toString()}]`) as unknown[];
+  const text = JSON.parse(`[${args}]`) as unknown[];
   const values = attachments.length > 0 ? (restore(text, attachments) as unknown[]) : text;
   return before.length === 0 ? values : [...before, ...values];
 }

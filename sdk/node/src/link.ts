@@ -1,12 +1,13 @@
 // The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
-import * as grpc from "@grpc/grpc-js";
-import type { Command, FromWorker, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
+import { FramesTransport } from "./frames.js";
+import { GrpcTransport } from "./grpc.js";
+import type { Command, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
 import { Late } from "./late.js";
 import { Progress } from "./progress.js";
 import { traceparent, within } from "./trace.js";
-import { wire } from "./wire.js";
+import { INVALID_ARGUMENT, UNAUTHENTICATED, addressOf } from "./transport.js";
+import type { Fault, Transport } from "./transport.js";
 
-const METHOD = "/sockeye.worker.v1.Workers/Attach";
 const SIGN_OF_LIFE_MS = 1_000;
 /** How often it looks whether the process stood still. */
 const LOOK_MS = 250;
@@ -15,7 +16,8 @@ const RETRY_MS = [20, 50, 100, 200, 500, 1_000];
 const UNREACHABLE_AFTER = 4;
 /** `close()` waits so long for the end of what is under way. */
 const FAREWELL_MS = 30_000;
-const MESSAGE_BYTES_MAX = 64 << 20;
+/** A connection that is taken and ended without a word so often in a row may lead through something that knows gRPC only. */
+const SILENT_MAX = 2;
 
 /** Commands that the gateway has not got: while it is away, they wait here. */
 const KEPT_BYTES_MAX = 64 << 20;
@@ -32,7 +34,7 @@ const MESSAGE_BYTES = 1 << 20;
 function sizeOf(command: Command): number {
   const emit = command.emit ?? command.ask?.emit;
   const values = command.ack ?? emit ?? command.tell ?? command.reply;
-  let bytes = COMMAND_BYTES + ((command.set_data ?? command.decision)?.data?.length ?? 0) + (values?.args.length ?? 0);
+  let bytes = COMMAND_BYTES + ((command.set_data ?? command.decision)?.data?.length ?? 0) + (values ? sizeOfText(values.args) : 0);
   if (command.verdict) bytes += (command.verdict.body?.length ?? 0) + sizeOfLines(command.verdict.headers);
   if (values) for (const attachment of values.attachments) bytes += attachment.length;
   const change = command.join ?? command.leave;
@@ -40,6 +42,9 @@ function sizeOf(command: Command): number {
   const target = emit?.to ?? change?.of;
   return target ? bytes + sizeOfNames(target.rooms) + sizeOfNames(target.except) : bytes;
 }
+
+/** Where it matters, letters are counted as what they take. */
+const sizeOfText = (text: string): number => (text.length < 256 ? text.length : Buffer.byteLength(text));
 
 function sizeOfLines(headers: Header[]): number {
   let bytes = 0;
@@ -103,30 +108,13 @@ export interface Handlers {
   ended(link: Link): void;
 }
 
-type Stream = grpc.ClientDuplexStream<FromWorker, ToWorker>;
-
-function credentials(secure: boolean, tls: Tls = {}): grpc.ChannelCredentials {
-  const bytes = (value?: Buffer | string) => (typeof value === "string" ? Buffer.from(value) : (value ?? null));
-  return secure ? grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert)) : grpc.credentials.createInsecure();
-}
-
-function client({ gateway, tls }: Settings): grpc.Client {
-  const [, scheme, address] = /^(?:(https?):\/\/)?([^/]+)\/?$/.exec(gateway) ?? [];
-  if (!address) throw new Error(`cannot use the gateway address "${gateway}": give host:port, or https://host:port for TLS`);
-  return new grpc.Client(address, credentials(scheme === "https" || tls !== undefined, tls), {
-    "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
-    "grpc.initial_reconnect_backoff_ms": 20,
-    "grpc.max_reconnect_backoff_ms": 500,
-    "grpc.keepalive_time_ms": 5_000,
-    "grpc.keepalive_timeout_ms": 3_000,
-  });
-}
-
 export class Link {
   readonly #settings: Settings;
   readonly #handlers: Handlers;
-  readonly #client: grpc.Client;
-  #stream: Stream | null = null;
+  #way: Transport | null = null;
+  /** The gateway does not speak otherwise, as far as is known. */
+  #grpc = false;
+  #silent = 0;
   #welcomed = false;
   /** The gateway welcomed this process before: it says that it goes on, and the gateway `resumed`. */
   #known = false;
@@ -172,7 +160,7 @@ export class Link {
   constructor(settings: Settings, handlers: Handlers) {
     this.#settings = settings;
     this.#handlers = handlers;
-    this.#client = client(settings);
+    addressOf(settings);
     this.#late = new Late(settings.handlerTimeout);
     this.#timers = [setInterval(() => this.#lives(), SIGN_OF_LIFE_MS), setInterval(() => this.isInDoubt(), LOOK_MS).unref()];
     this.#attach();
@@ -290,40 +278,50 @@ export class Link {
   leave(): void {
     if (this.#closed) return;
     this.#leaving = true;
-    if (!this.#stream || !this.#welcomed) return this.#end();
+    if (!this.#way || !this.#welcomed) return this.#end();
     setTimeout(() => this.#end(), FAREWELL_MS).unref();
     this.#flush(true);
   }
 
   #attach(): void {
-    const metadata = new grpc.Metadata();
-    metadata.set("authorization", `Bearer ${this.#settings.key}`);
-    const stream = this.#client.makeBidiStreamRequest(METHOD, wire.write, wire.read, metadata);
-    this.#stream = stream;
     this.#welcomed = false;
-    stream.on("data", (message: ToWorker) => stream === this.#stream && this.#take(message));
-    stream.on("error", (error: grpc.ServiceError) => this.#broken(stream, error));
-    stream.on("end", () => this.#broken(stream));
+    const ends = {
+      message: (message: ToWorker) => way === this.#way && this.#take(message),
+      ended: (fault?: Fault) => this.#broken(way, fault),
+    };
+    const way: Transport = this.#grpc ? new GrpcTransport(this.#settings, ends) : new FramesTransport(this.#settings, ends);
+    this.#way = way;
     const { backend, weight, instance, away } = this.#settings;
-    stream.write({ hello: { backend, weight, instance, away, received: this.#progress.received, resumes: this.#known, announces: true } });
+    way.write({ hello: { backend, weight, instance, away, received: this.#progress.received, resumes: this.#known, announces: true } });
   }
 
-  #broken(stream: Stream, error?: grpc.ServiceError): void {
-    if (stream !== this.#stream || this.#closed) return;
-    this.#stream = null;
+  #broken(way: Transport, fault?: Fault): void {
+    if (way !== this.#way || this.#closed) return;
+    this.#way = null;
     if (this.#welcomed) this.#brokenAt = Date.now();
     this.#welcomed = false;
-    if (error && [grpc.status.UNAUTHENTICATED, grpc.status.INVALID_ARGUMENT].includes(error.code)) {
+    if (fault && [UNAUTHENTICATED, INVALID_ARGUMENT].includes(fault.code ?? 0)) {
       this.#shut();
-      return this.#handlers.refused(this, new Error(`the gateway refuses this worker: ${error.details}`));
+      return this.#handlers.refused(this, new Error(`the gateway refuses this worker: ${fault.details}`));
     }
     if (this.#leaving) return this.#end();
+    const changes = this.#changes(fault);
+    if (changes && this.#grpc) return this.#attach();
     if (this.#failures === UNREACHABLE_AFTER) {
-      const why = error?.details ?? "it ended the stream";
+      const why = fault?.details ?? "it ended the stream";
       process.emitWarning(`cannot reach the gateway at ${this.#settings.gateway}, trying again: ${why}`, "SockeyeWarning");
     }
     const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
     setTimeout(() => this.#closed || this.#attach(), wait);
+  }
+
+  /** An older gateway knows gRPC only. One that comes back may be a newer one. Returns whether the next way is another than this one. */
+  #changes(fault?: Fault): boolean {
+    const before = this.#grpc;
+    this.#silent = fault?.other === "silent" ? this.#silent + 1 : 0;
+    this.#grpc = !before && (fault?.other === "protocol" || this.#silent > SILENT_MAX);
+    if (this.#grpc) this.#silent = 0;
+    return this.#grpc !== before;
   }
 
   /** What it has not handled comes to others, marked, when the gateway gives this worker up. */
@@ -341,8 +339,7 @@ export class Link {
     this.#closed = true;
     this.#timers.forEach(clearInterval);
     this.#late.clear();
-    this.#stream?.end();
-    this.#client.close();
+    this.#way?.end();
   }
 
   #take(message: ToWorker): void {
@@ -434,17 +431,17 @@ export class Link {
 
   /** Sends what came of the items handled so far, together with the number of the last of them. */
   #flush(always: boolean): void {
-    if (!this.#stream || !this.#welcomed || this.#closed) return;
+    if (!this.#way || !this.#welcomed || this.#closed) return;
     // The turn's first command began this, and what is said now is of all of them.
     within("", () => this.#handlers.sending(this));
     if (this.#sent === this.#kept.length && !this.#progress.changed && !always) return;
     this.turn += 1;
     const head = { openings: this.#handlers.asks, overdue: this.#overdue || undefined, asks: this.#asked || undefined };
-    while (this.#unsentBytes > MESSAGE_BYTES) this.#stream.write({ ...this.#next(), ...head, handled: this.#told });
+    while (this.#unsentBytes > MESSAGE_BYTES) this.#way.write({ ...this.#next(), ...head, handled: this.#told });
     // Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
     const done = this.#progress.next();
     this.#told = done.handled;
-    this.#stream.write({ ...this.#next(), ...head, ...done, begun: done.begun > done.handled ? done.begun : undefined, leaving: this.#leaving });
+    this.#way.write({ ...this.#next(), ...head, ...done, begun: done.begun > done.handled ? done.begun : undefined, leaving: this.#leaving });
     if (this.#progress.changed) this.#schedule();
   }
 

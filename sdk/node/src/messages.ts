@@ -11,7 +11,8 @@ export interface Target {
 }
 
 export interface Values {
-  args: Buffer;
+  /** Raw JSON elements, separated by commas. */
+  args: string;
   attachments: Buffer[];
 }
 

@@ -566,7 +566,8 @@ export class Worker implements Owner, Handlers {
   #save(member: Member): void {
     if (member.stage !== "in") return;
     const value = this.#local.data(member.namespace, member.id);
-    if (value === undefined) return;
+    // Most sockets have none.
+    if (value === undefined || (member.said === "{}" && isEmpty(value))) return;
     const data = JSON.stringify(value);
     if (data === member.said) return;
     if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
@@ -656,6 +657,13 @@ export class Worker implements Owner, Handlers {
 
   /** Compares options with what the gateway does. Set by the server. */
   compare: (manners: Manners) => Error | undefined = () => undefined;
+}
+
+/** A plain object without anything in it. */
+function isEmpty(value: unknown): boolean {
+  if (value === null || typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  for (const _ in value) return false;
+  return true;
 }
 
 /** The one socket as a target. */

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
+import { Frames } from "../dist/frames.js";
 import { wire } from "../dist/wire.js";
+import { Writer } from "../dist/writer.js";
 
 const root = new protobuf.Root();
 root.resolvePath = (_, file) => fileURLToPath(new URL(`../../../proto/${file}`, import.meta.url));
@@ -13,11 +15,21 @@ const [FromWorker, ToWorker] = ["FromWorker", "ToWorker"].map((name) => root.loo
 const socket = "abcdefghijklmnopqrst";
 const target = { namespace: "/", rooms: ["a"], except: [] };
 
+/** As protobuf.js wants it. */
+const inBytes = (value) => {
+  if (value === null || typeof value !== "object" || Buffer.isBuffer(value)) return value;
+  if (Array.isArray(value)) return value.map(inBytes);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, name === "args" ? Buffer.from(member) : inBytes(member)]));
+};
+const meantBy = (message) => FromWorker.encode(FromWorker.fromObject(inBytes(message))).finish();
+/** A message may be written in several ways: what is empty may be there or not. */
+const said = (bytes) => JSON.stringify(FromWorker.toObject(FromWorker.decode(bytes), { defaults: true, longs: String, bytes: String, oneofs: true }));
+
 test("what is written is what protobuf.js writes", () => {
-  const args = Buffer.from('"é"');
+  const args = '"é"';
   const commands = [
     { ack: { socket, ack: 1, args, attachments: [Buffer.from([0, 255])] } },
-    { ack: { socket, ack: 2 ** 53 - 1, args: Buffer.alloc(0), attachments: [] }, traceparent: "00-1-2-03" },
+    { ack: { socket, ack: 2 ** 53 - 1, args: "", attachments: [] }, traceparent: "00-1-2-03" },
     { emit: { to: target, event: "e", args, attachments: [], volatile: undefined } },
     { join: { of: target, rooms: ["b"] } },
     { decision: { socket, admit: true } },
@@ -30,9 +42,61 @@ test("what is written is what protobuf.js writes", () => {
     { handled: 4, beside: [], begun: undefined, overdue: undefined, asks: undefined },
   ];
   for (const message of messages) {
-    const meant = FromWorker.encode(FromWorker.fromObject(message)).finish();
-    assert.deepEqual(FromWorker.decode(wire.write(message)), FromWorker.decode(meant));
+    assert.equal(said(wire.write(message)), said(meantBy(message)));
   }
+});
+
+test("texts of every length, and any commands one behind the other, are what protobuf.js reads", () => {
+  const letters = ["a", "é", "€", "🦀"];
+  const lengths = [0, 1, 30, 31, 32, 33, 40, 41, 42, 43, 63, 64, 126, 127, 128, 129, 5_461, 5_462, 16_383, 16_384, 70_000];
+  const writer = new Writer();
+  for (const letter of letters) {
+    for (const length of lengths) {
+      const text = letter.repeat(length);
+      const values = { args: text, attachments: length % 2 ? [Buffer.alloc(length, 7)] : [] };
+      const to = { namespace: "/x", rooms: [text, "b"], except: ["c"], here: true, without: [0, 1, 300] };
+      const commands = [
+        { ack: { socket, ack: length, ...values } },
+        { ack: { socket: text, ack: 2 ** 32, ...values }, traceparent: text },
+        { emit: { to, event: text, ...values, volatile: true } },
+        { join: { of: to, rooms: [text] } },
+        { leave: { of: { ...to, here: false, without: undefined }, rooms: [] }, traceparent: "t" },
+        { set_data: { socket, data: text } },
+        { disconnect: { of: to, close: true } },
+        { tell: { query: 1, namespace: "/", event: text, timeout_ms: 5, ...values } },
+        { reply: { told: 5, ...values } },
+        { ask: { query: 9, emit: { to, event: "q", ...values }, timeout_ms: 70_000 } },
+        { verdict: { opening: 3, admit: false, message: text, headers: [{ name: "x", value: Buffer.from(text) }] } },
+      ];
+      for (const command of commands) {
+        const message = { handled: 2 ** 40, first: 1, commands: [command, command] };
+        // One slab holds many messages, and none is written over.
+        const written = [message, { handled: 1 }, message].map((each) => (wire.append(each, writer), writer.take()));
+        for (const [at, each] of [message, { handled: 1 }, message].entries()) {
+          assert.ok(said(written[at]) === said(meantBy(each)), `${Object.keys(command)} of ${length} times ${letter}`);
+        }
+      }
+    }
+  }
+});
+
+test("a stream in any pieces is the same frames", () => {
+  const contents = ["", "x", "y".repeat(300), "", "z".repeat(5)].map((text) => Buffer.from(text));
+  const stream = Buffer.concat(contents.flatMap((content, at) => [Buffer.from([at, 0, 0, content.length >> 8, content.length & 255]), content]));
+  for (let piece = 1; piece <= stream.length; piece += 1) {
+    const heard = [];
+    const frames = new Frames((kind, bytes) => heard.push([kind, bytes.toString()]));
+    for (let at = 0; at < stream.length; at += piece) frames.push(stream.subarray(at, at + piece));
+    assert.deepEqual(heard, contents.map((content, at) => [at, content.toString()]), `${piece}`);
+  }
+});
+
+test("a frame that announces too much is refused before it is read", () => {
+  const frames = new Frames(() => assert.fail("nothing is whole"));
+  assert.throws(() => frames.push(Buffer.from([0, 4, 0, 0, 1])), /67108865 bytes/);
+  const torn = new Frames(() => assert.fail("nothing is whole"));
+  torn.push(Buffer.from([0, 255]));
+  assert.throws(() => torn.push(Buffer.from([255, 255, 255])), RangeError);
 });
 
 test("a room that is named by a number is one", () => {
@@ -41,13 +105,18 @@ test("a room that is named by a number is one", () => {
 });
 
 test("what is read has all its fields, and its numbers are numbers", () => {
-  const event = { socket, event: "e", args: Buffer.from("1"), attachments: [Buffer.from("x")], ack: 2 ** 53 - 1, traceparent: "t" };
+  const event = { socket, event: "e", args: "1", attachments: [Buffer.from("x")], ack: 2 ** 53 - 1, traceparent: "t" };
   const bytes = ToWorker.encode(
     ToWorker.fromObject({
       welcome: { resumed: true, commands: 4_294_967_296, node: 3, silent_ms: 10_000 },
       sure: 7,
       first: 9,
-      items: [{ redelivered: true, sequence: 2, event, alone: true }, { event: { socket } }, { gone: { socket, reason: "r" } }, { answers: { query: 1 } }],
+      items: [
+        { redelivered: true, sequence: 2, event: inBytes(event), alone: true },
+        { event: { socket } },
+        { gone: { socket, reason: "r" } },
+        { answers: { query: 1 } },
+      ],
       commands: 128,
     }),
   ).finish();

@@ -1,7 +1,8 @@
-//! Connections of the workers' listener: TLS, and how many there may be.
+//! Connections of the workers' listener: TLS, how many there may be, and which protocol each speaks.
 
+use super::link;
+use super::service::Workers;
 use crate::flood::Flood;
-use crate::metrics::node::Node;
 use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
 use hub::Places;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_rustls::TlsAcceptor;
@@ -20,10 +21,12 @@ use tokio_rustls::server::TlsStream;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
-/// A peer's part of the handshake comes by then.
+/// A peer's part of the handshake comes by then, and behind it the first bytes.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failed accept: what is missing (descriptors) does not come back at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// First bytes that tell which protocol a connection speaks.
+const EARLY_BYTES: usize = link::MAGIC.len();
 /// Connections that the server has not taken yet.
 const WAITING_MAX: usize = 16;
 
@@ -77,21 +80,30 @@ pub(super) struct Incoming(Receiver<Conn>);
 
 impl Listener {
     /// In the runtime that this is called in.
-    pub(super) fn open(self, node: Arc<Node>) -> io::Result<Incoming> {
+    pub(super) fn open(self, workers: Workers) -> io::Result<Incoming> {
         let tcp = TcpListener::from_std(self.tcp)?;
         let (ready, incoming) = channel(WAITING_MAX);
         let room = (self.places, self.conns_max);
-        tokio::spawn(accept(tcp, self.secured, room, ready, node));
+        let served = Served { ready, workers };
+        tokio::spawn(accept(tcp, self.secured, room, served));
         Ok(Incoming(incoming))
     }
+}
+
+/// Where connections go that may speak.
+#[derive(Clone)]
+struct Served {
+    /// Those that speak HTTP/2.
+    ready: Sender<Conn>,
+    /// Links without it.
+    workers: Workers,
 }
 
 async fn accept(
     tcp: TcpListener,
     secured: Option<Secured>,
     (places, conns_max): (Arc<Places>, usize),
-    ready: Sender<Conn>,
-    node: Arc<Node>,
+    served: Served,
 ) {
     let (seats, lines) = (Seats::new(&places), Lines::default());
     loop {
@@ -108,7 +120,8 @@ async fn accept(
         let _ = stream.set_nodelay(true);
         let (seat, taken) = seats.take(conns_max);
         if taken {
-            node.displaced.workers.fetch_add(1, Ordering::Relaxed);
+            let displaced = &served.workers.node.displaced;
+            displaced.workers.fetch_add(1, Ordering::Relaxed);
             if lines.admit() {
                 tracing::warn!(
                     conns_max,
@@ -117,7 +130,7 @@ async fn accept(
             }
         }
         let lines = lines.clone();
-        tokio::spawn(welcome(stream, seat, secured.clone(), ready.clone(), lines));
+        tokio::spawn(welcome(stream, seat, secured.clone(), served.clone(), lines));
     }
 }
 
@@ -126,7 +139,7 @@ async fn welcome(
     stream: TcpStream,
     mut seat: Seat,
     secured: Option<Secured>,
-    ready: Sender<Conn>,
+    served: Served,
     lines: Lines,
 ) {
     let peer = stream.peer_addr().ok();
@@ -135,11 +148,25 @@ async fn welcome(
         // Its place is another's: none is open without one.
         () = seat.lost() => return,
     };
-    match shaken {
-        // The server is gone: so is the process.
-        Ok(bytes) => drop(ready.send(Conn { bytes, seat }).await),
-        Err(error) if lines.admit() => {
-            tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
+    let mut conn = match shaken {
+        Ok(bytes) => Conn::new(bytes, seat),
+        Err(error) => {
+            if lines.admit() {
+                tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
+            }
+            return;
+        }
+    };
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, conn.says(&link::MAGIC)).await {
+        Ok(Ok(true)) => {
+            let known = conn.seat.peer().clone();
+            link::serve(conn, served.workers, known).await;
+        }
+        // The server may be gone: then so is the process.
+        Ok(Ok(false)) => drop(served.ready.send(conn).await),
+        Ok(Err(_)) => {}
+        Err(_) if lines.admit() => {
+            tracing::warn!(?peer, "worker refused: it said nothing for 10 s");
         }
         Err(_) => {}
     }
@@ -172,9 +199,38 @@ enum Bytes {
 pub(super) struct Conn {
     bytes: Bytes,
     seat: Seat,
+    /// Read already, and to be read again: the first so many of these bytes.
+    early: [u8; EARLY_BYTES],
+    early_len: usize,
 }
 
 impl Conn {
+    fn new(bytes: Bytes, seat: Seat) -> Self {
+        Self {
+            bytes,
+            seat,
+            early: [0; EARLY_BYTES],
+            early_len: 0,
+        }
+    }
+
+    /// Whether its first bytes are these. If not, they are read again.
+    async fn says(&mut self, magic: &[u8; EARLY_BYTES]) -> io::Result<bool> {
+        let mut first = [0; EARLY_BYTES];
+        let mut len = 0;
+        loop {
+            let read = self.read(&mut first[len..]).await?;
+            len += read;
+            if read == 0 || first[..len] != magic[..len] {
+                (self.early, self.early_len) = (first, len);
+                return Ok(false);
+            }
+            if len == EARLY_BYTES {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Whoever reads nothing keeps the server at writing: each call asks whether there is a seat still.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.seat.is_lost(cx) {
@@ -199,6 +255,13 @@ impl AsyncRead for Conn {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(cx)?;
+        if self.early_len > 0 {
+            let len = self.early_len.min(buf.remaining());
+            buf.put_slice(&self.early[..len]);
+            self.early.copy_within(len.., 0);
+            self.early_len -= len;
+            return Poll::Ready(Ok(()));
+        }
         let read = ready!(match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Bytes::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -273,7 +336,7 @@ mod tests {
         let seats = Seats::new(&Arc::new(Places::new(1)));
         let bytes = Bytes::Plain(stream);
         let seat = seats.take(1).0;
-        let mut conn = Conn { bytes, seat };
+        let mut conn = Conn::new(bytes, seat);
         // All is full: the server waits until it can write.
         let fills = async { while conn.write_all(&[0; 64 << 10]).await.is_ok() {} };
         let mut fills = Box::pin(fills);

@@ -22,21 +22,54 @@ use tokio::sync::{Notify, oneshot};
 use tonic::Status;
 
 /// Messages that a link's connection has not taken yet. More stay in the backend's state, where they are counted.
-const LINK_MESSAGES: usize = 4;
+pub(super) const LINK_MESSAGES: usize = 4;
 /// Frames of all workers that wait for the driver: beyond them the workers' streams are not read. Large ones are bounded by bytes,
 /// too.
 const FRAMES: usize = 64;
 /// News that are taken in before workers get something.
 const BATCH: usize = 1_024;
-/// A round with so many words makes the next one wait for `PACE`: then there is less to wake, and what goes out is larger.
-const BUSY: usize = 32;
-const PACE: Duration = Duration::from_millis(1);
+/// Messages under way to a worker that has not begun what it got: it handles one, and the next is there. Its answers are the clock:
+/// what comes meanwhile goes with the next message, and wakes nobody before.
+const UNDER_WAY_MAX: u32 = 2;
+/// A worker that answers nothing is told more after so long.
+const GATHER: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(20);
 /// How often it looks whether shards have caught up.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// For encoded `ToWorker`s.
 pub(super) type Outbox = Sender<Result<Bytes, Status>>;
+
+/// A link's way to its worker.
+struct Way {
+    outbox: Outbox,
+    under_way: u32,
+    /// Since when it has enough under way.
+    full_since: Option<Instant>,
+}
+
+impl Way {
+    fn new(outbox: Outbox) -> Self {
+        Self {
+            outbox,
+            under_way: 0,
+            full_since: None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.full_since.is_some()
+    }
+
+    /// So many messages are under way now.
+    fn set(&mut self, under_way: u32) {
+        self.under_way = under_way;
+        self.full_since = match under_way < UNDER_WAY_MAX {
+            true => None,
+            false => self.full_since.or_else(|| Some(Instant::now())),
+        };
+    }
+}
 
 /// From the service to a driver.
 pub(super) enum Letter {
@@ -87,7 +120,7 @@ pub(super) struct Driver {
     shards: Arc<dyn ToShards>,
     bags: Bags,
     started: Instant,
-    links: HashMap<Link, Outbox>,
+    links: HashMap<Link, Way>,
     links_made: u64,
     tracer: Option<Arc<dyn Tracer>>,
     /// Commands that are taken in and not handed on yet.
@@ -132,8 +165,10 @@ impl Driver {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut words = Vec::with_capacity(BATCH);
         loop {
+            let gathers = self.gathers();
+            let patience_ends = self.patience_ends();
             tokio::select! {
-                taken = news.take(&mut words, BATCH) => {
+                taken = news.take(&mut words, BATCH), if !gathers => {
                     if taken == 0 {
                         return;
                     }
@@ -152,27 +187,45 @@ impl Driver {
                 () = room.notified() => {
                     self.links.keys().for_each(|link| self.backend.look_at(*link));
                 }
+                () = until(patience_ends), if patience_ends.is_some() => self.tell_more(),
             }
             news.take_more(&mut words, BATCH);
-            let came = words.len();
             let now_ms = self.now_ms();
             for (up, _) in words.drain(..) {
                 self.backend.up(now_ms, up);
             }
-            let mut left = self.hand_on();
+            self.hand_on();
             // What came meanwhile, as long as shards keep up.
             while !self.shards.are_behind()
                 && let Ok(letter) = letters.try_recv()
             {
                 self.take(letter);
-                left += self.hand_on();
+                self.hand_on();
             }
             self.deliver();
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
             }
-            if came + left > BUSY {
-                tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// Each worker has enough under way: news wait for the first answer.
+    fn gathers(&self) -> bool {
+        !self.links.is_empty() && self.links.values().all(Way::is_full)
+    }
+
+    /// When the first worker is told more, although it has answered nothing.
+    fn patience_ends(&self) -> Option<Instant> {
+        let since = self.links.values().filter_map(|way| way.full_since);
+        since.min().map(|since| since + GATHER)
+    }
+
+    fn tell_more(&mut self) {
+        let now = Instant::now();
+        for (link, way) in &mut self.links {
+            if way.full_since.is_some_and(|since| now >= since + GATHER) {
+                way.set(0);
+                self.backend.look_at(*link);
             }
         }
     }
@@ -197,12 +250,16 @@ impl Driver {
                 // The worker may be gone again: then its stream says so.
                 let _ = answer.send(welcomed.map(|()| link));
             }
-            Letter::Frame(link, frame, _share) => {
+            Letter::Frame(link, frame, share) => {
                 self.trace_frame(&frame);
                 if let Err(stray) = self.backend.received(now_ms, link, frame) {
                     self.end(link, Status::failed_precondition(stray.message()));
                     self.backend.detached(now_ms, link);
                 }
+                if share.is_some() {
+                    self.backend.confirm(link);
+                }
+                self.note_answer(link);
             }
             Letter::Detached(link, fault) => {
                 if let Some(fault) = fault {
@@ -230,6 +287,16 @@ impl Driver {
         }
     }
 
+    /// A worker said something.
+    fn note_answer(&mut self, link: Link) {
+        if let Some(way) = self.links.get_mut(&link) {
+            way.set(match self.backend.is_busy(link) {
+                true => way.under_way.saturating_sub(1),
+                false => 0,
+            });
+        }
+    }
+
     fn welcome(&mut self, hello: &Hello, link: Link, welcome: Welcome, outbox: Outbox) {
         let (backend, instance) = (&hello.backend, &hello.instance);
         tracing::info!(
@@ -248,14 +315,14 @@ impl Driver {
         };
         // The channel is new and has room.
         let _ = outbox.try_send(Ok(message.encode_to_vec().into()));
-        self.links.insert(link, outbox);
+        self.links.insert(link, Way::new(outbox));
     }
 
     /// Tells a worker why its link ends.
     fn end(&mut self, link: Link, why: Status) {
-        if let Some(outbox) = self.links.remove(&link) {
+        if let Some(way) = self.links.remove(&link) {
             tracing::warn!(cause = why.message(), "worker sent away");
-            let _ = outbox.try_send(Err(why));
+            let _ = way.outbox.try_send(Err(why));
         }
     }
 
@@ -299,14 +366,11 @@ impl Driver {
         self.serve_links();
     }
 
-    /// Returns how much there was for shards.
-    fn hand_on(&mut self) -> usize {
+    fn hand_on(&mut self) {
         let (keeping, shards) = (self.shards.keeping(), self.shards.shards());
         self.bags.go_by(keeping.home_of_key(&self.name, shards));
         let home_of = |namespace: &str| keeping.home_of(namespace, shards);
-        let out = self.backend.take_out();
-        let left = out.len();
-        for out in out {
+        for out in self.backend.take_out() {
             match out.to {
                 To::Socket(name) => {
                     if let Some(shard) = self.shards.shard_of(name.as_str()) {
@@ -322,7 +386,6 @@ impl Driver {
             }
         }
         self.part();
-        left
     }
 
     /// Links that end. Behind each letter: the next may be from a link that has ended by now.
@@ -349,7 +412,7 @@ impl Driver {
             }
         }
         for link in self.backend.take_farewells() {
-            if let Some(outbox) = self.links.remove(&link) {
+            if let Some(Way { outbox, .. }) = self.links.remove(&link) {
                 let message = ToWorker {
                     goodbye: true,
                     ..ToWorker::default()
@@ -368,16 +431,27 @@ impl Driver {
             }
         }
         for link in self.backend.take_ready() {
-            let Some(outbox) = self.links.get(&link) else {
+            let Some(way) = self.links.get_mut(&link) else {
                 continue;
             };
-            while let Ok(room) = outbox.try_reserve() {
-                match self.backend.poll(now_ms, link) {
-                    Some(message) => room.send(Ok(message)),
-                    None => break,
-                }
+            while !way.is_full() {
+                let Ok(room) = way.outbox.try_reserve() else {
+                    break;
+                };
+                let Some(message) = self.backend.poll(now_ms, link) else {
+                    break;
+                };
+                room.send(Ok(message));
+                way.set(way.under_way + u32::from(self.backend.is_busy(link)));
             }
         }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }
 

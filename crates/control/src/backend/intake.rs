@@ -16,8 +16,8 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 pub const ROOM_BYTES: usize = 4 * MESSAGE_BYTES_MAX;
 /// A small message takes no share, so that a sign of life never waits for a large one: a bounded number of them is under way.
 const SMALL_BYTES: usize = 64 << 10;
-/// Before each message: one byte says whether it is compressed, four how long it is.
-const HEAD_BYTES: usize = 5;
+/// Before each message: one byte says that it is one, four how long it is. In gRPC, that byte says whether it is compressed.
+pub(super) const HEAD_BYTES: usize = 5;
 
 /// What the commands of all messages may take that are decoded and wait for their turn, beside the bytes of the messages.
 pub const GROWTH_BYTES: usize = 2 * GROWTH_MAX;
@@ -51,32 +51,43 @@ impl Share {
     }
 }
 
+/// Where the bytes of a link come from.
+pub(super) trait Source: Send {
+    /// So many bytes; `None`: the stream ended before.
+    fn take(&mut self, len: usize) -> impl Future<Output = Option<Bytes>> + Send;
+
+    /// What comes is no message. The error is for the worker.
+    fn other(&mut self, kind: u8, len: usize) -> Result<(), Status>;
+}
+
 /// The messages of one link.
-pub(super) struct Frames {
-    body: Body,
-    /// Read, and not looked at.
-    data: Bytes,
+pub(super) struct Frames<S> {
+    source: S,
     intake: Intake,
 }
 
-impl Frames {
-    pub(super) fn new(body: Body, intake: Intake) -> Self {
-        let data = Bytes::new();
-        Self { body, data, intake }
+impl<S: Source> Frames<S> {
+    pub(super) fn new(source: S, intake: Intake) -> Self {
+        Self { source, intake }
+    }
+
+    pub(super) fn source(&mut self) -> &mut S {
+        &mut self.source
     }
 
     /// The next message; `None` at the end of the stream, however it ends. A large message is read when it has its share: until then it
     /// waits at the worker's side. The error is for the worker.
     pub(super) async fn next(&mut self) -> Result<Option<(Frame, Option<Share>)>, Status> {
-        let Some(mut head) = self.take(HEAD_BYTES).await else {
-            return Ok(None);
+        let len = loop {
+            let Some(mut head) = self.source.take(HEAD_BYTES).await else {
+                return Ok(None);
+            };
+            let (kind, len) = (head.get_u8(), head.get_u32() as usize);
+            if kind == 0 {
+                break len;
+            }
+            self.source.other(kind, len)?;
         };
-        if head.get_u8() != 0 {
-            return Err(Status::unimplemented(
-                "cannot read a message of the worker: it is compressed",
-            ));
-        }
-        let len = head.get_u32() as usize;
         if len > MESSAGE_BYTES_MAX {
             return Err(Status::out_of_range(format!(
                 "cannot take a message of {len} bytes: {MESSAGE_BYTES_MAX} are allowed, so send fewer commands in each"
@@ -86,7 +97,7 @@ impl Frames {
             bytes: share(&self.intake.bytes, len).await?,
             growth: None,
         };
-        let Some(message) = self.take(len).await else {
+        let Some(message) = self.source.take(len).await else {
             return Ok(None);
         };
         let growth = backend::growth(&message);
@@ -101,8 +112,32 @@ impl Frames {
         })?;
         Ok(Some((frame, share.or_none())))
     }
+}
 
-    /// So many bytes; `None`: the stream ended before.
+/// The body of a gRPC stream.
+pub(super) struct Streamed {
+    body: Body,
+    /// Read, and not looked at.
+    data: Bytes,
+}
+
+impl Streamed {
+    pub(super) fn new(body: Body) -> Self {
+        let data = Bytes::new();
+        Self { body, data }
+    }
+
+    /// What comes next. A stream that breaks has ended: its worker comes back by another.
+    async fn read(&mut self) -> Option<()> {
+        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+        if let Ok(data) = frame?.ok()?.into_data() {
+            self.data = data;
+        }
+        Some(())
+    }
+}
+
+impl Source for Streamed {
     async fn take(&mut self, len: usize) -> Option<Bytes> {
         while len > 0 && self.data.is_empty() {
             self.read().await?;
@@ -121,13 +156,10 @@ impl Frames {
         }
     }
 
-    /// What comes next. A stream that breaks has ended: its worker comes back by another.
-    async fn read(&mut self) -> Option<()> {
-        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
-        if let Ok(data) = frame?.ok()?.into_data() {
-            self.data = data;
-        }
-        Some(())
+    fn other(&mut self, _: u8, _: usize) -> Result<(), Status> {
+        Err(Status::unimplemented(
+            "cannot read a message of the worker: it is compressed",
+        ))
     }
 }
 
@@ -154,11 +186,11 @@ mod tests {
     use tonic::codegen::tokio_stream;
 
     /// Frames of a stream that comes in pieces of this size.
-    fn frames(bytes: &[u8], piece: usize, intake: &Intake) -> Frames {
+    fn frames(bytes: &[u8], piece: usize, intake: &Intake) -> Frames<Streamed> {
         let pieces: Vec<_> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
         let pieces = pieces.into_iter().map(Ok::<_, Status>);
         let body = axum::body::Body::from_stream(tokio_stream::iter(pieces));
-        Frames::new(Body::new(body), intake.clone())
+        Frames::new(Streamed::new(Body::new(body)), intake.clone())
     }
 
     fn framed(message: &FromWorker) -> Vec<u8> {

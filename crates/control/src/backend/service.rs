@@ -1,8 +1,8 @@
-//! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
+//! Keys, the first message, and each link's frames on their way to the driver; and what is gRPC's own.
 
 use super::accept::{Lines, Listener};
-use super::driver::{Desk, Letter, Outbox, outbox};
-use super::intake::{Frames, Intake};
+use super::driver::{Desk, LINK_MESSAGES, Letter, Outbox, outbox};
+use super::intake::{Frames, Intake, Source, Streamed};
 use crate::admin::keys::Lease;
 use crate::api::grpc;
 use crate::metrics::node::Node;
@@ -12,6 +12,7 @@ use backend::{Denied, Link};
 use prost::bytes::{BufMut, Bytes};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,13 +23,13 @@ use tokio::sync::{Notify, oneshot};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
-use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
+use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tonic::codegen::http::{Request as HttpRequest, Response as HttpResponse};
 use tonic::codegen::tokio_stream::Stream;
 use tonic::server::NamedService;
 
 /// A worker's first message comes by then.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Calls at once on one connection; others wait for their turn at the caller's side.
 const STREAMS_MAX: u32 = 128;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -38,7 +39,7 @@ pub(super) struct Workers {
     desks: Arc<BTreeMap<String, Desk>>,
     intake: Intake,
     lines: Lines,
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
 }
 
 impl Workers {
@@ -63,20 +64,22 @@ impl Workers {
         )
     }
 
-    async fn attach(self, request: HttpRequest<Body>) -> Result<Messages, Status> {
-        let (request, body) = request.into_parts();
-        let headers = request.headers;
+    /// Takes in a caller that shows a key in these headers and says hello.
+    pub(super) async fn attach<S: Source>(
+        &self,
+        headers: &HeaderMap,
+        frames: &mut Frames<S>,
+        peer: Option<&Peer>,
+    ) -> Result<Attached, Status> {
         // Nothing is read from a caller without a key.
         let known = self
             .desks
             .values()
-            .any(|desk| desk.keys.find(&headers).is_some());
+            .any(|desk| desk.keys.find(headers).is_some());
         if !known {
             return Err(self.refuse("", "no backend has its key"));
         }
-        let peer = request.extensions.get::<Peer>().cloned();
-        peer.iter().for_each(Peer::trust);
-        let mut frames = Frames::new(body, self.intake.clone());
+        peer.iter().copied().for_each(Peer::trust);
         let first = tokio::time::timeout(HELLO_TIMEOUT, frames.next()).await;
         let first = first.map_err(|_| {
             Status::deadline_exceeded("cannot attach: the first message did not come within 5 s")
@@ -86,16 +89,50 @@ impl Workers {
             Status::invalid_argument("cannot attach: the first message has no `hello`")
         })?;
         let desk = self.desks.get(&hello.backend);
-        let lease = desk.and_then(|desk| Some((desk.clone(), desk.keys.lease(&headers)?)));
+        let lease = desk.and_then(|desk| Some((desk.clone(), desk.keys.lease(headers)?)));
         // A key of one backend tells nothing about the names of others.
         let other = || self.refuse(&hello.backend, "its key is for another backend");
         let (desk, lease) = lease.ok_or_else(other)?;
         let (outbox, messages) = outbox();
         let link = introduce(&desk, hello, outbox).await?;
-        let room = Arc::clone(&desk.room);
-        tokio::spawn(read(desk, link, frames, lease, peer));
-        Ok(Messages { messages, room })
+        let messages = Messages {
+            messages,
+            room: Arc::clone(&desk.room),
+        };
+        Ok(Attached {
+            desk,
+            link,
+            lease,
+            messages,
+        })
     }
+
+    pub(super) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    async fn stream(self, request: HttpRequest<Body>) -> Result<Messages, Status> {
+        let (request, body) = request.into_parts();
+        let peer = request.extensions.get::<Peer>().cloned();
+        let mut frames = Frames::new(Streamed::new(body), self.intake.clone());
+        let attached = self.attach(&request.headers, &mut frames, peer.as_ref());
+        let Attached {
+            desk,
+            link,
+            lease,
+            messages,
+        } = attached.await?;
+        tokio::spawn(read(desk, link, frames, lease, peer));
+        Ok(messages)
+    }
+}
+
+/// A worker that the driver knows.
+pub(super) struct Attached {
+    pub(super) desk: Desk,
+    pub(super) link: Link,
+    pub(super) lease: Lease,
+    pub(super) messages: Messages,
 }
 
 async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, Status> {
@@ -115,8 +152,14 @@ async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, St
 }
 
 /// Hands on what a worker says until its stream ends, or its key does. The queue to the driver is short: while it is full, nothing
-/// is read.
-async fn read(desk: Desk, link: Link, mut frames: Frames, mut lease: Lease, peer: Option<Peer>) {
+/// is read. Returns what it read from; `None`: there is no driver any more.
+pub(super) async fn read<S: Source>(
+    desk: Desk,
+    link: Link,
+    mut frames: Frames<S>,
+    mut lease: Lease,
+    peer: Option<Peer>,
+) -> Option<Frames<S>> {
     let mut expelled = pin!(lease.ended());
     let last = loop {
         let next = tokio::select! {
@@ -132,12 +175,10 @@ async fn read(desk: Desk, link: Link, mut frames: Frames, mut lease: Lease, peer
             Ok(None) => break Letter::Detached(link, None),
             Err(fault) => break Letter::Detached(link, Some(fault)),
         };
-        if desk.letters.send(letter).await.is_err() {
-            return;
-        }
+        desk.letters.send(letter).await.ok()?;
     };
-    // The driver ends with the process.
-    let _ = desk.letters.send(last).await;
+    desk.letters.send(last).await.ok()?;
+    Some(frames)
 }
 
 /// What a worker is sent.
@@ -146,12 +187,20 @@ pub(super) struct Messages {
     room: Arc<Notify>,
 }
 
+impl Messages {
+    /// The next one; `None`: the driver has ended the link without a word.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
 impl Stream for Messages {
     type Item = Result<Bytes, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = self.messages.poll_recv(cx);
-        if message.is_ready() {
+        // The driver waits for it only if there was none.
+        if message.is_ready() && self.messages.len() + 1 >= LINK_MESSAGES {
             self.room.notify_one();
         }
         message
@@ -205,7 +254,7 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
                 )
                 .into_http());
             }
-            let attached = workers.attach(request).await;
+            let attached = workers.stream(request).await;
             Ok(attached.map_or_else(Status::into_http, streamed))
         })
     }
@@ -213,7 +262,7 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
 
 /// Accepts workers until the process ends.
 pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
-    let incoming = match listener.open(Arc::clone(&workers.node)) {
+    let incoming = match listener.open(workers.clone()) {
         Ok(incoming) => incoming,
         Err(error) => return tracing::error!(%error, "cannot listen for workers"),
     };

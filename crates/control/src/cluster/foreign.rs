@@ -1,8 +1,11 @@
 //! Socket.IO servers of Node and Python in the same cluster: the task between Redis, what `compat` knows of them, and the shards.
-//! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
+//! It has an engine of its own, so that their traffic and that between nodes do not wait for each other. While no other server is there,
+//! it reads no letter.
 
+mod counting;
 mod gauges;
 mod namespaces;
+mod night;
 mod watch;
 mod words;
 
@@ -14,12 +17,14 @@ use super::feed::Feed;
 use crate::vitals::Pulse;
 use compat::classic;
 use compat::plane::{
-    Counted, Counters, Dialect, Membership, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
+    Counted, Dialect, Membership, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
 };
 use compat::verb::{Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
+use counting::{count_once, has_sharded_channels};
 use hub::{Inbox, Read};
 use namespaces::{Entry, Namespaces};
+use night::Night;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,12 +83,12 @@ pub enum Passed {
 #[derive(Clone, Debug)]
 pub struct Ear {
     letters: UnboundedSender<Heard>,
+    night: Arc<Night>,
     bell: Arc<Bell>,
     gauges: Arc<Gauges>,
 }
 
-/// Wakes the task. Letters wait for its next tick while no other server is there: nobody waits for them, and a wake costs more than a
-/// letter.
+/// Wakes the task. What is not urgent waits for its next tick while no other server is there.
 #[derive(Debug, Default)]
 struct Bell {
     rung: Notify,
@@ -122,6 +127,10 @@ impl Ear {
     ) -> Passed {
         // Without keys it is an answer to one node.
         if keys.is_empty() && !nodes.contains(&u64::from(ELSEWHERE)) {
+            return Passed::By;
+        }
+        // Their questions are answered whether they are known or not.
+        if !keys.is_empty() && !is_question && self.night.keeps(shard, bytes) {
             return Passed::By;
         }
         let weight = bytes.len() + OVERHEAD_BYTES;
@@ -191,6 +200,7 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     let (letters, heard) = unbounded_channel();
     let (counts, counted) = unbounded_channel();
     let bell = Arc::<Bell>::default();
+    let night = Arc::<Night>::default();
     let gauges = plan.gauges;
     let mut settings = plan.settings;
     if !has_sharded_channels(&engine).await {
@@ -201,6 +211,9 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         false => channel(1).1,
     };
     let mut bridge = Bridge {
+        hears: Dialect::ALL.map(|dialect| settings.hears(dialect)),
+        sleeps: settings.writes_to_servers_only(),
+        night: Arc::clone(&night),
         plane: Plane::new(settings),
         namespaces: Namespaces::default(),
         engine,
@@ -226,30 +239,10 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     });
     Ear {
         letters,
+        night,
         bell,
         gauges,
     }
-}
-
-/// Redis has them from 7.0. A server that does not answer now is taken at its word later.
-async fn has_sharded_channels(engine: &Engine) -> bool {
-    if engine
-        .subscribers(Kind::Sharded, &[name("sockeye")])
-        .await
-        .is_ok()
-    {
-        return true;
-    }
-    let Ok(server) = engine.server().await else {
-        return true;
-    };
-    tracing::warn!(
-        name = server.name,
-        version = server.version,
-        "servers with the sharded adapter are not heard (compat.sharded): this Redis does not count subscribers of sharded channels; \
-         version 7.0 or later does"
-    );
-    false
 }
 
 /// What could not be done, as far as the log told of it.
@@ -272,6 +265,11 @@ impl Trouble {
 
 struct Bridge {
     plane: Plane,
+    /// Dialects that are listened to.
+    hears: [bool; 3],
+    /// Nothing is written while no other server is there.
+    sleeps: bool,
+    night: Arc<Night>,
     namespaces: Namespaces,
     /// The log was told that a namespace is not shared.
     is_full: bool,
@@ -299,6 +297,7 @@ impl Bridge {
     ) {
         let mut ticks = tokio::time::interval(TICK);
         let bell = Arc::clone(&self.bell);
+        self.sleep_or_wake(&mut heard);
         self.carry_out();
         loop {
             let is_behind = (self.are_behind)();
@@ -310,11 +309,24 @@ impl Bridge {
                 }
                 () = tokio::time::sleep(BEHIND), if is_behind => continue,
                 news = feed.next(), if !is_behind => match news {
-                    Some(news) => self.news(news),
+                    Some(news) => {
+                        if matches!(news, News::Message(_)) {
+                            self.wake(&mut heard);
+                        }
+                        self.news(news);
+                    }
                     None => return,
                 },
-                Some(news) = entries.recv(), if !is_behind => self.stream_news(news),
+                Some(news) = entries.recv(), if !is_behind => {
+                    if matches!(news, StreamNews::Entries(_)) {
+                        self.wake(&mut heard);
+                    }
+                    self.stream_news(news);
+                }
                 Some((namespace, counted)) = counted.recv() => {
+                    if counted.is_some_and(|counted| counted.has_others(self.hears)) {
+                        self.wake(&mut heard);
+                    }
                     let now_ms = self.now_ms();
                     self.plane.counted(&namespace, counted, now_ms);
                     self.inbox.counts_foreign(&namespace, self.plane.others(&namespace));
@@ -322,12 +334,35 @@ impl Bridge {
                 _ = ticks.tick() => {
                     bell.rung.notify_one();
                     let now_ms = self.now_ms();
+                    for namespace in self.night.tick() {
+                        self.enter(&namespace);
+                        self.plane.look_for_others(&namespace, now_ms);
+                    }
                     self.plane.tick(now_ms);
                     self.leave_quiet();
                     bell.is_awake.store(self.plane.has_others(), Ordering::Relaxed);
+                    self.sleep_or_wake(&mut heard);
                 }
             }
             self.carry_out();
+        }
+    }
+
+    /// Somebody may be there: what was said a moment ago is read, and all that is said from now on.
+    fn wake(&mut self, heard: &mut UnboundedReceiver<Heard>) {
+        // What waits was said before the night.
+        while let Ok(earlier) = heard.try_recv() {
+            self.overheard(earlier);
+        }
+        for kept in self.night.end() {
+            self.read(kept.shard, &kept.bytes);
+        }
+    }
+
+    fn sleep_or_wake(&mut self, heard: &mut UnboundedReceiver<Heard>) {
+        match self.sleeps && !self.plane.has_others() {
+            true => self.night.begin(),
+            false => self.wake(heard),
         }
     }
 
@@ -405,7 +440,12 @@ impl Bridge {
         self.gauges
             .waiting_bytes
             .fetch_sub(weight, Ordering::Relaxed);
-        match overhear(&bytes) {
+        self.read(shard, &bytes);
+    }
+
+    fn read(&mut self, shard: u16, bytes: &[u8]) {
+        self.gauges.read.fetch_add(1, Ordering::Relaxed);
+        match overhear(bytes) {
             Ok(Overheard::Deed(deed)) => self.said(shard, deed),
             Ok(Overheard::Ours) => {}
             Ok(Overheard::Response {
@@ -619,27 +659,4 @@ fn topics_of(topics: Vec<Topic>) -> Vec<engine::Topic> {
         Topic::Sharded(channel) => engine::Topic::Channel(Kind::Sharded, name(&channel)),
     });
     topics.collect()
-}
-
-/// Subscribers, by dialect: all, and our own.
-async fn count_once(engine: &Engine, counters: &Counters) -> Option<Counted> {
-    let sharded = async {
-        match &counters.sharded {
-            Some(channels) => counted(engine, Kind::Sharded, channels).await,
-            None => Some([0; 2]),
-        }
-    };
-    let classic = counted(engine, Kind::Classic, &counters.channels);
-    let (classic, sharded) = tokio::join!(classic, sharded);
-    let [requests, own, main, own_main] = classic?;
-    Some(Counted([[requests, own], sharded?, [main, own_main]]))
-}
-
-async fn counted<const N: usize>(
-    engine: &Engine,
-    kind: Kind,
-    channels: &[String; N],
-) -> Option<[u64; N]> {
-    let names = channels.each_ref().map(|channel| name(channel));
-    engine.subscribers(kind, &names).await.ok()?.try_into().ok()
 }

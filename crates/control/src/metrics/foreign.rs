@@ -55,6 +55,11 @@ pub(super) const FOREIGN: &[Metric] = &[
         |v| one(v.node.foreign.dropped()),
     ),
     counter(
+        "sockeye_foreign_letters_read_total",
+        "Broadcasts and the like of this node that were read, to say them to these servers. None is while no such server is there, and none was heard.",
+        |v| one(v.node.foreign.read()),
+    ),
+    counter(
         "sockeye_foreign_unpublished_total",
         "Messages for these servers that Redis did not take. They are not sent again: these servers could get them twice.",
         |v| one(v.node.foreign.unpublished()),

@@ -99,6 +99,11 @@ pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     Ok(Overheard::Deed(deed(order)))
 }
 
+/// The namespace of a letter that other servers may hear; nothing else of it is read.
+pub fn namespace_of(letter: &[u8]) -> Option<&str> {
+    wire::namespace_of(letter)
+}
+
 fn deed(order: Order) -> Deed {
     let (of, what) = match order {
         Order::Server(broadcast, round) => {

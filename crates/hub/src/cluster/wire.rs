@@ -198,9 +198,17 @@ pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     }
 }
 
+/// The namespace of an order, without the rest.
+pub(crate) fn namespace_of(letter: &[u8]) -> Option<&str> {
+    let (kind, body) = letter.split_first()?;
+    let is_order = (EVENT..COUNT).contains(kind) && *kind != RESPONSE;
+    let namespace = is_order.then(|| Reader(body).bytes())??;
+    std::str::from_utf8(namespace).ok()
+}
+
 struct Reader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -227,7 +235,7 @@ impl Reader<'_> {
         self.number()?.try_into().ok()
     }
 
-    fn bytes(&mut self) -> Option<&[u8]> {
+    fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.number()?).ok()?;
         let (front, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;

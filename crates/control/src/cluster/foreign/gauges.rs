@@ -10,6 +10,8 @@ pub struct Gauges {
     pub(super) waiting_bytes: AtomicUsize,
     /// Letters that were not written because too much waited.
     pub(super) dropped: AtomicU64,
+    /// Letters of our own that were read.
+    pub(super) read: AtomicU64,
     /// Messages that Redis did not take.
     pub(super) unpublished: AtomicU64,
     /// Times that entries of the stream were cut off before they were read.
@@ -31,6 +33,11 @@ impl Gauges {
     /// Times that entries of the stream were cut off before they were read.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Letters of our own that were read, to say them to other servers.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// Messages that Redis did not take.

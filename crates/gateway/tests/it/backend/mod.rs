@@ -1,9 +1,10 @@
-//! Logic outside: the real binary, workers over real gRPC streams, and what clients see while workers work, freeze, leave, lose
+//! Logic outside: the real binary, workers over real links, and what clients see while workers work, freeze, leave, lose
 //! their links and die.
 
 mod credentials;
 mod doorkeepers;
 mod dynamic;
+mod framing;
 mod intake;
 mod openings;
 mod rebinding;

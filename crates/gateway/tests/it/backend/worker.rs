@@ -1,5 +1,7 @@
-//! A worker for tests, with a gRPC client that is not the gateway's own code. Its logic is that of a small kitchen.
+//! A worker for tests, with clients of gRPC and of frames that are not the gateway's own code. Its logic is that of a small kitchen.
+//! `WORKERS_FRAMING=grpc` makes it speak gRPC; else it speaks frames.
 
+use super::framing;
 use crate::harness::{PATIENCE, eventually};
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
@@ -185,8 +187,38 @@ pub fn introduced(backend: &str, instance: &str) -> FromWorker {
     }
 }
 
-/// Opens the stream. The error is what the gateway says.
+/// What comes from the gateway.
+#[derive(Debug)]
+pub enum Messages {
+    Grpc(Streaming<ToWorker>),
+    Frames(framing::Messages),
+}
+
+impl Messages {
+    pub async fn message(&mut self) -> Result<Option<ToWorker>, Status> {
+        match self {
+            Self::Grpc(stream) => stream.message().await,
+            Self::Frames(frames) => frames.message().await,
+        }
+    }
+}
+
+/// Opens a link. The error is what the gateway says.
 pub async fn open(
+    gateway: SocketAddr,
+    key: &str,
+    first: FromWorker,
+) -> Result<(Sender<FromWorker>, Messages), Status> {
+    let by_grpc = std::env::var("WORKERS_FRAMING").is_ok_and(|framing| framing == "grpc");
+    if by_grpc {
+        let (frames, messages) = open_grpc(gateway, key, first).await?;
+        return Ok((frames, Messages::Grpc(messages)));
+    }
+    let (frames, messages) = framing::open(gateway, key, first).await?;
+    Ok((frames, Messages::Frames(messages)))
+}
+
+async fn open_grpc(
     gateway: SocketAddr,
     key: &str,
     first: FromWorker,

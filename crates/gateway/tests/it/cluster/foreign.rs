@@ -274,6 +274,59 @@ fn the_redis_emitter_reaches_clients_of_gateways() {
     }
 }
 
+/// The task for Node servers read each letter, though none was there: a fifth of a publisher's CPU. The first message is heard all the same, both ways.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn letters_were_read_for_node_servers_though_none_was_there() {
+    const READ: &str = "sockeye_foreign_letters_read_total";
+    let redis = Redis::start();
+    let gateways: [Gateway; 2] = super::nodes(&redis);
+    let mut clients = NodePeer::start(&redis.url(), "none", "/");
+    for (name, gateway) in [("a", &gateways[0]), ("b", &gateways[1])] {
+        let url = format!("http://{}", gateway.addr);
+        clients.call(json!({"do": "client", "name": name, "rooms": ["r1"], "url": url}));
+    }
+    for n in 0..200 {
+        clients.call(json!({"do": "say", "name": "a", "event": "say", "args": [n]}));
+        assert_eq!(clients.hears("b", "say"), json!([n]));
+    }
+    for gateway in &gateways {
+        assert_eq!(gateway.metric(READ), 0.0);
+    }
+    for adapter in ["classic", "sharded"] {
+        let mut server = NodePeer::start(&redis.url(), adapter, "/");
+        server.call(json!({"do": "client", "name": "n", "rooms": ["r1"]}));
+        // Its first word reaches clients of both, and theirs reaches its client: nothing was said before.
+        server.call(json!({"do": "emit", "to": ["r1"], "event": "first", "args": [adapter]}));
+        for client in ["a", "b"] {
+            assert_eq!(clients.hears(client, "first"), json!([adapter]));
+        }
+        clients.call(json!({"do": "say", "name": "a", "event": "answer", "args": [adapter]}));
+        assert_eq!(clients.hears("b", "answer"), json!([adapter]));
+        assert_eq!(server.hears("n", "answer"), json!([adapter]));
+    }
+    assert!(gateways[0].metric(READ) >= 1.0);
+}
+
+/// What is said between the subscription of a Node server and the moment in which gateways know of it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_server_hears_what_is_said_before_anybody_knows_of_it() {
+    let redis = Redis::start();
+    let gateways: [Gateway; 2] = super::nodes(&redis);
+    let mut clients = NodePeer::start(&redis.url(), "none", "/");
+    let url = format!("http://{}", gateways[0].addr);
+    clients.call(json!({"do": "client", "name": "a", "rooms": ["r1"], "url": url}));
+    let url = format!("http://{}", gateways[1].addr);
+    clients.call(json!({"do": "client", "name": "b", "rooms": ["r1"], "url": url}));
+    let mut server = NodePeer::start(&redis.url(), "classic", "/");
+    server.call(json!({"do": "client", "name": "n", "rooms": ["r1"]}));
+    // It says nothing: that it is there is found out by counting.
+    clients.call(json!({"do": "say", "name": "a", "event": "first", "args": [1]}));
+    assert_eq!(clients.hears("b", "first"), json!([1]));
+    assert_eq!(server.hears("n", "first"), json!([1]));
+}
+
 /// As the emitter for the streams adapter writes it, which npm does not have; and what is no entry of anybody.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
