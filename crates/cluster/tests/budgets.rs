@@ -14,6 +14,13 @@ const PERIOD_US: u64 = 100 * MS;
 const ENDS_US: u64 = 40_000 * MS;
 const BUDGET: u32 = 20;
 const KEYS: u64 = 4;
+/// So many messages in so much time.
+const RATE: u32 = 100;
+const PER_US: u64 = 5_000 * MS;
+const USER: Key = Key {
+    kind: 1,
+    holder: 77,
+};
 
 fn key(holder: u64) -> Key {
     Key { kind: 0, holder }
@@ -51,9 +58,34 @@ struct Doors {
     conns: BTreeMap<Key, u32>,
     refused: BTreeMap<Key, u32>,
     near: Vec<Key>,
+    /// Of the rate: its share of a key that nobody names, and what has not come back.
+    rest_of_rate: u32,
+    level: f64,
 }
 
 impl Doors {
+    /// A message of the one user there is.
+    fn pass(&mut self) -> bool {
+        let named = self.shares.get(&USER).copied();
+        let share = f64::from(named.unwrap_or(self.rest_of_rate));
+        let passes = self.level + 1.0 <= share;
+        match (passes, named) {
+            (true, _) => self.level += 1.0,
+            (false, Some(_)) => *self.refused.entry(USER).or_default() += 1,
+            (false, None) => {}
+        }
+        if named.is_none() && self.level * 2.0 > share {
+            self.near.push(USER);
+        }
+        passes
+    }
+
+    fn drain(&mut self) {
+        let share = self.shares.get(&USER).unwrap_or(&self.rest_of_rate);
+        let back = f64::from(*share) * STEP_US as f64 / PER_US as f64;
+        self.level = (self.level - back).max(0.0);
+    }
+
     fn enter(&mut self, key: Key) -> bool {
         let count = self.conns.entry(key).or_default();
         let named = self.shares.get(&key).copied();
@@ -84,6 +116,7 @@ impl Doors {
                 self.shares.remove(&key);
             }
             Change::Rest(0, share) => self.rest = share,
+            Change::Rest(1, share) => self.rest_of_rate = share,
             Change::Rest(..) => {}
         }
     }
@@ -91,8 +124,13 @@ impl Doors {
 
 impl Source for Doors {
     fn usage(&mut self, key: Key) -> Usage {
+        let conns = self.conns.get(&key).copied().unwrap_or_default();
         Usage {
-            used: self.conns.get(&key).copied().unwrap_or_default(),
+            used: if key == USER {
+                self.level.ceil() as u32
+            } else {
+                conns
+            },
             refused: self.refused.remove(&key).unwrap_or_default(),
         }
     }
@@ -162,6 +200,10 @@ impl World {
         };
         let mut limits = [Limit::default(); 8];
         limits[0].budget = BUDGET;
+        limits[1] = Limit {
+            budget: RATE,
+            flows: true,
+        };
         let mut node = Node {
             me,
             ledger: Ledger::new(me, limits),
@@ -350,6 +392,49 @@ impl World {
         match named {
             0 => Ok(()),
             named => Err(format!("{named} keys are still named")),
+        }
+    }
+}
+
+/// A user sends to one node, to some or to all, each second otherwise. Returns what passed, in parts of what may.
+fn passed(seed: u64, nodes: u16) -> f64 {
+    let mut world = World::new(seed);
+    world.nodes.clear();
+    while world.nodes.len() < usize::from(nodes) {
+        world.arrive();
+    }
+    (0..200).for_each(|_| world.step());
+    let (mut passed, mut busy, began) = (0, Vec::new(), world.now);
+    while world.now < began + 30_000 * MS {
+        if world.now % (1_000 * MS) < STEP_US {
+            let numbers: Vec<u16> = world.nodes.keys().copied().collect();
+            busy = numbers;
+            world.rng.shuffle(&mut busy);
+            busy.truncate(world.rng.usize(1..=usize::from(nodes)));
+        }
+        world.step();
+        for node in world.nodes.values_mut() {
+            node.doors.drain();
+        }
+        for number in &busy {
+            if let Some(node) = world.nodes.get_mut(number) {
+                passed += (0..3).filter(|_| node.doors.pass()).count();
+            }
+        }
+    }
+    let windows = (world.now - began) as f64 / PER_US as f64;
+    passed as f64 / (f64::from(RATE) * (1.0 + windows))
+}
+
+#[test]
+fn a_rate_holds_over_all_nodes_and_moves_with_its_user() {
+    for seed in 0..60 {
+        for nodes in [1, 2, 3, 7] {
+            let passed = passed(seed, nodes);
+            assert!(
+                (0.85..1.05).contains(&passed),
+                "seed {seed}, {nodes} nodes: {passed}"
+            );
         }
     }
 }

@@ -94,9 +94,9 @@ impl Ledger {
             changes: Vec::new(),
             unnamed: 0,
         };
-        for kind in 0..KINDS {
+        for (kind, limit) in limits.iter().enumerate() {
             // It need not wait for the others: of a key that nobody names, half is free.
-            ledger.set_rest(kind, portion(limits[kind].budget, NODES_AT_FIRST));
+            ledger.set_rest(kind, portion(limit.budget, NODES_AT_FIRST));
         }
         ledger
     }
@@ -116,7 +116,7 @@ impl Ledger {
         self.own.len()
     }
 
-    /// Bytes that this node reads at a time, about.
+    /// Keys on the sheets of the others.
     pub fn entries_seen(&self) -> usize {
         let seen = self.others.values();
         seen.map(|other| other.sheet.entries.len()).sum()
@@ -299,12 +299,12 @@ impl Ledger {
             self.read(sheet);
         }
         self.others.retain(|node, other| {
-            if seen.contains(node) || is_heard(other.sheet.of) {
+            if seen.contains(node) {
                 other.missing_since_us = None;
                 return true;
             }
             let since_us = *other.missing_since_us.get_or_insert(now_us);
-            now_us.saturating_sub(since_us) < GRACE_US
+            now_us.saturating_sub(since_us) < GRACE_US || is_heard(other.sheet.of)
         });
         self.others.retain(|_, other| !other.sheet.has_left);
         self.take_rest();

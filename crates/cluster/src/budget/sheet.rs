@@ -62,7 +62,7 @@ impl Sheet {
     /// As it stands on the board.
     pub fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.entries.len() * 16);
-        bytes.extend([VERSION, u8::from(self.has_left) * LEFT]);
+        bytes.extend([VERSION, if self.has_left { LEFT } else { 0 }]);
         bytes.extend(self.of.node.0.to_le_bytes());
         bytes.extend(self.of.epoch.0.to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
