@@ -89,6 +89,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "all histories", all_histories),
     step(Lane::Nightly, "faults put back", faults_put_back),
     step(Lane::Nightly, "long noise and churn", long_noise),
+    step(Lane::Nightly, "long limits", long_limits),
     step(Lane::Nightly, "long fuzz", long_fuzz),
     step(Lane::Nightly, "helm chart", helm_chart),
     step(Lane::Nightly, "load scripts", load_scripts),
@@ -319,6 +320,17 @@ fn long_noise() -> Step {
     .env("SOCKEYE_NOISE_SECONDS", "600")
     .env("SOCKEYE_CHURN_SECONDS", "300")
     .takes("16 min")
+}
+
+/// Connections of one address come and go on three nodes, and are counted to the last one.
+fn long_limits() -> Step {
+    cargo(
+        "long limits",
+        "test",
+        "--test it -- --ignored an_address_has_so_many --test-threads 1",
+    )
+    .env("SOCKEYE_LIMITS_SECONDS", "600")
+    .takes("11 min")
 }
 
 fn long_fuzz() -> Step {

@@ -9,6 +9,7 @@
 //! * [`interest`]: which node has members of which room, so that others are not sent its messages.
 //! * [`node`]: the four of them for one node, with heartbeats and the verdict that a peer is dead.
 //! * [`numbers`]: which number a node takes, who keeps a number that two claim, and whose messages are heard.
+//! * [`budget`]: what each node may use of limits that hold for all nodes together.
 //!
 //! # Contract
 //!
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod budget;
 pub mod frame;
 pub mod inlet;
 pub mod interest;

@@ -11,7 +11,7 @@ use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
-use control::cluster::{Gone, Joining, Member, Office, Settings};
+use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
 use hub::Inbox;
@@ -163,7 +163,17 @@ pub fn open(
         readiness: readiness.clone(),
         gone,
         foreign,
+        shares: shares_of(shards),
     });
+}
+
+/// This node's part of limits that nodes share, if there are any.
+fn shares_of(shards: &Shards) -> Option<Shares> {
+    let budgets = shards.process().budgets.clone()?;
+    Some(Shares {
+        budgets,
+        now_us: Box::new(shards.limiter_time()),
+    })
 }
 
 /// Listens to servers of other kinds on a connection of its own.

@@ -20,7 +20,7 @@ mod tables;
 mod transport;
 mod turn;
 
-pub use access::{addresses, admission, origin, trust};
+pub use access::{addresses, admission, budgets, origin, trust};
 #[cfg(feature = "faults")]
 pub use books::faults;
 pub use books::places::{Entered, Lent, Places};

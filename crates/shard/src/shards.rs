@@ -136,6 +136,7 @@ pub struct Shards {
     conns_max: usize,
     conns_reserve: usize,
     process: Process,
+    clock: Clock,
     ended: mpsc::Receiver<Result<(), ShardDied>>,
 }
 
@@ -154,11 +155,12 @@ pub fn start(
     };
     let claims = all.map(|addr| claim(*addr));
     let claims = claims.collect::<io::Result<Vec<_>>>()?;
-    let mut process = Process::new(&settings.hub.rates);
+    let mut process = Process::new(&settings.hub.rates).sharing(&settings.hub);
     process.uplink = settings.uplink.clone();
     let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
     let offices = offices.collect::<io::Result<Vec<_>>>()?;
     let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();
+    let clock = Clock::new();
     let workshop = Workshop {
         shards: Shards {
             secure_from: settings.listen.len(),
@@ -169,10 +171,11 @@ pub fn start(
             conns_max: settings.conns_max,
             conns_reserve: settings.conns_reserve,
             process,
+            clock,
             ended: mpsc::channel().1,
         },
         config: Arc::new(settings.hub.clone()),
-        clock: Clock::new(),
+        clock,
         outside,
         settings,
     };
@@ -343,6 +346,12 @@ impl Shards {
     /// What the shards share.
     pub fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// The time as the shards' limiters count it, microseconds.
+    pub fn limiter_time(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let clock = self.clock;
+        move || clock.now(Instant::now()).mono_ms * 1_000 + 1
     }
 
     /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed. Half of the

@@ -173,6 +173,28 @@ impl Lease {
     }
 }
 
+/// Where nodes show each other a value each, all in one place.
+#[derive(Clone, Debug)]
+pub struct Board {
+    /// The key of the list of numbers that have a value.
+    pub list: Name,
+    /// Beginning of the keys of the values; the number is the rest. Of the same slot.
+    pub stem: Name,
+    /// One's own number.
+    pub number: u16,
+    /// A value is forgotten so long after it was shown.
+    pub time: Duration,
+    /// Of a value no more is read.
+    pub bytes_max: usize,
+}
+
+impl Board {
+    /// The key of a number's value.
+    pub fn key(&self, number: u16) -> Vec<u8> {
+        [&self.stem[..], number.to_string().as_bytes()].concat()
+    }
+}
+
 /// Whose a lease is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
@@ -386,6 +408,17 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.holders(keys),
             Carrier::Redis(port) => port.holders(keys).await,
+        }
+    }
+
+    /// Shows a value on a board, and returns those of all numbers, in one step.
+    ///
+    /// # Errors
+    /// The server did not answer: nobody knows whether the value was shown.
+    pub async fn show(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.show(board, value),
+            Carrier::Redis(port) => port.show(board, value).await,
         }
     }
 

@@ -13,6 +13,8 @@ macro_rules! gauges {
             pub frames: [AtomicU64; 4],
             /// The engine answers, the channels are heard, and the nodes that are there know this one.
             pub up: AtomicBool,
+            /// The last exchange about limits that nodes share came back.
+            pub budget_up: AtomicBool,
             /// From handing a batch to the engine to its answer.
             pub lag: Lag,
         }
@@ -58,6 +60,14 @@ gauges! {
     versions,
     /// Messages that were no frames.
     malformed,
+    /// Keys of shared limits that have a share of their own.
+    budget_keys,
+    /// Times that a key came near its limit and found no room for a share of its own.
+    budget_unnamed,
+    /// Exchanges about shared limits.
+    budget_exchanges,
+    /// Exchanges that did not come back.
+    budget_failures,
 }
 
 impl Gauges {

@@ -1,6 +1,7 @@
 //! This process as a member of a cluster: a thread that owns the engine, the native plane and the node's number.
 
 use super::arrival::{Arrival, Arrived, Start};
+use super::budgets::{Exchange, Shares};
 use super::card::Card;
 use super::driver::{Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
@@ -10,6 +11,7 @@ use super::roster::Roster;
 use super::seal::Seal;
 use crate::health::Readiness;
 use crate::vitals::Pulse;
+use cluster::frame::Peer;
 use cluster::node::Limits;
 use hub::{Inbox, Letter, Naming, Parcel, Uplink};
 use std::sync::Arc;
@@ -69,6 +71,8 @@ pub struct Office {
     pub gone: Gone,
     /// Servers of other kinds listen by it.
     pub foreign: Option<Ear>,
+    /// Limits that nodes share.
+    pub shares: Option<Shares>,
 }
 
 impl std::fmt::Debug for Office {
@@ -313,9 +317,22 @@ impl Seed {
         limits.outlet.frame_letters = settings.frame_letters;
         limits.outlet.ring_bytes = settings.ring_bytes;
         limits.outlet.queue_bytes = settings.queue_bytes;
-        let Ok(office) = self.office.await else {
+        let Ok(mut office) = self.office.await else {
             return Ended::Left;
         };
+        let exchange = Exchange {
+            engine: engine.clone(),
+            seal: seal.clone(),
+            prefix: settings.prefix.clone(),
+            me: Peer {
+                node: number.node,
+                epoch: number.epoch(),
+            },
+            roster: Arc::clone(&self.roster),
+            gauges: Arc::clone(&self.gauges),
+        };
+        let shares = office.shares.take();
+        let shares = shares.map(|shares| exchange.start(shares));
         let rig = Rig {
             prefix: settings.prefix,
             seal,
@@ -332,6 +349,10 @@ impl Seed {
             roster: self.roster,
             orders: self.orders,
         };
-        drive(rig, self.left).await
+        let ended = drive(rig, self.left).await;
+        if let Some(shares) = shares.filter(|_| ended == Ended::Left) {
+            shares.leave().await;
+        }
+        ended
     }
 }

@@ -1,8 +1,8 @@
 //! An engine in memory, for nodes of one process: tests of what stands on engines, with the troubles of real ones on demand.
 
 use super::engine::{
-    Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Publish, Published, Server,
-    Taken, Topic, Trouble,
+    Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Publish, Published,
+    Server, Taken, Topic, Trouble,
 };
 use super::feed::{Source, feed};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,6 +23,7 @@ struct State {
     last_port: usize,
     leases: HashMap<Name, (String, Instant)>,
     counters: HashMap<Name, u64>,
+    shown: BTreeMap<(Name, u16), (Vec<u8>, Instant)>,
     stopped: bool,
     /// Deliveries to lose next.
     losing: u64,
@@ -86,6 +87,7 @@ impl Broker {
         if forget {
             state.leases.clear();
             state.counters.clear();
+            state.shown.clear();
         }
         state.settle();
     }
@@ -349,6 +351,23 @@ impl Port {
             Some(Holder::read(value.as_bytes()))
         };
         Ok(keys.iter().map(read).collect())
+    }
+
+    pub(super) fn show(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+        let mut state = self.state();
+        state.reaches(self.number)?;
+        let now = Instant::now();
+        state.shown.retain(|_, (_, until)| *until > now);
+        let stem = Arc::clone(&board.stem);
+        let shown = (value.to_vec(), now + board.time);
+        state.shown.insert((stem, board.number), shown);
+        let all = state
+            .shown
+            .iter()
+            .filter(|((stem, _), _)| *stem == board.stem);
+        Ok(all
+            .map(|((_, number), (value, _))| (*number, value.clone()))
+            .collect())
     }
 
     pub(super) fn server(&self) -> Result<Server, Trouble> {

@@ -1,6 +1,7 @@
 //! What connects the nodes of a cluster: an engine that carries bytes between them.
 
 mod arrival;
+mod budgets;
 pub mod card;
 mod driver;
 pub mod engine;
@@ -16,5 +17,7 @@ pub mod roster;
 mod seal;
 
 pub use arrival::Start;
+pub use budgets::Shares;
 pub use driver::Ended;
 pub use member::{Gone, Joining, Member, Office, Order, Settings};
+pub use seal::name_key;

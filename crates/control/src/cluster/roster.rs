@@ -131,6 +131,13 @@ impl Roster {
         self.was_read.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the heartbeats of that life of a node come.
+    pub(super) fn hears(&self, node: u16, epoch: u64) -> bool {
+        let nodes = self.nodes();
+        let known = nodes.get(&node);
+        known.is_some_and(|known| known.heard && known.epoch == epoch)
+    }
+
     /// Whether every node that has a number was heard.
     pub(super) fn is_whole(&self) -> bool {
         self.was_read.load(Ordering::Relaxed) && self.nodes().values().all(|entry| entry.heard)

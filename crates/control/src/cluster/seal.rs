@@ -8,6 +8,15 @@ use std::sync::Arc;
 
 const CODE: usize = 16;
 
+/// A key that all nodes with one secret have and nobody else: of the numbers that stand for names.
+pub fn name_key(secret: Option<&str>) -> [u64; 2] {
+    let key = Key::new(HMAC_SHA256, secret.unwrap_or_default().as_bytes());
+    let code = sign(&key, b"names");
+    let (words, _) = code.as_ref().as_chunks::<8>();
+    let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+    [word(0), word(1)]
+}
+
 /// Makes and checks the codes; without a secret there are none.
 #[derive(Clone, Debug)]
 pub(super) struct Seal(Option<Key>);
@@ -56,6 +65,32 @@ impl Seal {
         Some(card)
     }
 
+    /// What a node shows of its limits. The code is of this key: it is worth nothing elsewhere.
+    pub(super) fn close_sheet(&self, key: &[u8], sheet: &[u8]) -> Vec<u8> {
+        match self.sheet_code(key, sheet) {
+            None => sheet.to_vec(),
+            Some(code) => [sheet, &code].concat(),
+        }
+    }
+
+    /// The sheet, if its code is right.
+    pub(super) fn open_sheet<'a>(&self, key: &[u8], body: &'a [u8]) -> Option<&'a [u8]> {
+        if self.0.is_none() {
+            return Some(body);
+        }
+        let (sheet, code) = body.split_at_checked(body.len().checked_sub(CODE)?)?;
+        let expected = self.sheet_code(key, sheet)?;
+        let same = aws_lc_rs::constant_time::verify_slices_are_equal;
+        same(&expected, code).ok()?;
+        Some(sheet)
+    }
+
+    fn sheet_code(&self, key: &[u8], sheet: &[u8]) -> Option<Vec<u8>> {
+        let text = [b"limits ", key, b" ", sheet].concat();
+        let code = sign(self.0.as_ref()?, &text);
+        Some(code.as_ref()[..CODE].to_vec())
+    }
+
     fn card_code(&self, key: &[u8], epoch: u64, card: &str) -> Option<String> {
         let epoch = epoch.to_le_bytes();
         // No frame begins so.
@@ -78,6 +113,18 @@ mod tests {
         assert_eq!(ours.open(&none.close(&frame)), None);
         assert_eq!(ours.open(b"short"), None);
         assert_eq!(none.open(&none.close(&frame)), Some(&frame[..]));
+    }
+
+    #[test]
+    fn a_sheet_counts_under_its_own_key_only_and_is_no_frame() {
+        let (ours, theirs, none) = (Seal::new(Some("a")), Seal::new(Some("b")), Seal::new(None));
+        let body = ours.close_sheet(b"k:1", b"sheet");
+        assert_eq!(ours.open_sheet(b"k:1", &body), Some(&b"sheet"[..]));
+        assert_eq!(ours.open_sheet(b"k:2", &body), None);
+        assert_eq!(theirs.open_sheet(b"k:1", &body), None);
+        assert_eq!(ours.open_sheet(b"k:1", b"short"), None);
+        assert_eq!(ours.open(&body), None);
+        assert_eq!(none.open_sheet(b"k:1", b"sheet"), Some(&b"sheet"[..]));
     }
 
     /// A stranger that could write to the engine took a number, and its holder ended.

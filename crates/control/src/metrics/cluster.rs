@@ -128,6 +128,34 @@ pub(super) const CLUSTER: &[Metric] = &[
             Samples::One(Some(cells.map(load).iter().sum::<u64>() as f64))
         },
     ),
+    gauge(
+        "sockeye_budget_up",
+        "1 while limits of the whole cluster are divided anew among the nodes; 0 while this node goes on with its last share of each, and without such limits.",
+        |v| {
+            let up = v.node.cluster.budget_up.load(Ordering::Relaxed);
+            Samples::One(Some(f64::from(u8::from(up))))
+        },
+    ),
+    gauge(
+        "sockeye_budget_keys",
+        "Addresses and users near a limit of the whole cluster, on this node or another: each has a share of its own.",
+        |v| one(v, |c| &c.budget_keys),
+    ),
+    counter(
+        "sockeye_budget_exchanges_total",
+        "Exchanges of these shares with Redis, a command each, and those that had no answer.",
+        |v| {
+            let cells = &v.node.cluster;
+            let ways = [("answered", &cells.budget_exchanges), ("failed", &cells.budget_failures)];
+            Samples::Labelled(ways.map(|(way, cell)| (way.to_owned(), load(cell) as f64)).into())
+        },
+    )
+    .by("outcome"),
+    counter(
+        "sockeye_budget_unnamed_total",
+        "Times that an address or user came near such a limit while as many as there may be had shares of their own: an equal part of the limit holds for it on each node.",
+        |v| one(v, |c| &c.budget_unnamed),
+    ),
     counter(
         "sockeye_cluster_joins_unconfirmed_total",
         "Answers to CONNECT and acks of joins that left before all nodes knew of the new member (`cluster.join_wait`), and what did not wait because too much does already.",

@@ -141,6 +141,7 @@ impl Seat {
             readiness: Readiness::default(),
             gone: gone.unwrap_or_else(|| Box::new(|_, _| {})),
             foreign: Some(ear),
+            shares: None,
         };
         self.member.open(office);
         let door = tokio::net::TcpListener::from_std(self.door.try_clone()?)?;

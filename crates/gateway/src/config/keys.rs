@@ -17,7 +17,7 @@ use super::raw::Layer;
 use super::resolve::LogFormat;
 use super::typed::{Bytes, NodeNumber, Section, Typed, Whole, choice, section};
 use super::value::{Kind, Value};
-pub use access::{Admission, Rates};
+pub use access::{Admission, LimitScope, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
 pub use backends::{Backend, Workers};
 pub use cluster::{Adapter, Cluster, RedisMode, Routing, StartMode};
@@ -479,6 +479,9 @@ section! {
              disconnected, the oldest events that wait are dropped, the new one is, or only the newest event \
              of each name and room waits (`conflate`). Answers and heartbeats are never dropped. A namespace \
              may have a policy of its own.";
+        conns_per_address_scope: LimitScope = "node",
+            "`cluster`: `conns_per_address_max` holds for all nodes together, which share it by way of Redis; `node`: for each \
+             node.";
     }
 }
 

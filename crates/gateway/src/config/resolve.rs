@@ -6,6 +6,7 @@ mod auth;
 mod backends;
 mod cluster;
 mod relations;
+mod scopes;
 mod tls;
 
 use super::edges::{self, Listen};
@@ -303,6 +304,7 @@ impl Resolver<'_> {
             slow_consumer: *policies.slow_consumer,
             slow_consumers,
             rates: self.rates(),
+            cluster_scope: self.cluster_scope(),
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),

@@ -62,6 +62,13 @@ impl Addresses {
         self.conns.pin().get(&holder(address)).copied().unwrap_or(0)
     }
 
+    /// Addresses that have more than so many. It looks at all.
+    pub(crate) fn above(&self, count: u32) -> Vec<IpAddr> {
+        let conns = self.conns.pin();
+        let above = conns.iter().filter(|(_, conns)| **conns > count);
+        above.map(|(address, _)| *address).collect()
+    }
+
     /// Addresses that have connections.
     pub fn len(&self) -> usize {
         self.conns.len()

@@ -7,8 +7,9 @@ use crate::config::Config;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
+use budgets::Budgets;
 use drain::Drain;
-use gcra::Meters;
+use meters::Meters;
 use reserve::Reserve;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,9 +18,12 @@ use std::sync::atomic::AtomicBool;
 
 pub mod addresses;
 pub mod admission;
+pub mod budgets;
+pub(crate) mod cells;
 pub(crate) mod drain;
 pub(crate) mod gcra;
 pub(crate) mod held;
+pub(crate) mod meters;
 pub mod origin;
 pub(crate) mod rates;
 pub(crate) mod reserve;
@@ -28,6 +32,8 @@ pub mod trust;
 
 pub(crate) struct Access {
     addresses: Arc<Addresses>,
+    /// Limits that nodes share.
+    budgets: Option<Arc<Budgets>>,
     pub(crate) meters: Meters,
     pub(crate) admission: Admission,
     /// Opening requests that wait for a handler.
@@ -43,7 +49,9 @@ impl Access {
     pub(crate) fn new(config: &Config, process: &Process) -> Self {
         Self {
             addresses: Arc::clone(&process.addresses),
-            meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
+            budgets: process.budgets.clone(),
+            meters: Meters::new(&config.rates, Arc::clone(&process.meters))
+                .sharing(process.budgets.clone()),
             admission: Admission::new(Arc::clone(&process.pressure)),
             held: Held::default(),
             reserve: Reserve::default(),
@@ -66,6 +74,13 @@ impl Access {
             true => self.addresses.enter(peer),
             false => 0,
         }
+    }
+
+    /// How many connections an address may have here, which has this many.
+    pub(crate) fn conns_max(&self, config: &Config, address: IpAddr, count: u32) -> u32 {
+        let shared = self.budgets.as_ref().filter(|_| count > 0);
+        let share = shared.and_then(|budgets| budgets.conns_of(address, count));
+        share.unwrap_or(config.limits.conns_per_address_max)
     }
 
     /// A connection is gone.

@@ -1,7 +1,8 @@
 //! Rates of messages: with whom a message is booked, and what its session owes.
 
 use crate::access::addresses::holder;
-use crate::access::gcra::{Exceeded, Gcra, Meters, Sender};
+use crate::access::gcra::{Exceeded, Gcra};
+use crate::access::meters::{Meters, Sender};
 use crate::books::metrics::Scope;
 use crate::clients::people::People;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};

@@ -69,6 +69,8 @@ pub struct Config {
     pub auth: Auth,
     /// Messages that clients may send.
     pub rates: Rates,
+    /// Limits that hold for all nodes together.
+    pub cluster_scope: ClusterScope,
     /// When newcomers are asked to come later.
     pub admission: Admission,
     /// The bounds.
@@ -123,6 +125,21 @@ pub struct Rates {
     pub connects: Option<Rate>,
     /// Count what would be rejected, and let it pass.
     pub dry_run: bool,
+}
+
+/// Limits that hold for all nodes of a cluster together; the others hold for each node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterScope {
+    /// [`Limits::conns_per_address_max`].
+    pub conns_per_address: bool,
+    /// [`Rates::connects`].
+    pub connects: bool,
+    /// [`Rates::user`].
+    pub user: bool,
+    /// [`Rates::address`].
+    pub address: bool,
+    /// Key of the numbers that stand for users, the same on all nodes.
+    pub secret: [u64; 2],
 }
 
 /// When newcomers are asked to come later.
@@ -393,6 +410,7 @@ impl Default for Config {
             compression: Compression::default(),
             auth: Auth::default(),
             rates: Rates::default(),
+            cluster_scope: ClusterScope::default(),
             admission: Admission::default(),
             limits: Limits::default(),
         }

@@ -3,8 +3,9 @@
 
 use crate::access::addresses::Addresses;
 use crate::access::admission::Pressure;
-use crate::access::gcra::Shared;
-use crate::books::config::Rates;
+use crate::access::budgets::Budgets;
+use crate::access::cells::Shared;
+use crate::books::config::{Config, Rates};
 use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
@@ -31,6 +32,8 @@ pub struct Process {
     pub waiting: Arc<Waiting>,
     /// Limiter states of users and addresses.
     pub meters: Arc<Shared>,
+    /// This node's shares of limits that hold for all nodes together, if there are any.
+    pub budgets: Option<Arc<Budgets>>,
     /// The way to other nodes, if there are any.
     pub uplink: Option<Arc<Uplink>>,
     /// What the log was told of proxies that nobody trusts.
@@ -44,6 +47,14 @@ impl Process {
             meters: Arc::new(Shared::new(rates)),
             ..Self::default()
         }
+    }
+
+    /// The same with limits that nodes share, as far as they are to.
+    #[must_use]
+    pub fn sharing(mut self, config: &Config) -> Self {
+        let budgets = Budgets::new(config, &self.addresses, &self.meters);
+        self.budgets = budgets.map(Arc::new);
+        self
     }
 }
 

@@ -17,9 +17,10 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
         return;
     };
     let count = parts.access.count(&parts.books.config, slot, peer);
+    let share = parts.access.conns_max(&parts.books.config, peer, count);
     slot.flags.beyond = match slot.flags.beyond {
-        None if count > max => Some(Limit::ConnsPerAddress),
-        Some(Limit::ConnsPerAddress) if count <= max => None,
+        None if count > share => Some(Limit::ConnsPerAddress),
+        Some(Limit::ConnsPerAddress) if count <= share => None,
         beyond => beyond,
     };
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {

@@ -7,6 +7,7 @@ pub(crate) mod interest;
 pub(crate) mod loads;
 pub(crate) mod position;
 pub(crate) mod shards;
+pub(crate) mod sip;
 pub(crate) mod slab;
 pub(crate) mod slot;
 pub(crate) mod timer;

@@ -70,6 +70,7 @@ fn member_with(
         readiness,
         gone: Box::new(|_, _| {}),
         foreign: None,
+        shares: None,
     });
     member
 }

@@ -1,5 +1,6 @@
 //! Redis or Valkey as engine: alone, watched by Sentinels, or as a cluster.
 
+mod board;
 mod conn;
 mod ear;
 mod ears;

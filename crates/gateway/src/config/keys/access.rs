@@ -1,9 +1,22 @@
 //! `[rates]` and `[admission]`: who may send how much, and when newcomers wait.
 
 use super::Profile;
-use crate::config::typed::{Bytes, Whole, section};
+use crate::config::typed::{Bytes, Whole, choice, section};
 use hub::config::Rate;
 use std::time::Duration;
+
+/// Where a limit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitScope {
+    /// On each node of its own.
+    Node,
+    /// On all nodes together.
+    Cluster,
+}
+
+choice! {
+    LimitScope { "node" => LimitScope::Node, "cluster" => LimitScope::Cluster }
+}
 
 section! {
     /// How much a client may send.
@@ -14,11 +27,17 @@ section! {
              may come in the same 60 seconds.";
         user: Option<Rate> = "",
             "Messages of one user (uid of its token), over all its connections.";
+        user_scope: LimitScope = "node",
+            "`cluster`: `user` holds for all nodes together, which share it by way of Redis; `node`: for each node.";
         address: Option<Rate> = ""
             => on(Profile::Public, "1000/60s"),
             "Messages from one address (IPv6: one /64), over all its connections.";
+        address_scope: LimitScope = "node",
+            "Where `address` holds, as with `user_scope`.";
         connects: Option<Rate> = "",
             "New sessions from one address; more get 429 with Retry-After.";
+        connects_scope: LimitScope = "node",
+            "Where `connects` holds, as with `user_scope`.";
         dry_run: bool = "false",
             "Count what would be rejected, and let it pass.";
     }

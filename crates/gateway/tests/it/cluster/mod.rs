@@ -6,6 +6,7 @@ mod death;
 mod engine;
 mod foreign;
 mod lab;
+mod limits;
 mod masters;
 mod moving;
 mod poison;

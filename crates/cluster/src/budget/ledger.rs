@@ -1,0 +1,437 @@
+//! One node's part in it: what it has, what the others showed, and what it shows next.
+
+use super::sheet::{Entry, Sheet};
+use super::split::{Claim, split};
+use super::{ENTRIES_MAX, GRACE_US, KINDS, Key, Limit, NAMED_MAX, Usage};
+use crate::frame::{NodeId, Peer};
+use std::collections::BTreeMap;
+
+/// A refused holder is taken to want more for so long: it comes again.
+const HUNGER_US: u64 = 2_000_000;
+/// A key stays named for so long after it was near its limit.
+const HEAT_US: u64 = 3_000_000;
+
+/// What a newcomer may use of each budget before it has seen the board: as one of so many.
+const NODES_AT_FIRST: u32 = 4;
+
+/// Where a node's use of budgets can be looked up.
+pub trait Source {
+    /// What is used of a key.
+    fn usage(&mut self, key: Key) -> Usage;
+    /// The keys of a kind, one that does not flow, of which more than this is used; [`NAMED_MAX`] of them at most.
+    fn above(&mut self, kind: u8, used: u32) -> Vec<Key>;
+}
+
+/// What a node is to do with its shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Of a named key it may use so much.
+    Share(Key, u32),
+    /// Nobody names the key any more: the rest share counts.
+    Forget(Key),
+    /// Of each key of a kind that nobody names it may use so much.
+    Rest(u8, u32),
+}
+
+/// Another node.
+#[derive(Debug)]
+struct Other {
+    sheet: Sheet,
+    /// Since when the board, which could be read, had no sheet of it.
+    missing_since_us: Option<u64>,
+}
+
+/// What this node has of a named key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    /// It may use so much.
+    share: u32,
+    /// It shows so much: this or more.
+    shown: u32,
+    used: u32,
+    /// Refused of late, and until when that counts.
+    hunger: u32,
+    hungry_until_us: u64,
+    hot_until_us: u64,
+    /// It is not on the sheet that was shown last.
+    goes: bool,
+}
+
+/// The share of keys that nobody names.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    share: u32,
+    shown: u32,
+}
+
+/// What one node knows. Each exchange with the board is [`Self::propose`], and then [`Self::learn`] or [`Self::failed`].
+#[derive(Debug)]
+pub struct Ledger {
+    me: Peer,
+    limits: [Limit; KINDS],
+    number: u64,
+    others: BTreeMap<NodeId, Other>,
+    own: BTreeMap<Key, Own>,
+    rest: [Rest; KINDS],
+    /// It has seen the board.
+    has_learned: bool,
+    changes: Vec<Change>,
+    /// Keys that found no room.
+    unnamed: u64,
+}
+
+impl Ledger {
+    /// A node that has seen nobody yet. What it may use until it has is small, and told by [`Self::changes`].
+    pub fn new(me: Peer, limits: [Limit; KINDS]) -> Self {
+        let mut ledger = Self {
+            me,
+            limits,
+            number: 0,
+            others: BTreeMap::new(),
+            own: BTreeMap::new(),
+            rest: [Rest::default(); KINDS],
+            has_learned: false,
+            changes: Vec::new(),
+            unnamed: 0,
+        };
+        for (kind, limit) in limits.iter().enumerate() {
+            // It need not wait for the others: of a key that nobody names, half is free.
+            ledger.set_rest(kind, portion(limit.budget, NODES_AT_FIRST));
+        }
+        ledger
+    }
+
+    /// What changed for this node since this was asked last, in order.
+    pub fn changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Other nodes whose shares count.
+    pub fn others(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Keys that are named.
+    pub fn named(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Keys on the sheets of the others.
+    pub fn entries_seen(&self) -> usize {
+        let seen = self.others.values();
+        seen.map(|other| other.sheet.entries.len()).sum()
+    }
+
+    /// Keys that found no room, and of which the rest share counts.
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
+    /// A key has used half of this node's rest share.
+    pub fn note(&mut self, key: Key, now_us: u64) {
+        let until_us = now_us + HEAT_US;
+        if let Some(own) = self.own.get_mut(&key) {
+            own.hot_until_us = until_us;
+        } else if self.own.len() < NAMED_MAX && self.is_shared(key) {
+            self.name(key);
+            if let Some(own) = self.own.get_mut(&key) {
+                own.hot_until_us = until_us;
+            }
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    fn is_shared(&self, key: Key) -> bool {
+        let limit = self.limits.get(usize::from(key.kind));
+        limit.is_some_and(|limit| limit.budget > 0)
+    }
+
+    fn name(&mut self, key: Key) {
+        let Rest { share, shown } = self.rest[usize::from(key.kind)];
+        let own = Own {
+            share,
+            shown,
+            ..Own::default()
+        };
+        self.own.insert(key, own);
+        self.changes.push(Change::Share(key, share));
+    }
+
+    /// Gives back what others should have, and says what to show. The changes are to be carried out before it is shown.
+    pub fn propose(&mut self, now_us: u64, source: &mut impl Source) -> Sheet {
+        self.number += 1;
+        self.divide_rest(now_us, source);
+        let keys: Vec<Key> = self.own.keys().copied().collect();
+        for key in keys {
+            self.divide(key, source.usage(key), now_us);
+        }
+        let shown = self.own.iter().filter(|(_, own)| !own.goes);
+        let entry = |(key, own): (&Key, &Own)| {
+            let entry = Entry {
+                share: own.shown,
+                used: self.kept(*key, own.used),
+                wanted: own.used.saturating_add(own.hunger),
+                is_hot: own.hot_until_us > now_us,
+            };
+            (*key, entry)
+        };
+        Sheet {
+            of: self.me,
+            number: self.number,
+            has_left: false,
+            rest: self.rest.map(|rest| rest.shown),
+            entries: shown.map(entry).collect(),
+        }
+    }
+
+    /// The last sheet of this node.
+    pub fn leave(&mut self) -> Sheet {
+        self.number += 1;
+        Sheet {
+            of: self.me,
+            number: self.number,
+            has_left: true,
+            rest: [0; KINDS],
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// A rate that is used up on one node moves to others bit by bit: there it comes back with time, and nothing is lost to anybody.
+    fn kept(&self, key: Key, used: u32) -> u32 {
+        match self.limits[usize::from(key.kind)].flows {
+            true => used - used.div_ceil(8),
+            false => used,
+        }
+    }
+
+    /// What one may hold without being named shrinks when a node comes: who holds more is named before.
+    fn divide_rest(&mut self, now_us: u64, source: &mut impl Source) {
+        let nodes = self.nodes();
+        for kind in 0..KINDS {
+            let Limit { budget, flows } = self.limits[kind];
+            let target = portion(budget, nodes);
+            if target < self.rest[kind].share {
+                if !flows {
+                    let near = source.above(kind as u8, target / 2);
+                    near.into_iter().for_each(|key| self.note(key, now_us));
+                }
+                self.set_rest(kind, target);
+            }
+            self.rest[kind].shown = target;
+        }
+    }
+
+    /// How many share the budgets, this node included; of a cluster that it has not seen it believes that there are some.
+    fn nodes(&self) -> u32 {
+        match self.has_learned {
+            true => self.others.len() as u32 + 1,
+            false => NODES_AT_FIRST,
+        }
+    }
+
+    fn set_rest(&mut self, kind: usize, share: u32) {
+        if self.rest[kind].share != share {
+            self.rest[kind].share = share;
+            self.changes.push(Change::Rest(kind as u8, share));
+        }
+    }
+
+    fn divide(&mut self, key: Key, usage: Usage, now_us: u64) {
+        let Some(mut own) = self.own.get(&key).copied() else {
+            return;
+        };
+        own.used = usage.used.min(own.share);
+        if usage.refused > 0 {
+            own.hunger = own.hunger.max(usage.refused);
+            own.hungry_until_us = now_us + HUNGER_US;
+        } else if own.hungry_until_us <= now_us {
+            own.hunger = 0;
+        }
+        let rest = self.rest[usize::from(key.kind)];
+        if own.hunger > 0 || is_near(own.used, rest.share) {
+            own.hot_until_us = now_us + HEAT_US;
+        }
+        let mut others = self.others.values();
+        let is_hot = own.hot_until_us > now_us || others.any(|other| other.names(key));
+        own.goes = !is_hot;
+        let target = match is_hot {
+            true => self.target(key, &own),
+            // As if it were not named.
+            false => rest.share,
+        };
+        let kept = self.kept(key, own.used);
+        if target < own.share {
+            own.share = target.max(kept);
+            self.changes.push(Change::Share(key, own.share));
+        }
+        own.shown = target.max(own.share);
+        self.own.insert(key, own);
+    }
+
+    fn target(&self, key: Key, own: &Own) -> u32 {
+        let mut claims = Vec::with_capacity(self.others.len() + 1);
+        let others = self.others.iter();
+        let before = others.clone().take_while(|(node, _)| **node < self.me.node);
+        let after = others.skip_while(|(node, _)| **node < self.me.node);
+        claims.extend(before.map(|(_, other)| other.claim(key)));
+        let me = claims.len();
+        claims.push(Claim {
+            used: self.kept(key, own.used),
+            wanted: own.used.saturating_add(own.hunger),
+            is_told: true,
+        });
+        claims.extend(after.map(|(_, other)| other.claim(key)));
+        split(key, self.limits[usize::from(key.kind)].budget, &claims, me)
+    }
+
+    /// The sheet was shown, and in the same moment the board had these. What the others leave may be used. `is_heard`: a life of a node
+    /// speaks, whatever the board says.
+    pub fn learn(
+        &mut self,
+        now_us: u64,
+        sheets: impl Iterator<Item = Sheet>,
+        is_heard: impl Fn(Peer) -> bool,
+    ) {
+        let (mut seen, me) = (Vec::new(), self.me.node);
+        for sheet in sheets.filter(|sheet| sheet.of.node != me) {
+            seen.push(sheet.of.node);
+            self.read(sheet);
+        }
+        self.others.retain(|node, other| {
+            if seen.contains(node) {
+                other.missing_since_us = None;
+                return true;
+            }
+            let since_us = *other.missing_since_us.get_or_insert(now_us);
+            now_us.saturating_sub(since_us) < GRACE_US || is_heard(other.sheet.of)
+        });
+        self.others.retain(|_, other| !other.sheet.has_left);
+        self.take_rest();
+        self.take();
+        self.hear();
+        self.has_learned = true;
+    }
+
+    fn read(&mut self, sheet: Sheet) {
+        match self.others.get_mut(&sheet.of.node) {
+            // Somebody put an old one back, or two commands changed places on their way.
+            Some(other)
+                if (other.sheet.of.epoch, other.sheet.number) > (sheet.of.epoch, sheet.number) => {}
+            Some(other) => other.sheet = sheet,
+            None => {
+                let other = Other {
+                    sheet,
+                    missing_since_us: None,
+                };
+                self.others.insert(other.sheet.of.node, other);
+            }
+        }
+    }
+
+    /// What the others leave of a key.
+    fn left(&self, key: Key) -> u32 {
+        let others = self.others.values();
+        let taken: u64 = others.map(|other| u64::from(other.sheet.share(key))).sum();
+        let budget = u64::from(self.limits[usize::from(key.kind)].budget);
+        u32::try_from(budget.saturating_sub(taken)).unwrap_or(u32::MAX)
+    }
+
+    fn take_rest(&mut self) {
+        for kind in 0..KINDS {
+            let budget = u64::from(self.limits[kind].budget);
+            let others = self.others.values();
+            let taken: u64 = others.map(|other| u64::from(other.sheet.rest[kind])).sum();
+            let left = u32::try_from(budget.saturating_sub(taken)).unwrap_or(u32::MAX);
+            let Rest { share, shown } = self.rest[kind];
+            self.set_rest(kind, shown.min(left).max(share));
+        }
+    }
+
+    fn take(&mut self) {
+        let keys: Vec<Key> = self.own.keys().copied().collect();
+        for key in keys {
+            let left = self.left(key);
+            let named = self.others.values().any(|other| other.names(key));
+            let Some(own) = self.own.get_mut(&key) else {
+                continue;
+            };
+            let rest = self.rest[usize::from(key.kind)];
+            if own.goes && !named && rest.shown <= left {
+                self.own.remove(&key);
+                self.changes.push(Change::Forget(key));
+                continue;
+            }
+            let may = own.shown.min(left);
+            if may > own.share {
+                own.share = may;
+                self.changes.push(Change::Share(key, may));
+            }
+        }
+    }
+
+    /// Takes part in what others name.
+    fn hear(&mut self) {
+        let mut heard = Vec::new();
+        for other in self.others.values() {
+            let named = other.sheet.entries.iter().filter(|(_, entry)| entry.is_hot);
+            heard.extend(
+                named
+                    .map(|(key, _)| *key)
+                    .filter(|key| !self.own.contains_key(key)),
+            );
+        }
+        for key in heard {
+            // A key without room keeps its rest share, which the others leave to this node.
+            if self.own.len() < ENTRIES_MAX && self.is_shared(key) && !self.own.contains_key(&key) {
+                self.name(key);
+            }
+        }
+    }
+
+    /// Nobody knows whether the sheet was shown, and what the board has. Everybody keeps what he has, and whoever is missing has
+    /// time to come back.
+    pub fn failed(&mut self) {
+        for other in self.others.values_mut() {
+            other.missing_since_us = None;
+        }
+    }
+}
+
+impl Other {
+    fn names(&self, key: Key) -> bool {
+        let entry = self.sheet.entries.get(&key);
+        entry.is_some_and(|entry| entry.is_hot)
+    }
+
+    fn claim(&self, key: Key) -> Claim {
+        match self.sheet.entries.get(&key) {
+            Some(entry) => Claim {
+                used: entry.used,
+                wanted: entry.wanted.max(entry.used),
+                is_told: true,
+            },
+            None => {
+                let rest = self.sheet.rest_of(key);
+                Claim {
+                    used: rest,
+                    wanted: rest,
+                    is_told: false,
+                }
+            }
+        }
+    }
+}
+
+/// A newcomer has some of every budget, however many nodes there are.
+fn portion(budget: u32, nodes: u32) -> u32 {
+    match budget {
+        0 => 0,
+        budget => (budget / nodes).max(1),
+    }
+}
+
+/// Whether so much of a rest share is used that the key is to be named.
+pub(super) fn is_near(used: u32, rest: u32) -> bool {
+    u64::from(used) * 2 > u64::from(rest)
+}

@@ -1,0 +1,323 @@
+//! Limits that all nodes keep together: this node's share of each budget, and what it uses of it. The shares are made elsewhere, by an
+//! exchange with the other nodes, and only looked up here. Keys far from their limit have no entry: each node may use the rest share of
+//! them. One that has used half of that is marked.
+
+use crate::access::addresses::{Addresses, holder};
+use crate::access::cells::Shared;
+use crate::access::gcra::Gcra;
+use crate::books::config::Config;
+use crate::tables::sip::sip;
+use crossbeam_queue::ArrayQueue;
+use foldhash::fast::RandomState;
+use papaya::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Kinds of budgets.
+pub const KINDS: usize = 8;
+/// Marks that wait for the next exchange, and places to remember that a key was marked: both forget when there are too many.
+const MARKS: usize = 4_096;
+
+const CONNS: u8 = 0;
+const CONNECTS: u8 = 2;
+const ADDRESS: u8 = 4;
+const USER: u8 = 6;
+
+/// What is limited, and whose it is. Addresses of IPv4 and IPv6 are kinds of their own, so that each has its own number.
+pub type Key = (u8, u64);
+
+/// One kind of budget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    /// 0: each node has its own.
+    budget: u32,
+    /// Of a rate.
+    gcra: Option<Gcra>,
+}
+
+/// What this node has of a key that is near its limit.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    share: AtomicU32,
+    refused: AtomicU32,
+    /// State of the limiter, if it is a rate's, in terms of the share.
+    pub(crate) state_us: AtomicU64,
+}
+
+impl Share {
+    pub(crate) fn get(&self) -> u32 {
+        self.share.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes the state from what it was when it was read; `next` makes it anew of what another thread has written meanwhile.
+    pub(crate) fn change(&self, next: impl Fn(u64) -> u64) {
+        let update = |state_us| Some(next(state_us));
+        let _ = self
+            .state_us
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+    }
+}
+
+/// Wakes the exchange.
+struct Wake(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wake")
+    }
+}
+
+/// The shares of this node.
+#[derive(Debug)]
+pub struct Budgets {
+    kinds: [Kind; KINDS],
+    rest: [AtomicU32; KINDS],
+    shares: HashMap<Key, Arc<Share>, RandomState>,
+    marks: ArrayQueue<Key>,
+    marked: Box<[AtomicU64]>,
+    wake: OnceLock<Wake>,
+    /// Of the numbers of users.
+    secret: [u64; 2],
+    addresses: Arc<Addresses>,
+    meters: Arc<Shared>,
+}
+
+impl Budgets {
+    /// `None`: each node has its own limits.
+    pub(crate) fn new(
+        config: &Config,
+        addresses: &Arc<Addresses>,
+        meters: &Arc<Shared>,
+    ) -> Option<Self> {
+        let (scope, rates) = (&config.cluster_scope, &config.rates);
+        let conns = Kind {
+            budget: match scope.conns_per_address {
+                true => config.limits.conns_per_address_max,
+                false => 0,
+            },
+            gcra: None,
+        };
+        let flow = |is_shared: bool, rate: Option<crate::books::config::Rate>| {
+            let rate = rate.filter(|_| is_shared);
+            rate.map_or_else(Kind::default, |rate| Kind {
+                budget: rate.events.max(1),
+                gcra: Some(Gcra::new(rate)),
+            })
+        };
+        let connects = flow(scope.connects, rates.connects);
+        let address = flow(scope.address, rates.address);
+        let user = flow(scope.user, rates.user);
+        let kinds = [conns, conns, connects, connects, address, address, user];
+        let kinds: [Kind; KINDS] =
+            std::array::from_fn(|at| kinds.get(at).copied().unwrap_or_default());
+        kinds.iter().any(|kind| kind.budget > 0).then(|| Self {
+            rest: kinds.map(|kind| AtomicU32::new(kind.budget)),
+            kinds,
+            shares: HashMap::with_hasher(RandomState::default()),
+            marks: ArrayQueue::new(MARKS),
+            marked: (0..MARKS).map(|_| AtomicU64::new(0)).collect(),
+            wake: OnceLock::new(),
+            secret: scope.secret,
+            addresses: Arc::clone(addresses),
+            meters: Arc::clone(meters),
+        })
+    }
+
+    /// Of each kind its budget (0: nodes do not share it), and whether what was used comes back with time.
+    pub fn kinds(&self) -> [(u32, bool); KINDS] {
+        self.kinds.map(|kind| (kind.budget, kind.gcra.is_some()))
+    }
+
+    // ---- for the shards -----------------------------------------------------------------------------------------------------
+
+    /// How many connections this node may have of an address, which has this many now; `None`: nodes do not share that limit.
+    pub(crate) fn conns_of(&self, address: IpAddr, count: u32) -> Option<u32> {
+        let key = of_address(CONNS, address);
+        self.is_shared(key.0).then(|| {
+            let named = self.named(key);
+            let share = named
+                .as_ref()
+                .map_or_else(|| self.rest(key.0), |named| named.get());
+            match named {
+                Some(named) if count > share => named.refuse(),
+                Some(_) => {}
+                None if u64::from(count) * 2 > u64::from(share) => self.mark(key),
+                None => {}
+            }
+            share
+        })
+    }
+
+    /// The key of an address with the rate of new sessions.
+    pub(crate) fn connects_key(&self, address: IpAddr) -> Option<Key> {
+        Some(of_address(CONNECTS, address)).filter(|key| self.is_shared(key.0))
+    }
+
+    /// The key of an address with the rate of messages.
+    pub(crate) fn address_key(&self, address: IpAddr) -> Option<Key> {
+        Some(of_address(ADDRESS, address)).filter(|key| self.is_shared(key.0))
+    }
+
+    /// The key of a user with the rate of messages.
+    pub(crate) fn user_key(&self, user: &str) -> Option<Key> {
+        let is_shared = self.is_shared(USER);
+        is_shared.then(|| (USER, sip(self.secret, user.as_bytes())))
+    }
+
+    fn is_shared(&self, kind: u8) -> bool {
+        self.kinds[usize::from(kind)].budget > 0
+    }
+
+    pub(crate) fn named(&self, key: Key) -> Option<Arc<Share>> {
+        self.shares.pin().get(&key).cloned()
+    }
+
+    pub(crate) fn rest(&self, kind: u8) -> u32 {
+        let rest = self.rest.get(usize::from(kind));
+        rest.map_or(0, |rest| rest.load(Ordering::Relaxed))
+    }
+
+    /// A key has used half of the rest share. One that stays so is marked once until the next exchange.
+    #[cold]
+    pub(crate) fn mark(&self, key: Key) {
+        let number = key.1 ^ u64::from(key.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
+        let place = &self.marked[place as usize % MARKS];
+        if place.swap(number, Ordering::Relaxed) != number
+            && self.marks.push(key).is_ok()
+            && let Some(Wake(wake)) = self.wake.get()
+        {
+            wake();
+        }
+    }
+
+    // ---- for the exchange ---------------------------------------------------------------------------------------------------
+
+    /// `wake` is called when a key was marked. The first one counts.
+    pub fn on_mark(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.wake.set(Wake(wake));
+    }
+
+    /// What was marked since.
+    pub fn take_marks(&self) -> Vec<Key> {
+        let marks: Vec<Key> = std::iter::from_fn(|| self.marks.pop())
+            .take(MARKS)
+            .collect();
+        if !marks.is_empty() {
+            let marked = self.marked.iter();
+            marked.for_each(|place| place.store(0, Ordering::Relaxed));
+        }
+        marks
+    }
+
+    /// What is used of a key, and how often somebody was refused since this was asked last.
+    pub fn usage(&self, key: Key, now_us: u64) -> (u32, u32) {
+        let named = self.named(key);
+        let refused = named
+            .as_ref()
+            .map_or(0, |named| named.refused.swap(0, Ordering::Relaxed));
+        let used = match self.kind(key).gcra {
+            None => address_of(key).map_or(0, |address| self.addresses.count(address)),
+            Some(gcra) => {
+                let (share, state_us) = self.limiter(key, named.as_deref());
+                gcra.of_share(share).used(state_us, now_us)
+            }
+        };
+        (used, refused)
+    }
+
+    /// Addresses with more connections than that.
+    pub fn crowded(&self, kind: u8, used: u32, most: usize) -> Vec<Key> {
+        if kind > CONNS + 1 {
+            return Vec::new();
+        }
+        let above = self.addresses.above(used);
+        let keys = above.into_iter().map(|address| of_address(CONNS, address));
+        keys.filter(|key| key.0 == kind).take(most).collect()
+    }
+
+    /// From now on this node may use so much of a key.
+    pub fn set_share(&self, key: Key, share: u32, now_us: u64) {
+        let known = self.named(key);
+        let (before, state_us) = self.limiter(key, known.as_deref());
+        let named = known.unwrap_or_else(|| {
+            let named = Arc::new(Share {
+                share: AtomicU32::new(before),
+                refused: AtomicU32::new(0),
+                state_us: AtomicU64::new(state_us),
+            });
+            self.shares.pin().insert(key, Arc::clone(&named));
+            named
+        });
+        named.share.store(share, Ordering::Relaxed);
+        if let Some(gcra) = self.kind(key).gcra {
+            named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
+        }
+    }
+
+    /// Nobody names a key any more: the rest share counts.
+    pub fn forget(&self, key: Key, now_us: u64) {
+        let named = self.shares.pin().remove(&key).cloned();
+        if let Some((gcra, named)) = self.kind(key).gcra.zip(named) {
+            let state_us = named.state_us.load(Ordering::Relaxed);
+            let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
+            self.meters.write(self.meters.place_of_key(key), state_us);
+        }
+    }
+
+    /// Of each key of a kind that has no share of its own this node may use so much.
+    pub fn set_rest(&self, kind: u8, share: u32) {
+        if let Some(rest) = self.rest.get(usize::from(kind)) {
+            rest.store(share, Ordering::Relaxed);
+        }
+    }
+
+    fn kind(&self, key: Key) -> Kind {
+        self.kinds
+            .get(usize::from(key.0))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The share that counts for a key, and the state of its limiter.
+    fn limiter(&self, key: Key, named: Option<&Share>) -> (u32, u64) {
+        match named {
+            Some(named) => (named.get(), named.state_us.load(Ordering::Relaxed)),
+            None => {
+                let state_us = self
+                    .kind(key)
+                    .gcra
+                    .map_or(0, |_| self.meters.read(self.meters.place_of_key(key)));
+                (self.rest(key.0), state_us)
+            }
+        }
+    }
+}
+
+/// A key of an address, or of all that count as one with it.
+fn of_address(kind: u8, address: IpAddr) -> Key {
+    match holder(address) {
+        IpAddr::V4(address) => (kind, u64::from(u32::from(address))),
+        // A /64.
+        IpAddr::V6(address) => (kind + 1, (u128::from(address) >> 64) as u64),
+    }
+}
+
+/// The address of a key; `None`: it is no address's.
+fn address_of((kind, number): Key) -> Option<IpAddr> {
+    match kind {
+        USER.. => None,
+        kind if kind % 2 == 0 => Some(Ipv4Addr::from(u32::try_from(number).ok()?).into()),
+        _ => Some(Ipv6Addr::from(u128::from(number) << 64).into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "budgets_tests.rs"]
+mod tests;
