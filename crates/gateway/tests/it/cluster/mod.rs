@@ -406,33 +406,24 @@ fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
     let mut there = member(&first, "room");
     // It has a number, and says nothing for now.
     first.freeze();
-    let second = Gateway::start(&config(&redis, ""));
-    // Its own probes tell it after two seconds that nobody else speaks. A client's CONNECT and join take as long: they wait for the other node.
+    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let second = Gateway::start(&config(
+        &redis,
+        &format!("[admin]\napi_keys = [{entry:?}]\n"),
+    ));
+    // Its own probes tell it after two seconds that nobody else speaks. A client's CONNECT and join would take as long: they wait for the
+    // silent node. A program does not.
     assert!(!is_ready(&second), "the other node was not heard yet");
-    let mut here = member(&second, "room");
-    let taken = here.ask("n", &[json!(1)]);
-    first.signal(rustix::process::Signal::CONT);
-    assert_eq!(taken, [] as [Value; 0], "it is promised");
-    assert_eq!(numbers(&mut there, 1), [1]);
-    assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
-}
-
-/// The same after the newcomer has given up waiting for it.
-#[test]
-#[ignore = "needs Redis: cargo xtask test foreign"]
-fn a_node_that_is_silent_while_another_one_starts_misses_nothing() {
-    let _alone = Alone::wait();
-    let redis = Redis::start();
-    let first = Gateway::start(&config(&redis, ""));
-    assert!(eventually(PATIENCE, || is_ready(&first)), "ready");
-    let mut there = member(&first, "room");
-    first.signal(rustix::process::Signal::STOP);
-    let second = Gateway::start(&config(&redis, ""));
-    assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
-    let mut here = member(&second, "room");
-    assert_eq!(here.ask("n", &[json!(1)]), [] as [Value; 0]);
+    let body = json!({"event": "n", "rooms": ["room"], "args": [1]}).to_string();
+    let order = format!(
+        "POST /v1/emit HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let taken = RawConn::exchange(second.admin, order);
+    assert_eq!(taken.status, 202, "it is promised: {taken:?}");
     first.signal(rustix::process::Signal::CONT);
     assert_eq!(numbers(&mut there, 1), [1]);
+    assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
 }
 
 /// A node that died leaves its number for a while, and never speaks: others that start then do not wait for it for long.
