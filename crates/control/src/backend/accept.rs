@@ -130,7 +130,13 @@ async fn accept(
             }
         }
         let lines = lines.clone();
-        tokio::spawn(welcome(stream, seat, secured.clone(), served.clone(), lines));
+        tokio::spawn(welcome(
+            stream,
+            seat,
+            secured.clone(),
+            served.clone(),
+            lines,
+        ));
     }
 }
 

@@ -20,8 +20,8 @@ use compat::plane::{
     Counted, Dialect, Membership, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
 };
 use compat::verb::{Letter, Selection, Verb};
-use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
 use counting::{count_once, has_sharded_channels};
+use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
 use hub::{Inbox, Read};
 use namespaces::{Entry, Namespaces};
 use night::Night;

@@ -183,7 +183,13 @@ mod tests {
     #[test]
     fn what_has_no_namespace_is_for_nobody() {
         let night = Night::default();
-        for bytes in [&[][..], &[8, 1], &[1, 200], &[1, 2, 0xff, 0xff], &[99, 1, 47]] {
+        for bytes in [
+            &[][..],
+            &[8, 1],
+            &[1, 200],
+            &[1, 2, 0xff, 0xff],
+            &[99, 1, 47],
+        ] {
             assert!(night.keeps(0, bytes));
         }
         assert!(night.end().is_empty());

@@ -143,7 +143,11 @@ fn bytes_that_are_no_link_are_told_what_is_wrong_with_them() {
     let too_long = [&[MESSAGE][..], &((16_u32 << 20) + 1).to_be_bytes()].concat();
     let longest = [&[KEY_SHOWN][..], &u32::MAX.to_be_bytes()].concat();
     let wrong = [
-        (opened("sockeye_wrong"), Code::Unauthenticated, "has this key"),
+        (
+            opened("sockeye_wrong"),
+            Code::Unauthenticated,
+            "has this key",
+        ),
         (opened("line\nbreak"), Code::Unauthenticated, "has this key"),
         (opened(""), Code::Unauthenticated, "has this key"),
         ([MAGIC, &longest].concat(), Code::InvalidArgument, "1024"),
@@ -153,7 +157,12 @@ fn bytes_that_are_no_link_are_told_what_is_wrong_with_them() {
             "send a key",
         ),
         (
-            [MAGIC, &frame(KEY_SHOWN, KEY.0.as_bytes()), &frame(MESSAGE, &[])].concat(),
+            [
+                MAGIC,
+                &frame(KEY_SHOWN, KEY.0.as_bytes()),
+                &frame(MESSAGE, &[]),
+            ]
+            .concat(),
             Code::InvalidArgument,
             "no `hello`",
         ),
@@ -232,11 +241,17 @@ fn strangers_that_stop_in_the_middle_keep_nobody_out_and_take_no_memory() {
             .collect()
     });
     for number in 0..20 {
-        assert_eq!(client.ask(number, &json!(["echo", number])), json!([number]));
+        assert_eq!(
+            client.ask(number, &json!(["echo", number])),
+            json!([number])
+        );
     }
     let grown = kitchen.gateway.own_memory().saturating_sub(before);
     assert!(grown < 24 << 20, "{grown}");
-    assert!(kitchen.metric("sockeye_displaced_total") > 0.0, "there were more than places");
+    assert!(
+        kitchen.metric("sockeye_displaced_total") > 0.0,
+        "there were more than places"
+    );
     // Those with the key and a message that never comes whole are sent away by then.
     let again = kitchen.worker("b");
     drop((again, strangers));
