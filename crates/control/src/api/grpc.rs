@@ -430,6 +430,7 @@ mod tests {
             keys: Keyring::new(ApiKeys::parse(&[entry]).expect("an entry")),
             rate: hub::config::Rate::new(1_000, std::time::Duration::from_secs(1)),
             room_name_bytes_max: 256,
+            namespaces: None,
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

@@ -343,6 +343,7 @@ mod tests {
             keys: Keyring::default(),
             rate: Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
+            namespaces: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [
