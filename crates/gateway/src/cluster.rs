@@ -103,7 +103,8 @@ pub fn look(cluster: &Cluster) -> Result<Server> {
     Ok(asked?)
 }
 
-fn engine(cluster: &Cluster) -> Result<Redis> {
+/// Where Redis is, and how to get in.
+pub fn engine(cluster: &Cluster) -> Result<Redis> {
     let mode = match cluster.mode {
         RedisMode::Single => Mode::Single,
         RedisMode::Sentinel => Mode::Sentinel(cluster.master.clone()),

@@ -13,7 +13,7 @@ use control::cluster::{Joining, Member, Start};
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
 use control::page::{PageConfig, Pages};
-use hub::{Context as Cx, Event, Handler, HandlerFactory, Places, SocketKey};
+use hub::{Context as Cx, Event, Handler, HandlerFactory, Outlets, Places, SocketKey};
 use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -186,6 +186,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         shards: 1,
         node: 0,
         uplink: None,
+        outlets: Outlets::default(),
         hub: hub::config::Config {
             closed: true,
             ..config.hub.clone()

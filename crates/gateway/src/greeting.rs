@@ -3,8 +3,10 @@
 use crate::cli::VERSION;
 use crate::config::Loaded;
 use crate::foyer::Foyer;
+use control::metrics::detection::Detection;
 use shard::Shards;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use units::format_duration;
 
 /// How to stop.
 const STOP: &str = "Ctrl-C";
@@ -67,6 +69,20 @@ pub fn say(
         version = VERSION,
         stop = STOP,
         "listening"
+    );
+    say_heartbeats(&config.hub);
+}
+
+/// Intervals that differ make times that differ.
+fn say_heartbeats(hub: &hub::config::Config) {
+    if !hub.stretch.is_on() {
+        return;
+    }
+    let detection = Detection::of(hub);
+    tracing::info!(
+        shortest = format_duration(detection.shortest()),
+        longest = format_duration(detection.longest()),
+        "intervals of heartbeats grow with the number of sessions: a Socket.IO client that is gone is found after these times"
     );
 }
 

@@ -5,12 +5,14 @@ use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
 use crate::descriptors;
+use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::inside::Inside;
 use crate::listeners;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
+use crate::programs;
 use crate::relay::{self, Door};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
@@ -24,13 +26,14 @@ use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
 use control::metrics::Exporter;
+use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
 use control::traces::Traces;
-use hub::{Places, Process};
-use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
-use shard::{Settings, Shards, ToHandlers};
+use hub::Places;
+use rules::{PayloadCheck, RulesFactory, Tracer};
+use shard::{Settings, Shards};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -227,6 +230,7 @@ fn open_to_others(
     let names = namespaces(config);
     let ear = cluster::hear_others(cluster, names, member, (shards, limits), runtime, facts)?;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
+    programs::serve(cluster, member, (shards, limits), runtime, facts)?;
     Ok(())
 }
 
@@ -313,6 +317,7 @@ fn start_shards(
         connections: conns_max as u64,
         memory_bytes: memory::limit(config.memory_max),
     });
+    let _ = facts.detection.set(Detection::of(&config.hub));
     let secure = config.tls.iter().flat_map(|tls| tls.listen.clone());
     let (listen, secure) = match foyer {
         Some(foyer) => foyer.addrs(),
@@ -325,6 +330,7 @@ fn start_shards(
         shards: config.server.shards,
         node: node_number(config, member),
         uplink: member.map(|member| Arc::clone(member.uplink())),
+        outlets: programs::outlets(config),
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
@@ -382,18 +388,6 @@ fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> 
         settings,
         Box::new(Errands(shards.to_handlers(), shards.process().clone())),
     )
-}
-
-struct Errands(ToHandlers, Process);
-
-impl api::ToShards for Errands {
-    /// To the home of the namespace, if it has one: the events of calls have then the order of their answers.
-    fn send(&self, errand: Errand) {
-        let (bytes, namespace) = (errand.bytes(), &errand.of.namespace);
-        let keeping = self.1.keeping.get();
-        let home = keeping.and_then(|keeping| keeping.home_of(namespace, self.0.shards()));
-        self.0.send(home.unwrap_or(0), Box::new(errand), bytes);
-    }
 }
 
 /// The server API, and the conditions of the operators' listener.

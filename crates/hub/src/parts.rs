@@ -7,6 +7,7 @@ use crate::books::metrics::Cells;
 use crate::clients::intake::Intake;
 use crate::clients::line::Line;
 use crate::clients::people::People;
+use crate::clients::roll::Roll;
 use crate::clients::speaker::Speaker;
 use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
@@ -65,6 +66,7 @@ impl Parts {
         let away = process.uplink.as_ref();
         let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
         let mut people = People::default();
+        people.roll = Roll::new(process.outlets.roll.as_ref());
         if let Some(uplink) = &process.uplink {
             people.watch_interest(uplink.watch());
         }
@@ -72,7 +74,7 @@ impl Parts {
             ids: Ids::new(me, entropy),
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory),
+            rooms: Rooms::new(me, &process.directory).tapped(process.outlets.tap.as_ref()),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),

@@ -15,7 +15,7 @@ use crate::turn::Shard;
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
-use hub::{HandlerFactory, Hub, Identity, Letter, Places, Process, Uplink};
+use hub::{HandlerFactory, Hub, Identity, Letter, Outlets, Places, Process, Uplink};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub hub: hub::config::Config,
     /// What the hubs share with the way to other nodes, if there is one.
     pub uplink: Option<Arc<Uplink>>,
+    /// What programs outside are told.
+    pub outlets: Outlets,
     /// Bind each thread to a core, where each allowed core has one.
     pub pin: bool,
     /// Connections of the whole process; above it newcomers get 503.
@@ -157,6 +159,7 @@ pub fn start(
     let claims = claims.collect::<io::Result<Vec<_>>>()?;
     let mut process = Process::new(&settings.hub.rates).sharing(&settings.hub);
     process.uplink = settings.uplink.clone();
+    process.outlets = settings.outlets.clone();
     let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
     let offices = offices.collect::<io::Result<Vec<_>>>()?;
     let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();

@@ -2,6 +2,7 @@
 
 use crate::world::Plan;
 use hub::config::Config;
+use hub::heartbeat::Stretch;
 use rules::{Action, EventRule, NamespaceRules, Rules};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ pub(crate) fn config(plan: &Plan, seed: u64) -> Config {
     let mut config = Config {
         ping_interval: Duration::from_secs(2),
         ping_timeout: Duration::from_secs(60),
+        stretch: Stretch::new(4, 2),
         connect_timeout: long,
         upgrade_timeout: long,
         ..Config::default()

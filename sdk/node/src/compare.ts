@@ -71,11 +71,16 @@ function pairsOfCors({ cors: own }: Options, { cors: theirs }: Manners): Pair[] 
   ];
 }
 
+/** The gateway's, which may grow with the number of sessions (`heartbeat.stretch`): the shortest suits. */
+function interval({ pingInterval: own }: Options, { ping_interval_ms: shortest, ping_interval_longest_ms: longest }: Manners): unknown {
+  return own === shortest || !(longest > shortest) ? shortest : `${shortest} to ${longest}`;
+}
+
 /** Why these options do not suit the gateway. */
 export function compare(options: Options, manners: Manners): Error | undefined {
   const slashed = (path: string) => `/${path.replace(/^\/|\/$/g, "")}/`;
   const pairs: Pair[] = [
-    ["pingInterval", options.pingInterval, manners.ping_interval_ms, "ping_interval"],
+    ["pingInterval", options.pingInterval, interval(options, manners), "ping_interval"],
     ["pingTimeout", options.pingTimeout, manners.ping_timeout_ms, "ping_timeout"],
     ["connectTimeout", options.connectTimeout, manners.connect_timeout_ms, "connect_timeout"],
     ["upgradeTimeout", options.upgradeTimeout, manners.upgrade_timeout_ms, "upgrade_timeout"],

@@ -169,6 +169,7 @@ export interface Manners {
   transports: string[];
   upgrade_timeout_ms: number;
   cors: Cors | null;
+  ping_interval_longest_ms: number;
 }
 
 /** Pages of other origins. */

@@ -2,6 +2,7 @@
 
 use backend::proto::{Cors, Manners};
 use hub::config::{self, Config};
+use hub::heartbeat::Step;
 use std::time::Duration;
 
 pub fn manners(config: &Config) -> Manners {
@@ -20,6 +21,7 @@ pub fn manners(config: &Config) -> Manners {
         transports: offered.map(|(name, _)| name.to_owned()).collect(),
         upgrade_timeout_ms: millis(config.upgrade_timeout),
         cors: Some(cors(config)),
+        ping_interval_longest_ms: millis(config.ping_interval(Step::LAST)),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::arrival::{Arrival, Arrived, Start};
 use super::budgets::{Exchange, Shares};
 use super::card::Card;
+use super::directory::Directory;
 use super::driver::{Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
 use super::foreign::Ear;
@@ -102,6 +103,7 @@ pub struct Member {
     parcels: UnboundedSender<Parcel>,
     open: Option<oneshot::Sender<Office>>,
     leave: Option<oneshot::Sender<()>>,
+    directory: Option<Directory>,
     ended: mpsc::Receiver<Ended>,
 }
 
@@ -151,6 +153,7 @@ impl Joining {
             parcels,
             open: Some(open_office),
             leave: Some(leave),
+            directory: None,
             ended,
         };
         let seed = Seed {
@@ -254,8 +257,16 @@ impl Member {
         self.ended.try_recv().ok()
     }
 
+    /// It writes a directory, too.
+    pub fn keep(&mut self, directory: Directory) {
+        self.directory = Some(directory);
+    }
+
     /// Tells the peers, waits until what was sent has left, and gives the number back.
     pub fn leave(&mut self) {
+        if let Some(mut directory) = self.directory.take() {
+            directory.leave();
+        }
         if let Some(leave) = self.leave.take()
             && leave.send(()).is_ok()
         {

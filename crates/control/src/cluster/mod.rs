@@ -3,6 +3,8 @@
 mod arrival;
 mod budgets;
 pub mod card;
+pub mod channels;
+pub mod directory;
 mod driver;
 pub mod engine;
 pub mod feed;

@@ -7,7 +7,7 @@ use cluster::numbers::Claim;
 use hub::Uplink;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -15,8 +15,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Roster {
     nodes: Mutex<BTreeMap<u16, Entry>>,
-    /// The leases were read.
-    was_read: AtomicBool,
+    /// How often the leases were read.
+    reads: AtomicU64,
     uplink: Arc<Uplink>,
     /// This node relays requests.
     relays: bool,
@@ -74,7 +74,7 @@ impl Roster {
     pub(super) fn new(uplink: Arc<Uplink>, relays: bool) -> Self {
         Self {
             nodes: Mutex::default(),
-            was_read: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
             uplink,
             relays,
         }
@@ -128,7 +128,7 @@ impl Roster {
             known.card.clone_from(&lease.card);
             self.tell_hubs(number, Some(known));
         }
-        self.was_read.store(true, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the heartbeats of that life of a node come.
@@ -140,7 +140,12 @@ impl Roster {
 
     /// Whether every node that has a number was heard.
     pub(super) fn is_whole(&self) -> bool {
-        self.was_read.load(Ordering::Relaxed) && self.nodes().values().all(|entry| entry.heard)
+        self.reads() > 0 && self.nodes().values().all(|entry| entry.heard)
+    }
+
+    /// How often the leases were read so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// Where requests for a node's sessions go.

@@ -5,7 +5,10 @@
 
 mod api;
 mod backends;
+mod channels;
 mod cluster;
+pub mod detection;
+mod directory;
 mod foreign;
 pub mod lag;
 pub mod node;

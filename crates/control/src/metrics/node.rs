@@ -1,8 +1,11 @@
 //! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
 
+use super::detection::Detection;
 use super::load;
 use crate::api;
 use crate::backend::Figures;
+use crate::cluster::channels;
+use crate::cluster::directory;
 use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
@@ -31,6 +34,8 @@ pub struct Node {
     /// Without which it ends.
     pub vitals: Vitals,
     pub bounds: OnceLock<Bounds>,
+    /// When clients that are gone are found.
+    pub detection: OnceLock<Detection>,
     /// Connections by address.
     pub addresses: OnceLock<Arc<Addresses>>,
     pub log: Arc<LogLoss>,
@@ -41,6 +46,10 @@ pub struct Node {
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.
     pub relay: Arc<relay::Gauges>,
+    /// Channels that programs outside share with clients.
+    pub channels: Arc<channels::Gauges>,
+    /// The directory for programs outside.
+    pub directory: Arc<directory::Gauges>,
     /// The way to servers of other kinds.
     pub foreign: Arc<foreign::Gauges>,
     /// What checks tokens, if anything does.

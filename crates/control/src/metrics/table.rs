@@ -5,6 +5,7 @@
 //! never from a client.
 
 use super::backends::BACKENDS;
+use super::detection::Detection;
 use super::row::{Group, Metric, counter, gauge, histogram};
 use super::tokens::AUTH;
 use super::{Samples, View, load};
@@ -54,6 +55,16 @@ pub(super) const GROUPS: &[Group] = &[
         title: "Cluster",
         intro: "Other nodes, and the engine between them ([cluster.md](cluster.md)).",
         metrics: super::cluster::CLUSTER,
+    },
+    Group {
+        title: "Directory",
+        intro: "The directory in Redis for programs outside ([directory.md](directory.md)).",
+        metrics: super::directory::DIRECTORY,
+    },
+    Group {
+        title: "Feed",
+        intro: "Channels of Redis that programs outside share with clients ([feed.md](feed.md)).",
+        metrics: super::channels::CHANNELS,
     },
     Group {
         title: "Relayed connections",
@@ -206,6 +217,20 @@ const CLIENTS: &[Metric] = &[
         "Sessions: Engine.IO sessions, plain clients and event streams.",
         |v| v.sum(|c| &c.sessions),
     ),
+    counter(
+        "sockeye_heartbeats_total",
+        "Heartbeats sent: pings, and comments in event streams ([heartbeats.md](heartbeats.md)).",
+        |v| v.sum(|c| &c.heartbeats),
+    ),
+    gauge(
+        "sockeye_heartbeat_detection_seconds",
+        "Time until a Socket.IO client that is gone without a word is found, for the shortest and the longest interval that is announced, and for that of a newcomer now.",
+        |v| {
+            let sessions = v.total(|c| &c.sessions) as usize;
+            Samples::Labelled(Detection::seconds(v.node.detection.get(), sessions))
+        },
+    )
+    .by("interval"),
     gauge(
         "sockeye_sockets",
         "Sockets: memberships of sessions in namespaces.",

@@ -22,7 +22,8 @@ use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
     AnswerHeaders, Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler,
-    HandlerFactory, Notice, Opening, Parcel, Places, Refusal, Request, SessionKey, SocketKey,
+    HandlerFactory, Notice, Opening, Outlets, Parcel, Places, Refusal, Request, SessionKey,
+    SocketKey,
 };
 use lab::Lab;
 use late::Late;
@@ -366,6 +367,7 @@ fn main() -> anyhow::Result<()> {
         shards: flags.shards,
         node,
         uplink: member.map(|member| Arc::clone(member.uplink())),
+        outlets: Outlets::default(),
         hub: flags.config(),
         pin: false,
         conns_max: CONNS_MAX,

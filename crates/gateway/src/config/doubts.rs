@@ -33,6 +33,11 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
              address"
                 .to_owned()
         }
+        (["cluster", "directory", "enabled"], Value::Bool(true))
+            if layer.value("cluster.adapter") == Some(&text("memory")) =>
+        {
+            "nothing uses it without cluster.adapter = \"redis\"".to_owned()
+        }
         (["compat", _], _) if layer.value("cluster.adapter") == Some(&text("memory")) => {
             "nothing uses it without cluster.adapter = \"redis\"".to_owned()
         }
@@ -44,6 +49,11 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
         (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
                 .to_owned()
+        }
+        (["heartbeat", "per_second_max"], _)
+            if layer.value("heartbeat.stretch") == Some(&Value::Integer(1)) =>
+        {
+            "nothing uses it without heartbeat.stretch".to_owned()
         }
         (["compat", key], _) if *key != "enabled" && is_shut(layer) => {
             "nothing uses it: with cluster.secret, other servers are heard only with compat.enabled = true".to_owned()

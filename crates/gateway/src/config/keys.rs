@@ -8,6 +8,7 @@ mod backends;
 mod cluster;
 mod compat;
 mod edges;
+mod feed;
 mod namespaces;
 mod operators;
 mod tls;
@@ -20,9 +21,10 @@ use super::value::{Kind, Value};
 pub use access::{Admission, LimitScope, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
 pub use backends::{Backend, Workers};
-pub use cluster::{Adapter, Cluster, RedisMode, Routing, StartMode};
+pub use cluster::{Adapter, Cluster, Directory, RedisMode, Routing, StartMode};
 pub use compat::Compat;
 pub use edges::{Origins, Proxies};
+pub use feed::{Feed, TABLES as FEEDS};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use namespaces::{Event, Namespace, Reaction};
@@ -140,6 +142,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "The plain protocol in Server-Sent Events, for clients that only listen (`GET /sse?room=…`, see docs/protocol.md).",
     ),
     (
+        "heartbeat",
+        "How the intervals of heartbeats grow with the number of sessions ([heartbeats.md](heartbeats.md)).",
+    ),
+    (
         "compression",
         "Compression of WebSocket messages (permessage-deflate) and of long-polling answers. \
                 Namespaces and rooms can be left out (`namespaces`).",
@@ -165,6 +171,14 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "cluster",
         "Other nodes, and the engine between them. See docs/cluster.md.",
+    ),
+    (
+        "cluster.directory",
+        "What programs outside read in Redis of the sockets of all nodes ([directory.md](directory.md)).",
+    ),
+    (
+        "cluster.feed",
+        "Channels of Redis that programs outside share with clients, each a table `[cluster.feed.\"CHANNEL\"]` ([feed.md](feed.md)).",
     ),
     (
         "compat",
@@ -235,7 +249,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), namespaces::keys()];
+            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -251,6 +265,7 @@ settings! {
     plain: Plain;
     raw: PlainRaw;
     sse: Sse;
+    heartbeat: Heartbeat;
     compression: Compression;
     limits: Limits;
     policies: Policies;
@@ -261,6 +276,7 @@ settings! {
     rates: Rates;
     admission: Admission;
     cluster: Cluster;
+    directory: Directory;
     compat: Compat;
     admin: Admin;
     pages: Pages;
@@ -318,7 +334,13 @@ impl Key {
     }
 
     pub fn section(&self) -> &str {
-        self.path.split_once('.').map_or("", |(section, _)| section)
+        let within = |name: &&str| {
+            let rest = self.path.strip_prefix(name);
+            name.contains('.') && rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let mut nested = SECTIONS.iter().map(|(name, _)| *name);
+        let first = || self.path.split_once('.').map_or("", |(section, _)| section);
+        nested.find(within).unwrap_or_else(first)
     }
 
     pub fn segments(&self) -> impl Iterator<Item = &str> {
@@ -446,6 +468,18 @@ section! {
              a heartbeat every `plain.ping_interval`; with `plain.enabled = false` there are none.";
         path: String = "/sse",
             "Their path.";
+    }
+}
+
+section! {
+    /// Heartbeats of many sessions.
+    Heartbeat = "heartbeat." {
+        stretch: Whole<1, 16> = "1",
+            "The longest interval of a newcomer, as a multiple of `socketio.ping_interval` and `plain.ping_interval`; 1 = all intervals are as they say. \
+             A session keeps the interval that it was announced.";
+        per_second_max: Whole<1, 10_000_000> = "1000",
+            "Heartbeats per second of this process up to which newcomers get the configured interval. Beyond, theirs is longer, so that the process \
+             stays below this number when its sessions have turned over; not longer than `stretch` allows.";
     }
 }
 

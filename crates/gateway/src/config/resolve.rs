@@ -19,6 +19,7 @@ pub use access::Admin;
 pub use auth::Auth;
 pub use cluster::{Cluster, Compat, RelayListen};
 use hub::config::{Admission, Compression, Cors, PlainRaw, Rates, Transports};
+use hub::heartbeat::Stretch;
 use hub::trust::{Proxies, ProxyProtocol};
 use rules::Rules;
 use std::net::SocketAddr;
@@ -270,6 +271,7 @@ impl Resolver<'_> {
             plain,
             raw,
             sse,
+            heartbeat,
             limits,
             policies,
             ..
@@ -292,6 +294,7 @@ impl Resolver<'_> {
             ping_interval: *socketio.ping_interval,
             ping_timeout: *socketio.ping_timeout,
             plain_ping_interval: *plain.ping_interval,
+            stretch: Stretch::new(heartbeat.stretch.get(), heartbeat.per_second_max.get()),
             connect_timeout: *socketio.connect_timeout,
             upgrade_timeout: *socketio.upgrade_timeout,
             max_payload: socketio.max_http_buffer_size.get(),

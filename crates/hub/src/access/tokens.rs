@@ -2,6 +2,7 @@
 
 use crate::books::claims::{Claims, Denied, Grants, Refused};
 use crate::books::config::Config;
+use crate::books::heartbeat::Step;
 use crate::clients::people::People;
 use crate::clients::session::RequestToken;
 use crate::clients::socket::Extra;
@@ -138,7 +139,10 @@ pub(crate) fn look_at_token(
     };
     let warn_s = config.auth.warn_before.as_secs();
     let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
-    let next_s = clock.now.wall_ms / 1000 + config.heartbeat_gap_max().as_secs() + 1;
+    let session = people.sessions.get(slot.session);
+    let step = session.map_or(Step::LAST, |session| session.heart.step);
+    let gap_s = config.heartbeat_gap_max(step).as_secs();
+    let next_s = (clock.now.wall_ms / 1000 + 1).saturating_add(gap_s);
     if slot.expires_s > 0 && !slot.flags.ending && due_s <= next_s {
         await_end(clock, people, index, due_s);
     }

@@ -1,5 +1,6 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
+use crate::books::heartbeat::{Step, Stretch};
 use crate::books::limits::{BEHIND_MAX_MS, Limits};
 use crate::books::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,12 +34,14 @@ pub struct Config {
     pub parsers: BTreeMap<String, Parser>,
     /// How Socket.IO clients may connect.
     pub transports: Transports,
-    /// Time between two pings (advertised as pingInterval).
+    /// Time between two pings (advertised as pingInterval), before it grows with the number of sessions.
     pub ping_interval: Duration,
     /// Time in which a ping is to be answered (advertised as pingTimeout).
     pub ping_timeout: Duration,
     /// Plain protocol: RFC 6455 ping after this much silence.
     pub plain_ping_interval: Duration,
+    /// How both intervals grow with the number of sessions.
+    pub stretch: Stretch,
     /// A session without any namespace is closed after this (Socket.IO connectTimeout).
     pub connect_timeout: Duration,
     /// Time that a probing WebSocket has to take over.
@@ -366,11 +369,23 @@ impl Config {
             .any(|policy| policy != SlowConsumer::Disconnect)
     }
 
+    /// The interval that a session of Engine.IO was announced.
+    pub fn ping_interval(&self, step: Step) -> Duration {
+        self.stretch.interval(self.ping_interval, step)
+    }
+
+    /// The interval of a plain client or event stream.
+    pub fn plain_ping_interval(&self, step: Step) -> Duration {
+        self.stretch.interval(self.plain_ping_interval, step)
+    }
+
     /// The longest time between two heartbeats of a live session: an interval, a pong that was given an extension, and twice
     /// what a shard that is behind puts off.
-    pub(crate) fn heartbeat_gap_max(&self) -> Duration {
+    pub(crate) fn heartbeat_gap_max(&self, step: Step) -> Duration {
         let put_off = Duration::from_millis(BEHIND_MAX_MS);
-        self.ping_interval.max(self.plain_ping_interval) + 2 * (self.ping_timeout + put_off)
+        let interval = self.ping_interval.max(self.plain_ping_interval);
+        let interval = self.stretch.interval(interval, step);
+        interval.saturating_add(2 * (self.ping_timeout + put_off))
     }
 }
 
@@ -395,6 +410,7 @@ impl Default for Config {
             ping_interval: Duration::from_secs(25),
             ping_timeout: Duration::from_secs(20),
             plain_ping_interval: Duration::from_secs(30),
+            stretch: Stretch::default(),
             connect_timeout: Duration::from_secs(45),
             upgrade_timeout: Duration::from_secs(10),
             max_payload: 1_000_000,

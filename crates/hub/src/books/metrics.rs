@@ -288,6 +288,8 @@ counters! {
     auth_ok,
     /// Newcomers turned away by the admission bounds.
     admission_refused,
+    /// Heartbeats sent: pings, and comments in event streams.
+    heartbeats,
 }
 
 impl Counts {

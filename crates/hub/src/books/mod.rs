@@ -23,6 +23,7 @@ pub mod claims;
 pub(crate) mod close;
 pub mod config;
 pub mod faults;
+pub mod heartbeat;
 pub mod limits;
 pub mod metrics;
 pub mod places;

@@ -53,7 +53,9 @@ impl MemoryWalk {
     fn finish(&self, parts: &Parts) -> Footprint {
         let [sessions, sockets, users] = parts.people.heap_bytes();
         let [waiting, log, codecs] = parts.line.heap_bytes();
-        let asked = parts.clock.expiries.heap_bytes() + parts.asks.heap_bytes();
+        let asked = parts.clock.expiries.heap_bytes()
+            + parts.asks.heap_bytes()
+            + parts.people.roll.heap_bytes();
         vec![
             ("connections", parts.line.conns.heap_bytes() + self.conns),
             ("sessions", sessions + self.sessions),

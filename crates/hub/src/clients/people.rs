@@ -2,6 +2,7 @@
 
 mod audit;
 
+use crate::clients::roll::Roll;
 use crate::clients::session::{Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
@@ -38,6 +39,7 @@ pub(crate) struct People {
     namespaces: Slab<NamespaceId, Namespace>,
     namespace_names: HashMap<Arc<str>, NamespaceId>,
     interest: Interest,
+    pub(crate) roll: Roll,
     /// Of the last selection of sockets.
     mark: u32,
 }
@@ -148,7 +150,19 @@ impl People {
         if let Some(namespace) = self.namespaces.get(namespace) {
             self.interest.note_socket(&namespace.name, &id, true);
         }
+        self.note_listed(key.id());
         key
+    }
+
+    /// What the directory says of a socket is not true any more.
+    #[inline]
+    pub(crate) fn note_listed(&mut self, index: SocketId) {
+        if self.roll.is_called()
+            && let Some(slot) = self.sockets.get_mut(index)
+            && !std::mem::replace(&mut slot.flags.unlisted, true)
+        {
+            self.roll.changed(self.sockets.key(index));
+        }
     }
 
     /// Takes a socket out of its session: nobody finds it any more. Its slot goes when its handler has been told.
@@ -166,6 +180,9 @@ impl People {
         if let Some(namespace) = self.namespaces.get(socket.namespace) {
             self.interest
                 .note_socket(&namespace.name, &socket.id, false);
+        }
+        if self.roll.is_called() {
+            self.roll.gone(socket.id);
         }
     }
 
@@ -358,6 +375,7 @@ impl People {
             self.note_user(namespace, name, Change::Came);
         }
         self.users.enter(&mut self.sockets, socket, name);
+        self.note_listed(socket);
         self.note_member(socket, Subject::User, name);
     }
 

@@ -1,6 +1,7 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::books::claims::Claims;
+use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
 use crate::clients::repeats::LastPoll;
 use crate::dialect::speech::Dialect;
@@ -89,6 +90,8 @@ pub(crate) struct Heart {
     /// Something arrived since the ping: one extension of the deadline is granted.
     pub(crate) heard: bool,
     pub(crate) extended: bool,
+    /// How long its interval is.
+    pub(crate) step: Step,
 }
 
 /// What a session may join with, and what it waits for.

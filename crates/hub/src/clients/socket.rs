@@ -59,6 +59,8 @@ pub(crate) struct Flags {
     pub(crate) nameless: bool,
     /// Its token ends soon: it waits in `Expiries`.
     pub(crate) ending: bool,
+    /// It changed, and the directory was not told.
+    pub(crate) unlisted: bool,
 }
 
 /// What few sockets have.

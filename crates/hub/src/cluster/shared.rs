@@ -6,11 +6,13 @@ use crate::access::admission::Pressure;
 use crate::access::budgets::Budgets;
 use crate::access::cells::Shared;
 use crate::books::config::{Config, Rates};
+use crate::clients::roll::RollCall;
 use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
 use crate::rooms::keeping::Keeping;
+use crate::rooms::tap::Tap;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -36,8 +38,19 @@ pub struct Process {
     pub budgets: Option<Arc<Budgets>>,
     /// The way to other nodes, if there are any.
     pub uplink: Option<Arc<Uplink>>,
+    /// What programs outside are told.
+    pub outlets: Outlets,
     /// What the log was told of proxies that nobody trusts.
     pub distrusted: Arc<Distrusted>,
+}
+
+/// What programs outside are told, if they want to know.
+#[derive(Clone, Debug, Default)]
+pub struct Outlets {
+    /// The sockets of the process, for a directory.
+    pub roll: Option<Arc<RollCall>>,
+    /// Copies of events.
+    pub tap: Option<Arc<Tap>>,
 }
 
 impl Process {

@@ -15,20 +15,28 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
-    let config = &parts.books.config;
-    let (people, clock) = (&parts.people, &mut parts.clock);
-    match slot.protocol {
-        Protocol::SocketIo => {
-            people.arm(clock, SessionTimer::Ping, config.ping_interval, session);
-            let timeout = config.connect_timeout;
-            people.arm(clock, SessionTimer::Connect, timeout, session);
-        }
-        Protocol::EngineIo => people.arm(clock, SessionTimer::Ping, config.ping_interval, session),
-        _ => {
-            let interval = config.plain_ping_interval;
-            people.arm(clock, SessionTimer::PlainPing, interval, session);
-        }
+    if slot.protocol == Protocol::SocketIo {
+        let timeout = parts.books.config.connect_timeout;
+        let (people, clock) = (&parts.people, &mut parts.clock);
+        people.arm(clock, SessionTimer::Connect, timeout, session);
     }
+    arm_beat(parts, session);
+}
+
+/// The next heartbeat is due after the interval that the session was announced.
+pub(crate) fn arm_beat(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let (config, step) = (&parts.books.config, slot.heart.step);
+    let (kind, interval) = match slot.protocol.is_engineio() {
+        true => (SessionTimer::Ping(step), config.ping_interval(step)),
+        false => (
+            SessionTimer::PlainPing(step),
+            config.plain_ping_interval(step),
+        ),
+    };
+    parts.people.arm(&mut parts.clock, kind, interval, session);
 }
 
 /// A sign of life that is not a pong.
@@ -50,12 +58,7 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
     }
     slot.heart.heard = false;
     slot.heart.extended = false;
-    let config = &parts.books.config;
-    let (kind, interval) = match slot.protocol.is_engineio() {
-        true => (SessionTimer::Ping, config.ping_interval),
-        false => (SessionTimer::PlainPing, config.plain_ping_interval),
-    };
-    parts.people.arm(&mut parts.clock, kind, interval, session);
+    arm_beat(parts, session);
 }
 
 pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
@@ -70,6 +73,7 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     slot.heart.heard = false;
     slot.heart.extended = false;
     slot.heart.pinged_ms = now;
+    parts.books.counts.heartbeats += 1;
     let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
     if engineio {
         parts
@@ -112,13 +116,12 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     };
     let heard = std::mem::replace(&mut slot.heart.heard, false);
     if slot.protocol == Protocol::EventStream {
-        return stream::beat_stream(parts, session);
+        stream::beat_stream(parts, session);
+        return arm_beat(parts, session);
     }
     let conn = parts.line.conns.get(slot.conn);
     if !heard || conn.is_none_or(|conn| conn.outbox.is_blocked()) {
         return ping(parts, session);
     }
-    let interval = parts.books.config.plain_ping_interval;
-    let timer = SessionTimer::PlainPing;
-    parts.people.arm(&mut parts.clock, timer, interval, session);
+    arm_beat(parts, session);
 }

@@ -5,5 +5,6 @@ pub(crate) mod conns;
 pub(crate) mod ending;
 pub(crate) mod heartbeat;
 pub(crate) mod opening;
+pub(crate) mod roll;
 pub(crate) mod shedding;
 pub(crate) mod stream;

@@ -6,7 +6,6 @@ use crate::dialect::speech::Framing;
 use crate::parts::Parts;
 use crate::tables::position::{Position, Reading};
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
-use crate::tables::timer::SessionTimer;
 use std::io::Write;
 use wire::http::{self, Head};
 
@@ -77,14 +76,11 @@ pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
         .and_then(|slot| slot.conn);
     let reads = parts.line.conns.get(conn);
     if reads.is_some_and(|conn| !conn.outbox.is_blocked()) {
+        parts.books.counts.heartbeats += 1;
         parts
             .line
             .reply(conn, |out| out.extend_from_slice(b":\n\n"));
     }
-    let interval = parts.books.config.plain_ping_interval;
-    parts
-        .people
-        .arm(&mut parts.clock, SessionTimer::PlainPing, interval, session);
 }
 
 /// How far the event stream of a session has come; `None` = it has none.

@@ -104,6 +104,7 @@ impl Rooms {
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.add_member(&mut people.sockets, index, room);
         people.note_member(index, Subject::Room, name);
+        people.note_listed(index);
         Ok(())
     }
 
@@ -125,6 +126,7 @@ impl Rooms {
             socket.rooms.shrink_to_fit();
         }
         self.remove_member(&mut people.sockets, membership);
+        people.note_listed(index);
     }
 
     pub(crate) fn leave_all(&mut self, people: &mut People, index: SocketId) {
@@ -135,6 +137,7 @@ impl Rooms {
         for membership in std::mem::take(&mut socket.rooms) {
             self.remove_member(&mut people.sockets, membership);
         }
+        people.note_listed(index);
     }
 
     /// The rooms whose number of members changed and is told now.

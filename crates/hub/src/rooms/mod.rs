@@ -9,4 +9,5 @@ pub(crate) mod log;
 pub(crate) mod membership;
 pub(crate) mod outgoing;
 pub(crate) mod room;
+pub(crate) mod tap;
 pub(crate) mod target;

@@ -9,6 +9,7 @@ pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
 use crate::rooms::log::Log;
+use crate::rooms::tap::Tap;
 use crate::tables::id::Identity;
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
@@ -128,6 +129,8 @@ pub(crate) struct Rooms {
     directory: Arc<Directory>,
     me: Identity,
     pub(crate) kept: Log,
+    /// Copies events for programs outside.
+    pub(crate) tap: Option<Arc<Tap>>,
 }
 
 /// Places that lists and tables keep for later.
@@ -147,7 +150,14 @@ impl Rooms {
             directory: Arc::clone(directory),
             me,
             kept: Log::default(),
+            tap: None,
         }
+    }
+
+    /// With a tap where events are published.
+    pub(crate) fn tapped(mut self, tap: Option<&Arc<Tap>>) -> Self {
+        self.tap = tap.cloned();
+        self
     }
 
     fn hash(&self, namespace: NamespaceId, kind: RoomKind, name: &str) -> u64 {

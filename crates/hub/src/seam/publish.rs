@@ -41,6 +41,9 @@ impl Member<'_> {
 /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later, if its namespace does.
 /// HOT PATH.
 pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Reach {
+    if let Some(tap) = &parts.rooms.tap {
+        tap.pass(to, event);
+    }
     let reach = send::reach(parts, to);
     let to = &Target {
         scope: match reach {
@@ -128,6 +131,9 @@ pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>
         return;
     }
     if leads {
+        if let Some(tap) = &parts.rooms.tap {
+            tap.pass(to, event);
+        }
         // What finds no room is counted; nobody waits to be told.
         let _ = send::send_away(parts, to, Ask::Event(event));
     }

@@ -108,7 +108,7 @@ fn socket_id(snowflake: u64, random: [u8; 7]) -> Id20 {
 }
 
 /// When a socket id was made, Unix milliseconds.
-fn socket_made_ms(id: &Id20) -> u64 {
+pub(crate) fn socket_made_ms(id: &Id20) -> u64 {
     let mut snowflake = [0; 8];
     snowflake.copy_from_slice(&id.0[..8]);
     EPOCH_MS + (u64::from_be_bytes(snowflake) >> 23)

@@ -2,19 +2,20 @@
 //! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in behind it, or
 //! when more owners have ended than are left. Odd durations go through a heap.
 
+use crate::books::heartbeat::Step;
 use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What comes due for a session. Each kind has one duration per process.
+/// What comes due for a session. Each kind has one duration per process; heartbeats have one per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SessionTimer {
     /// Send an Engine.IO ping.
-    Ping,
+    Ping(Step),
     /// Pong overdue.
     Pong,
     /// Plain protocol, check for silence.
-    PlainPing,
+    PlainPing(Step),
     /// No namespace joined.
     Connect,
     /// Upgrade not finished.
@@ -41,16 +42,19 @@ pub(crate) enum ConnTimer {
 /// What an id's owner may wait for.
 pub(crate) trait Timed: Copy + Ord {
     type Kind: Copy + Ord + std::fmt::Debug + 'static;
+    /// The kinds that have a lane from the start, by its number. Others get one when the first of them is armed.
     const KINDS: &'static [Self::Kind];
     fn lane(kind: Self::Kind) -> usize;
+    /// Whose lane has this number.
+    fn kind(lane: usize) -> Self::Kind;
 }
 
 impl Timed for SessionId {
     type Kind = SessionTimer;
     const KINDS: &'static [SessionTimer] = &[
-        SessionTimer::Ping,
+        SessionTimer::Ping(Step::FIRST),
         SessionTimer::Pong,
-        SessionTimer::PlainPing,
+        SessionTimer::PlainPing(Step::FIRST),
         SessionTimer::Connect,
         SessionTimer::Upgrade,
         SessionTimer::PollClose,
@@ -58,7 +62,28 @@ impl Timed for SessionId {
     ];
 
     fn lane(kind: SessionTimer) -> usize {
-        kind as usize
+        match kind {
+            SessionTimer::Ping(Step::FIRST) => 0,
+            SessionTimer::Pong => 1,
+            SessionTimer::PlainPing(Step::FIRST) => 2,
+            SessionTimer::Connect => 3,
+            SessionTimer::Upgrade => 4,
+            SessionTimer::PollClose => 5,
+            SessionTimer::Attachments => 6,
+            // Those of longer intervals: two of each length, from the second length on.
+            SessionTimer::Ping(step) => Self::KINDS.len() + 2 * (step.number() - 1),
+            SessionTimer::PlainPing(step) => Self::KINDS.len() + 2 * (step.number() - 1) + 1,
+        }
+    }
+
+    fn kind(lane: usize) -> SessionTimer {
+        match (Self::KINDS.get(lane), lane.wrapping_sub(Self::KINDS.len())) {
+            (Some(kind), _) => *kind,
+            (None, more) if more.is_multiple_of(2) => {
+                SessionTimer::Ping(Step::numbered(more / 2 + 1))
+            }
+            (None, more) => SessionTimer::PlainPing(Step::numbered(more / 2 + 1)),
+        }
     }
 }
 
@@ -74,6 +99,10 @@ impl Timed for ConnId {
     fn lane(kind: ConnTimer) -> usize {
         kind as usize
     }
+
+    fn kind(lane: usize) -> ConnTimer {
+        Self::KINDS[lane]
+    }
 }
 
 /// A question has one deadline.
@@ -84,6 +113,8 @@ impl Timed for AskId {
     fn lane(_: ()) -> usize {
         0
     }
+
+    fn kind(_: usize) {}
 }
 
 /// Whose time has come.
@@ -213,7 +244,11 @@ impl<I: Timed> Default for Timetable<I> {
 impl<I: Timed> Timetable<I> {
     /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
     pub(crate) fn arm(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
-        let lane = &mut self.lanes[I::lane(kind)];
+        let at = I::lane(kind);
+        if at >= self.lanes.len() {
+            self.lanes.resize_with(at + 1, Lane::default);
+        }
+        let lane = &mut self.lanes[at];
         debug_assert!(
             lane.back().is_none_or(|(last, _)| *last <= due),
             "lane {kind:?} not sorted"
@@ -263,11 +298,10 @@ impl<I: Timed> Timetable<I> {
             self.odd.pop();
             return Some((kind, key));
         }
-        I::KINDS.iter().find_map(|kind| {
-            let lane = &mut self.lanes[I::lane(*kind)];
+        self.lanes.iter_mut().enumerate().find_map(|(at, lane)| {
             let (_, key) = *lane.front().filter(|(due, _)| *due <= now)?;
             lane.pop();
-            Some((*kind, key))
+            Some((I::kind(at), key))
         })
     }
 
@@ -380,7 +414,7 @@ mod tests {
         let mut timers = Timetable::<SessionId>::default();
         let key = |index| Key::new(SessionId::at(index), 0);
         for n in 0..CROWD {
-            timers.arm(SessionTimer::Ping, u64::from(n), key(n));
+            timers.arm(SessionTimer::Ping(Step::FIRST), u64::from(n), key(n));
             timers.arm(SessionTimer::Pong, u64::from(n), key(n));
         }
         timers.arm_odd(SessionTimer::Upgrade, 5, key(7));
@@ -403,7 +437,7 @@ mod tests {
             .filter(|(_, key)| !left[SlotId::index(key.id()) as usize])
             .collect();
         let stayed = || (0..CROWD).step_by(100).map(key);
-        let expected = [SessionTimer::Ping, SessionTimer::Pong]
+        let expected = [SessionTimer::Ping(Step::FIRST), SessionTimer::Pong]
             .into_iter()
             .flat_map(|kind| stayed().map(move |key| (kind, key)));
         assert!(due.iter().copied().eq(expected), "{} are due", due.len());
@@ -417,7 +451,7 @@ mod tests {
         let mut living = std::collections::VecDeque::new();
         let (mut left, mut seen) = (Vec::new(), Vec::new());
         for n in 0..40_000_u32 {
-            timers.arm(SessionTimer::Ping, u64::from(n), key(n));
+            timers.arm(SessionTimer::Ping(Step::FIRST), u64::from(n), key(n));
             living.push_back(n);
             left.push(false);
             if n % 8 != 0 {
@@ -448,12 +482,14 @@ mod tests {
         let mut timers = Timers::default();
         let key = |index| Key::new(SessionId::at(index), 0);
         timers.sessions.arm(SessionTimer::Pong, 50, key(1));
-        timers.sessions.arm(SessionTimer::Ping, 30, key(2));
+        timers
+            .sessions
+            .arm(SessionTimer::Ping(Step::FIRST), 30, key(2));
         timers.arm_ack(40, 7);
         assert_eq!(timers.next_due(), Some(30));
         assert_eq!(
             timers.pop_due(49),
-            Some(Due::Session(SessionTimer::Ping, key(2)))
+            Some(Due::Session(SessionTimer::Ping(Step::FIRST), key(2)))
         );
         assert_eq!(timers.pop_due(49), None);
         assert_eq!(timers.pop_ack_due(39), None);
@@ -463,5 +499,38 @@ mod tests {
             Some(Due::Session(SessionTimer::Pong, key(1)))
         );
         assert_eq!(timers.next_due(), None);
+    }
+
+    /// Newcomers have longer intervals one moment and shorter ones the next: each length has a queue of its own, made when it is used.
+    #[test]
+    fn heartbeats_of_all_lengths_come_due_in_time() {
+        let mut timers = Timetable::<SessionId>::default();
+        let key = |index| Key::new(SessionId::at(index), 0);
+        let lanes = timers.lanes.len();
+        timers.arm(SessionTimer::Ping(Step::FIRST), 25_000, key(0));
+        assert_eq!(timers.lanes.len(), lanes, "no queue that nobody needs");
+        let mut expected = vec![(25_000, SessionTimer::Ping(Step::FIRST), key(0))];
+        for n in 1..4_000_u32 {
+            let step = Step::numbered(n as usize * 5 % 9);
+            let kind = match n % 3 {
+                0 => SessionTimer::PlainPing(step),
+                _ => SessionTimer::Ping(step),
+            };
+            let due = 25_000 * (1 + step.number() as u64) + u64::from(n);
+            timers.arm(kind, due, key(n));
+            expected.push((due, kind, key(n)));
+        }
+        expected.sort_by_key(|(due, _, key)| (*due, *key));
+        let mut heard = Vec::new();
+        while let Some(due) = timers.next_due() {
+            assert_eq!(timers.pop_due(due - 1), None);
+            let (kind, key) = timers.pop_due(due).expect("it is due");
+            heard.push((due, kind, key));
+        }
+        heard.sort_by_key(|(due, _, key)| (*due, *key));
+        assert_eq!(heard, expected);
+        for lane in 0..timers.lanes.len() {
+            assert_eq!(SessionId::lane(SessionId::kind(lane)), lane);
+        }
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::access::tokens::request_token;
 use crate::books::config::Config;
+use crate::books::heartbeat::Step;
 use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::session::{Protocol, RequestToken, Session};
 use crate::life::answers;
+use crate::parts::Parts;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
 use crate::seam::stage::Stage;
 use crate::tables::id;
@@ -60,7 +62,19 @@ pub(crate) fn new_session(
     }
     session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
     stage.parts.access.admission.session_came();
+    session.heart.step = step(&stage.parts, protocol);
     stage.parts.people.insert_session(session)
+}
+
+/// How long a newcomer's interval is, by the number of sessions of the process.
+fn step(parts: &Parts, protocol: Protocol) -> Step {
+    let config = &parts.books.config;
+    let base = match protocol.is_engineio() {
+        true => config.ping_interval,
+        false => config.plain_ping_interval,
+    };
+    let sessions = parts.access.admission.sessions();
+    config.stretch.step(base, sessions)
 }
 
 /// Header lines beyond the usual ones for the answer to a session's request: CORS, and what the handler adds.
@@ -101,7 +115,7 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     engineio::Open {
         sid: std::str::from_utf8(&sid).unwrap_or_default(),
         upgrades,
-        ping_interval_ms: config.ping_interval.as_millis() as u64,
+        ping_interval_ms: config.ping_interval(slot.heart.step).as_millis() as u64,
         ping_timeout_ms: config.ping_timeout.as_millis() as u64,
         max_payload: config.max_payload as u64,
     }

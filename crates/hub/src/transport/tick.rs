@@ -3,7 +3,7 @@
 use crate::access::tokens;
 use crate::cluster::{asking, waiting};
 use crate::hearing::{decisions, expiry};
-use crate::life::shedding;
+use crate::life::{roll, shedding};
 use crate::parts::Parts;
 use crate::rooms::membership::NewCount;
 use crate::seam::publish;
@@ -51,6 +51,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
     decisions::settle(stage);
     announce(stage);
+    roll::tell(&mut stage.parts);
     drain::step(&mut stage.parts);
     shedding::shed_slowest(&mut stage.parts);
     decisions::settle(stage);
@@ -85,7 +86,8 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let drain = parts.access.drain.next_due(mono_ms);
     let join = waiting::next_due_ms(parts);
     let due = parts.clock.timers.next_due();
-    [due, announce, drain, expiry, join]
+    let roll = parts.people.roll.due_ms();
+    [due, announce, drain, expiry, join, roll]
         .into_iter()
         .flatten()
         .min()

@@ -32,7 +32,7 @@ pub(crate) fn on_timer(stage: &mut Stage, due: Due) {
 }
 
 fn on_session_timer(parts: &mut Parts, kind: SessionTimer, session: SessionId) {
-    if matches!(kind, SessionTimer::Ping | SessionTimer::PlainPing) {
+    if matches!(kind, SessionTimer::Ping(_) | SessionTimer::PlainPing(_)) {
         tokens::look_at_tokens(
             &parts.books.config,
             &mut parts.clock,
@@ -44,9 +44,9 @@ fn on_session_timer(parts: &mut Parts, kind: SessionTimer, session: SessionId) {
         return;
     };
     match kind {
-        SessionTimer::Ping => heartbeat::ping(parts, session),
+        SessionTimer::Ping(_) => heartbeat::ping(parts, session),
         SessionTimer::Pong => heartbeat::pong_due(parts, session),
-        SessionTimer::PlainPing => heartbeat::plain_ping_due(parts, session),
+        SessionTimer::PlainPing(_) => heartbeat::plain_ping_due(parts, session),
         SessionTimer::Connect if !slot.flags.joined => {
             parts.books.counts.hit(Limit::ConnectTimeout);
             ending::close_session(parts, session, CloseReason::ConnectTimeout);
@@ -173,7 +173,7 @@ const BEHIND_GRACE_MS: u64 = 500;
 /// Ends a connection for what it did not send, which may be waiting unread.
 fn blames_the_peer(due: Due) -> bool {
     match due {
-        Due::Session(kind, _) => !matches!(kind, SessionTimer::Ping | SessionTimer::PollClose),
+        Due::Session(kind, _) => !matches!(kind, SessionTimer::Ping(_) | SessionTimer::PollClose),
         Due::Conn(kind, _) => kind != ConnTimer::Linger,
         Due::Ask(_) => false,
     }

@@ -5,7 +5,7 @@ use crate::clients::conn::State;
 use crate::clients::session::Polling;
 use crate::clients::session::Probe;
 use crate::cluster::waiting;
-use crate::life::{conns, ending};
+use crate::life::{conns, ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
@@ -99,10 +99,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     slot.flags.upgrading = false;
     // The pong timer is cleared, the ping timer goes on (protocol 3.5).
     if std::mem::replace(&mut slot.heart.awaiting_pong, false) {
-        let interval = parts.books.config.ping_interval;
-        parts
-            .people
-            .arm(&mut parts.clock, SessionTimer::Ping, interval, session);
+        heartbeat::arm_beat(parts, session);
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;

@@ -6,6 +6,7 @@ mod compression;
 mod departures;
 mod directory;
 mod heard;
+mod heartbeats;
 mod history;
 mod identity;
 mod late;

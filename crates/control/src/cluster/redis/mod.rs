@@ -1,6 +1,7 @@
 //! Redis or Valkey as engine: alone, watched by Sentinels, or as a cluster.
 
 mod board;
+mod command;
 mod conn;
 mod ear;
 mod ears;
@@ -20,8 +21,9 @@ use super::engine::{
     Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, StreamNews, Taken, Topic,
     Trouble,
 };
-use super::feed::feed;
+use super::feed::{Feed, feed};
 use arc_swap::ArcSwap;
+pub(super) use command::{Command, is_stranger};
 use item::{Item, Place, Queue, Tally, ended};
 use keeper::{Event, Keeper};
 use redis::{Cmd, Value};
@@ -96,6 +98,12 @@ impl Drop for Shared {
 /// # Errors
 /// Redis cannot be found now: why, and what to do.
 pub async fn open(settings: Settings) -> Result<Opened, Trouble> {
+    let (port, feed) = connect(settings).await?;
+    Ok((Engine::redis(port), feed))
+}
+
+/// The same for a part of this process that has commands of its own.
+pub(super) async fn connect(settings: Settings) -> Result<(Port, Feed), Trouble> {
     let settings = Arc::new(settings);
     let mut resolver = Resolver::new(Arc::clone(&settings));
     let topology = resolver.resolve().await?;
@@ -114,7 +122,7 @@ pub async fn open(settings: Settings) -> Result<Opened, Trouble> {
         routes,
         events,
     };
-    Ok((Engine::redis(Port(Arc::new(shared))), feed))
+    Ok((Port(Arc::new(shared)), feed))
 }
 
 impl Port {

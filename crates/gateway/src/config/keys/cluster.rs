@@ -43,6 +43,18 @@ choice! {
 }
 
 section! {
+    /// The directory for programs outside.
+    Directory = "cluster.directory." {
+        enabled: bool = "false",
+            "Write to Redis which sockets there are, whose they are, and in which documents, for programs outside (docs/directory.md).";
+        documents: Vec<String> = EMPTY_LIST,
+            "Rooms that are documents: names, in which `*` stands for any text, such as `\"doc:*\"`.";
+        renew: Duration = "5m",
+            "Each entry is written again this often. Keys that nobody renews end after three times as long. At least `30s`.";
+    }
+}
+
+section! {
     /// Other nodes, and the engine between them.
     Cluster = "cluster." {
         adapter: Adapter = "memory",

@@ -2,11 +2,13 @@
 
 use super::Resolver;
 use crate::config::edges;
-use crate::config::keys::{Adapter, RedisMode, Routing, StartMode};
+use crate::config::keys::{Adapter, FEEDS, Feed, RedisMode, Routing, StartMode};
+use crate::config::rules::names_below;
 use crate::config::typed::Field;
 use compat::clustered::Mode;
 use compat::plane::Membership;
 use control::cluster::Start;
+use control::cluster::channels::Channel;
 use control::cluster::redis::settings;
 use control::identity::Secret;
 use hub::Naming;
@@ -37,6 +39,17 @@ pub struct Cluster {
     pub ring_bytes: usize,
     pub queue_bytes: usize,
     pub compat: Compat,
+    /// `None`: programs outside are told nothing.
+    pub directory: Option<Directory>,
+    /// Channels that programs outside share with clients.
+    pub feeds: Vec<Channel>,
+}
+
+/// What programs outside read of the sockets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Directory {
+    pub documents: Vec<String>,
+    pub renew: Duration,
 }
 
 /// Where other nodes bring requests.
@@ -91,6 +104,9 @@ pub struct TlsFiles {
 /// How long a client may wait for the ack of a join. Other nodes doubt what they know of this one after `cluster::interest::DOUBT_US`:
 /// an ack must not leave before that.
 const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(5);
+
+/// Every entry is written as often.
+const RENEW_MIN: Duration = Duration::from_secs(30);
 
 impl Resolver<'_> {
     pub(super) fn cluster(&mut self) -> Option<Cluster> {
@@ -153,6 +169,69 @@ impl Resolver<'_> {
             ring_bytes: keys.ring_bytes.get(),
             queue_bytes: keys.queue_bytes.get(),
             compat: self.compat(),
+            directory: self.directory(),
+            feeds: self.feeds(),
+        })
+    }
+
+    fn feeds(&mut self) -> Vec<Channel> {
+        let names = names_below(self.layer, &FEEDS);
+        let feeds = names.into_iter().map(|name| self.feed(name.to_owned()));
+        feeds.collect()
+    }
+
+    fn feed(&mut self, name: String) -> Channel {
+        let keys = Feed::of(self.layer, &name);
+        let prefix = &self.settings.cluster.prefix;
+        if name.is_empty() || name.starts_with(prefix.as_str()) {
+            let message = format!(
+                "the channel {name:?} is one of the nodes': it must not be empty, or begin with cluster.prefix"
+            );
+            self.problem(&keys.publish, message);
+        }
+        if keys.publish.is_empty() && keys.take.is_empty() {
+            self.problem(
+                &keys.publish,
+                "nothing uses the channel: name events in publish or take",
+            );
+        }
+        for list in [&keys.publish, &keys.take] {
+            if let Some(event) = list
+                .iter()
+                .find(|event| event.is_empty() || hub::is_reserved(event))
+            {
+                self.problem(list, format!("{event:?} is no event of a program"));
+            }
+        }
+        if *keys.bare && keys.take.len() > 1 {
+            self.problem(
+                &keys.take,
+                "a bare message does not say which of these events it is: name one",
+            );
+        }
+        Channel {
+            namespace: keys.namespace.clone(),
+            publish: keys.publish.clone(),
+            take: keys.take.clone(),
+            room: keys.room.clone(),
+            bare: *keys.bare,
+            bytes_max: keys.bytes_max.get(),
+            per_second_max: keys.per_second_max.get(),
+            name,
+        }
+    }
+
+    fn directory(&mut self) -> Option<Directory> {
+        let keys = &self.settings.directory;
+        if *keys.renew < RENEW_MIN {
+            self.problem(
+                &keys.renew,
+                "must be at least \"30s\": each renewal writes every entry",
+            );
+        }
+        keys.enabled.then(|| Directory {
+            documents: keys.documents.clone(),
+            renew: *keys.renew,
         })
     }
 

@@ -3,12 +3,20 @@
 use super::{Resolved, Resolver};
 use crate::config::keys::Settings;
 use crate::config::raw::Path;
-use crate::config::units::format_size;
+use crate::config::units::{format_duration, format_size};
 use hub::config::SlowConsumer;
+use hub::heartbeat::Step;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Nobody means more, and a typing error in a size should not be found out by memory.
 const MAX_PAYLOAD_BYTES: usize = 256 << 20;
+
+/// A longer delay of `setTimeout` ends at once.
+const TIMER_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// What a pong may take on its way.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(30);
 
 impl Resolver<'_> {
     /// What no single key can say.
@@ -26,6 +34,7 @@ impl Resolver<'_> {
         for key in times.into_iter().filter(|key| key.is_zero()) {
             self.problem(key, "must be longer than zero");
         }
+        self.heartbeats(hub);
         for (key, time) in [
             ("limits.keep_alive_timeout", hub.limits.keep_alive_timeout),
             ("limits.message_timeout", hub.limits.message_timeout),
@@ -64,6 +73,33 @@ impl Resolver<'_> {
                  a message that was dropped"
             );
             self.problem(&self.settings.compression.server_takeover, message);
+        }
+    }
+
+    /// The longest interval that is announced.
+    fn heartbeats(&mut self, hub: &hub::config::Config) {
+        if !hub.stretch.is_on() {
+            return;
+        }
+        let key = &self.settings.heartbeat.stretch;
+        let longest = hub.ping_interval(Step::LAST);
+        let sum = longest.saturating_add(hub.ping_timeout);
+        if sum > TIMER_MAX {
+            let message = format!(
+                "clients would wait for {} (socketio.ping_interval times stretch, and socketio.ping_timeout), and timers of JavaScript last {} at most",
+                format_duration(sum),
+                format_duration(TIMER_MAX)
+            );
+            self.problem(key, message);
+        } else if hub.transports.polling && hub.limits.keep_alive_timeout <= longest {
+            let message = format!(
+                "a polling client may be pinged every {}, and limits.keep_alive_timeout is {}: its connection could be cut while it answers; set \
+                 limits.keep_alive_timeout = \"{}\", or a smaller stretch",
+                format_duration(longest),
+                format_duration(hub.limits.keep_alive_timeout),
+                format_duration(longest + KEEP_ALIVE_MARGIN)
+            );
+            self.problem(key, message);
         }
     }
 

@@ -3,7 +3,9 @@
 mod appearing;
 mod clocks;
 mod death;
+mod directory;
 mod engine;
+mod feed;
 mod foreign;
 mod lab;
 mod limits;

@@ -10,6 +10,7 @@ mod chat;
 mod contact;
 mod cores;
 mod crowd;
+mod heartbeats;
 mod hold;
 mod identity;
 mod ids;

@@ -1,0 +1,74 @@
+//! Commands of other parts of this process, many at once. Each is about one key, so that it can go to the owner of the key's slot.
+
+use super::Port;
+use super::TRY_FOR;
+use super::item::{Item, Place, ended};
+use super::slot::slot;
+use crate::cluster::engine::Trouble;
+use redis::{Cmd, ToRedisArgs, Value};
+use std::time::Instant;
+
+/// What Redis answers if a key holds a value of another type: another program has it.
+const WRONG_TYPE: &str = "WRONGTYPE";
+
+/// A command about a key. Carried out twice, it does no harm.
+#[derive(Clone, Debug)]
+pub(in crate::cluster) struct Command {
+    words: Cmd,
+    slot: u16,
+}
+
+impl Command {
+    pub(in crate::cluster) fn new(verb: &str, key: &[u8]) -> Self {
+        let mut words = Cmd::new();
+        words.arg(verb).arg(key);
+        Self {
+            words,
+            slot: slot(key),
+        }
+    }
+
+    pub(in crate::cluster) fn arg(mut self, word: impl ToRedisArgs) -> Self {
+        self.words.arg(word);
+        self
+    }
+}
+
+/// Whether a command failed because another program keeps something else under its key.
+pub(in crate::cluster) fn is_stranger(trouble: &Trouble) -> bool {
+    trouble.to_string().contains(WRONG_TYPE)
+}
+
+impl Port {
+    /// Has commands carried out, those of one server in order. It ends within seconds, whatever happens to the server.
+    pub(in crate::cluster) async fn carry_out(
+        &self,
+        commands: Vec<Command>,
+    ) -> Vec<Result<Value, Trouble>> {
+        let until = Instant::now() + TRY_FOR;
+        let routes = self.0.routes.load_full();
+        let mut answers = Vec::with_capacity(commands.len());
+        for command in commands {
+            let (item, answer) = Item::new(command.words, Place::Slot(command.slot), until);
+            routes.send(item);
+            answers.push(answer);
+        }
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for answer in answers {
+            outcomes.push(answer.await.unwrap_or_else(|_| Err(ended())));
+        }
+        outcomes
+    }
+}
+
+#[cfg(test)]
+impl Command {
+    /// As one would type it.
+    pub(in crate::cluster) fn text(&self) -> String {
+        let words = self.words.args_iter().map(|word| match word {
+            redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+            _ => String::new(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
