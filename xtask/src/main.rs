@@ -16,6 +16,7 @@ mod nodes;
 mod notices;
 mod plan;
 mod repository;
+mod shapes;
 mod steps;
 mod style;
 mod suite;
@@ -45,8 +46,10 @@ enum Command {
     Check,
     /// Who may import whom (ARCHITECTURE.md), and exact versions everywhere.
     Law,
-    /// Sizes and names of files and functions.
+    /// Sizes and names of files, functions and types, and the direction of imports.
     Tidy,
+    /// How large the types of these crates are, and how many of their files import each other in circles.
+    Shapes { crates: Vec<String> },
     /// Write the generated files: configuration reference, example file, web assets.
     Gen {
         /// Only say which are stale.
@@ -104,6 +107,7 @@ fn run(command: Command) -> Result<()> {
         Command::Check => check::run(),
         Command::Law => law::run(),
         Command::Tidy => tidy::run(),
+        Command::Shapes { crates } => shapes::run(&crates),
         Command::Gen { check } => generate::run(check),
         Command::Test { only, no_install } => suite::run(&only, !no_install),
         Command::Faults {

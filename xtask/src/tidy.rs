@@ -1,6 +1,6 @@
 //! Sizes, names and the direction of imports. Limits are for people: a function that does not fit a screen is not read.
 
-use crate::{directions, links, repository};
+use crate::{directions, links, repository, shapes};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -26,6 +26,7 @@ pub fn run() -> Result<()> {
 pub fn violations() -> Result<Vec<String>> {
     let mut broken = links::broken()?;
     broken.extend(directions::broken()?);
+    broken.extend(shapes::broken()?);
     for folder in [
         "crates",
         "xtask",
@@ -103,7 +104,8 @@ fn functions<'a>(lines: &[&'a str]) -> Vec<(usize, usize, &'a str)> {
     found
 }
 
-fn function_name(line: &str) -> Option<&str> {
+/// The name of the function that begins in a line.
+pub fn function_name(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let before = [
         "pub",

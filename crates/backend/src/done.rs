@@ -1,11 +1,9 @@
 //! Which items a worker has handled, as one message of it says.
 
+use crate::bounds::BESIDE_MAX;
 use crate::entry::Entry;
 use crate::proto;
 use std::collections::BTreeMap;
-
-/// Numbers in `FromWorker.beside`.
-pub(crate) const BESIDE_MAX: usize = 16_384;
 
 /// All up to a number, and rows above it.
 #[derive(Debug)]

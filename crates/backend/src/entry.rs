@@ -1,5 +1,6 @@
 //! One item on its way to a worker.
 
+use crate::bounds::{MET_ALONE, MET_MAX, OWN_DEATHS_MAX};
 use crate::event::{Event, put_varint};
 use crate::name::Name;
 use crate::proto;
@@ -54,13 +55,6 @@ pub(crate) struct Suspicion {
     alone: u8,
 }
 
-/// Ends that it met before it goes out alone.
-const MET_ALONE: u8 = 2;
-/// Ends that are its own: it goes to no other worker.
-const DEATHS_MAX: u8 = 2;
-/// Ends that it met before it goes to no other worker in any case: nothing ends workers for ever.
-const MET_MAX: u8 = 16;
-
 impl Suspicion {
     /// A worker ended while it was under way.
     pub(crate) fn note(&mut self, alone: bool) {
@@ -73,7 +67,7 @@ impl Suspicion {
     }
 
     pub(crate) fn is_deadly(self) -> bool {
-        self.alone >= DEATHS_MAX || self.met >= MET_MAX
+        self.alone >= OWN_DEATHS_MAX || self.met >= MET_MAX
     }
 }
 

@@ -1,8 +1,9 @@
 //! A worker's message as it is read. Answers to events are the many: they are read in one go, and no name becomes a text of its own.
 
-use crate::done::BESIDE_MAX;
+use crate::bounds::{BESIDE_BYTES_MAX, BESIDE_MAX};
 use crate::message::Ack;
 use crate::name::Name;
+use crate::order::{COMMANDS, Order};
 use crate::proto;
 use crate::proto::command::What;
 use crate::weight::is_crowded;
@@ -10,26 +11,14 @@ use bytes::{Buf, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 
-/// Number of the field `FromWorker.commands`.
-pub(crate) const COMMANDS: u32 = 4;
 /// Number of the field `FromWorker.beside`.
 const BESIDE: u32 = 7;
-const BESIDE_BYTES_MAX: u64 = 10 * BESIDE_MAX as u64;
 /// First bytes of the fields that are read here: `Command.ack`, and the fields of `Ack`.
 const ACK: u8 = 0x12;
 const SOCKET: u8 = 0x0a;
 const NUMBER: u8 = 0x10;
 const ARGS: u8 = 0x1a;
 const ATTACHMENT: u8 = 0x22;
-
-/// A command, in its place among the others.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Order {
-    Ack(Ack),
-    Other(proto::Command),
-    /// A command whose lists have too many members: nothing is made of it.
-    Crowded,
-}
 
 /// A message of a worker.
 #[derive(Debug, Default, PartialEq)]

@@ -1,12 +1,9 @@
 //! One socket as its backend knows it.
 
-use crate::calls::Turn;
 use crate::entry::Entry;
-use crate::open::Open;
+use crate::items::Items;
 use crate::proto;
-use crate::proto::item::What;
 use prost::Message;
-use std::collections::VecDeque;
 
 /// How far a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +46,17 @@ impl Introduction {
     }
 }
 
+/// The place of a socket among those that wait for a call of an endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
+    /// Its place in the row: alone or with others, and when.
+    pub(crate) due: Option<(bool, u64)>,
+    pub(crate) flying: bool,
+    /// Calls that failed in a row.
+    pub(crate) attempts: u32,
+    pub(crate) not_before_ms: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Home {
     pub(crate) introduction: Introduction,
@@ -67,47 +75,13 @@ pub(crate) struct Home {
     pub(crate) since_ms: u64,
     /// When it is looked at while it has no worker; 0 = not at all.
     pub(crate) look_ms: u64,
-    /// Events that wait while it has no worker.
-    pub(crate) held: VecDeque<Entry>,
-    /// Handled items whose clients still wait for the answer: they come again if the worker is lost.
-    pub(crate) owed: Vec<Entry>,
-    /// Numbers of the answers that its client waits for.
-    pub(crate) open: Open,
-    /// Bytes kept for it.
-    pub(crate) bytes: usize,
-    /// Number of its last item.
-    pub(crate) sequence: u64,
-    /// Where an endpoint is called: its place among those that wait.
+    pub(crate) items: Items,
     pub(crate) turn: Turn,
 }
 
 impl Home {
     /// What one costs that is here for the sake of an entry, with its places in tables and its names.
     pub(crate) const BYTES: usize = 2 * size_of::<Self>() + size_of::<proto::Connect>();
-
-    /// It ended: only its names are wanted.
-    pub(crate) fn strip(&mut self) {
-        let connect = self.introduction.open();
-        self.introduction = Introduction::of(&proto::Connect {
-            namespace: connect.namespace,
-            user: connect.user,
-            ..proto::Connect::default()
-        });
-        // One entry comes still: its last.
-        let last = self.held.len() + 1;
-        self.held.reserve_exact(1);
-        self.held.shrink_to(last);
-    }
-
-    /// Bytes that it takes while it waits for a worker after its end.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        Self::BYTES + self.introduction.bytes()
-    }
-
-    /// Events wait with it for a worker.
-    pub(crate) fn holds_events(&self) -> bool {
-        self.held.iter().any(Entry::is_event)
-    }
 
     pub(crate) fn new(introduction: Introduction, now_ms: u64) -> Self {
         Self {
@@ -121,88 +95,45 @@ impl Home {
             bond: Bond::Whole,
             since_ms: now_ms,
             look_ms: 0,
-            held: VecDeque::new(),
-            owed: Vec::new(),
-            open: Open::default(),
-            bytes: 0,
-            sequence: 0,
+            items: Items::default(),
             turn: Turn::default(),
         }
     }
 
-    /// A handled item whose client waits. Most sockets have one at a time, and many have none for long.
-    pub(crate) fn owe(&mut self, entry: Entry) {
-        if self.owed.capacity() == 0 {
-            self.owed.reserve_exact(1);
-        }
-        self.owed.push(entry);
+    /// It is let in. Returns the bytes that this frees.
+    pub(crate) fn admit(&mut self) -> usize {
+        self.phase = Phase::In;
+        self.admitted = true;
+        self.items.admit()
     }
 
-    /// Takes the item that is meant off the books. Returns its bytes.
-    fn pay(&mut self, is_meant: impl Fn(&Entry) -> bool) -> usize {
-        let at = self.owed.iter().position(is_meant);
-        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
-        if self.owed.is_empty() && self.owed.capacity() > 1 {
-            self.owed = Vec::new();
-        }
-        self.bytes = self.bytes.saturating_sub(freed);
-        freed
+    /// It has no worker any more.
+    pub(crate) fn lose_worker(&mut self, now_ms: u64) {
+        self.worker = None;
+        self.since_ms = now_ms;
+        self.describing = false;
+        self.bond = Bond::Whole;
+    }
+
+    /// It ended: only its names are wanted.
+    pub(crate) fn strip(&mut self) {
+        let connect = self.introduction.open();
+        self.introduction = Introduction::of(&proto::Connect {
+            namespace: connect.namespace,
+            user: connect.user,
+            ..proto::Connect::default()
+        });
+        self.items.shrink();
+    }
+
+    /// Bytes that it takes while it waits for a worker after its end.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        Self::BYTES + self.introduction.bytes()
     }
 
     /// Its client waits for what the worker makes of a handled item.
     pub(crate) fn waits_for(&self, entry: &Entry) -> bool {
         let decides = self.phase == Phase::Deciding && entry.introduces();
-        decides || entry.ack().is_some_and(|ack| self.open.contains(ack))
-    }
-
-    /// The decision came: nothing of the CONNECT is kept. Returns what that frees.
-    pub(crate) fn admit(&mut self) -> usize {
-        self.phase = Phase::In;
-        self.admitted = true;
-        let freed = self.pay(Entry::introduces);
-        self.owed.shrink_to_fit();
-        freed
-    }
-
-    /// An answer came or will not come: nothing of the event is kept. `None`: nobody waits for it.
-    pub(crate) fn settle(&mut self, ack: u64) -> Option<usize> {
-        if !self.open.remove(ack) {
-            return None;
-        }
-        Some(self.pay(|entry| entry.ack() == Some(ack)))
-    }
-
-    /// Its client waits for what becomes of this handled item.
-    pub(crate) fn owes(&self, sequence: u64) -> bool {
-        self.owed.iter().any(|entry| entry.sequence == sequence)
-    }
-
-    /// A lost worker had handled its items in any order: the next one gets them in theirs.
-    pub(crate) fn sort(&mut self) {
-        self.held
-            .make_contiguous()
-            .sort_by_key(|entry| entry.sequence);
-    }
-
-    /// Takes such entries out of those that wait, wherever they stand among them.
-    pub(crate) fn take_held(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        if !self.held.iter().any(&is_meant) {
-            return Vec::new();
-        }
-        let held = std::mem::take(&mut self.held).into_iter();
-        let (taken, kept): (Vec<Entry>, Vec<Entry>) = held.partition(is_meant);
-        self.held = kept.into();
-        let bytes: usize = taken.iter().map(|entry| entry.bytes).sum();
-        self.bytes = self.bytes.saturating_sub(bytes);
-        taken
-    }
-
-    /// Rooms at its end.
-    pub(crate) fn last_rooms(&self) -> Vec<String> {
-        let last = self.held.iter().rev().find_map(|entry| match entry.what() {
-            Some(What::Gone(gone)) => Some(gone.rooms.clone()),
-            _ => None,
-        });
-        last.unwrap_or_default()
+        decides || entry.ack().is_some_and(|ack| self.items.awaits(ack))
     }
 }

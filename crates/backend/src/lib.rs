@@ -10,46 +10,66 @@
 //! * What is kept is bounded in bytes, for one socket and for all, and in time.
 #![forbid(unsafe_code)]
 
-mod awaited;
+mod backend;
+mod backlog;
+mod bounds;
 mod calls;
-mod choice;
+mod check;
 mod commands;
+mod counts;
+mod deadlines;
 mod done;
+mod endpoint;
 mod entry;
 mod event;
+mod flight;
 mod frame;
 mod home;
+mod homes;
+mod items;
+mod ledger;
+mod link;
 mod links;
 mod loss;
 mod message;
-mod moves;
 mod name;
+mod news;
+mod nodes;
 mod open;
 mod openings;
+mod order;
+mod outlet;
 mod parked;
 mod parting;
+mod parts;
 mod past;
-mod queries;
-mod rounds;
+mod question;
+mod questions;
+mod queue;
 mod scope;
 mod settings;
-mod state;
+mod settle;
+mod taken;
 mod weight;
 mod worker;
+mod workers;
 
-pub use calls::{Call, Calling, News, Outcome};
-pub use commands::check;
+pub use backend::Backend;
+pub use bounds::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX};
+pub use calls::{Call, News, Outcome};
+pub use check::check;
+pub use counts::{Counts, OpeningCounts};
+pub use endpoint::Calling;
 pub use event::{Event, Said};
 pub use frame::Frame;
-pub use links::{Denied, Link, Stray};
-pub use loss::Deadly;
+pub use link::{Denied, Link, Stray};
 pub use message::{Ack, Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
-pub use openings::{OpeningCounts, opening_number};
+pub use openings::opening_number;
+pub use outlet::Deadly;
 pub use scope::Scope;
 pub use settings::Settings;
-pub use state::{Backend, Counts};
-pub use weight::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX, growth};
+pub use weight::growth;
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`.
 pub mod proto {

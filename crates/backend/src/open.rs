@@ -1,9 +1,7 @@
 //! Numbers of the answers that a client waits for. They grow, and the oldest is mostly the next that is answered.
 
+use crate::bounds::OPEN_KEPT;
 use std::collections::VecDeque;
-
-/// Places that are kept while nobody waits: most clients wait for one answer at a time, and many for none for long.
-const KEPT: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Open(VecDeque<u64>);
@@ -28,7 +26,7 @@ impl Open {
             return false;
         };
         self.0.remove(at);
-        if self.0.is_empty() && self.0.capacity() > KEPT {
+        if self.0.is_empty() && self.0.capacity() > OPEN_KEPT {
             self.0 = VecDeque::new();
         }
         true

@@ -1,9 +1,7 @@
 //! Workers that were given up: how much of what they said was taken in.
 
+use crate::bounds::PAST_MAX;
 use std::collections::VecDeque;
-
-/// Workers that are remembered.
-const PAST_MAX: usize = 256;
 
 /// By instance: the number of its last command. The oldest first.
 #[derive(Debug, Default)]

@@ -1,18 +1,13 @@
 //! The memory that a worker's message will take, found out before anything of it is made: a list of 16 MiB may have eight million
 //! empty members.
 
-use crate::frame::{COMMANDS, Order};
+use crate::bounds::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX};
+use crate::order::{COMMANDS, Order};
 use crate::proto;
 use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use std::fmt;
 
-/// Commands in one message.
-pub const COMMANDS_MAX: usize = 16_384;
-/// Members of all lists of one command: names of rooms, attachments, header lines, nodes.
-pub const NAMES_MAX: usize = 1_000;
-/// Bytes that the commands of one message may take beside its own.
-pub const GROWTH_MAX: usize = 16 << 20;
 /// Memory of one command, and of one member of a list beside its text: a place, and another one while the list grows.
 const COMMAND_BYTES: usize = size_of::<Order>() + size_of::<proto::Emit>();
 const NAME_BYTES: usize = 2 * size_of::<proto::Header>();

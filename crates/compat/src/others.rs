@@ -1,6 +1,7 @@
 //! Questions of other servers to our hubs.
 
-use crate::plane::{Dialect, Part};
+use crate::dialect::Dialect;
+use crate::question::Part;
 use crate::verb::{Answer, Args, Fetched, Letter, Verb};
 use crate::writing::{name_bytes, socket_bytes};
 use std::collections::{BTreeSet, HashMap};

@@ -1,7 +1,8 @@
 //! Questions of our hubs to other servers.
 
 use crate::asked::{Asked, End, Step, Wait};
-use crate::plane::{Dialect, Reply, Round, Told};
+use crate::dialect::Dialect;
+use crate::question::{Reply, Round, Told};
 use crate::space::{Pending, Side};
 use crate::verb::{Answer, Verb};
 

@@ -1,8 +1,9 @@
 //! One namespace, as the plane knows it.
 
+use crate::dialect::{Counted, Dialect, Settings, Topic};
 use crate::names::Names;
-use crate::plane::{Counted, Dialect, Round, Settings, Topic};
 use crate::presence::{Presence, Tail};
+use crate::question::Round;
 use crate::verb::{Letter, Verb};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -275,6 +275,20 @@ impl Member {
     }
 }
 
+impl Settings {
+    /// The bounds of the native plane.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits {
+            flood_always: self.flood_always,
+            ..Limits::default()
+        };
+        limits.outlet.frame_letters = self.frame_letters;
+        limits.outlet.ring_bytes = self.ring_bytes;
+        limits.outlet.queue_bytes = self.queue_bytes;
+        limits
+    }
+}
+
 /// What the thread starts with.
 struct Seed {
     settings: Settings,
@@ -321,13 +335,7 @@ impl Seed {
             let (name, version, mode) = (server.name, server.version, server.mode);
             tracing::info!(node, %name, %version, mode, "joined the cluster");
         }
-        let mut limits = Limits {
-            flood_always: settings.flood_always,
-            ..Limits::default()
-        };
-        limits.outlet.frame_letters = settings.frame_letters;
-        limits.outlet.ring_bytes = settings.ring_bytes;
-        limits.outlet.queue_bytes = settings.queue_bytes;
+        let limits = settings.limits();
         let Ok(mut office) = self.office.await else {
             return Ended::Left;
         };

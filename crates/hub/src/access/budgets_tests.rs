@@ -1,3 +1,5 @@
+//! Rates and places of a limit that all nodes keep: what a shard gives out of its share.
+
 use super::*;
 use crate::access::meters::{Meters, Sender};
 use crate::books::config::{ClusterScope, Rate};

@@ -3,6 +3,7 @@
 
 mod answers;
 mod compression;
+mod counts;
 mod departures;
 mod directory;
 mod heard;

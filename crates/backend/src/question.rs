@@ -1,0 +1,155 @@
+//! A question under way: who owes an answer, and what was said.
+//!
+//! Each shard answers for its own sockets, so that a question keeps its place among the commands on each. Servers are the workers of a
+//! backend, other nodes, and Socket.IO servers in the cluster.
+
+use crate::bounds::ANSWERS_BYTES_MAX;
+use crate::proto;
+use prost::Message;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asker {
+    /// A worker, under its own number.
+    Worker(u64, u64),
+    /// Another server, which takes the first answer, under its shard's number.
+    Server(u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) asker: Asker,
+    /// Shards that owe an answer.
+    shards: u16,
+    /// Workers that owe one.
+    workers: BTreeSet<u64>,
+    /// Servers are waited for until then.
+    due_ms: Option<u64>,
+    bytes: usize,
+    answers: Vec<proto::Answer>,
+    missing: u64,
+    sockets: Vec<proto::Member>,
+    incomplete: bool,
+}
+
+impl Question {
+    pub(crate) fn to_shards(asker: Asker, shards: u16) -> Self {
+        Self {
+            asker,
+            shards,
+            workers: BTreeSet::new(),
+            due_ms: None,
+            bytes: 0,
+            answers: Vec::new(),
+            missing: 0,
+            sockets: Vec::new(),
+            incomplete: false,
+        }
+    }
+
+    /// These workers were asked, and so many had no room for the question. A shard asks other servers if a worker wants to know.
+    pub(crate) fn to_servers(
+        asker: Asker,
+        workers: BTreeSet<u64>,
+        missing: u64,
+        due_ms: u64,
+    ) -> Self {
+        Self {
+            workers,
+            missing,
+            due_ms: Some(due_ms),
+            ..Self::to_shards(asker, u16::from(matches!(asker, Asker::Worker(..))))
+        }
+    }
+
+    pub(crate) fn is_to_servers(&self) -> bool {
+        self.due_ms.is_some()
+    }
+
+    pub(crate) fn is_of(&self, worker: u64) -> bool {
+        matches!(self.asker, Asker::Worker(id, _) if id == worker)
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due_ms| due_ms <= now_ms)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        let enough = matches!(self.asker, Asker::Server(_)) && !self.answers.is_empty();
+        enough || (self.shards == 0 && self.workers.is_empty())
+    }
+
+    fn has_room(&mut self, message: &impl Message) -> bool {
+        let bytes = self.bytes + message.encoded_len();
+        let fits = bytes <= ANSWERS_BYTES_MAX;
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
+    }
+
+    fn take(&mut self, answer: proto::Answer) {
+        match self.has_room(&answer) {
+            true => self.answers.push(answer),
+            false => self.missing += 1,
+        }
+    }
+
+    /// Answers of a shard's sockets, or of other servers.
+    pub(crate) fn answered(&mut self, answers: proto::Answers) {
+        self.shards = self.shards.saturating_sub(1);
+        self.missing += answers.missing;
+        for answer in answers.answers {
+            self.take(answer);
+        }
+    }
+
+    /// Sockets of a shard.
+    pub(crate) fn found(&mut self, found: proto::Found) {
+        self.shards = self.shards.saturating_sub(1);
+        self.incomplete |= found.incomplete;
+        for socket in found.sockets {
+            match self.has_room(&socket) {
+                true => self.sockets.push(socket),
+                false => self.incomplete = true,
+            }
+        }
+    }
+
+    /// The answer of a worker. `false`: it owes none.
+    pub(crate) fn replied(&mut self, worker: u64, reply: proto::Reply) -> bool {
+        let owes = self.workers.remove(&worker);
+        if owes {
+            self.take(proto::Answer {
+                args: reply.args,
+                attachments: reply.attachments,
+            });
+        }
+        owes
+    }
+
+    /// A worker will not answer. `false`: it owes nothing.
+    pub(crate) fn give_up(&mut self, worker: u64) -> bool {
+        let owes = self.workers.remove(&worker);
+        self.missing += u64::from(owes);
+        owes
+    }
+
+    /// For the asker, under its number.
+    pub(crate) fn into_answers(self, query: u64) -> proto::Answers {
+        let silent = self.workers.len() as u64 + u64::from(self.shards);
+        proto::Answers {
+            query,
+            answers: self.answers,
+            missing: self.missing + silent,
+        }
+    }
+
+    pub(crate) fn into_found(self, query: u64) -> proto::Found {
+        proto::Found {
+            query,
+            sockets: self.sockets,
+            incomplete: self.incomplete,
+        }
+    }
+}

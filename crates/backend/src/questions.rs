@@ -1,0 +1,241 @@
+//! Questions under way: of workers to shards, and of servers to each other.
+
+use crate::bounds::{FOREIGN_MS, QUERIES_MAX, ROUNDS_MAX};
+use crate::check::{are_elements, check_namespace};
+use crate::entry::Entry;
+use crate::message::{Down, To};
+use crate::proto;
+use crate::proto::command;
+use crate::proto::item::What;
+use crate::question::{Asker, Question};
+use crate::queue::Queue;
+use crate::worker::Worker;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By our numbers, which are never the same for two of them.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    open: BTreeMap<u64, Question>,
+    made: u64,
+}
+
+impl Questions {
+    fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// As many as this wait, of those that are meant.
+    fn are(&self, most: usize, is_meant: impl Fn(&Question) -> bool) -> bool {
+        let meant = || self.open.values().filter(|question| is_meant(question));
+        self.open.len() >= most && meant().count() >= most
+    }
+
+    /// A worker waits for answers.
+    pub(crate) fn are_of(&self, worker: u64) -> bool {
+        self.open.values().any(|question| question.is_of(worker))
+    }
+
+    /// A lost worker answers nothing, and waits for nothing.
+    pub(crate) fn leave(&mut self, queue: &mut Queue, worker: u64) {
+        self.open.retain(|_, question| !question.is_of(worker));
+        let open = self.open.iter_mut();
+        let owed =
+            open.filter_map(|(number, question)| question.give_up(worker).then_some(*number));
+        let owed: Vec<u64> = owed.collect();
+        for number in owed {
+            self.review(queue, number);
+        }
+    }
+
+    /// Questions to servers that have waited long enough.
+    pub(crate) fn end_old(&mut self, queue: &mut Queue) {
+        let is_due = |_: &u64, question: &mut Question| question.is_due(queue.now_ms);
+        let due: Vec<_> = self.open.extract_if(.., is_due).collect();
+        for (_, question) in due {
+            end(queue, question);
+        }
+    }
+
+    /// Ends a question if all have answered.
+    fn review(&mut self, queue: &mut Queue, number: u64) {
+        if let Some(question) = self.take_over(number) {
+            end(queue, question);
+        }
+    }
+
+    fn take_over(&mut self, number: u64) -> Option<Question> {
+        self.open.get(&number).filter(|open| open.is_over())?;
+        self.open.remove(&number)
+    }
+
+    // ---- to shards ------------------------------------------------------------------------------------------------------------
+
+    /// So many shards are asked. Returns our number for the query.
+    pub(crate) fn ask(
+        &mut self,
+        worker: u64,
+        query: u64,
+        shards: u16,
+    ) -> Result<u64, &'static str> {
+        if self.are(QUERIES_MAX, |of| of.is_of(worker) && !of.is_to_servers()) {
+            return Err("65536 queries of this worker wait for their answers");
+        }
+        let number = self.number();
+        let asker = Asker::Worker(worker, query);
+        self.open.insert(number, Question::to_shards(asker, shards));
+        Ok(number)
+    }
+
+    /// A shard, or other servers have answered.
+    pub(crate) fn on_answers(&mut self, queue: &mut Queue, mut answers: proto::Answers) {
+        if queue.ledger.is_full() {
+            answers.missing += answers.answers.len() as u64;
+            answers.answers = Vec::new();
+        }
+        let number = answers.query;
+        if let Some(question) = self.open.get_mut(&number) {
+            question.answered(answers);
+            self.review(queue, number);
+        }
+    }
+
+    pub(crate) fn on_found(&mut self, queue: &mut Queue, mut found: proto::Found) {
+        if queue.ledger.is_full() {
+            (found.sockets, found.incomplete) = (Vec::new(), true);
+        }
+        let number = found.query;
+        if let Some(question) = self.open.get_mut(&number) {
+            question.found(found);
+        }
+        if let Some(question) = self.take_over(number)
+            && let Asker::Worker(worker, query) = question.asker
+        {
+            queue.reply(worker, What::Found(question.into_found(query)));
+        }
+    }
+
+    /// A namespace has as many servers as this: workers here, and what the shard knows of others.
+    pub(crate) fn on_counted(&mut self, queue: &mut Queue, mut counted: proto::Counted) {
+        let question = self.open.remove(&counted.query);
+        let Some(Asker::Worker(worker, query)) = question.map(|question| question.asker) else {
+            return;
+        };
+        let home = queue.workers.with(Worker::is_home).len();
+        counted.servers = counted.servers.saturating_sub(1) + home as u64;
+        counted.query = query;
+        queue.reply(worker, What::Counted(counted));
+    }
+
+    // ---- to servers -----------------------------------------------------------------------------------------------------------
+
+    /// A worker says something to all other servers.
+    pub(crate) fn tell(
+        &mut self,
+        queue: &mut Queue,
+        worker: u64,
+        mut tell: Box<proto::Tell>,
+    ) -> Result<(), &'static str> {
+        if tell.event.is_empty() {
+            return Err("tell.event is empty");
+        }
+        if !are_elements(&tell.args) {
+            return Err("tell.args are no JSON elements separated by commas");
+        }
+        check_namespace(&queue.settings.scope, &tell.namespace)?;
+        let asks = tell.query != 0;
+        if asks && self.are(ROUNDS_MAX, Question::is_to_servers) {
+            return Err("65536 questions to other servers wait for their answers");
+        }
+        let number = self.number();
+        let told = proto::Told {
+            told: if asks { number } else { 0 },
+            namespace: tell.namespace.clone(),
+            event: tell.event.clone(),
+            args: tell.args.clone(),
+            attachments: tell.attachments.clone(),
+        };
+        let (asked, missing) = say(queue, Some(worker), &told);
+        if asks {
+            let asker = Asker::Worker(worker, tell.query);
+            let due_ms = queue.now_ms + u64::from(tell.timeout_ms);
+            let question = Question::to_servers(asker, asked, missing, due_ms);
+            self.open.insert(number, question);
+            tell.query = number;
+        }
+        let down = Down::Do(command::What::Tell(tell));
+        queue.outlet.send(To::One, down);
+        Ok(())
+    }
+
+    /// Another server says something to the workers here.
+    pub(crate) fn on_told(&mut self, queue: &mut Queue, mut told: proto::Told) {
+        let token = std::mem::take(&mut told.told);
+        let number = self.number();
+        if token != 0 {
+            told.told = number;
+        }
+        let (asked, missing) = say(queue, None, &told);
+        if token == 0 {
+            return;
+        }
+        let asker = Asker::Server(token);
+        let due_ms = queue.now_ms + FOREIGN_MS;
+        let question = Question::to_servers(asker, asked, missing, due_ms);
+        self.open.insert(number, question);
+        self.review(queue, number);
+    }
+
+    /// A worker answers another server.
+    pub(crate) fn take_reply(
+        &mut self,
+        queue: &mut Queue,
+        worker: u64,
+        reply: proto::Reply,
+    ) -> Result<(), &'static str> {
+        if !are_elements(&reply.args) {
+            return Err("reply.args are no JSON elements separated by commas");
+        }
+        let number = reply.told;
+        let question = self.open.get_mut(&number);
+        if question.is_some_and(|question| question.replied(worker, reply)) {
+            self.review(queue, number);
+        } else {
+            queue.counts().late += 1;
+        }
+        Ok(())
+    }
+}
+
+fn end(queue: &mut Queue, question: Question) {
+    match question.asker {
+        Asker::Worker(worker, query) => {
+            queue.reply(worker, What::Answers(question.into_answers(query)));
+        }
+        Asker::Server(told) => {
+            let answers = question.into_answers(0).answers;
+            let answer = answers.into_iter().next();
+            // The shard that was told has the number.
+            queue.outlet.send(To::All, Down::Reply { told, answer });
+        }
+    }
+}
+
+/// To each worker whose first node this is. Returns those that got it, and how many had no room for it.
+fn say(queue: &mut Queue, but: Option<u64>, told: &proto::Told) -> (BTreeSet<u64>, u64) {
+    let bytes = Entry::new(None, What::Told(told.clone()), queue.now_ms).bytes;
+    let (mut got, mut missing) = (BTreeSet::new(), 0);
+    for id in queue.workers.with(Worker::is_home) {
+        if Some(id) == but {
+            continue;
+        }
+        if !queue.ledger.has_room(bytes) {
+            queue.counts().refused_busy += 1;
+            missing += 1;
+            continue;
+        }
+        queue.reply(id, What::Told(told.clone()));
+        got.insert(id);
+    }
+    (got, missing)
+}
