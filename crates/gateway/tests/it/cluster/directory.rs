@@ -332,6 +332,8 @@ fn a_thousand_connects_are_few_commands_in_few_batches() {
         "enabled = true\n",
         &format!("enabled = true\nrenew = {renew:?}\n"),
     );
+    // Nobody reads here, so nobody is to be pinged.
+    let tables = format!("{tables}[socketio]\nping_interval = \"1h\"\n");
     let node = Gateway::start(&closed(&redis, &tables));
     const VERBS: [&str; 8] = [
         "hset", "pexpire", "zadd", "zrem", "sadd", "srem", "del", "zrange",
