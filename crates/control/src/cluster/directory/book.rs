@@ -34,6 +34,8 @@ pub(super) struct Batch {
     /// Those that it is not to name after everything of them was deleted.
     pub(super) gone: Vec<Id20>,
     pub(super) commands: Vec<Command>,
+    /// When keys end: each follows a command, by its place.
+    pub(super) expiries: Vec<(usize, Command)>,
 }
 
 #[derive(Debug)]
@@ -181,7 +183,7 @@ impl Book {
             let before = record.written.as_ref();
             match &record.now {
                 Some(entry) => {
-                    words.write(&id, entry, before, &mut batch.commands);
+                    words.write(&id, entry, before, &mut batch.commands, &mut batch.expiries);
                     if before.is_none() {
                         batch.new.push(socket);
                     }

@@ -33,8 +33,13 @@ fn words() -> Words {
 
 /// The commands of the next batch, as one would type them.
 fn typed(batch: &Batch) -> Vec<String> {
-    let commands = batch.commands.iter().map(Command::text);
-    commands.collect()
+    let mut typed = Vec::new();
+    for (at, command) in batch.commands.iter().enumerate() {
+        typed.push(command.text());
+        let after = batch.expiries.iter().filter(|(place, _)| *place == at);
+        typed.extend(after.map(|(_, command)| command.text()));
+    }
+    typed
 }
 
 fn written(book: &mut Book, now_ms: u64) -> Vec<String> {

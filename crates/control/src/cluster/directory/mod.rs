@@ -17,6 +17,7 @@ use super::roster::Roster;
 use ::redis::Value;
 use book::{Batch, Book};
 use hub::RollCall;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -211,7 +212,15 @@ impl Writer {
             return self.book.failed(batch, false);
         }
         let commands = std::mem::take(&mut batch.commands);
-        if !self.carried_out(commands).await {
+        let Some(strange) = self.written(commands).await else {
+            return self.book.failed(batch, true);
+        };
+        let expiries = std::mem::take(&mut batch.expiries).into_iter();
+        let expiries = expiries.filter(|(at, _)| !strange.contains(at));
+        if !self
+            .carried_out(expiries.map(|(_, command)| command).collect())
+            .await
+        {
             return self.book.failed(batch, true);
         }
         if !batch.gone.is_empty() {
@@ -224,11 +233,19 @@ impl Writer {
 
     /// Whether all were carried out, but those about keys of others.
     async fn carried_out(&mut self, commands: Vec<Command>) -> bool {
-        let mut is_whole = true;
-        for answer in self.port.carry_out(commands).await {
+        self.written(commands).await.is_some()
+    }
+
+    /// The places of those about keys of others; `None`: Redis did not carry all out.
+    async fn written(&mut self, commands: Vec<Command>) -> Option<BTreeSet<usize>> {
+        let (mut is_whole, mut strange) = (true, BTreeSet::new());
+        for (at, answer) in self.port.carry_out(commands).await.into_iter().enumerate() {
             match answer {
                 Ok(_) => Gauges::add(&self.plan.gauges.commands, 1),
-                Err(trouble) if is_stranger(&trouble) => self.meet_stranger(&trouble),
+                Err(trouble) if is_stranger(&trouble) => {
+                    strange.insert(at);
+                    self.meet_stranger(&trouble);
+                }
                 Err(trouble) => {
                     if is_whole {
                         self.lose(&trouble);
@@ -237,7 +254,7 @@ impl Writer {
                 }
             }
         }
-        is_whole
+        is_whole.then_some(strange)
     }
 
     async fn ask(&mut self, command: Command) -> Result<Value, Trouble> {

@@ -81,13 +81,15 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// What a socket's entry says, and the keys that name it.
+    /// What a socket's entry says, and the keys that name it. `expiries`: when keys end, each with the command before it: a key that
+    /// another program has is to be left alone.
     pub(super) fn write(
         &self,
         socket: &str,
         entry: &Entry,
         before: Option<&Traces>,
         out: &mut Vec<Command>,
+        expiries: &mut Vec<(usize, Command)>,
     ) {
         let rooms: Vec<&str> = entry.rooms.iter().map(|room| &**room).collect();
         let key = client_key(socket);
@@ -103,8 +105,8 @@ impl Words {
             .arg(entry.connected_ms)
             .arg("namespace")
             .arg(&*entry.namespace);
+        expiries.push((out.len(), self.expire(&key)));
         out.push(hash);
-        out.push(self.expire(&key));
         let before = before.cloned().unwrap_or_default();
         let (users, documents) = (before.users.iter(), before.documents.iter());
         for user in users.filter(|user| Some(*user) != entry.user.as_ref()) {
@@ -117,8 +119,8 @@ impl Words {
         let documents = entry.documents.iter();
         for key in user.chain(documents.map(|document| document_key(document))) {
             let add = Command::new("ZADD", &key).arg(self.now_ms).arg(socket);
+            expiries.push((out.len(), self.expire(&key)));
             out.push(add);
-            out.push(self.expire(&key));
         }
     }
 
