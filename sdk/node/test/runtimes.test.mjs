@@ -1,14 +1,24 @@
 // The library on Bun and Deno: the same program as on Node, behind the real gateway, with stock clients.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 import { stage } from "./stage.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const RUNTIMES = { node: [process.execPath], bun: [here("../node_modules/.bin/bun")], deno: [here("../node_modules/.bin/deno"), "run", "-A", "--quiet"] };
+/** npm may run no scripts: then the commands of these packages are not there, and their programs are. */
+function program(scope, pattern) {
+  const folder = here(`../node_modules/${scope}`);
+  const found = readdirSync(folder).map((name) => join(folder, name, pattern)).filter((file) => existsSync(file));
+  assert.ok(found.length > 0, `npm ci in sdk/node installs ${scope}`);
+  // Of several builds for this machine, the one that runs.
+  return found.find((file) => spawnSync(file, ["--version"]).status === 0);
+}
+const RUNTIMES = { node: () => [process.execPath], bun: () => [program("@oven", "bin/bun")], deno: () => [program("@deno", "deno"), "run", "-A", "--quiet"] };
 
 let gateway;
 before(async () => (gateway = await stage()));
@@ -24,7 +34,7 @@ async function start([program, ...args]) {
 
 for (const [name, program] of Object.entries(RUNTIMES)) {
   test(`a worker on ${name} is a worker`, { timeout: 60_000 }, async () => {
-    const worker = await start(program);
+    const worker = await start(program());
     const [one, other] = [0, 1].map(() => gateway.open("/", { transports: ["websocket"] }));
     const bytes = Buffer.from([0, 255, 1]);
     assert.deepEqual(await one.emitWithAck("echo", { a: [null, "🦀é"] }), { a: [null, "🦀é"] });
@@ -47,7 +57,7 @@ for (const [name, program] of Object.entries(RUNTIMES)) {
     // What was under way at its end comes to the next one.
     const waits = one.emitWithAck("late", 8);
     worker.kill("SIGKILL");
-    const next = await start(program);
+    const next = await start(program());
     assert.equal(await waits, 8);
     next.kill("SIGTERM");
     assert.deepEqual(await once(next, "exit"), [0, null]);
