@@ -166,6 +166,7 @@ fn workers_by_grpc() -> Step {
     .args(&[WAITING_TESTS.to_owned()])
     .env("WORKERS_FRAMING", "grpc")
     .leaves_foreign_tests()
+    .may_try_again()
     .takes("1 min")
 }
 
@@ -242,6 +243,7 @@ fn go_workers() -> Step {
     let binary = built("ci/sockeye").display().to_string();
     Step::new("go workers", "bash sdk/go/test.sh")
         .args(&[binary])
+        .may_try_again()
         .takes("90 s")
 }
 
