@@ -341,7 +341,7 @@ fn lists_for_a_worker_that_reads_none_were_kept_without_bound() {
     let worker = kitchen.worker("a");
     let clients: Vec<_> = (0..SOCKETS).map(|_| kitchen.client()).collect();
     for client in &clients {
-        let data = format!("{:?}", "x".repeat(DATA)).into();
+        let data = format!("{:?}", "x".repeat(DATA));
         let socket = client.sid.clone();
         worker.say(Order::SetData(proto::SetData { socket, data }));
     }
