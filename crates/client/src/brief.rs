@@ -151,14 +151,20 @@ pub struct Poller {
 
 impl Poller {
     pub fn open(addr: SocketAddr) -> Poller {
+        Poller::open_if_let_in(addr).expect("a server that lets newcomers in")
+    }
+
+    /// `None`: the server is full (503).
+    pub fn open_if_let_in(addr: SocketAddr) -> Option<Poller> {
         let response = RawConn::exchange(addr, poll_request(""));
+        if response.status == 503 {
+            return None;
+        }
         assert_eq!(response.status, 200, "{response:?}");
         let open = response.body.strip_prefix('0').expect("an open packet");
         let open: Value = serde_json::from_str(open).expect("JSON in the open packet");
-        Poller {
-            addr,
-            sid: open["sid"].as_str().expect("a session id").to_owned(),
-        }
+        let sid = open["sid"].as_str().expect("a session id").to_owned();
+        Some(Poller { addr, sid })
     }
 
     /// A client in the main namespace.

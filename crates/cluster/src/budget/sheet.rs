@@ -179,7 +179,7 @@ mod tests {
                 share: n * 1_000,
                 used: n,
                 wanted: u32::MAX - n,
-                is_hot: n % 2 == 0,
+                is_hot: n.is_multiple_of(2),
             };
             (key, entry)
         };
