@@ -277,11 +277,6 @@ fn relayed_requests_took_the_whole_reserve() {
     // Connections of the sessions before take places until the gateway has seen their ends.
     let begin = |_| servers::wait_for("a place", || Poller::open_if_let_in(nodes[0].addr));
     let sessions: Vec<Poller> = (0..60).map(begin).collect();
-    assert!(
-        sessions
-            .iter()
-            .all(|session| session.post("40").status == 200)
-    );
     let open = || nodes[0].metric("sockeye_connections") == 0.0;
     assert!(eventually(PATIENCE, open), "all places are free");
     let _clients: Vec<_> = (0..30).map(|_| member(&nodes[0], "room")).collect();
