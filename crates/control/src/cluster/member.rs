@@ -350,8 +350,7 @@ impl Seed {
             roster: Arc::clone(&self.roster),
             gauges: Arc::clone(&self.gauges),
         };
-        let shares = office.shares.take();
-        let shares = shares.map(|shares| exchange.start(shares));
+        let shares = office.shares.take().map(|of| exchange.start(of));
         let rig = Rig {
             prefix: settings.prefix,
             seal,
