@@ -129,10 +129,8 @@ fn key_name(key: &Key) -> String {
 
 /// What stands behind the name of the section, or of a table in it.
 fn within(key: &Key) -> &str {
-    let rest = key
-        .path
-        .split_once('.')
-        .map_or(&*key.path, |(_, rest)| rest);
+    let rest = key.path.strip_prefix(key.section());
+    let rest = rest.map_or(&*key.path, |rest| rest.trim_start_matches('.'));
     rest.strip_prefix("*.").unwrap_or(rest)
 }
 

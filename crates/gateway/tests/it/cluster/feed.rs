@@ -116,7 +116,7 @@ fn subscribed(redis: &Redis, channel: &str, count: usize) {
 
 /// The programs of the page, a client on each of two nodes: everybody hears everybody once.
 #[test]
-#[ignore = "needs Node, Python, Redis: cargo xtask test foreign"]
+#[ignore = "needs Redis: cargo xtask test foreign"]
 fn programs_in_node_and_python_chat_with_clients() {
     let redis = Redis::start();
     let nodes = [chat(&redis, CHAT), chat(&redis, CHAT)];
