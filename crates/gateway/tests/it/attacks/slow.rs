@@ -534,17 +534,15 @@ fn an_addresss_own_sessions_were_shed_at_its_bound() {
     assert_serves_its_own(&gateway, &poller);
 }
 
-/// Attack X07: descriptors do run out, here by connections to the operators' port. Accepting pauses
-/// without a busy loop, those who are in are served, and it goes on by itself.
+/// Attack X07: descriptors do run out, here because somebody lowers their limit. Accepting pauses without a busy loop, those who
+/// are in are served, and it goes on by itself.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_only() {
+    const LIMIT: u64 = 120;
     let _alone = Alone::wait();
-    let settings = format!("{}\n[admin]\nconns_max = 1024\n", super::SETTINGS);
-    let gateway = Gateway::start_limited(&settings, 120);
+    let gateway = Gateway::start_limited(super::SETTINGS, LIMIT as u32);
     let mut inside: Vec<_> = (0..20).map(|_| SocketIo::connect(gateway.addr)).collect();
-    // More than it can hold; how many that are depends on what it has open for itself.
-    let hoard: Vec<_> = (0..120).map(|_| RawConn::connect(gateway.admin)).collect();
-    std::thread::sleep(Duration::from_millis(300));
+    gateway.limit_descriptors(gateway.next_descriptor(), LIMIT);
     // The kernel completes their handshakes; the gateway cannot accept them.
     let mut outside: Vec<_> = (0..20).map(|_| RawConn::connect(gateway.addr)).collect();
     for conn in &mut outside {
@@ -568,7 +566,7 @@ fn running_out_of_descriptors_pauses_accepting_only() {
             gateway.descriptors()
         );
     }
-    drop(hoard);
+    gateway.limit_descriptors(LIMIT, LIMIT);
     // Those who waited get in, not only new ones.
     for conn in &mut outside {
         assert_eq!(
