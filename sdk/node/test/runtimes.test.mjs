@@ -10,15 +10,16 @@ import { after, before, test } from "node:test";
 import { stage } from "./stage.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-/** npm may run no scripts: then the commands of these packages are not there, and their programs are. */
-function program(scope, pattern) {
+/** The script of such a package moves its program to `command`. Where npm runs no scripts, the program stays in a package of `scope`. */
+function program(scope, pattern, command) {
   const folder = here(`../node_modules/${scope}`);
-  const found = readdirSync(folder).map((name) => join(folder, name, pattern)).filter((file) => existsSync(file));
+  const files = [here(`../node_modules/${command}`), ...readdirSync(folder).map((name) => join(folder, name, pattern))];
+  const found = files.filter((file) => existsSync(file));
   assert.ok(found.length > 0, `npm ci in sdk/node installs ${scope}`);
   // Of several builds for this machine, the one that runs.
   return found.find((file) => spawnSync(file, ["--version"]).status === 0);
 }
-const RUNTIMES = { node: () => [process.execPath], bun: () => [program("@oven", "bin/bun")], deno: () => [program("@deno", "deno"), "run", "-A", "--quiet"] };
+const RUNTIMES = { node: () => [process.execPath], bun: () => [program("@oven", "bin/bun", "bun/bin/bun.exe")], deno: () => [program("@deno", "deno", "deno/deno"), "run", "-A", "--quiet"] };
 
 let gateway;
 before(async () => (gateway = await stage()));
