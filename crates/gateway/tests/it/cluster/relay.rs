@@ -268,34 +268,6 @@ fn one_client_with_many_polls_shut_out_all_others() {
     assert!(told);
 }
 
-/// On a node that is full, what other nodes relay has half of the reserve, and not all of it.
-#[test]
-#[ignore = "needs Redis: cargo xtask test foreign"]
-fn relayed_requests_took_the_whole_reserve() {
-    let redis = Redis::start();
-    let nodes: [Gateway; 2] = relaying(&redis, "[limits]\nconns_max = 30\n");
-    // Connections of the sessions before take places until the gateway has seen their ends.
-    let begin = |_| servers::wait_for("a place", || Poller::open_if_let_in(nodes[0].addr));
-    let sessions: Vec<Poller> = (0..60).map(begin).collect();
-    let open = || nodes[0].metric("sockeye_connections") == 0.0;
-    assert!(eventually(PATIENCE, open), "all places are free");
-    let _clients: Vec<_> = (0..30).map(|_| member(&nodes[0], "room")).collect();
-    let waits = |session: &Poller| {
-        let mut poll = RawConn::connect(nodes[1].addr);
-        poll.send(poll_request(&session.sid));
-        poll
-    };
-    let polls: Vec<RawConn> = sessions.iter().map(waits).collect();
-    let refused = || nodes[1].metric("sockeye_relay_failed_total") >= 30.0;
-    assert!(eventually(PATIENCE, refused), "half of 48 have places");
-    for n in 0..20 {
-        let request = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let answer = RawConn::exchange(nodes[0].addr, request);
-        assert_eq!(answer.status, 200, "health check {n}");
-    }
-    drop(polls);
-}
-
 /// Its port is for nodes with the secret alone.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
