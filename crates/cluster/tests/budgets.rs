@@ -1,13 +1,12 @@
 //! Nodes that share limits, over a board that is slow, away, or loses everything; nodes come, die and stand still. Each history is made
 //! of a seed. `BUDGETS_SEED=17` plays one again, `BUDGETS_SEEDS=10000` that many.
 //!
-//! Checked at every step: of no key more is in use than its budget and a tenth of it. For as long as a lost sheet is remembered after
-//! a fault, it may be twice the budget: a newcomer that finds an empty board takes itself for alone (docs/cluster-limits.md). Checked at the end of each: all of it can be used, from whichever
+//! Checked at every step: of no key more is in use than its shares, which add up to its budget as soon as all nodes know each other. Checked at the end of each: all of it can be used, from whichever
 //! node, and what was used up by nodes that died is free.
 
 use cluster::budget::{Change, GRACE_US, Key, Ledger, Limit, SHEET_US, Sheet, Source, Usage};
 use cluster::frame::{Epoch, NodeId, Peer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000;
 const STEP_US: u64 = 10 * MS;
@@ -167,8 +166,10 @@ struct World {
     nodes: BTreeMap<u16, Node>,
     now: u64,
     lives: u64,
-    /// The last fault.
-    troubled: u64,
+    /// Who has read a sheet of whom.
+    met: BTreeSet<(Peer, Peer)>,
+    /// Of each key, what its shares are beyond the budget.
+    excess: [u32; KEYS as usize],
     died: BTreeMap<Peer, u64>,
 }
 
@@ -180,7 +181,8 @@ impl World {
             nodes: BTreeMap::new(),
             now: 1_000 * MS,
             lives: 0,
-            troubled: 0,
+            met: BTreeSet::new(),
+            excess: [0; KEYS as usize],
             died: BTreeMap::new(),
         };
         for _ in 0..world.rng.usize(1..5) {
@@ -191,7 +193,6 @@ impl World {
 
     fn arrive(&mut self) {
         self.lives += 1;
-        self.troubled = self.now;
         let number = self.rng.u16(..30);
         if self.nodes.contains_key(&number) {
             return;
@@ -227,10 +228,14 @@ impl World {
         if let Some((answer, _)) = node.back.take_if(|(_, at)| *at <= now) {
             match answer {
                 // Who dies is heard a little longer.
-                Some(sheets) => node.ledger.learn(now, sheets.into_iter(), |peer| {
-                    living.contains(&peer)
-                        || self.died.get(&peer).is_some_and(|at| now < at + 4_000 * MS)
-                }),
+                Some(sheets) => {
+                    self.met
+                        .extend(sheets.iter().map(|sheet| (node.me, sheet.of)));
+                    node.ledger.learn(now, sheets.into_iter(), |peer| {
+                        living.contains(&peer)
+                            || self.died.get(&peer).is_some_and(|at| now < at + 4_000 * MS)
+                    });
+                }
                 None => node.ledger.failed(),
             }
             node.apply();
@@ -272,7 +277,6 @@ impl World {
         if self.rng.u64(..3_000 * MS) >= STEP_US {
             return;
         }
-        self.troubled = self.now;
         let some = self.rng.usize(..self.nodes.len().max(1));
         let number = self.nodes.keys().nth(some).copied();
         match self.rng.u8(..6) {
@@ -283,14 +287,10 @@ impl World {
                 }
             }
             2 => self.board.sheets.clear(),
-            3 => {
-                self.board.away_until = self.now + self.rng.u64(..8_000 * MS);
-                self.troubled = self.board.away_until;
-            }
+            3 => self.board.away_until = self.now + self.rng.u64(..8_000 * MS),
             // A restart without its keys: nobody has shown a sheet for longer than they stand.
             4 => {
                 self.board.away_until = self.now + self.rng.u64(..8_000 * MS);
-                self.troubled = self.board.away_until;
                 self.board.sheets.clear();
             }
             _ => {
@@ -308,32 +308,42 @@ impl World {
             .sum()
     }
 
-    fn check(&self) -> Result<(), String> {
-        let may = match self.now < self.troubled + SHEET_US + GRACE_US {
-            true => 2 * BUDGET,
-            false => BUDGET + BUDGET / 10,
+    /// Shares add up to the budget. What a newcomer has beside the others' is more than that, and becomes less as they learn of each other.
+    fn check(&mut self) -> Result<(), String> {
+        let living: Vec<Peer> = self.nodes.values().map(|node| node.me).collect();
+        let know = |one: &Peer| {
+            let mut others = living.iter().filter(|other| *other != one);
+            others.all(|other| self.met.contains(&(*one, *other)))
         };
+        let all_know = living.iter().all(know);
         for holder in 0..KEYS {
-            let used = self.used(key(holder));
-            if used > may {
-                let nodes: Vec<_> = self
+            let share = |node: &Node| {
+                *node
+                    .doors
+                    .shares
+                    .get(&key(holder))
+                    .unwrap_or(&node.doors.rest)
+            };
+            let shares: u32 = self.nodes.values().map(share).sum();
+            let (excess, used) = (shares.saturating_sub(BUDGET), self.used(key(holder)));
+            // Each of two nodes that do not know each other may take all there is: a newcomer that finds an emptied board.
+            let strangers = self.nodes.len().saturating_sub(1) as u32;
+            let may = match all_know {
+                true => self.excess[holder as usize],
+                false => strangers * BUDGET,
+            };
+            if excess > may || used > BUDGET + excess {
+                let each: Vec<_> = self
                     .nodes
                     .iter()
-                    .map(|(number, node)| {
-                        let key = key(holder);
-                        (
-                            number,
-                            node.doors.conns.get(&key),
-                            node.doors.shares.get(&key),
-                            node.doors.rest,
-                        )
-                    })
+                    .map(|(n, node)| (n, share(node)))
                     .collect();
                 return Err(format!(
-                    "{used} in use of key {holder} at {}: {nodes:?}",
+                    "{used} in use of key {holder} at {}, {excess} shared beyond the budget where {may} were before: {each:?}",
                     self.now
                 ));
             }
+            self.excess[holder as usize] = excess;
         }
         Ok(())
     }

@@ -307,10 +307,18 @@ impl Ledger {
             now_us.saturating_sub(since_us) < GRACE_US || is_heard(other.sheet.of)
         });
         self.others.retain(|_, other| !other.sheet.has_left);
-        self.take_rest();
-        self.take();
+        // Of a key that others name they have left the old rest share to this node, and no larger one.
         self.hear();
         self.has_learned = true;
+        // What is remembered of a node whose sheet is missing may be old: it may have taken more since.
+        let all_seen = self
+            .others
+            .values()
+            .all(|other| other.missing_since_us.is_none());
+        if all_seen {
+            self.take_rest();
+            self.take();
+        }
     }
 
     fn read(&mut self, sheet: Sheet) {
@@ -374,12 +382,8 @@ impl Ledger {
     fn hear(&mut self) {
         let mut heard = Vec::new();
         for other in self.others.values() {
-            let named = other.sheet.entries.iter().filter(|(_, entry)| entry.is_hot);
-            heard.extend(
-                named
-                    .map(|(key, _)| *key)
-                    .filter(|key| !self.own.contains_key(key)),
-            );
+            let named = other.sheet.entries.keys().copied();
+            heard.extend(named.filter(|key| !self.own.contains_key(key)));
         }
         for key in heard {
             // A key without room keeps its rest share, which the others leave to this node.
