@@ -325,7 +325,9 @@ impl Step {
         );
         let (second, output) = self.clone().only(&names).outcome();
         let failed = first.tally.failed;
-        let tally = if second.ok {
+        // A name that no test has any more is no test that passed.
+        let ok = second.ok && second.tally.passed >= failed;
+        let tally = if ok {
             Tally {
                 passed: first.tally.passed + failed,
                 failed: 0,
@@ -337,8 +339,8 @@ impl Step {
         let outcome = Outcome {
             took: first.took + second.took,
             tally,
-            ok: second.ok,
-            second_try: if second.ok { names } else { Vec::new() },
+            ok,
+            second_try: if ok { names } else { Vec::new() },
             ..first
         };
         (outcome, output)
@@ -480,7 +482,7 @@ mod tests {
     /// It fails, leaves a file, and passes where it finds that file.
     #[test]
     fn a_test_that_passes_only_the_second_time_is_named() {
-        let folder = empty_folder();
+        let folder = empty_folder("again");
         let script = "if [ -e tried ]; then echo '4 passed, 0 failed'; else touch tried; echo '3 passed, 1 failed'; exit 1; fi";
         let step = Step::new("flaky", "bash -c").args(&[script.to_owned()]);
         let step = step.in_folder(&folder.display().to_string());
@@ -494,11 +496,23 @@ mod tests {
         let _ = fs::remove_dir_all(folder);
     }
 
-    fn empty_folder() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("xtask-again-{}", std::process::id()));
+    fn empty_folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         folder
+    }
+
+    /// It said that all is well, and had run nothing.
+    #[test]
+    fn a_second_try_without_a_test_passed() {
+        let folder = empty_folder("again-nothing");
+        let script = "if [ -e tried ]; then echo '0 passed, 0 failed'; else touch tried; echo '3 passed, 1 failed'; exit 1; fi";
+        let step = Step::new("flaky", "bash -c").args(&[script.to_owned()]);
+        let step = step.in_folder(&folder.display().to_string());
+        let mut report = Report::default();
+        assert!(!report.step(&step.may_try_again()));
+        let _ = fs::remove_dir_all(folder);
     }
 
     /// A process of a test that outlived it held the runner's pipe, and the run never ended.

@@ -29,7 +29,7 @@ pub struct Backend {
     parts: Parts,
     deadlines: Deadlines,
     calls: Calls,
-    /// Where messages to workers are written.
+    /// The outlet for messages to workers.
     frame: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl Backend {
         }
     }
 
-    /// What is kept for workers.
+    /// Bytes kept for workers.
     pub fn bytes(&self) -> usize {
         self.parts.queue.ledger.bytes()
     }
@@ -115,7 +115,7 @@ impl Backend {
 
     // ---- what comes out -------------------------------------------------------------------------------------------------------
 
-    /// What shards are to do, in order.
+    /// Takes the outputs for shards, in their order.
     pub fn take_out(&mut self) -> Vec<Out> {
         self.parts.queue.outlet.take()
     }
@@ -268,7 +268,7 @@ impl Backend {
 
     // ---- time -----------------------------------------------------------------------------------------------------------------
 
-    /// What is due by now.
+    /// Does everything that is due at `now_ms`.
     pub fn tick(&mut self, now_ms: u64) {
         let parts = self.parts.at(now_ms);
         if let Some(still_ms) = self.deadlines.tick(now_ms) {

@@ -1,4 +1,4 @@
-//! What waits for a worker and has no number yet, and which of it may go out now.
+//! The items that wait for a worker and have no number yet, and the choice of those that may go out now.
 
 use crate::bounds::{ALONE_MS, CAREFUL_MS, QUEUE_KEPT};
 use crate::entry::Entry;

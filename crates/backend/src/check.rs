@@ -10,7 +10,7 @@ use wire::socketio::{self, Misfit};
 /// Checks the parts of a command that go into packets to clients: a fault there would end their sessions.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault, in words for the worker's author.
 pub fn check(what: &What) -> Result<(), &'static str> {
     match what {
         What::Emit(emit) => check_emit(emit),

@@ -1,9 +1,9 @@
-//! What happened in a backend, counted.
+//! Counters of a backend.
 
 use crate::link::Stray;
 use crate::message::Why;
 
-/// What happened so far.
+/// Events of a backend since its start, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub events: u64,

@@ -1,4 +1,4 @@
-//! Which items a worker has handled, as one message of it says.
+//! The items a worker has handled, as one of its messages says.
 
 use crate::bounds::BESIDE_MAX;
 use crate::entry::Entry;

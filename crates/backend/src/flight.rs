@@ -1,4 +1,4 @@
-//! What a worker was sent and has not handled, by number.
+//! The items that a worker was sent and has not handled, by number.
 
 use crate::done::Done;
 use crate::entry::Entry;
@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// What it has not begun, as far as it has said so. The first has number `first`.
+    /// Items it has not begun, as far as it has said so. The first has number `first`.
     sent: VecDeque<Entry>,
-    /// What it has begun.
+    /// Items it has begun.
     begun: BTreeMap<u64, Entry>,
     /// All up to this number have begun, by its own word.
     begun_told: u64,
@@ -123,7 +123,7 @@ impl Flight {
         !self.sent.is_empty() && self.rests(now_ms, slow_after_ms)
     }
 
-    /// What it has begun does not end.
+    /// Items it has begun do not end.
     pub(crate) fn hangs(&self, now_ms: u64, stalled_after_ms: u64) -> bool {
         !self.begun.is_empty() && self.rests(now_ms, stalled_after_ms)
     }

@@ -13,7 +13,7 @@ use crate::queue::Queue;
 use crate::settle;
 use crate::worker::Worker;
 
-/// Which of its items may have ended a worker.
+/// The items of a worker that may have ended it.
 enum Blame {
     /// All that it had.
     All,

@@ -1,4 +1,4 @@
-//! What shards tell a backend, and what it has them do.
+//! The messages between shards and a backend.
 
 use crate::event::Event;
 use crate::name::Name;
@@ -138,7 +138,7 @@ pub enum Down {
     Unavailable {
         opening: u64,
     },
-    /// What a worker wants. Queries in it are numbered by the backend.
+    /// A request of a worker. Queries in it are numbered by the backend.
     Do(What),
     /// The same, about rooms. [`Up::Moved`] repeats `by`.
     Move {
@@ -169,7 +169,7 @@ impl Down {
     }
 }
 
-/// Which shards carry it out.
+/// The shards that carry it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// The one that has this socket.
@@ -182,7 +182,7 @@ pub enum To {
     One,
 }
 
-/// What leaves a backend. Outputs are carried out in their order.
+/// The output of a backend. Outputs are carried out in their order.
 #[derive(Clone, Debug)]
 pub struct Out {
     pub to: To,

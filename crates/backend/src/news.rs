@@ -1,4 +1,4 @@
-//! What becomes of sockets, as their shards tell it.
+//! Changes of sockets, as their shards tell them.
 
 use crate::bounds::AUTH_BYTES_MAX;
 use crate::deadlines::Deadlines;

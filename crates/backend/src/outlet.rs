@@ -1,4 +1,4 @@
-//! What leaves a backend: outputs for shards, and what its operators are told.
+//! Outputs of a backend: for shards, and for its operators.
 
 use crate::bounds::{DEADLY_TOLD, OUT_KEPT};
 use crate::counts::Counts;

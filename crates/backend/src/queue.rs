@@ -1,4 +1,4 @@
-//! What is kept for workers and on its way to them: the sockets, the workers, and the books of both.
+//! The items kept for workers and on their way to them: the sockets, the workers, and the books of both.
 
 use crate::counts::Counts;
 use crate::endpoint::Endpoint;

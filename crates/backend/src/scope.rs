@@ -1,6 +1,6 @@
 //! The namespaces that a backend serves: its workers say nothing to others.
 
-/// Which they are.
+/// The namespaces of a scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     #[default]

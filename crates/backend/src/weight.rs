@@ -48,7 +48,7 @@ enum Kind {
     Verdict,
 }
 
-/// What a field is.
+/// The kind of a field.
 enum Field {
     Inner(Kind),
     Member,

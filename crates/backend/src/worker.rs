@@ -11,7 +11,7 @@ use crate::taken::Taken;
 use foldhash::fast::FixedState;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// What a worker has and waits for, counted.
+/// The load of a worker: items it has, and items that wait for it.
 #[derive(Debug, Default)]
 struct Counted {
     /// Sockets that it was given and has not handled.
@@ -200,7 +200,7 @@ impl Worker {
         Some(entry)
     }
 
-    /// What it had and had not handled, the oldest first; then what waited for it.
+    /// Items it had and had not handled, the oldest first; then items that waited for it.
     pub(crate) fn into_items(self) -> (impl Iterator<Item = Entry>, VecDeque<Entry>) {
         (self.flight.into_entries(), self.backlog.into_entries())
     }

@@ -52,8 +52,10 @@ impl World for Hands {
                 relayed,
             } => {
                 debug_assert_ne!(shard, self.me.shard);
+                let place = self.places.keep();
                 if let Some((stream, tls)) = self.detach(conn) {
                     let conn = Mail::Conn {
+                        place,
                         stream,
                         tls,
                         peer,

@@ -5,7 +5,7 @@ use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
-use hub::{Ask, AskKey, Letter, Notice, Parcel, Place, Reply};
+use hub::{Ask, AskKey, Entered, Letter, Notice, Parcel, Place, Reply};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::net::IpAddr;
@@ -70,6 +70,8 @@ pub(crate) enum Mail {
     },
     /// A connection whose request belongs here.
     Conn {
+        /// It counts while it is on its way.
+        place: Entered,
         stream: Stream,
         tls: Option<Box<Tls>>,
         peer: IpAddr,

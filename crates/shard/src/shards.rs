@@ -369,10 +369,11 @@ impl Shards {
             let Some(mail) = mail.get(usize::from(shard)) else {
                 return false;
             };
-            let beyond = places.free(max, 0) == 0;
-            if beyond && places.free(max, reserve) == 0 {
+            let usual = places.try_keep(max, 0);
+            let beyond = usual.is_none();
+            let Some(place) = usual.or_else(|| places.try_keep(max, reserve)) else {
                 return false;
-            }
+            };
             let tls = match &tls {
                 None => None,
                 Some(config) => match crate::tls::Tls::new(config) {
@@ -381,6 +382,7 @@ impl Shards {
                 },
             };
             mail.send(Mail::Conn {
+                place,
                 stream: Stream::Tcp(mio::net::TcpStream::from_std(stream)),
                 tls,
                 peer: client,

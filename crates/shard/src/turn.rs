@@ -135,6 +135,7 @@ impl Life {
             Mail::Letter(letter) => turn.letter(&letter),
             Mail::Accepted { stream, peer } => door.admit(stream, peer, None, turn),
             Mail::Conn {
+                place,
                 stream,
                 tls,
                 peer,
@@ -143,7 +144,11 @@ impl Life {
                 relayed,
             } => {
                 let ended = tls.as_ref().is_some_and(|tls| tls.is_ended());
-                let adopt = |hands: &mut Hands, conn| hands.adopt(stream, tls, conn);
+                let adopt = |hands: &mut Hands, conn| {
+                    let adopted = hands.adopt(stream, tls, conn);
+                    drop(place);
+                    adopted
+                };
                 let moved = Moved {
                     peer,
                     beyond,

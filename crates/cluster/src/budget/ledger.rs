@@ -11,18 +11,18 @@ const HUNGER_US: u64 = 2_000_000;
 /// A key stays named for so long after it was near its limit.
 const HEAT_US: u64 = 3_000_000;
 
-/// What a newcomer may use of each budget before it has seen the board: as one of so many.
+/// A newcomer that has not seen the board yet uses of each budget the share of one of so many nodes.
 const NODES_AT_FIRST: u32 = 4;
 
-/// Where a node's use of budgets can be looked up.
+/// Looks up a node's use of its budgets.
 pub trait Source {
-    /// What is used of a key.
+    /// The amount used of a key.
     fn usage(&mut self, key: Key) -> Usage;
     /// The keys of a kind, one that does not flow, of which more than this is used; [`NAMED_MAX`] of them at most.
     fn above(&mut self, kind: u8, used: u32) -> Vec<Key>;
 }
 
-/// What a node is to do with its shares.
+/// A change of a node's shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Of a named key it may use so much.
@@ -41,7 +41,7 @@ struct Other {
     missing_since_us: Option<u64>,
 }
 
-/// What this node has of a named key.
+/// This node's part of a named key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
     /// It may use so much.
@@ -64,7 +64,7 @@ struct Rest {
     shown: u32,
 }
 
-/// What one node knows. Each exchange with the board is [`Self::propose`], and then [`Self::learn`] or [`Self::failed`].
+/// The knowledge of one node. Each exchange with the board is [`Self::propose`], and then [`Self::learn`] or [`Self::failed`].
 #[derive(Debug)]
 pub struct Ledger {
     me: Peer,
@@ -101,7 +101,7 @@ impl Ledger {
         ledger
     }
 
-    /// What changed for this node since this was asked last, in order.
+    /// Takes the changes for this node since the last call, in order.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
@@ -310,7 +310,7 @@ impl Ledger {
         // Of a key that others name they have left the old rest share to this node, and no larger one.
         self.hear();
         self.has_learned = true;
-        // What is remembered of a node whose sheet is missing may be old: it may have taken more since.
+        // A remembered share of a node whose sheet is missing may be old: the node may have taken more since.
         let all_seen = self
             .others
             .values()
@@ -337,7 +337,7 @@ impl Ledger {
         }
     }
 
-    /// What the others leave of a key.
+    /// The part of a key that the others leave.
     fn left(&self, key: Key) -> u32 {
         let others = self.others.values();
         let taken: u64 = others.map(|other| u64::from(other.sheet.share(key))).sum();

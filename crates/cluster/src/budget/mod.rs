@@ -38,22 +38,22 @@ pub const GRACE_US: u64 = 3_000_000;
 /// Whose budget it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What is limited: below [`KINDS`].
+    /// The kind of the limit: below [`KINDS`].
     pub kind: u8,
-    /// Who has the limit, by a number that is the same on all nodes.
+    /// The holder of the limit, by a number that is the same on all nodes.
     pub holder: u64,
 }
 
-/// What is limited by a kind of budget.
+/// The budget of one kind of limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// The budget of each key; 0: nodes do not share this kind.
     pub budget: u32,
-    /// What was used comes back with time, as with a rate. Otherwise it comes back when its holder lets it go, as with connections.
+    /// The used part comes back with time, as with a rate. Otherwise it comes back when its holder lets it go, as with connections.
     pub flows: bool,
 }
 
-/// What a node uses of a key.
+/// A node's use of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// In use now.

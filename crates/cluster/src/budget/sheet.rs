@@ -1,4 +1,4 @@
-//! What a node shows the others, and how that is written. Whoever can write to the board writes what he likes: a sheet that does not
+//! The sheet that a node shows the others, and its written form. Whoever can write to the board writes what he likes: a sheet that does not
 //! fit is no sheet.
 
 use super::{ENTRIES_MAX, KINDS, Key};
@@ -16,14 +16,14 @@ const LEFT: u8 = 1;
 /// Beside the kind.
 const HOT: u8 = 0x80;
 
-/// What a node has of a named key.
+/// A node's part of a named key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The most that it will use until it shows something else.
     pub share: u32,
-    /// What it keeps.
+    /// The amount it keeps.
     pub used: u32,
-    /// What it would use.
+    /// The amount it would use.
     pub wanted: u32,
     /// It names the key of its own accord, and not only because others do.
     pub is_hot: bool,

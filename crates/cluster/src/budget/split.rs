@@ -4,12 +4,12 @@
 
 use super::Key;
 
-/// What a node has and wants of a key.
+/// A node's part of a key, and its wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it keeps in any case.
+    /// The amount it keeps in any case.
     pub used: u32,
-    /// What it would use, if it might: `used` or more.
+    /// The amount it would use, if it might: `used` or more.
     pub wanted: u32,
     /// It takes part. A node that has not heard of the key may use up to `used`, and nobody else may.
     pub is_told: bool,

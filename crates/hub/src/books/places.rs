@@ -19,7 +19,7 @@ pub struct Places {
     lent: AtomicUsize,
 }
 
-/// The place of a connection that belongs to no shard, but is a client's.
+/// The place of a client's connection that no shard has, or not yet.
 #[derive(Debug)]
 pub struct Entered(Arc<Places>);
 
@@ -54,6 +54,16 @@ impl Places {
         Entered(Arc::clone(self))
     }
 
+    /// A place for a connection on its way to a shard, among so many and of a reserve; `None`: there is none. Taken at once: a hundred
+    /// that come in one moment must not all see the same free place.
+    pub fn try_keep(self: &Arc<Self>, conns_max: usize, reserve: usize) -> Option<Entered> {
+        let max = self.max_open(conns_max) + reserve;
+        let more = |open| (open < max).then_some(open + 1);
+        let order = Ordering::Relaxed;
+        let kept = self.open.fetch_update(order, order, more).is_ok();
+        kept.then(|| Entered(Arc::clone(self)))
+    }
+
     /// A place for a connection of another listener; `None`: clients have all, or enough are lent.
     pub fn lend(self: &Arc<Self>) -> Option<Lent> {
         let relayed = 2 * self.relayed.load(Ordering::Relaxed);
@@ -72,9 +82,12 @@ impl Places {
 
     /// How many connections more the shards may have now: of this many at most, as far as there are places, and of a reserve.
     pub fn free(&self, conns_max: usize, reserve: usize) -> usize {
+        (self.max_open(conns_max) + reserve).saturating_sub(self.open())
+    }
+
+    fn max_open(&self, conns_max: usize) -> usize {
         let others = 2 * self.relayed.load(Ordering::Relaxed) + self.lent.load(Ordering::Relaxed);
-        let max = conns_max.min(self.max.saturating_sub(others));
-        (max + reserve).saturating_sub(self.open())
+        conns_max.min(self.max.saturating_sub(others))
     }
 
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
@@ -126,6 +139,18 @@ mod tests {
         let places = Places::new(1_000);
         assert_eq!((0..10).filter(|_| places.try_relay(4)).count(), 4);
         assert_eq!(places.free(1_000, 0), 992);
+    }
+
+    /// All that came in one moment saw the same free place.
+    #[test]
+    fn a_burst_on_its_way_to_shards_took_more_places_than_there_were() {
+        let places = Arc::new(Places::new(1_000));
+        (0..70).for_each(|_| places.enter());
+        let kept: Vec<Entered> = (0..60).map_while(|_| places.try_keep(70, 24)).collect();
+        assert_eq!((kept.len(), places.free(70, 48)), (24, 24));
+        drop(kept);
+        assert!(places.try_keep(70, 0).is_none());
+        assert_eq!(places.free(70, 24), 24);
     }
 
     /// Each listener had a count of its own, and together they took all descriptors.

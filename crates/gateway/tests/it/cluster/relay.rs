@@ -268,6 +268,35 @@ fn one_client_with_many_polls_shut_out_all_others() {
     assert!(told);
 }
 
+/// On a node that is full, what other nodes relay has half of the reserve, and not all of it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn relayed_requests_took_the_whole_reserve() {
+    let redis = Redis::start();
+    let limits = "[limits]\nconns_max = 70\nhandshake_timeout = \"5m\"\n";
+    let nodes: [Gateway; 2] = relaying(&redis, limits);
+    let sessions: Vec<Poller> = (0..60).map(|_| opened(nodes[0].addr)).collect();
+    // Connections that say nothing take the places: sessions have a bound of their own, which is 70, too.
+    let silent = |_| RawConn::connect(nodes[0].addr);
+    let silent: Vec<RawConn> = (0..70).map(silent).collect();
+    let full = nodes[0].reaches("sockeye_connections", 70.0);
+    assert!(full >= 70.0, "{full}");
+    let waits = |session: &Poller| {
+        let mut poll = RawConn::connect(nodes[1].addr);
+        poll.send(poll_request(&session.sid));
+        poll
+    };
+    let polls: Vec<RawConn> = sessions.iter().map(waits).collect();
+    let refused = || nodes[1].metric("sockeye_relay_failed_total") >= 30.0;
+    assert!(eventually(PATIENCE, refused), "half of 48 have places");
+    for n in 0..20 {
+        let request = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let answer = RawConn::exchange(nodes[0].addr, request);
+        assert_eq!(answer.status, 200, "health check {n}");
+    }
+    drop((polls, silent));
+}
+
 /// Its port is for nodes with the secret alone.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
