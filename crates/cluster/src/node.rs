@@ -111,6 +111,15 @@ impl Node {
         }
     }
 
+    /// A life of a node that has its number and was never heard: it stands still, or is dead. From now on it is owed all that is for
+    /// everybody, like one that was given up.
+    pub fn owe(&mut self, peer: Peer) {
+        if peer.node != self.me.node && !self.neighbours.contains_key(&peer.node) {
+            self.outlet.add(peer, self.now_us);
+            self.outlet.rest(peer.node, self.now_us);
+        }
+    }
+
     /// Sets the time and does what is due.
     pub fn begin(&mut self, now_us: u64) {
         // The first call has no time before it.

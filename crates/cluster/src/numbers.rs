@@ -212,6 +212,11 @@ impl Guests {
         !self.expected.is_empty()
     }
 
+    /// Those of them that are awaited still.
+    pub fn awaited(&self) -> impl Iterator<Item = Peer> + '_ {
+        self.expected.iter().copied()
+    }
+
     /// Messages that were not heard.
     pub fn refused(&self) -> u64 {
         self.refused

@@ -158,6 +158,74 @@ fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
 }
 
+/// A node that stood still while another one started got nothing of what that one said, and nobody counted it.
+#[test]
+fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
+    let (mut frozen, mut now_us) = (node(1, 1), 0);
+    frozen.hold(7);
+    run(&mut [&mut frozen], &mut now_us, 1_000_000);
+    let mut newcomer = node(2, 2);
+    let mut missed = record(&mut [&mut newcomer], &mut now_us, 2_000_000);
+    let silent = Peer {
+        node: NodeId(1),
+        epoch: Epoch(1),
+    };
+    newcomer.owe(silent);
+    for n in 0..100_u8 {
+        // Nobody is known to be there, and it is kept all the same.
+        assert_eq!(newcomer.send(&[7], &[n]), []);
+        missed.extend(record(&mut [&mut newcomer], &mut now_us, 10_000));
+    }
+    missed.extend(record(&mut [&mut newcomer], &mut now_us, 300_000));
+    frozen.begin(now_us);
+    missed.iter().for_each(|frame| frozen.arrived(frame));
+    run(&mut [&mut frozen, &mut newcomer], &mut now_us, 2_000_000);
+    newcomer.send(&[7], &[100]);
+    run(&mut [&mut frozen, &mut newcomer], &mut now_us, 200_000);
+    let letters = frozen.events().filter_map(|event| match event {
+        Event::Letter { letter, .. } => Some(letter[0]),
+        Event::Lost { letters, .. } => panic!("{letters:?} are lost"),
+        _ => None,
+    });
+    assert_eq!(letters.collect::<Vec<_>>(), (0..=100).collect::<Vec<_>>());
+}
+
+/// What was said for it is kept as long as the ring holds it, and counted after that. A later life of it is owed nothing.
+#[test]
+fn what_is_owed_to_a_silent_node_has_a_bound() {
+    let mut limits = Limits::default();
+    limits.outlet.ring_bytes = 20_000;
+    let (mut frozen, mut now_us) = (node(1, 1), 0);
+    run(&mut [&mut frozen], &mut now_us, 1_000_000);
+    let mut newcomer = limited(2, 2, limits);
+    run(&mut [&mut newcomer], &mut now_us, 2_000_000);
+    for number in [1, 3] {
+        newcomer.owe(Peer {
+            node: NodeId(number),
+            epoch: Epoch(1),
+        });
+    }
+    for _ in 0..100 {
+        newcomer.send(&[7], &[0; 1_000]);
+        run(&mut [&mut newcomer], &mut now_us, 10_000);
+    }
+    let mut later = node(3, 9);
+    run(
+        &mut [&mut frozen, &mut newcomer, &mut later],
+        &mut now_us,
+        2_000_000,
+    );
+    let lost = |node: &mut Node| {
+        let events = node.events();
+        let lost = events.map(|event| match event {
+            Event::Lost { letters, .. } => letters.expect("they are counted"),
+            _ => 0,
+        });
+        lost.sum::<u64>()
+    };
+    assert_eq!((lost(&mut frozen), lost(&mut later)), (100, 0));
+}
+
 /// A peer that says nothing holds nobody up when the engine is back: it is sent everything.
 #[test]
 fn a_node_that_stood_still_waited_for_one_that_is_dead() {

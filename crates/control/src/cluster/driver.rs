@@ -186,12 +186,16 @@ impl Driver {
     }
 
     /// At the start nobody knows this node, and it knows nobody: what it sent then would reach no one. A node whose lease stands
-    /// without a heartbeat is dead or frozen; it is not waited for.
+    /// without a heartbeat is dead or frozen. It is not waited for: what is sent from now on is kept for it.
     fn meet(&mut self) {
         let heard_enough = self.node.probes_back() >= PROBES_ALONE;
         let is_whole = self.rig.roster.is_whole() && !self.leases.guests.are_awaited();
         if !self.is_met && self.up && (is_whole || heard_enough) {
             self.is_met = true;
+            let silent = self.rig.roster.silent().into_iter();
+            silent
+                .chain(self.leases.guests.awaited())
+                .for_each(|peer| self.node.owe(peer));
             self.tell_up();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::card::Card;
 use super::number;
-use cluster::frame::Epoch;
+use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::numbers::Claim;
 use hub::Uplink;
 use std::collections::BTreeMap;
@@ -141,6 +141,17 @@ impl Roster {
     /// Whether every node that has a number was heard.
     pub(super) fn is_whole(&self) -> bool {
         self.reads() > 0 && self.nodes().values().all(|entry| entry.heard)
+    }
+
+    /// The lives that have a number and were not heard.
+    pub(super) fn silent(&self) -> Vec<Peer> {
+        let nodes = self.nodes();
+        let silent = nodes.iter().filter(|(_, entry)| !entry.heard);
+        let life = |(number, entry): (&u16, &Entry)| Peer {
+            node: NodeId(*number),
+            epoch: Epoch(entry.epoch),
+        };
+        silent.map(life).collect()
     }
 
     /// How often the leases were read so far.

@@ -428,6 +428,28 @@ fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
     assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
 }
 
+/// The same after the newcomer has given up waiting for it: what was promised then reached that node never, and nobody counted it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
+    let _alone = Alone::wait();
+    let redis = Redis::start();
+    let first = Gateway::start(&config(&redis, ""));
+    assert!(eventually(PATIENCE, || is_ready(&first)), "ready");
+    let mut there = member(&first, "room");
+    first.freeze();
+    let second = Gateway::start(&config(&redis, ""));
+    assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
+    let mut here = member(&second, "room");
+    let said: Vec<u64> = (0..100).collect();
+    for n in &said {
+        assert_eq!(here.ask("n", &[json!(n)]), [] as [Value; 0]);
+    }
+    first.signal(rustix::process::Signal::CONT);
+    assert_eq!(numbers(&mut there, 100), said);
+    assert_eq!(first.metric("sockeye_cluster_lost_total"), 0.0);
+}
+
 /// A node that died leaves its number for a while, and never speaks: others that start then do not wait for it for long.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
