@@ -49,6 +49,8 @@ struct Own {
     /// It shows so much: this or more.
     shown: u32,
     used: u32,
+    /// So much of that is not given away.
+    kept: u32,
     /// Refused of late, and until when that counts.
     hunger: u32,
     hungry_until_us: u64,
@@ -170,7 +172,7 @@ impl Ledger {
         let entry = |(key, own): (&Key, &Own)| {
             let entry = Entry {
                 share: own.shown,
-                used: self.kept(*key, own.used),
+                used: own.kept,
                 wanted: own.used.saturating_add(own.hunger),
                 is_hot: own.hot_until_us > now_us,
             };
@@ -241,7 +243,13 @@ impl Ledger {
         let Some(mut own) = self.own.get(&key).copied() else {
             return;
         };
+        // It gave away more than has come back: no more goes until that has.
+        let owes = usage.used > own.share;
         own.used = usage.used.min(own.share);
+        own.kept = match owes {
+            true => own.used,
+            false => self.kept(key, own.used),
+        };
         if usage.refused > 0 {
             own.hunger = own.hunger.max(usage.refused);
             own.hungry_until_us = now_us + HUNGER_US;
@@ -260,9 +268,8 @@ impl Ledger {
             // As if it were not named.
             false => rest.share,
         };
-        let kept = self.kept(key, own.used);
         if target < own.share {
-            own.share = target.max(kept);
+            own.share = target.max(own.kept);
             self.changes.push(Change::Share(key, own.share));
         }
         own.shown = target.max(own.share);
@@ -277,7 +284,7 @@ impl Ledger {
         claims.extend(before.map(|(_, other)| other.claim(key)));
         let me = claims.len();
         claims.push(Claim {
-            used: self.kept(key, own.used),
+            used: own.kept,
             wanted: own.used.saturating_add(own.hunger),
             is_told: true,
         });

@@ -17,8 +17,10 @@ const DOCUMENTS_MAX: usize = 64;
 struct Record {
     /// `None`: the socket is gone.
     now: Option<Entry>,
-    /// `None`: Redis has nothing of it.
+    /// The names under which it may stand in Redis. `None`: Redis has nothing of it.
     written: Option<Traces>,
+    /// The node's index names it.
+    is_indexed: bool,
     written_ms: u64,
     is_waiting: bool,
     /// It stands in `renewals`.
@@ -138,13 +140,13 @@ impl Book {
         }
     }
 
-    /// Redis may have lost all of it: everything is written anew, and what is gone needs no deletion by name.
-    pub(super) fn forget_written(&mut self) {
-        self.records.retain(|_, record| record.now.is_some());
+    /// Redis may have lost all of it, or some, or nothing: everything is written anew. The names stay: a socket that left a document or
+    /// its user meanwhile may still stand there.
+    pub(super) fn write_anew(&mut self) {
         self.waiting.clear();
         self.renewals.clear();
         self.records.iter_mut().for_each(|(socket, record)| {
-            record.written = None;
+            record.is_indexed = false;
             record.is_timed = false;
             record.is_waiting = true;
             self.waiting.push_back(*socket);
@@ -184,7 +186,7 @@ impl Book {
             match &record.now {
                 Some(entry) => {
                     words.write(&id, entry, before, &mut batch.commands, &mut batch.expiries);
-                    if before.is_none() {
+                    if !record.is_indexed {
                         batch.new.push(socket);
                     }
                 }
@@ -212,6 +214,7 @@ impl Book {
                 continue;
             };
             record.written = Some(Traces::of(entry));
+            record.is_indexed = true;
             record.written_ms = now_ms;
             if !std::mem::replace(&mut record.is_timed, true) {
                 let due_ms = now_ms + self.renew_ms;
@@ -226,6 +229,7 @@ impl Book {
             if let Some(record) = self.records.get_mut(socket)
                 && let (true, Some(entry)) = (tried, &record.now)
             {
+                record.is_indexed = true;
                 let may_stand = Traces::of(entry);
                 record.written.get_or_insert_default().add(may_stand);
             }

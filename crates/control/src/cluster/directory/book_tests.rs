@@ -155,11 +155,25 @@ fn a_redis_that_lost_everything_gets_everything_again() {
     }
     written(&mut book, 0);
     book.hear(RollWord::Gone(id(3)));
-    book.forget_written();
+    book.write_anew();
     let batch = book.take(&words(), 10_000).expect("all of it");
-    assert_eq!((batch.new.len(), batch.gone.len()), (9, 0));
+    assert_eq!((batch.new.len(), batch.gone.len()), (9, 1));
     book.done(&batch, 1_000);
     assert_eq!((book.sockets(), book.waiting()), (9, 0));
+}
+
+/// Redis was away and had lost nothing: sockets stayed for ever under documents that they had left meanwhile, and users that they had been.
+#[test]
+fn names_of_the_time_before_an_outage_were_forgotten() {
+    let mut book = book();
+    book.hear(here(1, Some("ada"), &["doc:1", "doc:2"]));
+    written(&mut book, 0);
+    book.hear(here(1, Some("eve"), &["doc:2"]));
+    book.write_anew();
+    let (commands, name) = (written(&mut book, 1_000), id(1).to_string());
+    assert!(commands.contains(&format!("ZREM ws:user:clients:ada {name}")));
+    assert!(commands.contains(&format!("ZREM ws:guid:clients:doc:1 {name}")));
+    assert!(!commands.contains(&format!("ZREM ws:guid:clients:doc:2 {name}")));
 }
 
 #[test]

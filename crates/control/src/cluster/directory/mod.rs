@@ -128,6 +128,8 @@ struct Writer {
     signed: Option<Instant>,
     /// The last commands were not carried out.
     is_away: bool,
+    /// Redis was away, and may have lost some of what it had taken.
+    doubts: bool,
     /// The log was told of a key of another program.
     told: bool,
 }
@@ -143,6 +145,7 @@ impl Writer {
             began: Instant::now(),
             signed: None,
             is_away: false,
+            doubts: false,
             told: false,
         }
     }
@@ -155,6 +158,10 @@ impl Writer {
         self.book.renew(self.mono_ms());
         if self.sign().await {
             self.write().await;
+            // Not before: while one master of several is away, the others would get the same again and again.
+            if !self.is_away && self.book.waiting() == 0 && std::mem::take(&mut self.doubts) {
+                self.repair();
+            }
             self.sweep().await;
         }
         self.count();
@@ -181,13 +188,19 @@ impl Writer {
         };
         self.is_away = false;
         self.signed = Some(Instant::now());
-        if (is_new || was_away) && !is_first {
-            tracing::info!("the directory is written anew");
-            Gauges::add(&self.plan.gauges.repairs, 1);
-            self.book.forget_written();
-            self.sweeper.doubt_own();
+        self.doubts |= was_away && !is_first;
+        if is_new && !is_first {
+            self.repair();
         }
         true
+    }
+
+    fn repair(&mut self) {
+        tracing::info!("the directory is written anew");
+        Gauges::add(&self.plan.gauges.repairs, 1);
+        self.doubts = false;
+        self.book.write_anew();
+        self.sweeper.doubt_own();
     }
 
     async fn write(&mut self) {
@@ -201,7 +214,7 @@ impl Writer {
             let Some(mut batch) = self.book.take(&words, PIPELINE) else {
                 return;
             };
-            sent += batch.commands.len();
+            sent += batch.commands.len() + batch.expiries.len();
             self.carry_out(&mut batch).await;
         }
     }

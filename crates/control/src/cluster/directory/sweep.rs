@@ -3,7 +3,7 @@
 
 use super::words::{client_key, delete};
 use super::{Gauges, Writer};
-use crate::cluster::redis::Command;
+use crate::cluster::redis::{Command, is_stranger};
 use ::redis::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -258,8 +258,14 @@ impl Writer {
             .await;
         let mut commands = Vec::new();
         for (socket, entry) in sockets.iter().zip(entries) {
-            let Ok(Value::Array(fields)) = entry else {
-                continue;
+            let fields = match entry {
+                Ok(Value::Array(fields)) => fields,
+                // Its name stays in the index: nobody would delete what stands there.
+                Err(trouble) if !is_stranger(&trouble) => {
+                    self.lose(&trouble);
+                    return false;
+                }
+                _ => continue,
             };
             let mut fields = fields.iter().map(text);
             let node = fields.next().flatten();

@@ -203,16 +203,18 @@ fn an_empty_redis_gets_everything_again() {
 fn what_ended_while_redis_stood_still_is_deleted() {
     let redis = Redis::start();
     let node = start(&redis, "");
-    let (gone, first) = client(&node, "ada", &["doc:1"]);
-    let (_stays, second) = client(&node, "bob", &["doc:1"]);
-    settles(|| document(&redis, "doc:1"), &set([&first, &second]));
+    let (gone, first) = client(&node, "ada", &["doc:1", "doc:2"]);
+    let (mut stays, second) = client(&node, "bob", &["doc:1", "doc:2"]);
+    settles(|| document(&redis, "doc:2"), &set([&first, &second]));
     redis.freeze();
     drop(gone);
+    stays.ask("leave", &[json!("doc:2")]);
     assert!(node.reaches("sockeye_directory_failures_total", 1.0) >= 1.0);
     redis.thaw();
     settles(|| document(&redis, "doc:1"), &set([&second]));
     settles(|| clients(&redis), &set([&format!("ws:client:{second}")]));
     settles(|| user(&redis, "ada"), &set([]));
+    settles(|| document(&redis, "doc:2"), &set([]));
 }
 
 /// The others clean up after a node that was killed: within half a minute, and nobody else's.
