@@ -32,7 +32,7 @@ const (
 	unreachableAfter = 4
 	// Commands that the gateway has not got: while it is away, they wait here.
 	keptBytesMax = 64 << 20
-	// What one costs beside its bytes.
+	// Cost of one beside its bytes.
 	commandBytes = 512
 	// Leaving waits so long for the end of what is under way.
 	farewell = 30 * time.Second
@@ -444,6 +444,9 @@ func (l *link) welcome(welcome *pb.Welcome) {
 	l.attached = true
 	lost := !welcome.GetResumed() && l.known
 	if lost {
+		if kept := len(l.kept); kept > 0 {
+			l.log.Printf("%d commands to %s are lost: it gave this worker up", kept, l.gateway)
+		}
 		l.begin()
 	}
 	l.known = true
@@ -456,7 +459,7 @@ func (l *link) welcome(welcome *pb.Welcome) {
 	l.beSure()
 	l.progress.again()
 	l.confirm(welcome.GetCommands())
-	// What the gateway has not got goes again, under the same numbers.
+	// Commands that the gateway has not got go again, under the same numbers.
 	l.sent = 0
 	select {
 	case <-l.welcomed:

@@ -59,7 +59,7 @@ func (s *Socket) BindAuth(target any) error {
 
 // Query has the parameters of the request that opened the session.
 func (s *Socket) Query() url.Values {
-	// What cannot be read is left out.
+	// Values that cannot be read are left out.
 	values, _ := url.ParseQuery(s.connect.GetQuery())
 	return values
 }

@@ -12,4 +12,8 @@ made="$(mktemp -d)"
 trap 'rm -rf "$made"' EXIT
 bash generate.sh "$made"
 cmp "$made/worker.pb.go" internal/workerpb/worker.pb.go || { echo "internal/workerpb is stale, run sdk/go/generate.sh" >&2; exit 1; }
-go test -count=1 -timeout 9m ./...
+status=0
+go test -v -count=1 -timeout 9m ./... >"$made/log" 2>&1 || status=$?
+cat "$made/log"
+echo "$(grep -c '^--- PASS' "$made/log" || true) passed, $(grep -c '^--- FAIL' "$made/log" || true) failed"
+exit "$status"

@@ -6,7 +6,7 @@ use crate::tally::Tally;
 /// More failures than these in one step are no matter of a busy machine: the step fails at once.
 const FAILURES_MAX: usize = 3;
 
-/// What a runner tells of its tests.
+/// The words of a runner about its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runner {
     /// `cargo test`: single tests can be played again by their names.
@@ -19,6 +19,16 @@ pub enum Runner {
 pub fn what_failed(runner: Runner, step: &str, output: &str, tally: Tally) -> Option<Vec<String>> {
     let failed = usize::try_from(tally.failed).ok()?;
     if !(1..=FAILURES_MAX).contains(&failed) {
+        return None;
+    }
+    let lines = |begin: &str| {
+        output
+            .lines()
+            .filter(|line| line.trim().starts_with(begin))
+            .count()
+    };
+    // Each program of tests says both. One that crashed, or was ended, said how many it would run.
+    if runner == Runner::Cargo && lines("running ") != lines("test result: ") {
         return None;
     }
     let names = match runner {
@@ -52,14 +62,14 @@ mod tests {
 
     #[test]
     fn only_the_tests_that_failed_are_named() {
-        let output = "test a::one ... ok\ntest a::two ... FAILED\ntest result: FAILED. 1 passed; 1 failed;\n";
+        let output = "running 2 tests\ntest a::one ... ok\ntest a::two ... FAILED\ntest result: FAILED. 1 passed; 1 failed;\n";
         let names = what_failed(Runner::Cargo, "gateway tests", output, failed(1, 1));
         assert_eq!(names, Some(vec!["a::two".to_owned()]));
     }
 
     #[test]
     fn many_failures_and_broken_steps_get_no_second_try() {
-        let four = "test a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\ntest d ... FAILED\n";
+        let four = "running 13 tests\ntest a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\ntest d ... FAILED\ntest result: FAILED.";
         assert_eq!(what_failed(Runner::Cargo, "x", four, failed(9, 4)), None);
         let broken = "error[E0308]: mismatched types";
         assert_eq!(what_failed(Runner::Cargo, "x", broken, failed(0, 1)), None);
@@ -67,5 +77,14 @@ mod tests {
         assert_eq!(what_failed(Runner::Other, "x", "", failed(30, 4)), None);
         let step = what_failed(Runner::Other, "x", "", failed(30, 3));
         assert_eq!(step, Some(vec!["3 of x".to_owned()]));
+    }
+
+    /// One test failed, another one stood still until its time was over: only the first was played again, and the step had passed.
+    #[test]
+    fn a_step_that_did_not_end_passed() {
+        let ended = "running 2 tests\ntest a ... FAILED\nended: not done after 1800s\n";
+        assert_eq!(what_failed(Runner::Cargo, "x", ended, failed(0, 1)), None);
+        let crashed = "running 1 test\ntest b ... ok\ntest result: ok. 1 passed; 0 failed;\nrunning 2 tests\ntest a ... FAILED\n";
+        assert_eq!(what_failed(Runner::Cargo, "x", crashed, failed(1, 1)), None);
     }
 }

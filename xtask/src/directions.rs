@@ -96,7 +96,7 @@ pub fn broken() -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// How many files of a crate stand in circles.
+/// The number of a crate's files that stand in circles.
 pub fn count_in_circles(name: &str) -> Result<usize> {
     Ok(in_circles(&imports(name)?).len())
 }

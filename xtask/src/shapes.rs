@@ -1,4 +1,4 @@
-//! How large the types of a crate are. A type with many fields or methods is changed from everywhere, and nobody can say what holds in it.
+//! The size of a crate's types. A type with many fields or methods is changed from everywhere, and nobody can say what holds in it.
 
 use crate::{directions, repository, tidy};
 use anyhow::Result;
@@ -15,7 +15,7 @@ const LISTS: [&str; 2] = ["Settings", "Counts"];
 const BOUNDS: &str = "bounds.rs";
 const BOUND: [&str; 2] = ["_MAX", "_MS"];
 
-/// What was counted in a crate.
+/// The counts of a crate.
 #[derive(Default)]
 struct Shape {
     files: usize,
@@ -143,7 +143,7 @@ impl Block {
     }
 }
 
-/// What follows `<…>`.
+/// The text after `<…>`.
 fn after_generics(text: &str) -> &str {
     let mut depth = 0;
     for (at, character) in text.char_indices() {

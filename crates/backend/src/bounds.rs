@@ -98,5 +98,5 @@ pub(crate) const VERDICT_BYTES_MAX: usize = 64 << 10;
 pub(crate) const CIRCUIT_FAILURES: u32 = 5;
 /// Bytes of items in one call. A single item may be larger.
 pub(crate) const CALL_BYTES: usize = 256 << 10;
-/// How often those that wait for an endpoint are looked at.
+/// Interval of the look at those that wait for an endpoint.
 pub(crate) const LOOK_MS: u64 = 250;

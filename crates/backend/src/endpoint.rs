@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// In place of a worker's number.
 pub(crate) const ENDPOINT: u64 = u64::MAX;
 
-/// How an endpoint is called. Times in milliseconds.
+/// The way an endpoint is called. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calling {
     /// Newcomers wait for its decision. If not, they are let in, and it is told.

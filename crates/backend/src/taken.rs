@@ -1,4 +1,4 @@
-//! How much of a worker's commands was taken in, and what it was told of that.
+//! The part of a worker's commands that was taken in, and the part that it was told of.
 
 use crate::bounds::{CONFIRMED_EACH, CONFIRMED_MS, FAILURES_MAX, FAILURES_WHEN_FULL};
 use crate::link::Stray;
@@ -42,7 +42,7 @@ impl Taken {
         self.in_doubt = false;
     }
 
-    /// What its next life is told was taken in. While it is in doubt, that is what this one was told.
+    /// The part that its next life is told of. While it is in doubt, that is the part that this one was told of.
     pub(crate) fn legacy(&self) -> Option<u64> {
         match self.in_doubt {
             true => self.before,

@@ -49,7 +49,7 @@ impl Board {
     }
 }
 
-/// What the shards of a node do.
+/// The shards of a node.
 #[derive(Default)]
 struct Doors {
     rest: u32,
@@ -165,7 +165,7 @@ struct World {
     nodes: BTreeMap<u16, Node>,
     now: u64,
     lives: u64,
-    /// Who has read a sheet of whom.
+    /// Pairs of nodes: the first has read a sheet of the second.
     met: BTreeSet<(Peer, Peer)>,
     /// Of each key, what its shares are beyond the budget.
     excess: [u32; KEYS as usize],

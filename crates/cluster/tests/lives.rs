@@ -190,7 +190,7 @@ fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
     assert_eq!(letters.collect::<Vec<_>>(), (0..=100).collect::<Vec<_>>());
 }
 
-/// What was said for it is kept as long as the ring holds it, and counted after that. A later life of it is owed nothing.
+/// Messages for it are kept as long as the ring holds them, and counted after that. A later life of it is owed nothing.
 #[test]
 fn what_is_owed_to_a_silent_node_has_a_bound() {
     let mut limits = Limits::default();

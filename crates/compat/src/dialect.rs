@@ -30,7 +30,7 @@ pub enum Membership {
     Never,
 }
 
-/// What an operator decides.
+/// The operator's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The key prefix of the adapters.
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// What is to be listened to.
+/// The channels to listen to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// PSUBSCRIBE.

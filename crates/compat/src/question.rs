@@ -5,24 +5,24 @@ use crate::verb::{Args, Fetched};
 /// A question of one of our hubs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Which of our shards asks.
+    /// The number of our shard that asks.
     pub shard: u16,
-    /// Which of its questions.
+    /// The number of its question.
     pub number: u64,
 }
 
-/// What other servers say to a question of ours.
+/// Answers of other servers to a question of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// The hub's question.
     pub round: Round,
-    /// How many `Count` or `Sockets` there will be in all.
+    /// The number of `Count` or `Sockets` that there will be in all.
     pub servers: u64,
-    /// What is said.
+    /// The content.
     pub told: Told,
 }
 
-/// What a server, or a socket of it, says.
+/// The answer of a server, or of a socket of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// So many sockets of a server were asked; `None` = it did not say, or could not be asked.
@@ -33,12 +33,12 @@ pub enum Told {
     Sockets(Option<Vec<Fetched>>),
 }
 
-/// What a shard of ours says to a question of another server.
+/// Our shard's answer to a question of another server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// So many of its sockets were asked.
     Asked {
-        /// How many.
+        /// Their number.
         sockets: u64,
         /// Shards that answer in all.
         parts: u64,

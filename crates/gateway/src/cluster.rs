@@ -103,7 +103,7 @@ pub fn look(cluster: &Cluster) -> Result<Server> {
     Ok(asked?)
 }
 
-/// Where Redis is, and how to get in.
+/// Addresses of Redis, and credentials.
 pub fn engine(cluster: &Cluster) -> Result<Redis> {
     let mode = match cluster.mode {
         RedisMode::Single => Mode::Single,

@@ -1,4 +1,4 @@
-//! What programs outside share with this node in Redis: the directory of sockets, and channels of plain JSON.
+//! The things that programs outside share with this node in Redis: the directory of sockets, and channels of plain JSON.
 
 use crate::cluster::engine;
 use crate::config::{Cluster, Resolved};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
-/// What hubs are to tell.
+/// The outlets of hubs.
 pub fn outlets(config: &Resolved) -> Outlets {
     let cluster = config.cluster.as_ref();
     let directory = cluster.and_then(|cluster| cluster.directory.as_ref());

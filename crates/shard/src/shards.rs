@@ -42,7 +42,7 @@ pub struct Settings {
     pub hub: hub::config::Config,
     /// What the hubs share with the way to other nodes, if there is one.
     pub uplink: Option<Arc<Uplink>>,
-    /// What programs outside are told.
+    /// The outlets to programs outside.
     pub outlets: Outlets,
     /// Bind each thread to a core, where each allowed core has one.
     pub pin: bool,

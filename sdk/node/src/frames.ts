@@ -107,7 +107,13 @@ export class FramesTransport implements Transport {
     const begin = this.#writer.length;
     this.#writer.byte(MESSAGE);
     this.#writer.skip(HEAD_BYTES - 1);
-    wire.append(message, this.#writer);
+    try {
+      wire.append(message, this.#writer);
+    } catch (error) {
+      // Half a message would end the link.
+      this.#writer.drop();
+      throw error;
+    }
     this.#writer.patchLength(begin + 1, this.#writer.length - begin - HEAD_BYTES);
     this.#socket.write(this.#writer.take());
   }

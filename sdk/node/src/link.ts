@@ -402,7 +402,7 @@ export class Link {
     this.#known = true;
     again.forEach((command) => this.command(command));
     this.#confirm(welcome.commands);
-    // What the gateway has not got goes again, under the same numbers.
+    // Commands that the gateway has not got go again, under the same numbers.
     this.#sent = 0;
     this.#unsentBytes = this.#kept.reduce((bytes, command) => bytes + sizeOf(command), 0);
     this.#progress.again();

@@ -568,8 +568,9 @@ export class Worker implements Owner, Handlers {
     const value = this.#local.data(member.namespace, member.id);
     // Most sockets have none.
     if (value === undefined || (member.said === "{}" && isEmpty(value))) return;
-    const data = JSON.stringify(value);
-    if (data === member.said) return;
+    const data = JSON.stringify(value) as string | undefined;
+    // Its `toJSON` may give nothing.
+    if (data === undefined || data === member.said) return;
     if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
   }
 

@@ -115,6 +115,25 @@ test("a server that had closed could not attach again", async () => {
   client.disconnect();
 });
 
+/** `socket.data` that is written as nothing left half a message behind, and the gateway ended the link for good. */
+test("socket.data that cannot be written ended the link", async () => {
+  const here = await begin();
+  await here.server({}, (io) => {
+    io.on("connection", (socket) =>
+      socket.on("save", (done) => {
+        socket.data = { toJSON: () => undefined };
+        done();
+      }),
+    );
+  });
+  const client = here.open("/", { transports: ["websocket"] });
+  const lost = [];
+  client.on("disconnect", (reason) => lost.push(reason));
+  for (let n = 0; n < 3; n++) await client.emitWithAck("save");
+  assert.deepEqual(lost, []);
+  client.disconnect();
+});
+
 test("a server that is closed again while it closes stays away", async () => {
   const here = await begin();
   const io = await here.server();

@@ -35,7 +35,7 @@ pub const SHEET_US: u64 = 6_000_000;
 /// A node that has no sheet, and is not heard, keeps its shares for so long.
 pub const GRACE_US: u64 = 3_000_000;
 
-/// Whose budget it is.
+/// The owner of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The kind of the limit: below [`KINDS`].

@@ -32,7 +32,7 @@ pub struct Entry {
 /// All that a node has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
-    /// Whose it is.
+    /// The node that shows it.
     pub of: Peer,
     /// Later sheets of one life have larger numbers.
     pub number: u64,

@@ -90,7 +90,7 @@ impl Listener {
     }
 }
 
-/// Where connections go that may speak.
+/// The services for connections that may speak.
 #[derive(Clone)]
 struct Served {
     /// Those that speak HTTP/2.

@@ -51,12 +51,12 @@ impl Share {
     }
 }
 
-/// Where the bytes of a link come from.
+/// The source of a link's bytes.
 pub(super) trait Source: Send {
     /// So many bytes; `None`: the stream ended before.
     fn take(&mut self, len: usize) -> impl Future<Output = Option<Bytes>> + Send;
 
-    /// What comes is no message. The error is for the worker.
+    /// The bytes are no message. The error is for the worker.
     fn other(&mut self, kind: u8, len: usize) -> Result<(), Status>;
 }
 
@@ -127,7 +127,7 @@ impl Streamed {
         Self { body, data }
     }
 
-    /// What comes next. A stream that breaks has ended: its worker comes back by another.
+    /// The next message. A stream that breaks has ended: its worker comes back by another.
     async fn read(&mut self) -> Option<()> {
         let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
         if let Ok(data) = frame?.ok()?.into_data() {

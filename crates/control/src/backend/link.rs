@@ -68,7 +68,7 @@ async fn attach<R: AsyncRead + Send>(
         Status::deadline_exceeded("cannot attach: the frame with the key did not come within 5 s")
     })??;
     let bearer = HeaderValue::from_maybe_shared(Bytes::from([b"Bearer ", &key[..]].concat()));
-    // What no header can hold is no key.
+    // A key fits into a header.
     let headers = bearer.map(|bearer| HeaderMap::from_iter([(AUTHORIZATION, bearer)]));
     let headers = headers.unwrap_or_default();
     workers.attach(&headers, frames, Some(peer)).await
@@ -137,7 +137,7 @@ impl<R: AsyncRead + Send> Inflow<R> {
         }
     }
 
-    /// What the worker's first frame says.
+    /// The content of the worker's first frame.
     async fn key(&mut self) -> Result<Bytes, Status> {
         let left = || Status::cancelled("cannot attach: the connection ended");
         let mut head = self.take(HEAD_BYTES).await.ok_or_else(left)?;
@@ -165,7 +165,7 @@ impl<R: AsyncRead + Send> Inflow<R> {
         }
     }
 
-    /// What comes next. A connection that breaks has ended: its worker comes back by another.
+    /// The next message. A connection that breaks has ended: its worker comes back by another.
     async fn read(&mut self, room: usize) -> Option<()> {
         self.buffer.reserve(room);
         let read = self.from.read_buf(&mut self.buffer).await.ok()?;

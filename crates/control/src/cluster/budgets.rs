@@ -32,7 +32,7 @@ const NODES_AT_FULL_PACE: usize = 10;
 /// A node that leaves waits so long for its last sheet.
 const LAST_SHEET: Duration = Duration::from_millis(300);
 
-/// What the shards of this process have to do with it.
+/// The shards' side of it.
 pub struct Shares {
     pub budgets: Arc<Budgets>,
     /// Microseconds, as the shards' limiters count them.
@@ -45,7 +45,7 @@ impl fmt::Debug for Shares {
     }
 }
 
-/// What the exchange is made of.
+/// The parts of the exchange.
 pub(super) struct Exchange {
     pub(super) engine: Engine,
     pub(super) seal: Seal,

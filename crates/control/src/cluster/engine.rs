@@ -173,7 +173,7 @@ impl Lease {
     }
 }
 
-/// Where nodes show each other a value each, all in one place.
+/// The place where each node shows a value to all others.
 #[derive(Clone, Debug)]
 pub struct Board {
     /// The key of the list of numbers that have a value.

@@ -36,7 +36,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, u
 
 /// Bytes of letters that may wait for this task.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// What a letter costs besides its bytes.
+/// Cost of a letter beside its bytes.
 const OVERHEAD_BYTES: usize = 64;
 /// Letters handled before what they cause is published.
 const BATCH_MAX: usize = 256;
@@ -178,7 +178,7 @@ pub type AreBehind = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What the task is made of.
 pub struct Plan {
-    /// What an operator decides.
+    /// The operator's settings.
     pub settings: Settings,
     /// Namespaces that clients may join.
     pub namespaces: Vec<String>,
@@ -350,7 +350,7 @@ impl Bridge {
 
     /// Somebody may be there: what was said a moment ago is read, and all that is said from now on.
     fn wake(&mut self, heard: &mut UnboundedReceiver<Heard>) {
-        // What waits was said before the night.
+        // Letters that wait were said before the night.
         while let Ok(earlier) = heard.try_recv() {
             self.overheard(earlier);
         }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Roster {
     nodes: Mutex<BTreeMap<u16, Entry>>,
-    /// How often the leases were read.
+    /// Readings of the leases.
     reads: AtomicU64,
     uplink: Arc<Uplink>,
     /// This node relays requests.
@@ -154,7 +154,7 @@ impl Roster {
         silent.map(life).collect()
     }
 
-    /// How often the leases were read so far.
+    /// Readings of the leases so far.
     pub(super) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }

@@ -65,7 +65,7 @@ impl Seal {
         Some(card)
     }
 
-    /// What a node shows of its limits. The code is of this key: it is worth nothing elsewhere.
+    /// Closes a node's sheet of limits. The code is of this key: it is worth nothing elsewhere.
     pub(super) fn close_sheet(&self, key: &[u8], sheet: &[u8]) -> Vec<u8> {
         match self.sheet_code(key, sheet) {
             None => sheet.to_vec(),

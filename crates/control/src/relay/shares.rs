@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 /// Connections that gave their place away and are not closed yet: they hold descriptors.
 const LEAVING_MAX: usize = 32;
 
-/// Who has how many places.
+/// The places of each address.
 #[derive(Debug)]
 pub(super) struct Shares {
     places: Arc<Places>,

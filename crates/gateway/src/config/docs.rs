@@ -127,7 +127,7 @@ fn key_name(key: &Key) -> String {
     }
 }
 
-/// What stands behind the name of the section, or of a table in it.
+/// The text after the name of the section, or of a table in it.
 fn within(key: &Key) -> &str {
     let rest = key.path.strip_prefix(key.section());
     let rest = rest.map_or(&*key.path, |rest| rest.trim_start_matches('.'));

@@ -135,7 +135,10 @@ impl New {
             ),
             opened => opened.with_context(|| format!("cannot write {path}"))?,
         };
+        // Half a file would be in the way of the next try.
+        let undo = |_: &std::io::Error| drop(std::fs::remove_file(&self.path));
         file.write_all(self.text.as_bytes())
+            .inspect_err(undo)
             .with_context(|| format!("cannot write {path}"))
     }
 }

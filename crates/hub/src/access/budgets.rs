@@ -25,7 +25,7 @@ const CONNECTS: u8 = 2;
 const ADDRESS: u8 = 4;
 const USER: u8 = 6;
 
-/// What is limited, and whose it is. Addresses of IPv4 and IPv6 are kinds of their own, so that each has its own number.
+/// The kind of a limit, and its holder. Addresses of IPv4 and IPv6 are kinds of their own, so that each has its own number.
 pub type Key = (u8, u64);
 
 /// One kind of budget.
@@ -37,7 +37,7 @@ struct Kind {
     gcra: Option<Gcra>,
 }
 
-/// What this node has of a key that is near its limit.
+/// This node's share of a key that is near its limit.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
     share: AtomicU32,
@@ -136,7 +136,7 @@ impl Budgets {
 
     // ---- for the shards -----------------------------------------------------------------------------------------------------
 
-    /// How many connections this node may have of an address, which has this many now; `None`: nodes do not share that limit.
+    /// The number of connections that this node may have of an address, which has this many now; `None`: nodes do not share that limit.
     pub(crate) fn conns_of(&self, address: IpAddr, count: u32) -> Option<u32> {
         let key = of_address(CONNS, address);
         self.is_shared(key.0).then(|| {
@@ -204,7 +204,7 @@ impl Budgets {
         let _ = self.wake.set(Wake(wake));
     }
 
-    /// What was marked since.
+    /// Keys that were marked since.
     pub fn take_marks(&self) -> Vec<Key> {
         let marks: Vec<Key> = std::iter::from_fn(|| self.marks.pop())
             .take(MARKS)
@@ -216,7 +216,7 @@ impl Budgets {
         marks
     }
 
-    /// What is used of a key, and how often somebody was refused since this was asked last.
+    /// The use of a key, and the number of refusals since this was asked last.
     pub fn usage(&self, key: Key, now_us: u64) -> (u32, u32) {
         let named = self.named(key);
         let refused = named

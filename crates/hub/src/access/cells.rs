@@ -33,7 +33,7 @@ impl Shared {
         }
     }
 
-    /// Where the state of a user or an address with one of the rates is.
+    /// The place of the state of a user or an address with one of the rates.
     pub(crate) fn place(&self, scope: Scope, key: impl Hash) -> u64 {
         self.hasher.hash_one((scope as u8, key))
     }

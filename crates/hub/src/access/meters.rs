@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What an account has to do with other nodes.
+/// An account's part in the limits of other nodes.
 struct Part<'a> {
     budgets: &'a Budgets,
     key: Key,
@@ -135,7 +135,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// Whose messages are booked.
+/// The owner of the messages that are booked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     pub(crate) user: Option<&'a str>,

@@ -76,7 +76,7 @@ impl Access {
         }
     }
 
-    /// How many connections an address may have here, which has this many.
+    /// The number of connections that an address may have here, which has this many.
     pub(crate) fn conns_max(&self, config: &Config, address: IpAddr, count: u32) -> u32 {
         let shared = self.budgets.as_ref().filter(|_| count > 0);
         let share = shared.and_then(|budgets| budgets.conns_of(address, count));

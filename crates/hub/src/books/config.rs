@@ -26,7 +26,7 @@ pub struct Config {
     pub raw_path: Option<String>,
     /// Namespace that plain sockets join.
     pub plain_namespace: String,
-    /// Where frames are not parsed; `None` = nowhere.
+    /// The path on which frames are not parsed; `None` = none.
     pub plain_raw: Option<PlainRaw>,
     /// Parser of Socket.IO clients.
     pub parser: Parser,
@@ -40,7 +40,7 @@ pub struct Config {
     pub ping_timeout: Duration,
     /// Plain protocol: RFC 6455 ping after this much silence.
     pub plain_ping_interval: Duration,
-    /// How both intervals grow with the number of sessions.
+    /// The growth of both intervals with the number of sessions.
     pub stretch: Stretch,
     /// A session without any namespace is closed after this (Socket.IO connectTimeout).
     pub connect_timeout: Duration,

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Lengths that an interval may have.
 const STEPS: usize = 8;
 
-/// Which of the lengths a session was announced. It keeps that for life.
+/// The number of the length that a session was announced. It keeps that for life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step(u8);
 
@@ -102,7 +102,7 @@ mod tests {
         assert!(!off.is_on());
         assert_eq!(off.step(BASE, usize::MAX), Step::FIRST);
         assert_eq!(off.interval(BASE, Step::LAST), BASE);
-        // What is no whole millisecond stays as it is.
+        // An interval that is no whole millisecond stays as it is.
         let odd = Duration::from_micros(1_500);
         assert_eq!(off.interval(odd, Step::FIRST), odd);
     }

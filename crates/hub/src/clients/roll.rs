@@ -16,14 +16,14 @@ const WAITING_MAX: usize = 65_536;
 /// Sockets that ended and were not told. Above it a hub forgets them, and calls its whole roll anew.
 const GONE_MAX: usize = 65_536;
 
-/// How a socket is.
+/// The state of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its id.
     pub socket: Id20,
-    /// Where it is.
+    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Whose it is.
+    /// Its user.
     pub user: Option<Box<str>>,
     /// Its rooms, without the one of its own id.
     pub rooms: Vec<Arc<str>>,
@@ -42,7 +42,7 @@ pub enum RollWord {
     Anew(u16),
 }
 
-/// What all hubs of a process tell.
+/// The words of all hubs of a process.
 #[derive(Debug, Default)]
 pub struct RollCall {
     words: SegQueue<RollWord>,
@@ -67,7 +67,7 @@ impl RollCall {
     }
 }
 
-/// What one hub has to tell.
+/// The words of one hub.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     call: Option<Arc<RollCall>>,
@@ -143,7 +143,7 @@ impl Roll {
     }
 }
 
-/// What is told in one turn.
+/// Sockets told in one turn.
 #[derive(Debug)]
 pub(crate) struct Telling {
     call: Arc<RollCall>,

@@ -90,7 +90,7 @@ pub(crate) struct Heart {
     /// Something arrived since the ping: one extension of the deadline is granted.
     pub(crate) heard: bool,
     pub(crate) extended: bool,
-    /// How long its interval is.
+    /// The length of its interval.
     pub(crate) step: Step,
 }
 

@@ -38,13 +38,13 @@ pub struct Process {
     pub budgets: Option<Arc<Budgets>>,
     /// The way to other nodes, if there are any.
     pub uplink: Option<Arc<Uplink>>,
-    /// What programs outside are told.
+    /// The outlets to programs outside.
     pub outlets: Outlets,
     /// What the log was told of proxies that nobody trusts.
     pub distrusted: Arc<Distrusted>,
 }
 
-/// What programs outside are told, if they want to know.
+/// The outlets to programs outside, if they want to know.
 #[derive(Clone, Debug, Default)]
 pub struct Outlets {
     /// The sockets of the process, for a directory.

@@ -10,13 +10,13 @@ use std::task::Waker;
 
 /// Bytes of copies that may wait for their reader. Above it they are dropped.
 const WAITING_BYTES_MAX: usize = 8 << 20;
-/// What a copy costs besides its texts.
+/// Cost of a copy beside its texts.
 const OVERHEAD_BYTES: usize = 128;
 
 /// A copy of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tapped {
-    /// Where it is published.
+    /// The channel it is published on.
     pub namespace: String,
     /// Its name.
     pub event: String,
@@ -36,7 +36,7 @@ impl Tapped {
     }
 }
 
-/// Which events are copied, and what waits for the reader.
+/// The events that are copied, and the copies that wait for the reader.
 #[derive(Debug)]
 pub struct Tap {
     /// Names of events, by namespace.

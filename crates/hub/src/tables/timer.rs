@@ -7,7 +7,7 @@ use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What comes due for a session. Each kind has one duration per process; heartbeats have one per step.
+/// The times that come due for a session. Each kind has one duration per process; heartbeats have one per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SessionTimer {
     /// Send an Engine.IO ping.
@@ -45,7 +45,7 @@ pub(crate) trait Timed: Copy + Ord {
     /// The kinds that have a lane from the start, by its number. Others get one when the first of them is armed.
     const KINDS: &'static [Self::Kind];
     fn lane(kind: Self::Kind) -> usize;
-    /// Whose lane has this number.
+    /// The owner of the lane with this number.
     fn kind(lane: usize) -> Self::Kind;
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn new_session(
     stage.parts.people.insert_session(session)
 }
 
-/// How long a newcomer's interval is, by the number of sessions of the process.
+/// The length of a newcomer's interval, by the number of sessions of the process.
 fn step(parts: &Parts, protocol: Protocol) -> Step {
     let config = &parts.books.config;
     let base = match protocol.is_engineio() {

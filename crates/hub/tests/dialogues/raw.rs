@@ -78,7 +78,7 @@ fn frames_wait_for_the_token_and_strangers_hear_the_code_alone() {
     rig.answer(Ok(claims));
     for _ in 0..4 {
         rig.pass(Duration::from_secs(20));
-        // Who talks is not pinged.
+        // A client that talks is not pinged.
         rig.send(cat, &frame("here"));
         assert_eq!(received(&mut rig, cat), [""; 0]);
     }

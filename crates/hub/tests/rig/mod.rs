@@ -420,7 +420,7 @@ pub fn lab_rules() -> Rules {
     }
 }
 
-/// Where frames are not parsed.
+/// The path on which frames are not parsed.
 pub fn lab_raw() -> PlainRaw {
     PlainRaw {
         path: "/raw".to_owned(),

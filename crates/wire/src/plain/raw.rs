@@ -6,7 +6,7 @@ use crate::json;
 use crate::socketio::{self, Placeholder};
 use std::borrow::Cow;
 
-/// What a client without a protocol is told: the content of one frame.
+/// The text for a client without a protocol: the content of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// A text frame.

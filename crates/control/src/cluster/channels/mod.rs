@@ -31,7 +31,7 @@ const BEHIND: Duration = Duration::from_millis(1);
 /// Messages that wait for this task.
 const FEED_BYTES: usize = 8 << 20;
 
-/// What happened on the channels, for the exporter.
+/// Counters of the channels, for the exporter.
 #[derive(Debug, Default)]
 pub struct Gauges {
     /// Events that Redis took.
@@ -58,7 +58,7 @@ pub struct Gauges {
     pub missed: AtomicU64,
 }
 
-/// What the task needs to know.
+/// The plan of the task.
 pub struct Plan {
     pub redis: Redis,
     /// The prefix of all nodes of this cluster: it marks what they publish.

@@ -21,7 +21,7 @@ pub struct Channel {
     pub publish: Vec<String>,
     /// Events that are taken from it.
     pub take: Vec<String>,
-    /// What is taken goes to this room, whatever it names.
+    /// Messages go to this room, whatever they name.
     pub room: Option<String>,
     pub bare: bool,
     /// Larger messages are neither published nor taken.
@@ -41,7 +41,7 @@ pub(super) enum Refused {
     Unchosen,
 }
 
-/// Who published something.
+/// The publisher of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) cluster: String,
@@ -82,7 +82,7 @@ impl Origin {
         ))
     }
 
-    /// What cannot be marked would come back, if the channel is heard as well.
+    /// A message that cannot be marked would come back, if the channel is heard as well.
     fn write_bare(&self, channel: &Channel, args: &str) -> Option<String> {
         let first = json::first(args)?.trim();
         let Some(members) = first
@@ -95,7 +95,7 @@ impl Origin {
         Some(format!("{{{members}{comma}\"{MARK}\":{}}}", self.mark()))
     }
 
-    /// What a message on a channel asks for.
+    /// The request of a message on a channel.
     pub(super) fn read(
         &self,
         channel: &Channel,

@@ -1,4 +1,4 @@
-//! What stands in the directory, and what should: the sockets of this process, and what was written of each. From the difference come
+//! The directory as it stands and as it should stand: the sockets of this process, and the names written of each. From the difference come
 //! the next writes, so an outage of Redis costs no more memory than the sockets themselves.
 
 use super::entry::{Entry, Traces};
@@ -27,7 +27,7 @@ struct Record {
     is_timed: bool,
 }
 
-/// What one batch changes.
+/// The changes of one batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     sockets: Vec<Id20>,

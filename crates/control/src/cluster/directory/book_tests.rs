@@ -1,4 +1,4 @@
-//! What is written of sockets that come, change and go, while Redis takes it and while it does not.
+//! Writes about sockets that come, change and go, while Redis takes it and while it does not.
 
 use super::*;
 use std::time::Duration;

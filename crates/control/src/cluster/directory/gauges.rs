@@ -1,4 +1,4 @@
-//! What the directory did, for the exporter.
+//! Counters of the directory, for the exporter.
 
 use std::sync::atomic::AtomicU64;
 

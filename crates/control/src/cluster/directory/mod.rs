@@ -38,10 +38,10 @@ const COMMANDS_MAX: usize = 65_536;
 const RENEWALS_KEPT: u32 = 3;
 /// Redis is looked for this often at the start.
 const RETRY: Duration = Duration::from_secs(2);
-/// How long the last deletions may take when this node leaves.
+/// Time for the last deletions when this node leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the task needs to know.
+/// The plan of the task.
 #[derive(Debug)]
 pub struct Plan {
     pub redis: Redis,
@@ -237,7 +237,7 @@ impl Writer {
             return self.book.failed(batch, true);
         }
         if !batch.gone.is_empty() {
-            // What stays there is cleaned up later.
+            // Names that stay there are cleaned up later.
             self.carried_out(vec![self.sweeper.strike(&batch.gone)])
                 .await;
         }

@@ -45,7 +45,7 @@ impl Life {
     }
 }
 
-/// What is known of the lives that signed.
+/// The lives that signed, as far as they are known.
 #[derive(Debug)]
 pub(super) struct Sweeper {
     prefix: String,
@@ -104,7 +104,7 @@ impl Sweeper {
         self.doubts_own = true;
     }
 
-    /// Which of these lives are dead, by the lives that have leases; of some numbers the life is not known. `reads`: how often the
+    /// The dead ones of these lives, by the lives that have leases; of some numbers the life is not known. `reads`: how often the
     /// leases were read so far.
     fn dead(
         &mut self,

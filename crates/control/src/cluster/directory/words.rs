@@ -71,7 +71,7 @@ fn document_key(document: &str) -> Vec<u8> {
     format!("ws:guid:clients:{document}").into_bytes()
 }
 
-/// What is written at one time by one node.
+/// The facts that all writes of one time share.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     pub(super) node: u16,
@@ -81,7 +81,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// What a socket's entry says, and the keys that name it. `expiries`: when keys end, each with the command before it: a key that
+    /// Writes a socket's entry, and the keys that name it. `expiries`: when keys end, each with the command before it: a key that
     /// another program has is to be left alone.
     pub(super) fn write(
         &self,

@@ -1,4 +1,4 @@
-//! Who listens beside us, as Redis counts it.
+//! The number of others that listen beside us, as Redis counts it.
 
 use super::name;
 use crate::cluster::engine::{Engine, Kind};

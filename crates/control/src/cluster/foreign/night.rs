@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const KEPT: Duration = Duration::from_millis(1_500);
 /// Of one namespace.
 const BYTES_MAX: usize = 1024 * 1024;
-/// What a letter costs besides its bytes.
+/// Cost of a letter beside its bytes.
 const OVERHEAD_BYTES: usize = 64;
 const NAMESPACES_MAX: usize = 1_000;
 
@@ -84,7 +84,7 @@ impl Night {
         if state.is_over {
             return false;
         }
-        // What is between our own nodes says no namespace.
+        // Letters between our own nodes say no namespace.
         let Some(namespace) = namespace_of(bytes) else {
             return true;
         };

@@ -8,7 +8,7 @@ use crate::cluster::engine::Trouble;
 use redis::{Cmd, ToRedisArgs, Value};
 use std::time::Instant;
 
-/// What Redis answers if a key holds a value of another type: another program has it.
+/// Redis's answer if a key holds a value of another type: another program has it.
 const WRONG_TYPE: &str = "WRONGTYPE";
 
 /// A command about a key. Carried out twice, it does no harm.

@@ -5,7 +5,7 @@ use crate::config::typed::{Bytes, Whole, choice, section};
 use hub::config::Rate;
 use std::time::Duration;
 
-/// Where a limit holds.
+/// The nodes for which a limit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitScope {
     /// On each node of its own.

@@ -5,7 +5,7 @@ use super::{EMPTY_LIST, Key};
 use crate::config::raw::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole};
 
-/// Where the tables stand.
+/// The place of the tables.
 pub const TABLES: [&str; 2] = ["cluster", "feed"];
 
 table! {

@@ -45,7 +45,7 @@ pub struct Cluster {
     pub feeds: Vec<Channel>,
 }
 
-/// What programs outside read of the sockets.
+/// The directory that programs outside read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Directory {
     pub documents: Vec<String>,

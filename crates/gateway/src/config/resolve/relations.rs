@@ -15,7 +15,7 @@ const MAX_PAYLOAD_BYTES: usize = 256 << 20;
 /// A longer delay of `setTimeout` ends at once.
 const TIMER_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// What a pong may take on its way.
+/// Time of a pong on its way.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(30);
 
 impl Resolver<'_> {

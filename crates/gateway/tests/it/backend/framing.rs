@@ -26,7 +26,7 @@ fn frame(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[kind][..], &len, content].concat()
 }
 
-/// What a worker says first.
+/// The first message of a worker.
 fn opening(key: &str, first: &FromWorker) -> Vec<u8> {
     let hello = frame(MESSAGE, &first.encode_to_vec());
     [MAGIC, &frame(KEY_SHOWN, key.as_bytes()), &hello].concat()

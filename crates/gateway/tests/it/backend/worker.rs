@@ -187,7 +187,7 @@ pub fn introduced(backend: &str, instance: &str) -> FromWorker {
     }
 }
 
-/// What comes from the gateway.
+/// Messages of the gateway.
 #[derive(Debug)]
 pub enum Messages {
     Grpc(Streaming<ToWorker>),

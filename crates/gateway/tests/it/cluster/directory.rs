@@ -310,7 +310,7 @@ fn a_redis_cluster_and_sentinels_carry_the_directory() {
     settles(|| user(&sentinels.servers[0], "ada"), &set([&first]));
 }
 
-/// How often Redis carried out each of these commands so far.
+/// The number of times that Redis carried out each of these commands so far.
 fn calls<const N: usize>(redis: &Redis, verbs: [&str; N]) -> [u64; N] {
     let stats = redis.ask(&["INFO", "commandstats"]);
     verbs.map(|verb| {

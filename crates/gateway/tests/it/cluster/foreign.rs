@@ -311,7 +311,7 @@ fn letters_were_read_for_node_servers_though_none_was_there() {
     assert!(gateways[0].metric(READ) >= 1.0);
 }
 
-/// What is said between the subscription of a Node server and the moment in which gateways know of it.
+/// Messages between the subscription of a Node server and the moment in which gateways know of it.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_server_hears_what_is_said_before_anybody_knows_of_it() {

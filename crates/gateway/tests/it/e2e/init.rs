@@ -85,7 +85,7 @@ fn member(addr: SocketAddr, token: &str) -> SocketIo {
     client
 }
 
-/// What a stock client without a token, or with one that nobody here signed, is told.
+/// The answer to a stock client without a token, or with one that nobody here signed.
 fn told_stranger(addr: SocketAddr, auth: &str) -> String {
     let mut client = SocketIo::over(RawConn::websocket(addr, SIO));
     client.send(&format!("40{auth}"));
