@@ -25,6 +25,7 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
             fits.map(|()| answer(&mut parts.queue, worker, ack))
         }
         Order::Crowded => Err(CROWDED),
+        Order::Refused(why) => Err(why),
         Order::Other(command) => match command.what {
             Some(what) => carry_out(parts, worker, what),
             None => Err(UNKNOWN),

@@ -3,7 +3,7 @@
 use crate::bounds::{BESIDE_BYTES_MAX, BESIDE_MAX};
 use crate::message::Ack;
 use crate::name::Name;
-use crate::order::{COMMANDS, Order};
+use crate::order::{COMMANDS, Order, Sending};
 use crate::proto;
 use crate::proto::command::What;
 use crate::weight::is_crowded;
@@ -54,6 +54,12 @@ impl Frame {
 
     pub fn into_hello(self) -> Option<proto::Hello> {
         self.said.hello
+    }
+
+    /// Commands that send events.
+    pub fn sendings(&mut self) -> impl Iterator<Item = Sending<'_>> {
+        let all = self.orders.iter_mut();
+        all.filter_map(Sending::of)
     }
 
     /// Commands that belong to a trace, and which trace.
@@ -168,7 +174,7 @@ mod tests {
                 )
             }
             Order::Other(command) => command.clone(),
-            Order::Crowded => proto::Command::default(),
+            Order::Crowded | Order::Refused(_) => proto::Command::default(),
         });
         all.collect()
     }

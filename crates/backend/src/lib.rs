@@ -66,6 +66,7 @@ pub use link::{Denied, Link, Stray};
 pub use message::{Ack, Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
 pub use openings::opening_number;
+pub use order::Sending;
 pub use outlet::Deadly;
 pub use scope::Scope;
 pub use settings::Settings;

@@ -2,6 +2,7 @@
 
 use crate::message::Ack;
 use crate::proto;
+use crate::proto::command::What;
 
 /// Number of the field `FromWorker.commands`.
 pub(crate) const COMMANDS: u32 = 4;
@@ -13,4 +14,35 @@ pub(crate) enum Order {
     Other(proto::Command),
     /// A command whose lists have too many members: nothing is made of it.
     Crowded,
+    /// A command that was refused before it came here.
+    Refused(&'static str),
+}
+
+/// A command that sends an event.
+#[derive(Debug)]
+pub struct Sending<'a>(&'a mut Order);
+
+impl<'a> Sending<'a> {
+    /// `None`: the command sends none.
+    pub(crate) fn of(order: &'a mut Order) -> Option<Self> {
+        let mut sending = Self(order);
+        sending.emit().is_some().then_some(sending)
+    }
+
+    /// The event, and for whom it is.
+    pub fn emit(&mut self) -> Option<&mut proto::Emit> {
+        let Order::Other(command) = &mut *self.0 else {
+            return None;
+        };
+        match &mut command.what {
+            Some(What::Emit(emit)) => Some(emit),
+            Some(What::Ask(ask)) => ask.emit.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// The worker is told that the command failed.
+    pub fn refuse(self, why: &'static str) {
+        *self.0 = Order::Refused(why);
+    }
 }

@@ -162,6 +162,8 @@ mod tests {
             rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
             namespaces: None,
+            large: crate::bodies::Namespaces::new(),
+            bodies: None,
         };
         Gate {
             keys,

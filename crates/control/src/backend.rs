@@ -7,6 +7,7 @@ mod caller;
 mod driver;
 mod figures;
 mod intake;
+mod large;
 mod link;
 mod manners;
 mod queue;
@@ -243,7 +244,7 @@ impl Backends {
                 false => drivers.push(run),
             }
         }
-        let workers = Workers::new(desks, Arc::clone(node));
+        let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
         let pulse = node.vitals.pulse("the thread for workers");
         start_thread(drivers, served, pulse, node.readiness.clone())
@@ -343,6 +344,8 @@ mod tests {
             rate: hub::config::Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: 1,
             namespaces: None,
+            large: crate::bodies::Namespaces::new(),
+            bodies: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {

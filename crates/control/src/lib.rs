@@ -5,6 +5,7 @@ pub mod admin;
 pub mod api;
 mod assets;
 pub mod backend;
+pub mod bodies;
 mod causes;
 pub mod cluster;
 pub mod debug;

@@ -9,6 +9,7 @@ pub(crate) mod limiter;
 pub use limiter::PageRate;
 
 use crate::assets::{self, Asset, Coding};
+use crate::bodies::{self, Bodies};
 use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::replay::Replay;
@@ -64,7 +65,8 @@ pub struct PageConfig {
 /// Whether this part answers the path, so that nothing else can be served there.
 pub fn is_reserved(path: &str, chat_page: bool) -> bool {
     let is_file = |name: &str| !name.is_empty() && assets::page(name, &[]).is_some();
-    PROBES.contains(&path) || (chat_page && path.strip_prefix('/').is_some_and(is_file))
+    let is_ours = PROBES.contains(&path) || bodies::is_reserved(path);
+    is_ours || (chat_page && path.strip_prefix('/').is_some_and(is_file))
 }
 
 /// Answers handed-over connections.
@@ -75,6 +77,8 @@ pub struct Pages {
     probes: Arc<Semaphore>,
     places: Arc<Places>,
     site: Arc<Site>,
+    /// What serves large bodies, if they are kept.
+    bodies: Option<Arc<Bodies>>,
 }
 
 /// A nonblocking connection that a shard gave away.
@@ -108,6 +112,12 @@ impl Stream {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Wrapped(stream) => stream.write_now(bytes),
         }
+    }
+
+    /// Says that there is no room for this connection now.
+    pub(crate) fn overloaded(&mut self) {
+        // One attempt: a peer without room for a line in an empty socket buffer is gone.
+        let _ = self.write(OVERLOADED);
     }
 
     /// Called inside the runtime.
@@ -149,7 +159,13 @@ impl Pages {
                 readiness,
                 limiter: None,
             }),
+            bodies: None,
         }
+    }
+
+    /// The same with large bodies.
+    pub fn with_bodies(self, bodies: Option<Arc<Bodies>>) -> Self {
+        Self { bodies, ..self }
     }
 
     /// The same with a bound on what one address may ask for; refusals are counted in `node`.
@@ -160,17 +176,23 @@ impl Pages {
         self
     }
 
+    /// What keeps large bodies, if anything does.
+    pub fn bodies(&self) -> Option<&Arc<Bodies>> {
+        self.bodies.as_ref()
+    }
+
     /// Takes a connection, the bytes already read from it, and its client's address. Never blocks:
     /// shards call this in the middle of a turn.
     pub fn accept(&self, mut stream: Stream, read: Vec<u8>, peer: IpAddr) {
+        if let Some(bodies) = self.bodies.as_ref().filter(|bodies| bodies.serves(&read)) {
+            return bodies.accept(stream, read, peer);
+        }
         let permits = match is_probe(&read) {
             true => &self.probes,
             false => &self.conns,
         };
         let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
-            // One attempt: a peer without room for a line in an empty socket buffer is gone.
-            let _ = stream.write(OVERLOADED);
-            return;
+            return stream.overloaded();
         };
         let (site, place) = (Arc::clone(&self.site), self.places.keep());
         self.runtime.spawn(async move {

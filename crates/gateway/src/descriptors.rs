@@ -13,10 +13,9 @@ pub(crate) fn limit() -> usize {
     })
 }
 
-/// Left for clients. Above that many newcomers are refused with 503 while health checks, sessions that exist and logs still work; with
-/// the very last descriptor gone nobody could be told anything.
-pub(crate) fn for_clients() -> usize {
-    let limit = limit();
+/// Of so many, those left for clients. Above that many newcomers are refused with 503 while health checks, sessions that exist and logs
+/// still work; with the very last descriptor gone nobody could be told anything.
+pub(crate) fn for_clients(limit: usize) -> usize {
     limit.saturating_sub(RESERVED).max(limit / 2)
 }
 

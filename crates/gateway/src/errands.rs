@@ -3,10 +3,16 @@
 use control::api::ToShards;
 use hub::Process;
 use rules::Errand;
-use shard::ToHandlers;
+use shard::{Shards, ToHandlers};
 
 /// Brings errands to the shards.
-pub struct Errands(pub ToHandlers, pub Process);
+pub struct Errands(ToHandlers, Process);
+
+impl Errands {
+    pub fn of(shards: &Shards) -> Box<Self> {
+        Box::new(Self(shards.to_handlers(), shards.process().clone()))
+    }
+}
 
 impl ToShards for Errands {
     /// To the home of the namespace, if it has one: the events of calls have then the order of their answers.

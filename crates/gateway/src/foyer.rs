@@ -160,7 +160,9 @@ impl Foyer {
 
 fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Result<Shards> {
     // Of its own: connections that are cut off when the node opens give nothing back.
-    let places = Arc::new(Places::new(CONNS_MAX.min(descriptors::for_clients())));
+    let places = Arc::new(Places::new(
+        CONNS_MAX.min(descriptors::for_clients(descriptors::limit())),
+    ));
     let pages = Pages::new(
         PageConfig {
             chat_page: false,

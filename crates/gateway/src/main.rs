@@ -2,6 +2,7 @@
 //! life after it.
 
 mod api_key;
+mod bodies;
 mod calls;
 mod certificates;
 mod cli;

@@ -115,9 +115,16 @@ impl Outside for Link {
     }
 
     fn ask(&self, ask: Ask, answerer: Answerer) {
-        let Ask::Verify { token } = ask else {
-            // The built-in rules ask nothing.
-            return answerer.answer(Reply::Answered(None));
+        let token = match ask {
+            Ask::Verify { token } => token,
+            // The built-in rules ask for large events to be stored, and nothing else.
+            Ask::Handler { question } => {
+                let answered = move |answer| answerer.answer(Reply::Answered(answer));
+                return match self.pages.bodies() {
+                    Some(bodies) => bodies.ask(question, answered),
+                    None => answered(None),
+                };
+            }
         };
         let Some(desk) = &self.verifier else {
             return answerer.answer(Reply::Verified(Err(Denied::Unavailable.into())));

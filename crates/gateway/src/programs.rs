@@ -71,7 +71,7 @@ pub fn serve(
             channels: cluster.feeds.clone(),
             tap: Arc::clone(tap),
             bell,
-            shards: Box::new(Errands(shards.to_handlers(), shards.process().clone())),
+            shards: Errands::of(shards),
             are_behind: Box::new(move || to.are_behind(&limits)),
             gauges: Arc::clone(&facts.channels),
         });

@@ -1,5 +1,6 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
+use crate::bodies;
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
@@ -75,11 +76,13 @@ pub fn start<'a>(
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
-    let places = Arc::new(Places::new(descriptors::for_clients()));
+    let places = bodies::descriptors(&loaded.resolved, descriptors::limit());
+    let places = Arc::new(Places::new(descriptors::for_clients(places)));
     let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
+    bodies::start(&loaded.resolved, &facts)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
@@ -93,7 +96,7 @@ pub fn start<'a>(
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
-    note(&facts, &shards, verifier.as_ref());
+    note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &places);
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
@@ -275,7 +278,7 @@ fn make_rules(
     };
     let lines = workers.map(Counter::lines).unwrap_or_default();
     let rules = RulesFactory::with_backends(&config.rules, &compile, &lines);
-    let rules = rules.map_err(anyhow::Error::msg)?;
+    let rules = rules.map_err(anyhow::Error::msg)?.with_large(&config.large);
     let tracer = start_traces(config, facts)?;
     let rules = match &tracer {
         Some(tracer) => rules.traced(Arc::clone(tracer)),
@@ -310,7 +313,9 @@ fn start_shards(
         Some(rate) => pages.limited(rate, Arc::clone(facts)),
         None => pages,
     };
-    let for_clients = descriptors::for_clients();
+    let pages = pages.with_bodies(facts.bodies.get().cloned());
+    let descriptors = bodies::descriptors(config, descriptors::limit());
+    let for_clients = descriptors::for_clients(descriptors);
     let conns_max = config.hub.limits.conns_max.min(for_clients);
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
@@ -334,7 +339,7 @@ fn start_shards(
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
-        conns_reserve: CONNS_RESERVE.min((descriptors::limit() - for_clients) / 2),
+        conns_reserve: CONNS_RESERVE.min((descriptors - for_clients) / 2),
         places,
         tls: config
             .tls
@@ -377,17 +382,16 @@ fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
 }
 
 /// The server API, by HTTP and gRPC.
-fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards) -> Api {
+fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards, facts: &Facts) -> Api {
     let settings = api::Settings {
+        large: config.large.clone(),
+        bodies: facts.bodies.get().cloned(),
         keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
         namespaces: whole_world(config),
     };
-    Api::new(
-        settings,
-        Box::new(Errands(shards.to_handlers(), shards.process().clone())),
-    )
+    Api::new(settings, Errands::of(shards))
 }
 
 /// The server API, and the conditions of the operators' listener.
@@ -398,7 +402,7 @@ fn gate(
     (shards, places): (&Shards, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> (Arc<Api>, Gate) {
-    let api = Arc::new(server_api(config, credentials, shards));
+    let api = Arc::new(server_api(config, credentials, shards, facts));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     let gate = Gate {
@@ -437,8 +441,9 @@ fn serve_admin(
     Ok(addr)
 }
 
-/// The variable that the exporter reads. Nobody else sets it.
-fn note(facts: &Facts, shards: &Shards, verifier: Option<&Arc<Verifier>>) {
+/// What the exporter reads, which nobody else sets; and uploads reach the shards from now on.
+fn note(facts: &Facts, shards: &Shards, rules: &RulesFactory, verifier: Option<&Arc<Verifier>>) {
+    bodies::open(facts, rules, Errands::of(shards), verifier);
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     if let Some(verifier) = verifier {
         let _ = facts.verifier.set(Arc::clone(verifier));

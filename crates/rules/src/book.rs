@@ -2,6 +2,7 @@
 
 use crate::chat;
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
+use crate::large::Large;
 use crate::line::Line;
 use crate::trace::Tracer;
 use foldhash::fast::FixedState;
@@ -41,6 +42,7 @@ pub(crate) struct Namespace {
     /// The configuration chose what is in it, so no client can make it slow, and a fast hash is enough.
     pub(crate) events: HashMap<String, Rule, FixedState>,
     pub(crate) default: Rule,
+    pub(crate) large: Large,
 }
 
 /// All namespaces by name.
@@ -104,6 +106,18 @@ impl RulesFactory {
         })))
     }
 
+    /// Large events are treated so in these namespaces.
+    #[must_use]
+    pub fn with_large(mut self, large: &BTreeMap<String, Large>) -> Self {
+        // Nobody has it yet.
+        if let Some(book) = Arc::get_mut(&mut self.0) {
+            for (name, namespace) in &mut book.namespaces {
+                namespace.large = large.get(name).copied().unwrap_or_default();
+            }
+        }
+        self
+    }
+
     /// The calls are recorded.
     #[must_use]
     pub fn traced(mut self, tracer: Arc<dyn Tracer>) -> Self {
@@ -146,6 +160,7 @@ impl Compiler<'_> {
             replays: self.limiter(REPLAYS),
             events,
             default,
+            large: Large::Through,
         })
     }
 

@@ -1,6 +1,8 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
-use crate::rooms::{Forbidden, may_publish};
+use crate::book::Namespace;
+use crate::large::{Publication, Queue};
+use crate::rooms::may_publish;
 use hub::{Context, Emit, Event, Member, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
@@ -31,7 +33,12 @@ pub(crate) fn connected(socket: &mut Member<'_>, auth: &str) {
 }
 
 /// `chat-message` `{content, room?}`.
-pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>) {
+pub(crate) fn message(
+    socket: &mut Member<'_>,
+    queue: &mut Queue,
+    (name, namespace): &(String, Namespace),
+    event: Event<'_>,
+) {
     const INVALID: &str = "Invalid message payload";
     let payload = json::first(event.args).unwrap_or("null");
     let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
@@ -48,26 +55,25 @@ pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>
     let Some(sender) = socket.id() else { return };
     let mut cx = socket.cx();
     let (id, timestamp) = (cx.message_id(), cx.now().wall_ms);
-    let name = socket.data().and_then(|data| member(data, "\"name\""));
-    let name = name.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
+    let said = socket.data().and_then(|data| member(data, "\"name\""));
+    let said = said.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
     let user = socket.user().map_or_else(String::new, user_member);
     let mut quoted = Vec::new();
     json::quote(&mut quoted, &room);
     let args = format!(
-        "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{user}{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
+        "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{user}{said},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
         String::from_utf8_lossy(&quoted)
     );
-    let said = Emit::new(MESSAGE, &args);
-    let mut cx = socket.cx();
-    let reach = cx.of(namespace).to(&[&room]).emit(&said);
-    if let Err(only_here) = Forbidden::unless_everyone(reach) {
-        return socket.refuse(event.ack, only_here.message(), only_here.code());
-    }
-    if let Some(ack) = event.ack {
-        let mut answer = String::new();
-        let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
-        socket.cx().ack(ack, &answer, &[]);
-    }
+    let mut answer = String::new();
+    let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
+    let what = Publication {
+        namespace: name,
+        rooms: &[&room],
+        echo: true,
+        event: Emit::new(MESSAGE, &args),
+        answer: &answer,
+    };
+    queue.publish(socket, namespace.large, &what, event.ack);
 }
 
 /// Who sent it, as far as a token says.

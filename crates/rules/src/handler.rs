@@ -4,8 +4,8 @@ use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
+use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
-use crate::rooms::Forbidden;
 use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, rooms};
 use hub::{
@@ -30,6 +30,7 @@ pub(crate) struct RulesHandler {
     desk: Desk,
     errands: Errands,
     tracks: Tracks,
+    queue: Queue,
 }
 
 impl HandlerFactory for RulesFactory {
@@ -44,6 +45,7 @@ impl RulesHandler {
             last: 0,
             desk: Desk::new(shard),
             errands: Errands::default(),
+            queue: Queue::default(),
             tracks: Tracks::new(book.tracer.clone()),
             book,
         }
@@ -77,7 +79,8 @@ impl RulesHandler {
         let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
             return;
         };
-        let (name, namespace) = &self.book.namespaces[at];
+        let home = &self.book.namespaces[at];
+        let (_, namespace) = home;
         let own = namespace.events.get(event.name);
         let rule = own.unwrap_or(&namespace.default);
         if let Some(limiter) = &rule.rate
@@ -96,7 +99,7 @@ impl RulesHandler {
                     let span = fans_out.and_then(|context| {
                         self.tracks.begin(Some(context), Doing::FanOut, event.name)
                     });
-                    rule.apply(socket, name, event, own.is_some());
+                    rule.apply(socket, &mut self.queue, home, event, own.is_some());
                     self.tracks.end(span);
                 }
             };
@@ -113,7 +116,7 @@ impl RulesHandler {
                 self.desk
                     .watch(socket, worker, |socket| rooms::leave(socket, event));
             }
-            BuiltIn::ChatMessage => chat::message(socket, name, event),
+            BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
         }
     }
 }
@@ -234,6 +237,11 @@ impl Handler for RulesHandler {
         let arrival = self.desk.disconnecting(&cx.socket(socket), reason);
         self.tracks.turned_away(arrival);
     }
+
+    fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
+        self.queue.answered(cx, token, answer);
+    }
+
     fn acked(
         &mut self,
         _cx: &mut Context<'_>,
@@ -335,13 +343,20 @@ impl Rule {
     }
 
     /// `named`: it is the event's own rule, not the one for all others.
-    fn apply(&self, socket: &mut Member<'_>, namespace: &str, event: Event<'_>, named: bool) {
+    fn apply(
+        &self,
+        socket: &mut Member<'_>,
+        queue: &mut Queue,
+        home: &(String, Namespace),
+        event: Event<'_>,
+        named: bool,
+    ) {
         match &self.action {
             Action::Rooms { .. } if notices::is_notice(event.name) => {
                 socket.refuse(event.ack, RESERVED, "RESERVED_EVENT");
             }
             Action::Rooms { room, echo } => {
-                self.to_rooms(socket, namespace, event, room.as_deref(), *echo);
+                self.to_rooms(socket, queue, home, event, (room.as_deref(), *echo));
             }
             Action::Reply => match event.ack {
                 Some(ack) => socket.cx().ack(ack, event.args, event.attachments),
@@ -378,66 +393,48 @@ impl Rule {
     fn to_rooms(
         &self,
         socket: &mut Member<'_>,
-        namespace: &str,
+        queue: &mut Queue,
+        home: &(String, Namespace),
         event: Event<'_>,
-        room: Option<&str>,
-        echo: bool,
+        (room, echo): (Option<&str>, bool),
     ) {
         let Ok(named) = self.named_room(&event) else {
             return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
         };
-        let allowed = match named.as_deref().or(room) {
+        let own;
+        let (allowed, rooms) = match named.as_deref().or(room) {
             // Its own room is open to all that the rule lets speak.
-            Some(open) if room == Some(open) => rooms::granted(socket, open),
-            Some(named) => rooms::may_publish(socket, named),
+            Some(open) if room == Some(open) => {
+                (rooms::granted(socket, open), SmallVec::from_slice(&[open]))
+            }
+            Some(named) => (
+                rooms::may_publish(socket, named),
+                SmallVec::<[&str; 4]>::from_slice(&[named]),
+            ),
             None => {
-                let (own, id) = (socket.rooms(), socket.id().map(|id| id.encode()));
+                own = socket.rooms();
+                let id = socket.id().map(|id| id.encode());
                 let shared = own.iter().map(String::as_str);
                 let shared = shared.filter(|room| id.is_none_or(|id| room.as_bytes() != id));
                 let rooms: SmallVec<[&str; 4]> = shared.collect();
                 let granted = rooms
                     .iter()
                     .try_for_each(|room| rooms::granted(socket, room));
-                let sent =
-                    granted.and_then(|()| self.send(socket, namespace, &event, &rooms, echo));
-                return finish(socket, event, sent);
+                (granted, rooms)
             }
         };
-        let room = named.as_deref().or(room);
-        let sent =
-            allowed.and_then(|()| self.send(socket, namespace, &event, room.as_slice(), echo));
-        finish(socket, event, sent);
-    }
-
-    fn send(
-        &self,
-        socket: &mut Member<'_>,
-        namespace: &str,
-        event: &Event<'_>,
-        rooms: &[&str],
-        echo: bool,
-    ) -> Result<(), Forbidden> {
-        if rooms.is_empty() {
-            return Ok(());
+        if allowed.is_err() || rooms.is_empty() {
+            return large::finish(socket, event.ack, "", allowed);
         }
-        let mut cx = socket.cx();
-        let group = match echo {
-            true => cx.of(namespace).to(rooms),
-            false => socket.to(rooms),
+        let (name, namespace) = home;
+        let what = Publication {
+            namespace: name,
+            rooms: &rooms,
+            echo,
+            event: as_emit(&event),
+            answer: "",
         };
-        Forbidden::unless_everyone(group.emit(&as_emit(event)))
-    }
-}
-
-/// Answers a publisher.
-fn finish(socket: &mut Member<'_>, event: Event<'_>, sent: Result<(), Forbidden>) {
-    match sent {
-        Err(forbidden) => socket.refuse(event.ack, forbidden.message(), forbidden.code()),
-        Ok(()) => {
-            if let Some(ack) = event.ack {
-                socket.cx().ack(ack, "", &[]);
-            }
-        }
+        queue.publish(socket, namespace.large, &what, event.ack);
     }
 }
 

@@ -11,12 +11,16 @@ mod desk;
 mod doorway;
 mod errand;
 mod handler;
+pub mod large;
 mod line;
 mod rooms;
 mod trace;
+mod uploads;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
+pub use large::Large;
 pub use line::{Line, Word};
 pub use trace::{Doing, Span, TraceParent, Tracer};
+pub use uploads::{Announced, Unannounced, Uploads};

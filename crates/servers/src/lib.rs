@@ -4,6 +4,7 @@
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
 //! wants.
 
+mod bucket;
 mod cable;
 mod cluster;
 mod node;
@@ -15,6 +16,7 @@ mod roamers;
 mod sentinel;
 mod worker;
 
+pub use bucket::Bucket;
 pub use cable::Cable;
 pub use cluster::Cluster;
 pub use node::NodePeer;

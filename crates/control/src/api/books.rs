@@ -14,11 +14,12 @@ pub(crate) enum Call {
     ListSockets,
     ListRooms,
     CountRoom,
+    DeleteBody,
 }
 
 impl Call {
     /// In the order of the variants: the metric's label, the path, the method of gRPC.
-    const ROWS: [(&'static str, &'static str, &'static str); 7] = [
+    const ROWS: [(&'static str, &'static str, &'static str); 8] = [
         ("emit", "/v1/emit", "Emit"),
         ("join", "/v1/join", "Join"),
         ("leave", "/v1/leave", "Leave"),
@@ -26,8 +27,10 @@ impl Call {
         ("list_sockets", "/v1/sockets", "ListSockets"),
         ("list_rooms", "/v1/rooms", "ListRooms"),
         ("count_room", "/v1/rooms/{room}/count", "CountRoom"),
+        // Only by HTTP.
+        ("delete_body", "/v1/large/{key}", ""),
     ];
-    const ALL: [Call; 7] = [
+    const ALL: [Call; 8] = [
         Call::Emit,
         Call::Join,
         Call::Leave,
@@ -35,6 +38,7 @@ impl Call {
         Call::ListSockets,
         Call::ListRooms,
         Call::CountRoom,
+        Call::DeleteBody,
     ];
 
     fn row(self) -> (&'static str, &'static str, &'static str) {

@@ -381,6 +381,9 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
                 books::Call::ListSockets => api.run(request, list_sockets).await,
                 books::Call::ListRooms => api.run(request, list_rooms).await,
                 books::Call::CountRoom => api.run(request, count_room).await,
+                books::Call::DeleteBody => {
+                    Status::unimplemented("bodies are deleted by HTTP").into_http()
+                }
             };
             let problem = problem_of(&answer);
             books.note(what, books::Door::Grpc, problem, began.elapsed());
@@ -431,6 +434,8 @@ mod tests {
             rate: hub::config::Rate::new(1_000, std::time::Duration::from_secs(1)),
             room_name_bytes_max: 256,
             namespaces: None,
+            large: crate::bodies::Namespaces::new(),
+            bodies: None,
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

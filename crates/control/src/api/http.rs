@@ -98,6 +98,7 @@ fn described() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(sockets))
         .routes(routes!(rooms))
         .routes(routes!(count))
+        .routes(routes!(delete_body))
 }
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
@@ -361,6 +362,29 @@ async fn count(
     let (whom, _) = asked.whom();
     let count = api.count_room(&caller, whom, room).await?;
     Ok(Json(count).into_response())
+}
+
+/// Delete a stored body
+///
+/// That of a large event or of an upload, by the `key` of its `large_message`.
+#[utoipa::path(delete, path = "/v1/large/{key}",
+    params(
+        ("key" = String, Path, description = "`key` of the message."),
+        ("namespace" = Option<String>, Query, description = "The namespace of the message; `/` if it is left out."),
+    ),
+    responses((status = 204, description = "It is gone."), (status = 404, description = "There is no such body, or no more."), Problems))]
+async fn delete_body(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    key: Result<Path<String>, PathRejection>,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let unread = |_| Problem::field("key", "the key in the path is no UTF-8");
+    let Path(key) = key.map_err(unread)?;
+    let asked = Asked::read(query.as_deref(), &["namespace"])?;
+    let (whom, _) = asked.whom();
+    api.delete_body(&caller, &whom.namespace, &key).await?;
+    Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
 /// The members of a query string.

@@ -23,6 +23,7 @@ pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
 
 use crate::admin::keys::{Caller, Keyring, Scope};
+use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::page::limiter::{Standing, Windows};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -32,7 +33,8 @@ use model::{Accepted, Answer, Collected, Done};
 pub(crate) use model::{Order, Whom};
 use once::{Once, Turn};
 use problem::{Kind, Problem};
-use rules::{Chosen, Errand, Outcome, Wanted};
+use rules::large::event_bytes;
+use rules::{Chosen, Errand, Message, Outcome, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -63,6 +65,10 @@ pub struct Settings {
     pub room_name_bytes_max: usize,
     /// Namespaces that clients may be in; `None`: any, also those that only other servers have.
     pub namespaces: Option<BTreeSet<String>>,
+    /// The treatment of large events.
+    pub large: Namespaces,
+    /// What stores them; `None`: no namespace has some stored.
+    pub bodies: Option<Arc<Bodies>>,
 }
 
 /// The one implementation behind both doors.
@@ -71,6 +77,8 @@ pub struct Api {
     keys: Keyring,
     room_name_bytes_max: usize,
     namespaces: Option<BTreeSet<String>>,
+    large: Namespaces,
+    bodies: Option<Arc<Bodies>>,
     rates: Windows<String>,
     calls: Semaphore,
     questions: Semaphore,
@@ -92,6 +100,8 @@ impl Api {
             keys: settings.keys,
             room_name_bytes_max: settings.room_name_bytes_max,
             namespaces: settings.namespaces,
+            large: settings.large,
+            bodies: settings.bodies,
             rates: Windows::new(settings.rate),
             calls: Semaphore::new(CALLS_MAX),
             questions: Semaphore::new(CALLS_MAX),
@@ -104,6 +114,14 @@ impl Api {
     /// What metrics are made of.
     pub fn books(&self) -> Arc<Books> {
         Arc::clone(&self.books)
+    }
+
+    pub(crate) fn large(&self) -> &Namespaces {
+        &self.large
+    }
+
+    pub(crate) fn bodies(&self) -> Option<&Arc<Bodies>> {
+        self.bodies.as_ref()
     }
 
     pub(crate) fn keys(&self) -> &Keyring {
@@ -181,6 +199,7 @@ impl Api {
     }
 
     async fn carry_out(&self, of: Chosen, wanted: Wanted) -> once::Answer {
+        let wanted = self.make_small(&of.namespace, wanted).await?;
         let within = match &wanted {
             Wanted::Ask(_, timeout) => *timeout,
             _ => Duration::ZERO,
@@ -193,6 +212,50 @@ impl Api {
             Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
             Outcome::Found(_) => Err(stopping()),
         }
+    }
+
+    /// A large event becomes a reference to what the store has of it, or is refused.
+    async fn make_small(&self, namespace: &str, mut wanted: Wanted) -> Result<Wanted, Problem> {
+        let (Wanted::Emit(message) | Wanted::Ask(message, _)) = &mut wanted else {
+            return Ok(wanted);
+        };
+        let Message {
+            event,
+            args,
+            attachments,
+            ..
+        } = &*message;
+        let bytes = event_bytes(event, args, attachments);
+        let large = bodies::treatment(&self.large, namespace);
+        if let Some(above) = large.refuses(bytes) {
+            let detail =
+                format!("the event has {bytes} bytes, and {above} are allowed in {namespace:?}");
+            return Err(Problem::new(Kind::PayloadTooLarge, detail));
+        }
+        if let Some(bodies) = &self.bodies
+            && let Some(reference) = bodies.replace(namespace, message).await.map_err(unstored)?
+        {
+            *message = reference;
+        }
+        Ok(wanted)
+    }
+
+    /// Removes a stored body: its addresses lead nowhere from then on.
+    pub(crate) async fn delete_body(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        key: &str,
+    ) -> Result<(), Problem> {
+        may(caller, Scope::Emit, namespace)?;
+        let missing = || Problem::new(Kind::NotFound, "the namespace has no body of this key");
+        let key = Key::parse(key).filter(|key| key.is_of(namespace));
+        let (key, bodies) = key.zip(self.bodies.as_ref()).ok_or_else(missing)?;
+        tracing::info!(key = caller.name(), namespace, body = %key, "deletion ordered");
+        bodies.delete(key).await.map_err(|fault| match fault {
+            Fault::Missing => missing(),
+            fault => unstored(fault),
+        })
     }
 
     /// Sends an errand and waits for what comes of it; `within`: what others have for their answers.
@@ -218,6 +281,11 @@ impl Api {
             )),
         }
     }
+}
+
+fn unstored(fault: Fault) -> Problem {
+    let detail = format!("{}: nothing was sent", fault.message());
+    Problem::new(Kind::Busy, detail)
 }
 
 fn stopping() -> Problem {
@@ -344,6 +412,8 @@ mod tests {
             rate: Rate::new(1_000, Duration::from_secs(1)),
             room_name_bytes_max: 256,
             namespaces: None,
+            large: Namespaces::new(),
+            bodies: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [

@@ -88,11 +88,12 @@ async fn carry<R, W>(
         desk,
         link,
         lease,
+        api,
         mut messages,
     } = attached;
     let gone = super::driver::Letter::Detached(link, None);
     let letters = desk.letters.clone();
-    let mut reading = pin!(read(desk, link, frames, lease, Some(peer)));
+    let mut reading = pin!(read(desk, link, frames, lease, Some(peer), api));
     let writes = async {
         let said = outflow.carry(&mut messages, &pings).await;
         (outflow.finish(said).await, messages)

@@ -3,8 +3,9 @@
 use super::accept::{Lines, Listener};
 use super::driver::{Desk, LINK_MESSAGES, Letter, Outbox, outbox};
 use super::intake::{Frames, Intake, Source, Streamed};
+use super::large;
 use crate::admin::keys::Lease;
-use crate::api::grpc;
+use crate::api::{Api, grpc};
 use crate::metrics::node::Node;
 use crate::seats::Peer;
 use backend::proto::Hello;
@@ -40,15 +41,17 @@ pub(super) struct Workers {
     intake: Intake,
     lines: Lines,
     pub(super) node: Arc<Node>,
+    api: Arc<Api>,
 }
 
 impl Workers {
-    pub(super) fn new(desks: BTreeMap<String, Desk>, node: Arc<Node>) -> Self {
+    pub(super) fn new(desks: BTreeMap<String, Desk>, node: Arc<Node>, api: Arc<Api>) -> Self {
         Self {
             desks: Arc::new(desks),
             intake: Intake::default(),
             lines: Lines::default(),
             node,
+            api,
         }
     }
 
@@ -103,6 +106,7 @@ impl Workers {
             desk,
             link,
             lease,
+            api: Arc::clone(&self.api),
             messages,
         })
     }
@@ -120,9 +124,10 @@ impl Workers {
             desk,
             link,
             lease,
+            api,
             messages,
         } = attached.await?;
-        tokio::spawn(read(desk, link, frames, lease, peer));
+        tokio::spawn(read(desk, link, frames, lease, peer, api));
         Ok(messages)
     }
 }
@@ -132,6 +137,7 @@ pub(super) struct Attached {
     pub(super) desk: Desk,
     pub(super) link: Link,
     pub(super) lease: Lease,
+    pub(super) api: Arc<Api>,
     pub(super) messages: Messages,
 }
 
@@ -159,6 +165,7 @@ pub(super) async fn read<S: Source>(
     mut frames: Frames<S>,
     mut lease: Lease,
     peer: Option<Peer>,
+    api: Arc<Api>,
 ) -> Option<Frames<S>> {
     let mut expelled = pin!(lease.ended());
     let last = loop {
@@ -171,7 +178,10 @@ pub(super) async fn read<S: Source>(
             next = frames.next() => next,
         };
         let letter = match next {
-            Ok(Some((frame, share))) => Letter::Frame(link, frame, share),
+            Ok(Some((mut frame, share))) => {
+                large::make_small(&api, &mut frame).await;
+                Letter::Frame(link, frame, share)
+            }
             Ok(None) => break Letter::Detached(link, None),
             Err(fault) => break Letter::Detached(link, Some(fault)),
         };

@@ -5,6 +5,7 @@
 
 mod api;
 mod backends;
+mod bodies;
 mod channels;
 mod cluster;
 pub mod detection;

@@ -4,6 +4,7 @@ use super::detection::Detection;
 use super::load;
 use crate::api;
 use crate::backend::Figures;
+use crate::bodies::Bodies;
 use crate::cluster::channels;
 use crate::cluster::directory;
 use crate::cluster::foreign;
@@ -62,6 +63,8 @@ pub struct Node {
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
     /// Calls of the server API.
     pub api: OnceLock<Arc<api::Books>>,
+    /// Large bodies, if they are kept.
+    pub bodies: OnceLock<Arc<Bodies>>,
 }
 
 /// HTTP requests that the control plane refused.

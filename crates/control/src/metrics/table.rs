@@ -67,6 +67,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::channels::CHANNELS,
     },
     Group {
+        title: "Large events and uploads",
+        intro: "Bodies that a store keeps ([large-events.md](large-events.md)).",
+        metrics: super::bodies::BODIES,
+    },
+    Group {
         title: "Relayed connections",
         intro: "Requests for sessions of other nodes, which are passed on to them ([cluster.md](cluster.md)).",
         metrics: super::relay::RELAY,

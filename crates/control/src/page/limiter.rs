@@ -102,7 +102,7 @@ impl<K: Hash + Eq> Windows<K> {
 }
 
 /// A customer of IPv6 has a whole /64 (RFC 6177), of IPv4 one address.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let prefix = u128::from(address) & !u128::from(u64::MAX);

@@ -114,6 +114,8 @@ impl Counter {
             rate: Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: config.limits.room_name_bytes_max,
             namespaces: None,
+            large: control::bodies::Namespaces::new(),
+            bodies: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {

@@ -17,7 +17,7 @@ pub fn find(layer: &Layer) -> Vec<String> {
 fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
     let words: Vec<&str> = path.0.iter().map(String::as_str).collect();
     let why = match (words.as_slice(), &setting.value) {
-        (["cluster", "secret"] | ["backends", _, "secret"], Value::Secret(secret)) => {
+        (["cluster" | "large", "secret"] | ["backends", _, "secret"], Value::Secret(secret)) => {
             let bytes = secret.reveal().len();
             if bytes == 0 || bytes >= SECRET_BYTES {
                 return None;

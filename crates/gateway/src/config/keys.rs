@@ -9,6 +9,7 @@ mod cluster;
 mod compat;
 mod edges;
 mod feed;
+mod large;
 mod namespaces;
 mod operators;
 mod tls;
@@ -27,7 +28,8 @@ pub use edges::{Origins, Proxies};
 pub use feed::{Feed, TABLES as FEEDS};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
-pub use namespaces::{Event, Namespace, Reaction};
+pub use large::{Large, Uploads};
+pub use namespaces::{Event, LargeEvents, Namespace, Reaction};
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -192,6 +194,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "pages",
         "Pages that the public port serves besides realtime: the chat page, client bundles.",
     ),
+    (
+        "large",
+        "Large events and uploads: a store keeps their bodies, and clients fetch them. See docs/large-events.md.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "traces",
@@ -280,6 +286,8 @@ settings! {
     compat: Compat;
     admin: Admin;
     pages: Pages;
+    large: Large;
+    uploads: Uploads;
     log: Log;
     traces: Traces;
     workers: Workers;

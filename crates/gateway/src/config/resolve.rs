@@ -5,6 +5,7 @@ mod access;
 mod auth;
 mod backends;
 mod cluster;
+mod large;
 mod relations;
 mod scopes;
 mod tls;
@@ -57,6 +58,10 @@ pub struct Resolved {
     /// None: workers attach without TLS.
     pub workers_tls: Option<crate::tls::Files>,
     pub traces: Option<control::traces::Settings>,
+    /// The treatment of large events.
+    pub large: control::bodies::Namespaces,
+    /// None: nothing is kept outside.
+    pub bodies: Option<control::bodies::Settings>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +106,8 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
     };
     let auth = resolver.auth();
     let server = resolver.server();
-    let resolved = Resolved {
+    let large = resolver.large();
+    let mut resolved = Resolved {
         profile: *settings.top.profile,
         tls: resolver.tls(&server.listen),
         server,
@@ -120,7 +126,12 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         backends: resolver.backends(),
         workers_tls: resolver.workers_tls(),
         traces: resolver.traces(),
+        bodies: resolver.bodies(&large),
+        large,
     };
+    if let Some(bodies) = &mut resolved.bodies {
+        bodies.cors = resolved.hub.cors.clone();
+    }
     resolver.relations(&resolved);
     if resolver.problems.is_empty() {
         Ok(resolved)

@@ -1,7 +1,7 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
-use super::keys::{Event, Namespace, Reaction};
+use super::keys::{Event, LargeEvents, Namespace, Reaction};
 use super::problem::Problem;
 use super::raw::{Layer, Path, Source};
 use super::typed::Field;
@@ -90,6 +90,13 @@ pub fn exempt(layer: &Layer) -> Exempt {
 pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
     let own = |(name, keys): (&str, Namespace)| Some((name.to_owned(), (*keys.parser)?));
     namespaces(layer).filter_map(own).collect()
+}
+
+/// The treatment of large events, where it is not that of all others.
+pub fn large(layer: &Layer) -> BTreeMap<String, LargeEvents> {
+    let own = namespaces(layer).map(|(name, keys)| (name.to_owned(), *keys.large));
+    own.filter(|(_, large)| *large != LargeEvents::Through)
+        .collect()
 }
 
 /// The treatment of events of some namespaces where a client is slow; `usual` is that of all others.

@@ -9,6 +9,7 @@ mod e2e;
 mod edges;
 mod faults;
 mod harness;
+mod large;
 mod noise;
 mod observability;
 #[expect(dead_code, reason = "the hub's tests use the rest of the player")]

@@ -14,10 +14,13 @@ pub const PRESENCE: &str = "presence";
 /// What was said in a room before the client joined it.
 pub const HISTORY: &str = "history";
 
+/// The body of an event is elsewhere, because it is large: its argument says where.
+pub const LARGE: &str = "large_message";
+
 /// Whether clients take an event of that name for the gateway's own word.
 pub fn is_notice(event: &str) -> bool {
     matches!(
         event,
-        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | HISTORY
+        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | HISTORY | LARGE
     )
 }

@@ -102,9 +102,10 @@ fn home(key: &str, shards: u16) -> u16 {
 }
 
 impl Keeps {
-    /// What is kept of an event. Volatile ones are for this instant only; attachments would be copied for every room.
-    pub(crate) fn record(&self, event: &Emit<'_>) -> Record {
-        let form = self.forms.get(event.name).copied().unwrap_or(self.others);
+    /// What is kept of an event. Volatile ones are for this instant only; attachments would be copied for every room. `rule`: the
+    /// event whose rule counts.
+    pub(crate) fn record(&self, event: &Emit<'_>, rule: &str) -> Record {
+        let form = self.forms.get(rule).copied().unwrap_or(self.others);
         if event.volatile || form == Form::Passing {
             return Record::Passing;
         }
@@ -141,7 +142,7 @@ mod tests {
             others: form,
             ..Keeps::default()
         };
-        match keeps.record(event) {
+        match keeps.record(event, event.name) {
             Record::Kept(text) => Some(text.to_string()),
             Record::Passing | Record::Lost => None,
         }

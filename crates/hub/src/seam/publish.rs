@@ -26,6 +26,7 @@ use crate::tables::position::Position;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
+use wire::json;
 
 impl Member<'_> {
     /// Sends it, when it has just joined a room, the event `history` `{room, messages}`, if something is kept of the room, and
@@ -168,7 +169,12 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     let keeps = parts.rooms.kept.keeping.of(to.namespace);
     let record = match keeps {
-        Some(keeps) if !notices::is_notice(event.name) => keeps.record(event),
+        // A reference is kept as its event would be.
+        Some(keeps) if event.name == notices::LARGE => {
+            let name = json::member(event.args, "\"event\"").and_then(json::unquote);
+            keeps.record(event, name.as_deref().unwrap_or_default())
+        }
+        Some(keeps) if !notices::is_notice(event.name) => keeps.record(event, event.name),
         _ => Record::Passing,
     };
     let now_ms = parts.clock.now.wall_ms;

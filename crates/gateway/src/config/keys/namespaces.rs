@@ -17,7 +17,16 @@ pub enum Reaction {
     Drop,
 }
 
+/// The treatment of events that are large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LargeEvents {
+    Through,
+    Store,
+    Refuse,
+}
+
 choice! {
+    LargeEvents { "through" => LargeEvents::Through, "store" => LargeEvents::Store, "refuse" => LargeEvents::Refuse }
     Reaction {
         "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "drop" => Reaction::Drop,
     }
@@ -74,6 +83,9 @@ table! {
         conflate_by: Option<String> = "",
             "For `conflate`: a member of the event's first argument, such as `symbol`. Only the newest \
              event of each name, room and value of that member waits for a slow client.";
+        large: LargeEvents = "through",
+            "Events above `large.threshold` that are for rooms: `through` sends them like all others, `store` puts the body into a store and sends \
+             members a reference (`large_message`), `refuse` refuses them.";
     }
 }
 

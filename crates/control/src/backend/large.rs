@@ -1,0 +1,72 @@
+//! Large events of workers: a store keeps them before the command goes on. Meanwhile that worker's stream is not read, so its
+//! commands keep their order, and no other worker waits.
+
+use crate::api::Api;
+use crate::bodies::treatment;
+use backend::proto::command::What;
+use backend::{Frame, proto};
+use prost::bytes::Bytes;
+use rules::large::event_bytes;
+use rules::{Large, Message};
+
+const TOO_LARGE: &str =
+    "the event is too large for its namespace (large = \"refuse\", large.threshold)";
+const UNSTORED: &str = "the event is large, and could not be stored: it was not sent";
+
+/// Events become references. One that cannot be stored fails, and with it those behind it in the same message: a worker that waits for
+/// one store after the other would be taken for dead.
+pub(super) async fn make_small(api: &Api, frame: &mut Frame) {
+    if api.large().is_empty() {
+        return;
+    }
+    let mut is_away = false;
+    for mut sending in frame.sendings() {
+        let Some(emit) = sending.emit() else { continue };
+        let Some(to) = emit.to.as_ref() else { continue };
+        let Ok(args) = std::str::from_utf8(&emit.args) else {
+            continue;
+        };
+        let large = treatment(api.large(), &to.namespace);
+        let bytes = event_bytes(&emit.event, args, &emit.attachments);
+        if large == Large::Through || backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
+            // What is wrong with it is said where all commands are looked at.
+            continue;
+        }
+        if large.refuses(bytes).is_some() {
+            sending.refuse(TOO_LARGE);
+        } else if large.stores(bytes) {
+            let stored = match is_away {
+                true => false,
+                false => store(api, emit).await,
+            };
+            if !stored {
+                is_away = true;
+                sending.refuse(UNSTORED);
+            }
+        }
+    }
+}
+
+/// `false`: the store did not take it.
+async fn store(api: &Api, emit: &mut proto::Emit) -> bool {
+    let Some((bodies, to)) = api.bodies().zip(emit.to.as_ref()) else {
+        return false;
+    };
+    let message = Message {
+        event: emit.event.clone(),
+        args: String::from_utf8_lossy(&emit.args).into_owned(),
+        attachments: emit
+            .attachments
+            .iter()
+            .map(|bytes| bytes.to_vec())
+            .collect(),
+        volatile: emit.volatile,
+    };
+    let Ok(Some(reference)) = bodies.replace(&to.namespace, &message).await else {
+        return false;
+    };
+    emit.event = reference.event;
+    emit.args = Bytes::from(reference.args);
+    emit.attachments = Vec::new();
+    true
+}

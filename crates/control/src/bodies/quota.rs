@@ -1,0 +1,224 @@
+//! What one user and one address may upload: transfers at once, and bytes in a window of time.
+
+use crate::page::limiter::network;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Users and addresses remembered, each. With more, newcomers are refused: bytes are what must not grow.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// Bounds for one user or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub at_once: usize,
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    users: Arc<Ledger<String>>,
+    addresses: Arc<Ledger<IpAddr>>,
+}
+
+#[derive(Debug)]
+struct Ledger<K> {
+    bounds: Bounds,
+    window: Duration,
+    accounts: Mutex<HashMap<K, Account>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    open: usize,
+    bytes: u64,
+    ends: Instant,
+}
+
+/// Why somebody has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    AtOnce,
+    /// The window ends after so many seconds.
+    Bytes(u64),
+}
+
+/// A transfer that counts.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    user: Entry<String>,
+    address: Entry<IpAddr>,
+}
+
+#[derive(Debug)]
+struct Entry<K: Hash + Eq> {
+    ledger: Arc<Ledger<K>>,
+    name: K,
+}
+
+impl<K: Hash + Eq> Ledger<K> {
+    fn new(bounds: Bounds, window: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            window,
+            accounts: Mutex::default(),
+        })
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut HashMap<K, Account>) -> R) -> R {
+        act(&mut self.accounts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn begin(self: &Arc<Self>, name: K, now: Instant) -> Result<Entry<K>, Over>
+    where
+        K: Clone,
+    {
+        self.with(|accounts| {
+            if accounts.len() >= REMEMBERED_MAX && !accounts.contains_key(&name) {
+                accounts.retain(|_, account| account.open > 0 || account.ends > now);
+                if accounts.len() >= REMEMBERED_MAX {
+                    return Err(Over::AtOnce);
+                }
+            }
+            let account = accounts.entry(name.clone()).or_insert(Account {
+                open: 0,
+                bytes: 0,
+                ends: now + self.window,
+            });
+            if account.open >= self.bounds.at_once {
+                return Err(Over::AtOnce);
+            }
+            account.open += 1;
+            let ledger = Arc::clone(self);
+            Ok(Entry { ledger, name })
+        })
+    }
+}
+
+impl<K: Hash + Eq> Entry<K> {
+    /// Counts bytes that came, or will come (`false`).
+    fn count(&self, bytes: u64, really: bool, now: Instant) -> Result<(), Over> {
+        let Ledger { bounds, window, .. } = &*self.ledger;
+        self.ledger.with(|accounts| {
+            let Some(account) = accounts.get_mut(&self.name) else {
+                return Ok(());
+            };
+            if account.ends <= now {
+                (account.bytes, account.ends) = (0, now + *window);
+            }
+            let sum = account.bytes.saturating_add(bytes);
+            if sum > bounds.bytes {
+                return Err(Over::Bytes((account.ends - now).as_secs() + 1));
+            }
+            if really {
+                account.bytes = sum;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<K: Hash + Eq> Drop for Entry<K> {
+    fn drop(&mut self) {
+        self.ledger.with(|accounts| {
+            if let Some(account) = accounts.get_mut(&self.name) {
+                account.open -= 1;
+            }
+        });
+    }
+}
+
+impl Quotas {
+    pub(crate) fn new(user: Bounds, address: Bounds, window: Duration) -> Self {
+        Self {
+            users: Ledger::new(user, window),
+            addresses: Ledger::new(address, window),
+        }
+    }
+
+    /// A transfer begins.
+    pub(crate) fn begin(&self, user: &str, address: IpAddr) -> Result<Transfer, Over> {
+        let now = Instant::now();
+        Ok(Transfer {
+            user: self.users.begin(user.to_owned(), now)?,
+            address: self.addresses.begin(network(address), now)?,
+        })
+    }
+}
+
+impl Transfer {
+    /// Whether so many bytes may come.
+    pub(crate) fn expect(&self, bytes: u64) -> Result<(), Over> {
+        self.count_all(bytes, false)
+    }
+
+    /// So many bytes came.
+    pub(crate) fn count(&self, bytes: u64) -> Result<(), Over> {
+        self.count_all(bytes, true)
+    }
+
+    fn count_all(&self, bytes: u64, really: bool) -> Result<(), Over> {
+        let now = Instant::now();
+        self.user.count(bytes, really, now)?;
+        self.address.count(bytes, really, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    fn quotas(window: Duration) -> Quotas {
+        let user = Bounds {
+            at_once: 2,
+            bytes: 100,
+        };
+        let address = Bounds {
+            at_once: 3,
+            bytes: 150,
+        };
+        Quotas::new(user, address, window)
+    }
+
+    #[test]
+    fn users_and_addresses_have_bounds_of_their_own() {
+        let quotas = quotas(Duration::from_secs(60));
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let one = quotas.begin("ada", here).expect("admitted");
+        let two = quotas.begin("ada", here).expect("admitted");
+        assert_eq!(quotas.begin("ada", here).err(), Some(Over::AtOnce));
+        let bob = quotas.begin("bob", here).expect("admitted");
+        assert_eq!(quotas.begin("eve", here).err(), Some(Over::AtOnce));
+        assert!(one.count(60).is_ok() && two.expect(41).is_err());
+        assert!(matches!(two.count(41), Err(Over::Bytes(seconds)) if (59..=61).contains(&seconds)));
+        assert!(bob.count(90).is_ok());
+        assert!(matches!(two.count(1), Err(Over::Bytes(_))), "the address");
+        drop(bob);
+        assert!(quotas.begin("eve", here).is_ok());
+    }
+
+    #[test]
+    fn a_customer_of_ipv6_is_one_address() {
+        let quotas = quotas(Duration::from_secs(60));
+        let at = |last| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, last));
+        let all: Vec<_> = (0..3)
+            .map(|n| quotas.begin(&n.to_string(), at(n)).expect("admitted"))
+            .collect();
+        assert_eq!(quotas.begin("x", at(9)).err(), Some(Over::AtOnce));
+        drop(all);
+    }
+
+    #[test]
+    fn a_window_ends() {
+        let quotas = quotas(Duration::ZERO);
+        let one = quotas
+            .begin("ada", IpAddr::from([10, 0, 0, 1]))
+            .expect("admitted");
+        for _ in 0..5 {
+            one.count(100).expect("another window");
+        }
+    }
+}

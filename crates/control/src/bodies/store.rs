@@ -1,0 +1,340 @@
+//! The store of bodies: a folder, or a bucket that speaks S3. What is written there appears whole or not at all.
+
+use super::key::{Key, unix_seconds};
+use super::spool::Spool;
+use crate::identity::Secret;
+use axum::body::Bytes;
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{
+    BackoffConfig, ClientOptions, Error, GetOptions, GetRange, GetResult, MultipartUpload,
+    ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tonic::codegen::tokio_stream::StreamExt;
+
+/// S3 takes no smaller parts, but for the last.
+const PART_BYTES: u64 = 8 << 20;
+/// Parts on their way to a bucket, of all uploads: they are what a bucket costs in memory.
+const PARTS_MAX: usize = 2;
+/// Attempts that a request to a bucket may cost, within its time.
+const RETRIES_MAX: usize = 2;
+
+/// Where bodies are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Bodies, or, with a bucket, uploads on their way there.
+    pub folder: PathBuf,
+    /// Bytes that the folder may hold.
+    pub folder_bytes_max: u64,
+    pub bucket: Option<Bucket>,
+}
+
+/// A bucket that speaks S3.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bucket {
+    pub name: String,
+    /// Before all names.
+    pub prefix: String,
+    /// `None`: Amazon's own.
+    pub endpoint: Option<String>,
+    pub region: String,
+    pub access_key: String,
+    pub secret_key: Secret,
+}
+
+/// Why a store does not do what it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It has nothing of that name.
+    Missing,
+    Full,
+    Slow,
+    /// It cannot be reached, or refuses. The text is for operators.
+    Away(String),
+}
+
+impl Fault {
+    /// For clients: nothing of how the store is called.
+    pub(crate) fn message(&self) -> &'static str {
+        match self {
+            Self::Missing => "the store has nothing of that name",
+            Self::Full => "the store is full",
+            Self::Slow => "the store did not answer in time",
+            Self::Away(_) => "the store cannot be reached",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away(why) => f.write_str(why),
+            _ => f.write_str(self.message()),
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        if let Error::NotFound { .. } = error {
+            return Self::Missing;
+        }
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(one) = cause {
+            if let Some(io) = one.downcast_ref::<std::io::Error>()
+                && is_full(io)
+            {
+                return Self::Full;
+            }
+            cause = one.source();
+        }
+        Self::Away(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        match is_full(&error) {
+            true => Self::Full,
+            false => Self::Away(error.to_string()),
+        }
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// A store that is open.
+#[derive(Debug)]
+pub(crate) struct Store {
+    objects: Arc<dyn ObjectStore>,
+    /// The folder: it is `objects` itself, if there is no bucket.
+    spool: Spool,
+    has_bucket: bool,
+    parts: Semaphore,
+    timeout: Duration,
+    keep: Duration,
+}
+
+impl Store {
+    /// `timeout`: for each request. `keep`: older bodies are removed.
+    pub(crate) fn open(place: &Place, timeout: Duration, keep: Duration) -> Result<Self, String> {
+        let spool = Spool::open(&place.folder, place.folder_bytes_max, keep)?;
+        let objects = match &place.bucket {
+            None => spool.objects(),
+            Some(bucket) => open_bucket(bucket, timeout)?,
+        };
+        Ok(Self {
+            objects,
+            spool,
+            has_bucket: place.bucket.is_some(),
+            parts: Semaphore::new(PARTS_MAX),
+            timeout,
+            keep,
+        })
+    }
+
+    /// Bytes in the folder, as far as is known.
+    pub(crate) fn folder_bytes(&self) -> u64 {
+        self.spool.bytes()
+    }
+
+    async fn within<T>(
+        &self,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Fault> {
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(Fault::Slow),
+        }
+    }
+
+    /// Keeps the body of an event.
+    pub(crate) async fn put(&self, key: &Key, body: Bytes) -> Result<(), Fault> {
+        let share = match self.has_bucket {
+            true => None,
+            false => Some(self.spool.reserve(body.len() as u64)?),
+        };
+        let payload = PutPayload::from(body);
+        self.within(self.objects.put(&path_of(key), payload))
+            .await?;
+        share.into_iter().for_each(|share| share.keep());
+        Ok(())
+    }
+
+    /// Begins to keep what comes in pieces.
+    pub(crate) async fn begin(&self, key: &Key) -> Result<Incoming, Fault> {
+        let path = path_of(key);
+        let upload = self.within(self.spool.as_store().put_multipart(&path));
+        Ok(Incoming {
+            key: key.clone(),
+            upload: upload.await?,
+            share: self.spool.reserve(0)?,
+        })
+    }
+
+    /// A piece of what comes. The next one waits until this one is written.
+    pub(crate) async fn write(&self, incoming: &mut Incoming, piece: Bytes) -> Result<(), Fault> {
+        incoming.share.grow(piece.len() as u64)?;
+        self.within(incoming.upload.put_part(piece.into())).await
+    }
+
+    /// All has come. Only now is there anything under that name.
+    pub(crate) async fn finish(&self, mut incoming: Incoming) -> Result<u64, Fault> {
+        self.within(incoming.upload.complete()).await?;
+        let size = incoming.share.bytes();
+        if !self.has_bucket {
+            incoming.share.keep();
+            return Ok(size);
+        }
+        let carried = self.carry(&incoming.key, size).await;
+        // What is left of it goes when it is old.
+        let path = path_of(&incoming.key);
+        let _ = self.within(self.spool.as_store().delete(&path)).await;
+        carried.map(|()| size)
+    }
+
+    /// From the folder to the bucket, one part after the other.
+    async fn carry(&self, key: &Key, size: u64) -> Result<(), Fault> {
+        let path = path_of(key);
+        if size <= PART_BYTES {
+            let _place = self.parts.acquire().await;
+            let body = self.spool.read(key, 0..size).await?;
+            let put = self.objects.put(&path, body.into());
+            return self.within(put).await.map(drop);
+        }
+        let mut upload = self.within(self.objects.put_multipart(&path)).await?;
+        let carried = self.carry_parts(&mut *upload, key, size).await;
+        if carried.is_err() {
+            // A bucket that is away keeps the parts until its own rules remove them.
+            let _ = self.within(upload.abort()).await;
+        }
+        carried
+    }
+
+    async fn carry_parts(
+        &self,
+        upload: &mut dyn MultipartUpload,
+        key: &Key,
+        size: u64,
+    ) -> Result<(), Fault> {
+        let mut at = 0;
+        while at < size {
+            let end = size.min(at + PART_BYTES);
+            let _place = self.parts.acquire().await;
+            let body = self.spool.read(key, at..end).await?;
+            self.within(upload.put_part(body.into())).await?;
+            at = end;
+        }
+        self.within(upload.complete()).await.map(drop)
+    }
+
+    pub(crate) async fn size(&self, key: &Key) -> Result<u64, Fault> {
+        let about = self.within(self.objects.head(&path_of(key))).await?;
+        Ok(about.size)
+    }
+
+    /// A body, or a part of it.
+    pub(crate) async fn get(
+        &self,
+        key: &Key,
+        range: Option<std::ops::Range<u64>>,
+    ) -> Result<GetResult, Fault> {
+        let options = GetOptions {
+            range: range.map(GetRange::Bounded),
+            ..GetOptions::default()
+        };
+        let path = path_of(key);
+        self.within(self.objects.get_opts(&path, options)).await
+    }
+
+    pub(crate) async fn delete(&self, key: &Key) -> Result<(), Fault> {
+        let size = self.size(key).await?;
+        self.within(self.objects.delete(&path_of(key))).await?;
+        if !self.has_bucket {
+            self.spool.forget(size);
+        }
+        Ok(())
+    }
+
+    /// Removes what is old; says how many bodies that were.
+    pub(crate) async fn sweep(&self) -> Result<u64, Fault> {
+        let mut removed = self.spool.sweep(self.keep).await?;
+        if !self.has_bucket {
+            return Ok(removed);
+        }
+        let mut all = self.objects.list(None);
+        let oldest = unix_seconds().saturating_sub(self.keep.as_secs());
+        while let Some(found) = self.next(&mut all).await? {
+            let key = Key::of_path(found.as_ref());
+            if key.is_some_and(|key| key.made_seconds() < oldest) {
+                self.within(self.objects.delete(&found)).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn next(
+        &self,
+        all: &mut (impl StreamExt<Item = object_store::Result<object_store::ObjectMeta>> + Unpin),
+    ) -> Result<Option<Path>, Fault> {
+        let next = async { all.next().await.transpose() };
+        let found = self.within(next).await?;
+        Ok(found.map(|found| found.location))
+    }
+}
+
+/// A body that comes in pieces. Dropped, it leaves nothing.
+pub(crate) struct Incoming {
+    key: Key,
+    upload: Box<dyn MultipartUpload>,
+    share: super::spool::Share,
+}
+
+impl Incoming {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.share.bytes()
+    }
+}
+
+fn path_of(key: &Key) -> Path {
+    Path::from(key.path())
+}
+
+fn open_bucket(bucket: &Bucket, timeout: Duration) -> Result<Arc<dyn ObjectStore>, String> {
+    let retry = RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: RETRIES_MAX,
+        retry_timeout: timeout,
+    };
+    let plain = bucket.endpoint.as_ref();
+    let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let options = ClientOptions::new()
+        .with_timeout(timeout)
+        .with_connect_timeout(timeout)
+        .with_allow_http(plain);
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(&bucket.name)
+        .with_region(&bucket.region)
+        .with_access_key_id(&bucket.access_key)
+        .with_secret_access_key(bucket.secret_key.reveal())
+        .with_conditional_put(S3ConditionalPut::Disabled)
+        .with_retry(retry)
+        .with_client_options(options);
+    if let Some(endpoint) = &bucket.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    let objects = builder.build();
+    let objects = objects.map_err(|error| format!("cannot use the bucket: {error}"))?;
+    let prefix = Path::from(bucket.prefix.as_str());
+    Ok(Arc::new(PrefixStore::new(objects, prefix)))
+}
