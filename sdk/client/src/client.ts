@@ -5,6 +5,8 @@ import { type Connect, Connection, type Link, type SocketSettings } from "./conn
 import { type BackoffOptions, member } from "./delay.ts";
 import { type Delivery, DeliveryError } from "./delivery.ts";
 import type { AnswerOf, ArgsOf, Events, ListenerOf, NameOf } from "./events.ts";
+import { Inbox } from "./inbox.ts";
+import type { LargeMessage, LargeOptions } from "./large.ts";
 import { Outbox, type Outcome } from "./outbox.ts";
 
 export interface ClientOptions {
@@ -16,6 +18,8 @@ export interface ClientOptions {
   queueMax?: number;
   answerTimeoutMs?: number;
   backoff?: Partial<BackoffOptions>;
+  /** Bodies of large events. */
+  large?: Partial<LargeOptions>;
   /**
    * Why an answer means no; nothing if it does not. Without it: the member `error`, if that is a
    * text.
@@ -31,11 +35,14 @@ export interface Notices {
   offline: () => void;
   /** The queue changed. */
   queue: () => void;
+  /** The body of a large event could not be fetched: listeners of `large_message` got the reference. */
+  lost: (message: LargeMessage, error: Error) => void;
 }
 
 type Listener = (...args: never[]) => void;
 
 const DEFAULTS = { queueMax: 50, answerTimeoutMs: 10_000 };
+const LARGE_BODIES: LargeOptions = { maxBytes: 16 * 1024 * 1024, timeoutMs: 60_000, origins: [] };
 const BACKOFF: BackoffOptions = { firstMs: 1000, maxMs: 30_000, jitter: 0.3 };
 
 export class Client<Heard extends Events = Events, Said extends Events = Events> {
@@ -44,11 +51,18 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
   #listeners = new Map<string, Set<Listener>>();
   #notices = new Map<string, Set<Listener>>();
   #answerTimeoutMs: number;
+  #url: string | undefined;
 
   /** `connect` is `io` of socket.io-client. Nothing is opened before `open()`. */
   constructor(connect: Connect, options: ClientOptions = {}) {
     const { url, socket, queueMax, answerTimeoutMs, backoff } = { ...DEFAULTS, ...options };
     this.#answerTimeoutMs = answerTimeoutMs;
+    this.#url = url;
+    const large = { ...LARGE_BODIES, ...options.large };
+    const inbox = new Inbox(url, large, {
+      heard: (event, args) => call(this.#listeners.get(event), args),
+      lost: (message, error) => this.#tell("lost", message, error),
+    });
     if (!(queueMax >= 1)) throw new RangeError(`queueMax must be 1 or more, not ${queueMax}`);
     const make = () =>
       connect(url, { ...socket, autoConnect: false, reconnection: false, forceNew: true });
@@ -59,7 +73,7 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
         link: (link) => this.#tell("link", link),
         online: () => this.#online(),
         offline: () => this.#offline(),
-        heard: (event, args) => call(this.#listeners.get(event), args),
+        heard: (event, args) => inbox.push(event, args),
       },
     );
     this.#outbox = new Outbox({
@@ -72,6 +86,11 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
 
   get link(): Link {
     return this.#connection.link;
+  }
+
+  /** Where the gateway is, as it was told. */
+  get url(): string | undefined {
+    return this.#url;
   }
 
   /** Of this connection; each has another. */
