@@ -47,7 +47,9 @@ export async function upload(
   if (contentType !== undefined) headers.set("content-type", contentType);
   const init: RequestInit = { method: "POST", headers, body, credentials: "omit" };
   const response = await fetch(url, signal ? { ...init, signal } : init);
-  const answer = await response.json();
-  if (!response.ok) throw new UploadError(response.status, answer.error, answer.message);
-  return answer;
+  // What is no JSON comes from a proxy.
+  const answer = await response.json().catch(() => undefined);
+  if (response.ok && answer) return answer;
+  const { error = "UNKNOWN", message = `the answer is ${response.status}` } = answer ?? {};
+  throw new UploadError(response.status, error, message);
 }

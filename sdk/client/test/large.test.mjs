@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, test } from "node:test";
@@ -140,6 +141,19 @@ test("an upload is announced to the room, and refused with a reason", async () =
   assert.deepEqual(await refused(new Uint8Array(70_000)), [413, "TOO_LARGE"]);
   assert.deepEqual(await refused("x", { token: "none" }), [401, "INVALID_TOKEN"]);
   assert.deepEqual(await refused("x", { room: "attic" }), [403, "NOT_IN_ROOM"]);
+});
+
+test("a proxy that answers by itself is an error of the upload", async () => {
+  const proxy = createServer((request, response) => {
+    request.resume().on("end", () => response.writeHead(502).end("<html>Bad Gateway</html>"));
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  ends.push(() => proxy.close());
+  const url = `http://127.0.0.1:${proxy.address().port}`;
+  const options = { token: "t", event: "file", room: "den" };
+  const error = await upload({ url, id: undefined }, "x", options).catch((error) => error);
+  assert.ok(error instanceof UploadError, String(error));
+  assert.deepEqual([error.status, error.code], [502, "UNKNOWN"]);
 });
 
 test("a body is fetched from no other origin", async () => {

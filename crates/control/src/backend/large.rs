@@ -6,8 +6,8 @@ use crate::bodies::treatment;
 use backend::proto::command::What;
 use backend::{Frame, proto};
 use prost::bytes::Bytes;
+use rules::Message;
 use rules::large::event_bytes;
-use rules::{Large, Message};
 
 const TOO_LARGE: &str =
     "the event is too large for its namespace (large = \"refuse\", large.threshold)";
@@ -28,21 +28,19 @@ pub(super) async fn make_small(api: &Api, frame: &mut Frame) {
         };
         let large = treatment(api.large(), &to.namespace);
         let bytes = event_bytes(&emit.event, args, &emit.attachments);
-        if large == Large::Through || backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
+        let is_refused = large.refuses(bytes).is_some();
+        if !is_refused && !large.stores(bytes) {
+            continue;
+        }
+        if backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
             // What is wrong with it is said where all commands are looked at.
             continue;
         }
-        if large.refuses(bytes).is_some() {
+        if is_refused {
             sending.refuse(TOO_LARGE);
-        } else if large.stores(bytes) {
-            let stored = match is_away {
-                true => false,
-                false => store(api, emit).await,
-            };
-            if !stored {
-                is_away = true;
-                sending.refuse(UNSTORED);
-            }
+        } else if is_away || !store(api, emit).await {
+            is_away = true;
+            sending.refuse(UNSTORED);
         }
     }
 }

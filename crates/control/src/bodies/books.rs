@@ -1,5 +1,6 @@
 //! What is counted of stored bodies.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters. They only grow, but for `open` and `folder_bytes`.
@@ -57,7 +58,8 @@ impl Outcomes {
 }
 
 /// A transfer that is under way until this is dropped.
-pub(crate) struct Open<'a>(&'a Books);
+#[derive(Debug)]
+pub(crate) struct Open(Arc<Books>);
 
 impl Books {
     pub(crate) fn events(&self) -> [(&'static str, u64); 2] {
@@ -67,13 +69,13 @@ impl Books {
         ]
     }
 
-    pub(crate) fn open(&self) -> Open<'_> {
+    pub(crate) fn open(self: &Arc<Self>) -> Open {
         add(&self.open, 1);
-        Open(self)
+        Open(Arc::clone(self))
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Open {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

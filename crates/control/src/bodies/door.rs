@@ -1,7 +1,8 @@
 //! HTTP for bodies: connections that shards handed over because their path is one of these. One request each, with deadlines of
 //! their own: a transfer takes longer than a page.
 
-use super::books::Outcomes;
+use super::books::{Open, Outcomes};
+use super::quota::Entry;
 use super::sign::ROOT;
 use super::stall::{Ours, Stall};
 use super::{Bodies, download, upload};
@@ -21,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::codegen::Body as _;
 
 /// Where clients upload.
@@ -87,19 +89,24 @@ impl Bodies {
 
     /// Takes a connection, the bytes already read from it, and its client's address. Never blocks.
     pub(crate) fn accept(self: &Arc<Self>, mut stream: Stream, read: Vec<u8>, peer: IpAddr) {
-        let Ok(permit) = Arc::clone(&self.transfers).try_acquire_owned() else {
+        let Some(place) = self.place(peer) else {
             // Clients come again: `Retry-After` is in it.
             return stream.overloaded();
         };
         let bodies = Arc::clone(self);
         self.runtime.spawn(async move {
-            let _open = bodies.books.open();
             match stream.open() {
-                Ok(stream) => serve(&bodies, Replay::new(read, stream), peer).await,
+                Ok(stream) => serve(&bodies, Replay::new(read, stream), peer, place).await,
                 Err(error) => tracing::warn!(%peer, %error, "cannot take over a connection"),
             }
-            drop(permit);
         });
+    }
+
+    /// `None`: there are none, or this address has its share of them.
+    fn place(&self, peer: IpAddr) -> Option<Place> {
+        let permit = Arc::clone(&self.transfers).try_acquire_owned().ok()?;
+        let of_address = self.addresses.begin(peer).ok()?;
+        Some(Place(Arc::new((permit, of_address, self.books.open()))))
     }
 
     async fn respond(self: &Arc<Self>, request: Request<Incoming>, ours: Ours) -> Response<Body> {
@@ -137,7 +144,13 @@ fn note(outcomes: &Outcomes, method: &Method, status: StatusCode) {
     }
 }
 
-async fn serve<S>(bodies: &Arc<Bodies>, stream: Replay<S>, peer: IpAddr)
+/// Of a transfer that is under way. What goes on without its client keeps it.
+#[derive(Clone, Debug)]
+struct Place(
+    #[expect(dead_code, reason = "it is held")] Arc<(OwnedSemaphorePermit, Entry<IpAddr>, Open)>,
+);
+
+async fn serve<S>(bodies: &Arc<Bodies>, stream: Replay<S>, peer: IpAddr, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -146,6 +159,7 @@ where
     let stream = Stall::new(stream, settings.idle_timeout, ours.clone());
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(peer));
+        request.extensions_mut().insert(place.clone());
         let (bodies, ours) = (Arc::clone(bodies), ours.clone());
         async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());

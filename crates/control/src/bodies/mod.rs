@@ -29,7 +29,7 @@ use crate::identity::{Secret, Verifier};
 use crate::vitals::Pulse;
 use hub::config::Cors;
 use key::Form;
-use quota::Quotas;
+use quota::{Addresses, Quotas};
 use rules::large::{Large, LargeEvent, answer, event_bytes, reference};
 use rules::{Message, Uploads};
 use sign::Signer;
@@ -76,6 +76,8 @@ pub struct Settings {
     /// For one transfer.
     pub transfer_timeout: Duration,
     pub transfers_max: usize,
+    /// Of one address.
+    pub transfers_per_address: usize,
     /// Pages of other origins that may fetch and upload.
     pub cors: Cors,
     /// `None`: clients upload nothing.
@@ -101,6 +103,7 @@ pub struct Bodies {
     books: Arc<Books>,
     runtime: Handle,
     transfers: Arc<Semaphore>,
+    addresses: Addresses,
     announcer: OnceLock<Announcer>,
 }
 
@@ -158,6 +161,7 @@ impl Bodies {
             books: Arc::default(),
             runtime: runtime.handle().clone(),
             transfers: Arc::new(Semaphore::new(settings.transfers_max)),
+            addresses: Addresses::new(settings.transfers_per_address),
             announcer: OnceLock::new(),
             settings,
         });

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Users and addresses remembered, each. With more, newcomers are refused: bytes are what must not grow.
 const REMEMBERED_MAX: usize = 65_536;
 
+/// What an upload counts at least: a flood of small ones ends, too.
+pub(crate) const UPLOAD_BYTES_MIN: u64 = 64 << 10;
+
 /// Bounds for one user or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -45,15 +48,22 @@ pub(crate) enum Over {
     Bytes(u64),
 }
 
-/// A transfer that counts.
+/// An upload that counts.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     user: Entry<String>,
     address: Entry<IpAddr>,
+    /// Bytes that were counted and have not come.
+    ahead: u64,
 }
 
+/// Connections of each address that are for bodies.
 #[derive(Debug)]
-struct Entry<K: Hash + Eq> {
+pub(crate) struct Addresses(Arc<Ledger<IpAddr>>);
+
+/// Somebody's place until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Entry<K: Hash + Eq> {
     ledger: Arc<Ledger<K>>,
     name: K,
 }
@@ -123,8 +133,12 @@ impl<K: Hash + Eq> Entry<K> {
 impl<K: Hash + Eq> Drop for Entry<K> {
     fn drop(&mut self) {
         self.ledger.with(|accounts| {
-            if let Some(account) = accounts.get_mut(&self.name) {
-                account.open -= 1;
+            let Some(account) = accounts.get_mut(&self.name) else {
+                return;
+            };
+            account.open -= 1;
+            if account.open == 0 && account.bytes == 0 {
+                accounts.remove(&self.name);
             }
         });
     }
@@ -144,19 +158,44 @@ impl Quotas {
         Ok(Transfer {
             user: self.users.begin(user.to_owned(), now)?,
             address: self.addresses.begin(network(address), now)?,
+            ahead: 0,
         })
+    }
+}
+
+impl Addresses {
+    pub(crate) fn new(at_once: usize) -> Self {
+        let bounds = Bounds {
+            at_once,
+            bytes: u64::MAX,
+        };
+        Self(Ledger::new(bounds, Duration::ZERO))
+    }
+
+    /// A connection begins.
+    pub(crate) fn begin(&self, address: IpAddr) -> Result<Entry<IpAddr>, Over> {
+        self.0.begin(network(address), Instant::now())
     }
 }
 
 impl Transfer {
     /// Whether so many bytes may come.
     pub(crate) fn expect(&self, bytes: u64) -> Result<(), Over> {
-        self.count_all(bytes, false)
+        self.count_all(bytes.max(UPLOAD_BYTES_MIN), false)
+    }
+
+    /// It is let in: from now on it counts.
+    pub(crate) fn admit(&mut self) -> Result<(), Over> {
+        self.count_all(UPLOAD_BYTES_MIN, true)?;
+        self.ahead = UPLOAD_BYTES_MIN;
+        Ok(())
     }
 
     /// So many bytes came.
-    pub(crate) fn count(&self, bytes: u64) -> Result<(), Over> {
-        self.count_all(bytes, true)
+    pub(crate) fn count(&mut self, bytes: u64) -> Result<(), Over> {
+        let counted = bytes.min(self.ahead);
+        self.ahead -= counted;
+        self.count_all(bytes - counted, true)
     }
 
     fn count_all(&self, bytes: u64, really: bool) -> Result<(), Over> {
@@ -174,11 +213,11 @@ mod tests {
     fn quotas(window: Duration) -> Quotas {
         let user = Bounds {
             at_once: 2,
-            bytes: 100,
+            bytes: 100_000,
         };
         let address = Bounds {
             at_once: 3,
-            bytes: 150,
+            bytes: 150_000,
         };
         Quotas::new(user, address, window)
     }
@@ -187,17 +226,45 @@ mod tests {
     fn users_and_addresses_have_bounds_of_their_own() {
         let quotas = quotas(Duration::from_secs(60));
         let here = IpAddr::from([127, 0, 0, 1]);
-        let one = quotas.begin("ada", here).expect("admitted");
-        let two = quotas.begin("ada", here).expect("admitted");
+        let mut one = quotas.begin("ada", here).expect("admitted");
+        let mut two = quotas.begin("ada", here).expect("admitted");
         assert_eq!(quotas.begin("ada", here).err(), Some(Over::AtOnce));
-        let bob = quotas.begin("bob", here).expect("admitted");
+        let mut bob = quotas.begin("bob", here).expect("admitted");
         assert_eq!(quotas.begin("eve", here).err(), Some(Over::AtOnce));
-        assert!(one.count(60).is_ok() && two.expect(41).is_err());
-        assert!(matches!(two.count(41), Err(Over::Bytes(seconds)) if (59..=61).contains(&seconds)));
-        assert!(bob.count(90).is_ok());
+        assert!(one.count(60_000).is_ok() && two.expect(40_001).is_err());
+        let over = two.count(40_001);
+        assert!(matches!(over, Err(Over::Bytes(seconds)) if (59..=61).contains(&seconds)));
+        assert!(bob.count(90_000).is_ok());
         assert!(matches!(two.count(1), Err(Over::Bytes(_))), "the address");
         drop(bob);
         assert!(quotas.begin("eve", here).is_ok());
+    }
+
+    #[test]
+    fn small_uploads_count_as_if_they_were_not() {
+        let quotas = quotas(Duration::from_secs(60));
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let mut one = quotas.begin("ada", here).expect("begun");
+        one.admit().expect("admitted");
+        // It was counted when it was let in.
+        one.count(UPLOAD_BYTES_MIN).expect("room");
+        let mut two = quotas.begin("ada", here).expect("begun");
+        assert!(matches!(two.expect(1), Err(Over::Bytes(_))));
+        assert!(matches!(two.admit(), Err(Over::Bytes(_))));
+        one.count(100_000 - UPLOAD_BYTES_MIN).expect("room");
+        assert!(matches!(one.count(1), Err(Over::Bytes(_))));
+    }
+
+    #[test]
+    fn an_address_without_connections_is_forgotten() {
+        let addresses = Addresses::new(2);
+        let at = |last| IpAddr::from([10, 0, 0, last]);
+        let held = [1, 1, 2].map(|last| addresses.begin(at(last)).expect("a place"));
+        assert_eq!(addresses.begin(at(1)).err(), Some(Over::AtOnce));
+        assert!(addresses.begin(at(3)).is_ok());
+        addresses.0.with(|accounts| assert_eq!(accounts.len(), 2));
+        drop(held);
+        addresses.0.with(|accounts| assert!(accounts.is_empty()));
     }
 
     #[test]
@@ -214,11 +281,11 @@ mod tests {
     #[test]
     fn a_window_ends() {
         let quotas = quotas(Duration::ZERO);
-        let one = quotas
+        let mut one = quotas
             .begin("ada", IpAddr::from([10, 0, 0, 1]))
             .expect("admitted");
         for _ in 0..5 {
-            one.count(100).expect("another window");
+            one.count(100_000).expect("another window");
         }
     }
 }

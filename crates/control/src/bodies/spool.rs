@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use tokio::sync::Semaphore;
 
 /// The folder.
 #[derive(Debug)]
@@ -19,7 +20,11 @@ pub(crate) struct Spool {
     root: PathBuf,
     objects: Arc<LocalFileSystem>,
     usage: Arc<Usage>,
+    writers: Arc<Semaphore>,
 }
+
+/// Events that are written at once. A disk that hangs keeps the bodies of these, and of no more: the others give up while they wait.
+const WRITERS_MAX: usize = 4;
 
 #[derive(Debug)]
 struct Usage {
@@ -96,6 +101,7 @@ impl Spool {
             root,
             objects: Arc::new(objects),
             usage: Arc::new(usage),
+            writers: Arc::new(Semaphore::new(WRITERS_MAX)),
         };
         let swept = sweep(&spool.root, keep).map_err(|error| failed(&error))?;
         let used = swept.bytes;
@@ -122,6 +128,23 @@ impl Spool {
         };
         share.grow(bytes)?;
         Ok(share)
+    }
+
+    /// Keeps a body that is there as a whole.
+    pub(crate) async fn put(&self, key: &Key, body: Bytes) -> Result<(), Fault> {
+        let closed = |_| Fault::Away("the store is closed".to_owned());
+        let turn = Arc::clone(&self.writers).acquire_owned().await;
+        let turn = turn.map_err(closed)?;
+        let share = self.reserve(body.len() as u64)?;
+        let path = self.root.join(key.path());
+        // Whoever waits may give up; the thread goes on, and gives turn and share back only when it is done.
+        let write = move || -> std::io::Result<()> {
+            let _turn = turn;
+            write_whole(&path, &body)?;
+            share.keep();
+            Ok(())
+        };
+        Ok(in_background(write).await??)
     }
 
     /// So many bytes were removed.
@@ -162,6 +185,21 @@ async fn in_background<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Fault::Away(error.to_string()))
+}
+
+/// Under its name only when it is whole.
+fn write_whole(path: &Path, body: &[u8]) -> std::io::Result<()> {
+    let mut half = path.as_os_str().to_owned();
+    half.push("#1");
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let written = fs::write(&half, body).and_then(|()| fs::rename(&half, path));
+    if written.is_err() {
+        // One that cannot be removed now goes when it is old.
+        let _ = fs::remove_file(&half);
+    }
+    written
 }
 
 #[derive(Default)]
@@ -242,6 +280,38 @@ mod tests {
             sweep(&spool.root, Duration::ZERO).expect("swept");
         }
         assert!(foreign.exists() && root.path().join("README").exists());
+    }
+
+    /// A disk that hangs holds its writers. What waits behind them gives up, and keeps neither memory nor room.
+    #[tokio::test]
+    async fn what_waits_for_a_disk_that_hangs_can_give_up() {
+        let root = tempfile::tempdir().expect("a folder");
+        let spool = Spool::open(root.path(), 10, Duration::from_secs(60)).expect("opened");
+        let all = u32::try_from(WRITERS_MAX).expect("a number");
+        let hang = spool.writers.acquire_many(all).await.expect("all of them");
+        let (late, body) = (key(), Bytes::from(b"1234567890".to_vec()));
+        let waiting = spool.put(&late, body.clone());
+        let waiting = tokio::time::timeout(Duration::from_millis(20), waiting);
+        assert!(waiting.await.is_err());
+        assert!(body.is_unique(), "nobody else keeps it");
+        assert_eq!(spool.bytes(), 0);
+        drop(hang);
+        spool.put(&late, body.clone()).await.expect("written");
+        assert_eq!(
+            fs::read(root.path().join(late.path())).expect("there"),
+            body
+        );
+        assert_eq!(spool.put(&key(), body).await, Err(Fault::Full));
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_written_whole_leaves_nothing() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join(key().path());
+        fs::create_dir_all(path.join("in the way")).expect("a folder of that name");
+        assert!(write_whole(&path, b"12345").is_err());
+        let folder = fs::read_dir(path.parent().expect("a folder")).expect("read");
+        assert_eq!(folder.count(), 1, "what was in the way");
     }
 
     #[test]

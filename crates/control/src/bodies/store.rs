@@ -159,15 +159,14 @@ impl Store {
 
     /// Keeps the body of an event.
     pub(crate) async fn put(&self, key: &Key, body: Bytes) -> Result<(), Fault> {
-        let share = match self.has_bucket {
-            true => None,
-            false => Some(self.spool.reserve(body.len() as u64)?),
-        };
-        let payload = PutPayload::from(body);
-        self.within(self.objects.put(&path_of(key), payload))
-            .await?;
-        share.into_iter().for_each(|share| share.keep());
-        Ok(())
+        if !self.has_bucket {
+            let put = tokio::time::timeout(self.timeout, self.spool.put(key, body));
+            return put.await.unwrap_or(Err(Fault::Slow));
+        }
+        let (path, payload) = (path_of(key), PutPayload::from(body));
+        self.within(self.objects.put(&path, payload))
+            .await
+            .map(drop)
     }
 
     /// Begins to keep what comes in pieces.
@@ -318,8 +317,10 @@ fn open_bucket(bucket: &Bucket, timeout: Duration) -> Result<Arc<dyn ObjectStore
     };
     let plain = bucket.endpoint.as_ref();
     let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    // Of a whole request there is no timeout here: a client may take a body slowly. Each wait for the bucket has one.
     let options = ClientOptions::new()
-        .with_timeout(timeout)
+        .with_timeout_disabled()
+        .with_read_timeout(timeout)
         .with_connect_timeout(timeout)
         .with_allow_http(plain);
     let mut builder = AmazonS3Builder::new()

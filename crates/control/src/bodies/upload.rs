@@ -5,7 +5,7 @@ use super::door::{Refusal, UPLOAD};
 use super::key::{Form, Key, PARTS_TYPE, unix_seconds};
 use super::quota::{Over, Transfer};
 use super::stall::Ours;
-use super::store::Incoming as Body;
+use super::store::{Fault, Incoming as Body};
 use super::{Announcer, Bodies, UploadSettings};
 use crate::page::ClientAddress;
 use crate::page::limiter::network;
@@ -19,7 +19,7 @@ use hyper::{Response, StatusCode};
 use rules::large::reference;
 use rules::{Announced, Chosen, Errand, Message, Outcome, Unannounced, Wanted};
 use std::future::poll_fn;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +56,18 @@ struct Permitted {
     except: Vec<String>,
 }
 
+/// Everything of an upload is in the folder.
+struct Arrived {
+    bodies: Arc<Bodies>,
+    head: Parts,
+    asked: Asked,
+    key: Key,
+    media_type: String,
+    incoming: Body,
+    /// The client's place among all uploads.
+    transfer: Transfer,
+}
+
 pub(crate) async fn take(
     bodies: &Arc<Bodies>,
     head: &Parts,
@@ -66,61 +78,117 @@ pub(crate) async fn take(
         let message = "nothing can be uploaded here: set large.uploads";
         return Err(Refusal::new(404, "NOT_FOUND", message));
     };
-    let starting = || Refusal::new(503, "UNAVAILABLE", "the gateway is starting").after(1);
-    let announcer = bodies.announcer.get().ok_or_else(starting)?;
+    let announcer = bodies.announcer()?;
     let asked = Asked::read(head.uri.query().unwrap_or_default())?;
     let (namespace, event) = (asked.namespace(), asked.event()?);
-    let rule = announcer
-        .rules
-        .rule(namespace, event)
-        .map_err(unannounced)?;
+    let rule = announcer.rule(namespace, event)?;
     let promised = promised_bytes(head, settings)?;
     let turn = ours.turn();
     let claims = identify(announcer, head).await?;
-    let address = head.extensions.get().copied();
-    let ClientAddress(address) = address.unwrap_or(ClientAddress(Ipv4Addr::UNSPECIFIED.into()));
-    let transfer = quotas.begin(&claims.uid, address).map_err(over)?;
+    let mut transfer = quotas.begin(&claims.uid, address(head)).map_err(over)?;
     transfer.expect(promised.unwrap_or(1)).map_err(over)?;
     permit(announcer, &asked, rule, &claims).await?;
+    transfer.admit().map_err(over)?;
     let media_type = media_type(head);
-    let form = match media_type.as_str() {
-        PARTS_TYPE => Form::Parts,
-        _ => Form::Upload,
-    };
     let no_name = || Refusal::new(500, "INTERNAL_ERROR", "the system has no randomness");
-    let key = Key::make(namespace, form).ok_or_else(no_name)?;
+    let key = Key::make(namespace, form(&media_type)).ok_or_else(no_name)?;
     let mut incoming = bodies.store.begin(&key).await?;
     drop(turn);
-    receive(bodies, body, &mut incoming, &transfer, settings, ours).await?;
+    receive(bodies, body, &mut incoming, &mut transfer, settings, ours).await?;
     let _turn = ours.turn();
     let received = incoming.bytes();
     if promised.is_some_and(|promised| promised != received) {
         let message = format!("{received} bytes came, and Content-Length says another number");
         return Err(Refusal::new(400, "INCOMPLETE", message));
     }
-    let size = bodies.store.finish(incoming).await?;
-    // A token may have ended meanwhile, and a member may have left.
-    let announced = async {
-        let claims = identify(announcer, head).await?;
-        let permitted = permit(announcer, &asked, rule, &claims).await?;
-        let url_type = (form == Form::Upload).then_some(media_type.as_str());
+    let arrived = Arrived {
+        bodies: Arc::clone(bodies),
+        head: head.clone(),
+        asked,
+        key,
+        media_type,
+        incoming,
+        transfer,
+    };
+    // It has said everything. Should it go now, nothing is left half done.
+    let published = tokio::spawn(arrived.publish());
+    published.await.unwrap_or_else(|_| Err(no_answer()))
+}
+
+impl Arrived {
+    async fn publish(self) -> Answer {
+        let Self {
+            bodies,
+            head,
+            asked,
+            key,
+            media_type,
+            incoming,
+            transfer,
+        } = self;
+        let size = bodies.store.finish(incoming).await.map_err(unfinished)?;
+        let (namespace, event) = (asked.namespace(), asked.event()?);
+        let announcer = bodies.announcer()?;
+        // A token may have ended meanwhile, and a member may have left.
+        let permitted = async {
+            let rule = announcer.rule(namespace, event)?;
+            let claims = identify(announcer, &head).await?;
+            let permitted = permit(announcer, &asked, rule, &claims).await?;
+            Ok::<_, Refusal>((claims, permitted))
+        };
+        let (claims, permitted) = match permitted.await {
+            Ok(permitted) => permitted,
+            Err(refusal) => {
+                // What nobody was told of is kept for nobody. A store that is away forgets it when it is old.
+                let _ = bodies.store.delete(&key).await;
+                return Err(refusal);
+            }
+        };
+        let url_type = (key.form() == Form::Upload).then_some(media_type.as_str());
         let url = bodies.signer.url(&key, url_type);
         let mut more = vec![("content_type", media_type.as_str())];
         more.extend(asked.name.as_deref().map(|name| ("name", name)));
         let reference = reference(key.as_str(), &url, size, event, &more);
+        // If that fails, some may have been told all the same: the body stays.
         announce(announcer, namespace, permitted, &reference).await?;
-        Ok::<_, Refusal>(reference)
-    };
-    match announced.await {
-        Ok(reference) => {
-            tracing::info!(user = claims.uid, address = %network(address), namespace, %key, size, "uploaded");
-            Ok(created(reference))
-        }
-        Err(refusal) => {
-            // What nobody was told of is kept for nobody. A store that is away forgets it when it is old.
-            let _ = bodies.store.delete(&key).await;
-            Err(refusal)
-        }
+        drop(transfer);
+        let network = network(address(&head));
+        tracing::info!(user = claims.uid, address = %network, namespace, %key, size, "uploaded");
+        Ok(created(reference))
+    }
+}
+
+impl Bodies {
+    fn announcer(&self) -> Result<&Announcer, Refusal> {
+        let starting = || Refusal::new(503, "UNAVAILABLE", "the gateway is starting").after(1);
+        self.announcer.get().ok_or_else(starting)
+    }
+}
+
+impl Announcer {
+    fn rule(&self, namespace: &str, event: &str) -> Result<Announced<'_>, Refusal> {
+        self.rules.rule(namespace, event).map_err(unannounced)
+    }
+}
+
+/// What is missing here is no fault of the client.
+fn unfinished(fault: Fault) -> Fault {
+    match fault {
+        Fault::Missing => Fault::Away("an upload was removed while it was on its way".to_owned()),
+        fault => fault,
+    }
+}
+
+fn address(head: &Parts) -> IpAddr {
+    let address = head.extensions.get().copied();
+    let ClientAddress(address) = address.unwrap_or(ClientAddress(Ipv4Addr::UNSPECIFIED.into()));
+    address
+}
+
+fn form(media_type: &str) -> Form {
+    match media_type {
+        PARTS_TYPE => Form::Parts,
+        _ => Form::Upload,
     }
 }
 
@@ -129,7 +197,7 @@ async fn receive(
     bodies: &Bodies,
     body: &mut Incoming,
     incoming: &mut Body,
-    transfer: &Transfer,
+    transfer: &mut Transfer,
     settings: UploadSettings,
     ours: &Ours,
 ) -> Result<(), Refusal> {

@@ -92,11 +92,15 @@ pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
     namespaces(layer).filter_map(own).collect()
 }
 
-/// The treatment of large events, where it is not that of all others.
+/// The treatment of large events. Nothing where all namespaces send them like all others; else each has its own, so that none of them
+/// is taken for one of `*`.
 pub fn large(layer: &Layer) -> BTreeMap<String, LargeEvents> {
     let own = namespaces(layer).map(|(name, keys)| (name.to_owned(), *keys.large));
-    own.filter(|(_, large)| *large != LargeEvents::Through)
-        .collect()
+    let all: BTreeMap<_, _> = own.collect();
+    match all.values().all(|large| *large == LargeEvents::Through) {
+        true => BTreeMap::new(),
+        false => all,
+    }
 }
 
 /// The treatment of events of some namespaces where a client is slow; `usual` is that of all others.

@@ -41,6 +41,8 @@ section! {
             "How long one transfer may take.";
         transfers_max: Whole<1, 16_384> = "512",
             "Downloads and uploads at once; more are told to come again. Each takes two descriptors of those that clients have.";
+        transfers_per_address: Whole<1, 16_384> = "128",
+            "Of one address (IPv6: one /64).";
     }
 }
 
@@ -56,7 +58,7 @@ section! {
         uploads_per_address: Whole<1, 16_384> = "32",
             "Uploads of one address (IPv6: one /64) at once.";
         upload_bytes_per_user: Bytes = "1GiB",
-            "Bytes that one user may upload in `upload_window`.";
+            "Bytes that one user may upload in `upload_window`. An upload counts as 64 KiB at least.";
         upload_bytes_per_address: Bytes = "10GiB",
             "The same for one address.";
         upload_window: Duration = "1h",

@@ -75,6 +75,7 @@ impl Resolver<'_> {
             idle_timeout: *keys.idle_timeout,
             transfer_timeout: *keys.transfer_timeout,
             transfers_max: keys.transfers_max.get(),
+            transfers_per_address: keys.transfers_per_address.get(),
             cors: Cors::Off,
             uploads,
         })

@@ -67,12 +67,20 @@ impl Gateway {
 
     /// Starts in a process that may hold this many descriptors.
     pub fn start_limited(config: &str, descriptors: u32) -> Gateway {
-        Gateway::launch(config, Some(descriptors), &[], &[], LISTENING)
+        let limit = format!("ulimit -n {descriptors}");
+        Gateway::launch(config, Some(&limit), &[], &[], LISTENING)
+    }
+
+    /// Starts in a process whose files may have this many bytes: one more is an error, as on a full disk.
+    pub fn start_with_small_files(config: &str, bytes: u32) -> Gateway {
+        // In blocks of 512 bytes.
+        let limit = format!("trap '' XFSZ; ulimit -f {}", bytes / 512);
+        Gateway::launch(config, Some(&limit), &[], &[], LISTENING)
     }
 
     fn launch(
         config: &str,
-        descriptors: Option<u32>,
+        limit: Option<&str>,
         flags: &[&str],
         environment: &[(&str, &str)],
         until: &str,
@@ -82,11 +90,11 @@ impl Gateway {
         let files = tempfile::tempdir().expect("a temporary folder");
         let path = files.path().join(CONFIG_FILE);
         fs::write(&path, config).expect("write the configuration");
-        let mut command = match descriptors {
+        let mut command = match limit {
             None => Command::new(binary()),
             Some(limit) => {
                 let mut shell = Command::new("sh");
-                let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+                let script = format!("{limit} && exec \"$0\" \"$@\"");
                 shell.args(["-c", &script]).arg(binary());
                 shell
             }

@@ -188,6 +188,26 @@ fn more_transfers_than_there_are_places_are_told_to_come_again() {
         == 200));
 }
 
+/// One member cannot take the places of all others.
+#[test]
+fn an_address_has_its_share_of_the_places() {
+    let rig = rig("transfers_per_address = 2\nidle_timeout = \"10m\"");
+    let large = stored(&rig, "/", 900_000);
+    let held: Vec<RawConn> = (0..2).map(|_| unread(&rig, &large)).collect();
+    let begun = rig
+        .node
+        .metric_settles("sockeye_large_transfers", |open| open == 2.0);
+    assert_eq!(begun, Ok(2.0));
+    assert_eq!(get(rig.addr(), &url(&large), "").status, 503);
+    let mut elsewhere = RawConn::connect_from([127, 0, 0, 9], rig.addr());
+    elsewhere.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", url(&large)));
+    assert_eq!(elsewhere.response().status, 200);
+    drop(held);
+    assert!(eventually(PATIENCE, || get(rig.addr(), &url(&large), "")
+        .status
+        == 200));
+}
+
 /// A client that asks and reads nothing.
 fn unread(rig: &Rig, reference: &Value) -> RawConn {
     let mut conn = RawConn::connect(rig.addr());

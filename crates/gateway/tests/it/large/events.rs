@@ -1,6 +1,8 @@
 //! Events of clients, programs and rooms' histories.
 
-use super::{KEY, LARGE, config, fetch, files, get, join, reference, rig, text, url};
+use super::{
+    KEY, LARGE, config, fetch, files, get, join, member, reference, rig, text, upload, url,
+};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{Encoding, Plain, SocketIo, bytes, request};
 use serde_json::{Value, json};
@@ -156,40 +158,25 @@ fn a_publisher_is_told_when_the_store_takes_nothing() {
     );
 }
 
-/// A disk that is really full.
+/// The system writes half of a body, and no more.
 #[test]
-#[ignore = "needs root, to mount a small file system: cargo xtask test foreign"]
-fn a_full_disk_is_told_and_leaves_nothing_half_written() {
-    let mounted = tempfile::tempdir().expect("a folder");
-    let mount = |args: &[&str]| {
-        let done = std::process::Command::new(args[0])
-            .args(&args[1..])
-            .arg(mounted.path())
-            .status();
-        assert!(done.is_ok_and(|status| status.success()), "{args:?}");
-    };
-    mount(&["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs"]);
-    let node = Gateway::start(&config(mounted.path(), "", ""));
-    let mut ada = join(node.addr, "/", "den");
+fn a_disk_that_takes_half_a_body_is_told_and_nothing_of_it_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let large = "uploads = true";
+    let node = Gateway::start_with_small_files(&config(folder.path(), large, ""), 32_768);
+    let (mut ada, token) = member(node.addr, "ada", "den");
     let mut hearer = join(node.addr, "/", "den");
-    let mut stored = 0;
-    let error = loop {
-        let answer = ada.ask("said", &[json!(text(LARGE))]);
-        match answer.first() {
-            None => stored += 1,
-            Some(refused) => break refused["error"].as_str().unwrap_or_default().to_owned(),
-        }
-    };
-    assert!(error.contains("full") && stored > 0, "{error}");
-    for _ in 0..stored {
-        let reference = reference(&mut hearer, "said");
-        assert_eq!(fetch(node.addr, &reference)[0], json!(text(LARGE)));
+    for _ in 0..3 {
+        let answer = ada.ask("said", &[json!(text(60_000))]);
+        let error = answer[0]["error"].as_str().unwrap_or_default();
+        assert!(error.contains("the store is full"), "{answer:?}");
+        let (status, answer) = upload(node.addr, "event=file&room=den", &token, &[7; 60_000]);
+        assert_eq!((status, &answer["error"]), (507, &json!("STORE_FULL")));
     }
-    ada.emit("small", &[]);
-    hearer.expect("small");
-    assert_eq!(files(mounted.path()).len(), stored);
-    drop(node);
-    mount(&["umount"]);
+    assert!(eventually(PATIENCE, || files(folder.path()).is_empty()));
+    ada.emit("said", &[json!(text(LARGE))]);
+    let reference = reference(&mut hearer, "said");
+    assert_eq!(fetch(node.addr, &reference), json!([text(LARGE)]));
 }
 
 fn call(node: &Gateway, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -242,6 +229,26 @@ fn programs_send_large_events_and_delete_bodies() {
     assert_eq!(emit("/", "small").0, 202);
     assert_eq!(hearer.expect("news"), [json!("small")]);
     std::fs::remove_file(rig.folder.path()).expect("removed");
+}
+
+/// A namespace with rules of its own is none of the others, for programs as for clients.
+#[test]
+fn programs_and_clients_find_the_same_treatment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let others =
+        "[namespaces.\"*\"]\nlarge = \"store\"\nclient_joins = true\ndefault.action = \"rooms\"\n";
+    let node = Gateway::start(&config(folder.path(), "", others));
+    for (namespace, is_stored) in [("/through", false), ("/unnamed", true)] {
+        let mut ada = join(node.addr, namespace, "den");
+        let mut hearer = join(node.addr, namespace, "den");
+        ada.emit("news", &[json!(text(LARGE))]);
+        let event = json!({"event": "news", "namespace": namespace, "rooms": ["den"], "args": [text(LARGE)]});
+        let first = hearer.next().name;
+        assert_eq!(call(&node, "POST", "/v1/emit", &event).0, 202);
+        let names = [first, hearer.next().name];
+        let expected = if is_stored { "large_message" } else { "news" };
+        assert_eq!(names, [expected; 2], "{namespace}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Uploads: who may, how much, and what becomes of those that are broken off.
 
 use super::{
-    config, files, get, join, member, rig, settles_empty, token, upload, upload_head, url,
+    config, files, get, join, member, reference, rig, settles_empty, token, upload, upload_head,
+    url,
 };
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use serde_json::json;
@@ -124,7 +125,7 @@ fn an_upload_above_the_bound_is_refused_whether_it_says_so_or_not() {
 
 #[test]
 fn quotas_hold_for_users_and_addresses() {
-    let quotas = "uploads_per_user = 1\nupload_bytes_per_user = \"100KiB\"\nupload_bytes_per_address = \"150KiB\"\n";
+    let quotas = "uploads_per_user = 1\nupload_bytes_per_user = \"600KiB\"\nupload_bytes_per_address = \"600KiB\"\n";
     let rig = rig(&format!("{UPLOADS}\n{quotas}"));
     let (_ada, ada) = member(rig.addr(), "ada", "den");
     let (_bob, bob) = member(rig.addr(), "bob", "den");
@@ -135,11 +136,11 @@ fn quotas_hold_for_users_and_addresses() {
             answer["error"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    assert_eq!(send(&ada, 60_000).0, 201);
-    assert_eq!(send(&ada, 60_000), (429, "QUOTA_EXCEEDED".to_owned()));
-    assert_eq!(send(&bob, 80_000).0, 201);
+    assert_eq!(send(&ada, 120_000).0, 201);
+    assert_eq!(send(&ada, 500_000), (429, "QUOTA_EXCEEDED".to_owned()));
+    assert_eq!(send(&bob, 160_000).0, 201);
     // Both are at one address.
-    assert_eq!(send(&bob, 20_000), (429, "QUOTA_EXCEEDED".to_owned()));
+    assert_eq!(send(&bob, 350_000), (429, "QUOTA_EXCEEDED".to_owned()));
     // One at once.
     let mut held = RawConn::connect(rig.addr());
     held.send(upload_head(
@@ -147,12 +148,37 @@ fn quotas_hold_for_users_and_addresses() {
         &ada,
         "Content-Length: 1000\r\n",
     ));
-    let refused = eventually(PATIENCE, || {
-        send(&ada, 10) == (429, "TOO_MANY_UPLOADS".to_owned())
-    });
-    assert!(refused);
+    held.send([7]);
+    let received = "sockeye_large_received_bytes_total";
+    assert_eq!(rig.node.reaches(received, 280_001.0), 280_001.0);
+    assert_eq!(send(&ada, 10), (429, "TOO_MANY_UPLOADS".to_owned()));
     drop(held);
     assert!(eventually(PATIENCE, || send(&ada, 1).0 == 201));
+    // However small they are, a flood of them ends.
+    let codes: Vec<_> = (0..10).map(|_| send(&ada, 1)).collect();
+    assert_eq!(codes[9], (429, "QUOTA_EXCEEDED".to_owned()), "{codes:?}");
+}
+
+/// It has said everything, so it is announced, whether the client waits for the answer or not.
+#[test]
+fn a_client_that_goes_at_the_end_has_uploaded() {
+    let rig = rig(UPLOADS);
+    let (_ada, token) = member(rig.addr(), "ada", "den");
+    let mut hearer = join(rig.addr(), "/", "den");
+    for n in 1..=20 {
+        let mut conn = RawConn::connect(rig.addr());
+        let length = format!("Content-Length: {n}\r\n");
+        conn.send(upload_head("event=file&room=den", &token, &length));
+        conn.send(vec![7; n]);
+        drop(conn);
+        let reference = reference(&mut hearer, "file");
+        assert_eq!(reference["size"], json!(n));
+        assert_eq!(get(rig.addr(), &url(&reference), "").body.len(), n);
+    }
+    let open = rig
+        .node
+        .metric_settles("sockeye_large_transfers", |open| open == 0.0);
+    assert_eq!((open, rig.bodies().len()), (Ok(0.0), 20));
 }
 
 /// Half an upload is none: nobody is told, and nothing stays.
