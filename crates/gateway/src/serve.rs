@@ -76,8 +76,7 @@ pub fn start<'a>(
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
-    let places = bodies::descriptors(&loaded.resolved, descriptors::limit());
-    let places = Arc::new(Places::new(descriptors::for_clients(places)));
+    let places = places(&loaded.resolved);
     let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
@@ -127,6 +126,12 @@ pub fn start<'a>(
         runtime,
         _socket_files: socket_files,
     }))
+}
+
+/// For the connections of clients.
+fn places(config: &Resolved) -> Arc<Places> {
+    let descriptors = bodies::descriptors(config, descriptors::limit());
+    Arc::new(Places::new(descriptors::for_clients(descriptors)))
 }
 
 fn warn_of(doubts: &[String]) {

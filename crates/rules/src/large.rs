@@ -2,7 +2,7 @@
 //!
 //! While one is on its way to the store, later publications of the same socket wait behind it. Nobody else waits.
 
-use crate::rooms::Forbidden;
+use crate::forbidden::Forbidden;
 use bytes::Bytes;
 use hub::{AckTo, Context, Emit, Member, SocketKey, notices};
 use std::collections::{HashMap, VecDeque};

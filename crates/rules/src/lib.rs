@@ -10,6 +10,7 @@ mod config;
 mod desk;
 mod doorway;
 mod errand;
+mod forbidden;
 mod handler;
 pub mod large;
 mod line;

@@ -1,45 +1,9 @@
 //! `join` and `leave` by clients, and who may publish to which room.
 
 use crate::book::Namespace;
-use hub::{Context, Event, JoinError, Member, Reach};
+use crate::forbidden::Forbidden;
+use hub::{Context, Event, JoinError, Member};
 use wire::json;
-
-/// Why an event goes to no room, or not to all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forbidden {
-    /// The client is not in that room, and no token lets it speak there all the same.
-    NotInRoom,
-    /// The client's token speaks of rooms, and not of that one.
-    NotGranted,
-    /// Other nodes cannot be reached.
-    OnlyHere,
-}
-
-impl Forbidden {
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::NotInRoom => "Not in that room",
-            Self::NotGranted => "Not allowed to publish to that room",
-            Self::OnlyHere => "Other nodes cannot be reached: only clients of this node got it",
-        }
-    }
-
-    pub(crate) fn code(self) -> &'static str {
-        match self {
-            Self::NotInRoom => "NOT_IN_ROOM",
-            Self::NotGranted => "FORBIDDEN",
-            Self::OnlyHere => "CLUSTER_UNAVAILABLE",
-        }
-    }
-
-    /// A client must be told if other nodes do not get what it says.
-    pub(crate) fn unless_everyone(reach: Reach) -> Result<(), Self> {
-        match reach {
-            Reach::Everyone => Ok(()),
-            Reach::ThisNode => Err(Self::OnlyHere),
-        }
-    }
-}
 
 /// A token that speaks of rooms must speak of this one.
 pub(crate) fn granted(socket: &Member<'_>, room: &str) -> Result<(), Forbidden> {

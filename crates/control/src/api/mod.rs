@@ -9,6 +9,7 @@ mod lists;
 mod model;
 mod once;
 pub(crate) mod problem;
+pub(crate) mod shards;
 
 /// The messages of `proto/sockeye/api/v1/api.proto`.
 pub mod proto {
@@ -21,6 +22,7 @@ pub use check::NAMES_MAX;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
+pub use shards::ToShards;
 
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
@@ -47,12 +49,6 @@ use tokio::sync::{Semaphore, oneshot};
 const CALLS_MAX: usize = 64;
 /// Beyond the time that answers of clients or nodes have. A shard that does not answer by then hangs.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// The way to the handlers of the shards.
-pub trait ToShards: Send + Sync {
-    /// To one of them, the same for all errands, so that they take effect in order.
-    fn send(&self, errand: Errand);
-}
 
 /// The settings.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 
 use super::books::{Open, Outcomes};
 use super::quota::Entry;
-use super::sign::ROOT;
+use super::refusal::Refusal;
+use super::sign::{ROOT, UPLOAD};
 use super::stall::{Ours, Stall};
 use super::{Bodies, download, upload};
 use crate::page::{ClientAddress, HEAD_TIMEOUT, Stream};
@@ -25,56 +26,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::codegen::Body as _;
 
-/// Where clients upload.
-pub(crate) const UPLOAD: &str = "/upload";
 /// Of one connection, for what it sends and for what it gets.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// What a client still sends after it was refused is thrown away up to here, so that it reads the answer.
 const REFUSED_BYTES: usize = 8 << 20;
 const REFUSED_TIME: Duration = Duration::from_secs(5);
-
-/// An answer that is no body.
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    /// For programs.
-    pub(crate) code: &'static str,
-    /// For people.
-    pub(crate) message: String,
-    /// When to come again.
-    pub(crate) retry_after_seconds: Option<u64>,
-}
-
-impl Refusal {
-    pub(crate) fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::from_u16(status).unwrap_or_default(),
-            code,
-            message: message.into(),
-            retry_after_seconds: None,
-        }
-    }
-
-    pub(crate) fn after(self, seconds: u64) -> Self {
-        Self {
-            retry_after_seconds: Some(seconds),
-            ..self
-        }
-    }
-}
-
-impl From<super::Fault> for Refusal {
-    fn from(fault: super::Fault) -> Self {
-        use super::Fault::{Full, Missing};
-        match fault {
-            Missing => Self::new(404, "NOT_FOUND", "there is no such body, or no more"),
-            Full => Self::new(507, "STORE_FULL", fault.message()),
-            _ => {
-                tracing::warn!(%fault, "cannot serve a body");
-                Self::new(503, "STORE_UNAVAILABLE", fault.message()).after(1)
-            }
-        }
-    }
-}
 
 impl Bodies {
     /// Whether a connection whose first bytes are these is for this part.

@@ -2,9 +2,9 @@
 
 use super::Bodies;
 use super::books::{Books, add};
-use super::door::Refusal;
 use super::key::{Form, Key};
 use super::range::{self, Wanted};
+use super::refusal::Refusal;
 use super::sign::{Bad, Good, ROOT};
 use super::stall::Ours;
 use axum::body::{Body, Bytes};

@@ -6,9 +6,11 @@
 mod books;
 mod door;
 mod download;
+mod fault;
 mod key;
 mod quota;
 mod range;
+mod refusal;
 mod sign;
 mod spool;
 mod stall;
@@ -17,14 +19,14 @@ mod upload;
 
 pub use books::Books;
 pub use quota::Bounds;
+pub use sign::is_reserved;
 pub use store::{Bucket, Place};
-pub use upload::is_reserved;
 
 pub(crate) use books::load;
+pub(crate) use fault::Fault;
 pub(crate) use key::Key;
-pub(crate) use store::Fault;
 
-use crate::api::ToShards;
+use crate::api::shards::ToShards;
 use crate::identity::{Secret, Verifier};
 use crate::vitals::Pulse;
 use hub::config::Cors;
@@ -298,5 +300,23 @@ impl Bodies {
             let bytes = self.store.folder_bytes();
             self.books.folder_bytes.store(bytes, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_of_its_own_is_none_of_the_others() {
+        let store = Large::Store {
+            above: 1,
+            timeout: Duration::ZERO,
+        };
+        let all = [("*", store), ("/own", Large::Through)];
+        let all = all.map(|(name, large)| (name.to_owned(), large)).into();
+        assert_eq!(treatment(&all, "/own"), Large::Through);
+        assert_eq!(treatment(&all, "/else"), store);
+        assert_eq!(treatment(&Namespaces::new(), "/else"), Large::Through);
     }
 }

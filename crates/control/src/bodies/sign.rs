@@ -12,6 +12,13 @@ use wire::http::query_pairs;
 
 /// The beginning of all paths of bodies.
 pub(crate) const ROOT: &str = "/large/";
+/// Where clients upload.
+pub(crate) const UPLOAD: &str = "/upload";
+
+/// Paths that this part answers.
+pub fn is_reserved(path: &str) -> bool {
+    path == UPLOAD || path.starts_with(ROOT)
+}
 
 /// Makes addresses, and checks them.
 pub(crate) struct Signer {

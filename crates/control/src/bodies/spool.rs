@@ -1,7 +1,7 @@
 //! A folder of bodies on this machine, and how many bytes it holds.
 
+use super::fault::Fault;
 use super::key::{Key, folder_of};
-use super::store::Fault;
 use axum::body::Bytes;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;

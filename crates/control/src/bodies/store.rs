@@ -1,5 +1,6 @@
 //! The store of bodies: a folder, or a bucket that speaks S3. What is written there appears whole or not at all.
 
+use super::fault::Fault;
 use super::key::{Key, unix_seconds};
 use super::spool::Spool;
 use crate::identity::Secret;
@@ -8,10 +9,9 @@ use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{
-    BackoffConfig, ClientOptions, Error, GetOptions, GetRange, GetResult, MultipartUpload,
-    ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult, MultipartUpload, ObjectStore,
+    ObjectStoreExt, PutPayload, RetryConfig,
 };
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,70 +46,6 @@ pub struct Bucket {
     pub region: String,
     pub access_key: String,
     pub secret_key: Secret,
-}
-
-/// Why a store does not do what it should.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It has nothing of that name.
-    Missing,
-    Full,
-    Slow,
-    /// It cannot be reached, or refuses. The text is for operators.
-    Away(String),
-}
-
-impl Fault {
-    /// For clients: nothing of how the store is called.
-    pub(crate) fn message(&self) -> &'static str {
-        match self {
-            Self::Missing => "the store has nothing of that name",
-            Self::Full => "the store is full",
-            Self::Slow => "the store did not answer in time",
-            Self::Away(_) => "the store cannot be reached",
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Away(why) => f.write_str(why),
-            _ => f.write_str(self.message()),
-        }
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        if let Error::NotFound { .. } = error {
-            return Self::Missing;
-        }
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-        while let Some(one) = cause {
-            if let Some(io) = one.downcast_ref::<std::io::Error>()
-                && is_full(io)
-            {
-                return Self::Full;
-            }
-            cause = one.source();
-        }
-        Self::Away(error.to_string())
-    }
-}
-
-impl From<std::io::Error> for Fault {
-    fn from(error: std::io::Error) -> Self {
-        match is_full(&error) {
-            true => Self::Full,
-            false => Self::Away(error.to_string()),
-        }
-    }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A store that is open.
@@ -317,10 +253,9 @@ fn open_bucket(bucket: &Bucket, timeout: Duration) -> Result<Arc<dyn ObjectStore
     };
     let plain = bucket.endpoint.as_ref();
     let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
-    // Of a whole request there is no timeout here: a client may take a body slowly. Each wait for the bucket has one.
+    // Its own timeouts would count the time that a slow client takes for a body. `within` bounds each request.
     let options = ClientOptions::new()
         .with_timeout_disabled()
-        .with_read_timeout(timeout)
         .with_connect_timeout(timeout)
         .with_allow_http(plain);
     let mut builder = AmazonS3Builder::new()

@@ -1,11 +1,12 @@
 //! What clients upload: streamed to the store, and announced to a room when it is there, as the rules and the client's token say.
 
 use super::books::add;
-use super::door::{Refusal, UPLOAD};
+use super::fault::Fault;
 use super::key::{Form, Key, PARTS_TYPE, unix_seconds};
 use super::quota::{Over, Transfer};
+use super::refusal::Refusal;
 use super::stall::Ours;
-use super::store::{Fault, Incoming as Body};
+use super::store::Incoming as Body;
 use super::{Announcer, Bodies, UploadSettings};
 use crate::page::ClientAddress;
 use crate::page::limiter::network;
@@ -455,9 +456,4 @@ fn created(reference: String) -> Response<axum::body::Body> {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-/// Paths that this part answers.
-pub fn is_reserved(path: &str) -> bool {
-    path == UPLOAD || path.starts_with(super::sign::ROOT)
 }

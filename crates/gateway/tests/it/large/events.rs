@@ -231,26 +231,6 @@ fn programs_send_large_events_and_delete_bodies() {
     std::fs::remove_file(rig.folder.path()).expect("removed");
 }
 
-/// A namespace with rules of its own is none of the others, for programs as for clients.
-#[test]
-fn programs_and_clients_find_the_same_treatment() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let others =
-        "[namespaces.\"*\"]\nlarge = \"store\"\nclient_joins = true\ndefault.action = \"rooms\"\n";
-    let node = Gateway::start(&config(folder.path(), "", others));
-    for (namespace, is_stored) in [("/through", false), ("/unnamed", true)] {
-        let mut ada = join(node.addr, namespace, "den");
-        let mut hearer = join(node.addr, namespace, "den");
-        ada.emit("news", &[json!(text(LARGE))]);
-        let event = json!({"event": "news", "namespace": namespace, "rooms": ["den"], "args": [text(LARGE)]});
-        let first = hearer.next().name;
-        assert_eq!(call(&node, "POST", "/v1/emit", &event).0, 202);
-        let names = [first, hearer.next().name];
-        let expected = if is_stored { "large_message" } else { "news" };
-        assert_eq!(names, [expected; 2], "{namespace}");
-    }
-}
-
 #[test]
 fn late_joiners_get_references_in_the_history() {
     let folder = tempfile::tempdir().expect("a folder");
