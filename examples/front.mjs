@@ -23,7 +23,8 @@ export function openFront(port, gatewayPort, pages) {
 }
 
 function pass(req, res, [port, ...others]) {
-  const far = request({ port, host: "127.0.0.1", method: req.method, path: req.url, headers: req.headers });
+  // A connection for each request: one that is kept may lead to a program that is gone.
+  const far = request({ agent: false, port, host: "127.0.0.1", method: req.method, path: req.url, headers: req.headers });
   far.on("response", (answer) => {
     res.writeHead(answer.statusCode, answer.headers);
     answer.pipe(res);
@@ -36,7 +37,8 @@ function pass(req, res, [port, ...others]) {
     res.end(`nobody answers on port ${port}\n`);
   });
   res.on("close", () => far.destroy());
-  req.pipe(far);
+  // A body that went to one that does not answer would be missing at the next.
+  far.on("socket", (socket) => socket.on("connect", () => req.pipe(far)));
 }
 
 function headOf({ method, url, rawHeaders }) {

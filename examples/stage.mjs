@@ -90,9 +90,11 @@ class Supervised {
     return this.#child.pid;
   }
 
-  /** As a crash would. */
-  kill() {
+  /** As a crash would. It is gone when the promise is kept. */
+  async kill() {
+    const ended = once(this.#child, "exit");
     this.#child.kill("SIGKILL");
+    await ended;
   }
 
   async stop() {

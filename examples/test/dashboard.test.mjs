@@ -49,7 +49,7 @@ test("figures of the dashboard go old when their program stands still, and come 
   }
   process.kill(pid, "SIGCONT");
   await Promise.all(pages.map(isLive));
-  stage.workers[0].kill();
+  await stage.workers[0].kill();
   const last = Math.max(...(await times(pages[0])));
   await Promise.all(pages.map((page) => hasSince(page, 3, last)));
 });
@@ -75,7 +75,7 @@ test("a dashboard that was cut off gets what it missed", async () => {
 test("a gateway is killed: the dashboard comes back by itself, and the program goes on with the other one", async () => {
   const { stage, pages: [page, other] } = await open();
   const loads = await page.evaluate("performance.timeOrigin");
-  stage.gateways[0].kill();
+  await stage.gateways[0].kill();
   await isLost(page);
   const last = Math.max(...(await times(other)));
   await hasSince(other, 3, last);
