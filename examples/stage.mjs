@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { Database } from "./database.mjs";
 import { openFront } from "./front.mjs";
 import { pythonOf } from "./python.mjs";
 
@@ -59,14 +60,16 @@ class Supervised {
   #stopped = false;
   #child;
   #quickEnds = 0;
+  #signal;
   #fail;
   /** Rejects when it is not started again. */
   failed = new Promise((_, reject) => (this.#fail = reject));
 
-  constructor(program, args, env = {}) {
+  constructor(program, args, env = {}, { signal = "SIGKILL", ...options } = {}) {
+    this.#signal = signal;
     this.#start = () => {
       // Programs say where their pages are. No gateway is there: visitors go to the front doors.
-      const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
+      const child = spawn(program, args, { ...options, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
       const began = Date.now();
       child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.message}`)));
       child.on("exit", (code) => {
@@ -93,7 +96,7 @@ class Supervised {
   /** As a crash would. It is gone when the promise is kept. */
   async kill() {
     const ended = once(this.#child, "exit");
-    this.#child.kill("SIGKILL");
+    this.#child.kill(this.#signal);
     await ended;
   }
 
@@ -101,7 +104,7 @@ class Supervised {
     this.#stopped = true;
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
-    this.#child.kill("SIGKILL");
+    this.#child.kill(this.#signal);
     await ended;
   }
 }
@@ -128,11 +131,12 @@ async function answers(port) {
 
 /**
  * What an example has that others have not: `rules` of its namespace in the gateways' file, or a file of its own (`config`) for programs that call the server
- * API instead of being workers; a number of `programs`; a folder with `requirements` for Python.
+ * API instead of being workers; a number of `programs`; a folder with `requirements` for Python; a `database`.
  */
 const APPS = {
   "game/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n' },
   "dashboard/index.js": { config: "dashboard/sockeye.toml", programs: 1 },
+  "postgres-chat/index.js": { database: true },
   "notifications/site.py": { config: "notifications/sockeye.toml", requirements: "notifications" },
 };
 
@@ -167,12 +171,15 @@ secret = "${randomBytes(16).toString("hex")}"
 export class Stage {
   #folder = mkdtempSync(join(tmpdir(), "sockeye-example-"));
   #processes = [];
+  #files;
   #closed = false;
   #fail;
   urls = [];
   /** The servers of front.mjs. */
   fronts = [];
   gateways = [];
+  database;
+  databaseUrl;
   /** The example's own programs. */
   workers = [];
   /** Rejects when one of its processes cannot be kept alive. */
@@ -191,11 +198,12 @@ export class Stage {
   }
 
   async #open(app, fronts) {
-    const { config, programs = WORKERS, requirements, rules } = APPS[app] ?? {};
+    const { config, programs = WORKERS, requirements, rules, database } = APPS[app] ?? {};
     const count = fronts.length;
-    const [redis, ...rest] = await freePorts(1 + 3 * count + programs);
+    const [redis, postgres, ...rest] = await freePorts(2 + 3 * count + programs);
     const [gateways, links, admins, pages] = [0, 1, 2, 3].map((at) => rest.slice(at * count, at < 3 ? (at + 1) * count : undefined));
     if (count > 1) await this.#openRedis(redis);
+    if (database) await this.#openDatabase(postgres);
     const sockeye = gatewayProgram();
     const [key, entry] = newKey(sockeye, ...(config ? ["--allow", "emit"] : []));
     const [file, secret] = ["sockeye.toml", "secret"].map((name) => join(this.#folder, name));
@@ -210,6 +218,7 @@ export class Stage {
       ? { SOCKEYE: admins.map((port) => `http://127.0.0.1:${port}`).join(), SOCKEYE_API_KEY: key, SECRET_FILE: secret }
       : { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
     const [program, ...args] = requirements ? [pythonOf(here(requirements))] : [process.execPath, "--no-warnings=SockeyeWarning"];
+    if (database) env.DATABASE_URL = this.databaseUrl;
     this.workers = pages.map((port) => this.#run(program, [...args, here(app)], { ...env, PORT: String(port) }));
     await Promise.all(pages.map(answers));
     for (const [at, port] of fronts.entries()) {
@@ -224,9 +233,17 @@ export class Stage {
     await answers(port);
   }
 
-  #run(program, args, env) {
+  async #openDatabase(port) {
+    this.#files = new Database(port);
+    this.databaseUrl = this.#files.url;
+    const { program, args, options } = this.#files.command;
+    this.database = this.#run(program, args, {}, options);
+    await answers(port);
+  }
+
+  #run(program, args, env, options) {
     if (this.#closed) throw new Error(`cannot start ${program}: the stage is closed`);
-    const one = new Supervised(program, args.map(String), env);
+    const one = new Supervised(program, args.map(String), env, options);
     one.failed.catch(this.#fail);
     this.#processes.push(one);
     return one;
@@ -239,6 +256,7 @@ export class Stage {
       front.closeAllConnections();
     }
     await Promise.all(this.#processes.map((one) => one.stop()));
+    this.#files?.remove();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

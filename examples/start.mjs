@@ -1,6 +1,6 @@
 // `node examples/start.mjs chat` (or another one of `APPS`) starts an example with all that it needs.
 import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -12,6 +12,7 @@ const APPS = {
   game: {},
   dashboard: {},
   notifications: { program: "site.py" },
+  "postgres-chat": {},
 };
 const { positionals: [app] } = parseArgs({ allowPositionals: true });
 
@@ -19,8 +20,14 @@ if (!Object.hasOwn(APPS, app ?? "")) {
   console.error(`cannot start ${app ?? "nothing"}: say one of ${Object.keys(APPS).join(", ")}, as in \`node examples/start.mjs chat\``);
   process.exit(2);
 }
+/** npm writes its file last: what is older than the lock file is of another time. */
+function isInstalled(folder) {
+  const [installed, lock] = ["node_modules/.package-lock.json", "package-lock.json"].map((file) => statSync(here(`${folder}/${file}`), { throwIfNoEntry: false })?.mtimeMs);
+  return installed >= lock;
+}
+
 for (const folder of ["../sdk/node", "."]) {
-  if (existsSync(here(`${folder}/node_modules`))) continue;
+  if (isInstalled(folder)) continue;
   console.log(`installing the packages of ${here(folder)}`);
   execFileSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: here(folder), stdio: "inherit" });
 }
