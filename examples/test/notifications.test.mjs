@@ -55,6 +55,9 @@ test("a notification is shown on all pages of its user, and on nobody else's", a
     ...Array(3).fill(["Adayour order <b>is</b> on its way"]),
     ["Bencome over"],
   ]);
+  // What the page does before its token ends.
+  const { expiresAt } = await ada.evaluate("newToken().then((token) => socket.emitWithAck('token-refresh', token))");
+  assert.ok(expiresAt > Date.now(), `${expiresAt} is over`);
   await cleo.context().close();
   // The gateway may hear of it a moment later.
   let told;
