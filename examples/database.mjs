@@ -26,9 +26,9 @@ function servant() {
 }
 
 export class Database {
+  #programs = programs();
   #folder = mkdtempSync(join(tmpdir(), "sockeye-postgres-"));
   #options = { ...servant(), cwd: this.#folder };
-  #programs = programs();
   #port;
   url;
 
@@ -39,7 +39,12 @@ export class Database {
     writeFileSync(file, password);
     if (uid !== undefined) for (const path of [this.#folder, file]) chownSync(path, uid, gid);
     const args = ["--username=app", "--auth=scram-sha-256", `--pwfile=${file}`, "--encoding=UTF8", "--no-locale", "--no-sync", "data"];
-    execFileSync(join(this.#programs, "initdb"), args, { ...this.#options, stdio: ["ignore", "ignore", "inherit"] });
+    try {
+      execFileSync(join(this.#programs, "initdb"), args, { ...this.#options, stdio: ["ignore", "ignore", "inherit"] });
+    } catch (error) {
+      this.remove();
+      throw error;
+    }
     this.url = `postgres://app:${password}@127.0.0.1:${port}/postgres`;
   }
 

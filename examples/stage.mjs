@@ -95,6 +95,7 @@ class Supervised {
 
   /** As a crash would. It is gone when the promise is kept. */
   async kill() {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
     this.#child.kill(this.#signal);
     await ended;
@@ -102,10 +103,7 @@ class Supervised {
 
   async stop() {
     this.#stopped = true;
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const ended = once(this.#child, "exit");
-    this.#child.kill(this.#signal);
-    await ended;
+    await this.kill();
   }
 }
 
@@ -137,7 +135,7 @@ const APPS = {
   "game/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n' },
   "dashboard/index.js": { config: "dashboard/sockeye.toml", programs: 1 },
   "postgres-chat/index.js": { database: true },
-  "notifications/site.py": { config: "notifications/sockeye.toml", requirements: "notifications" },
+  "notifications/app.py": { config: "notifications/sockeye.toml", requirements: "notifications" },
 };
 
 /** A key, and its entry for the gateways' file. */

@@ -11,7 +11,7 @@ const APPS = {
   tables: { query: "?token=token-ada" },
   game: {},
   dashboard: {},
-  notifications: { program: "site.py" },
+  notifications: { program: "app.py" },
   "postgres-chat": {},
 };
 const { positionals: [app] } = parseArgs({ allowPositionals: true });

@@ -35,7 +35,7 @@ const news = (page) => page.$$eval("#news li", (items) => items.map((item) => it
 const reads = (page, count) => page.waitForFunction((wanted) => document.querySelectorAll("#news li").length === wanted, count);
 
 test("a notification is shown on all pages of its user, and on nobody else's", async () => {
-  const { urls: [url, other] } = await onSockeye("notifications/site.py");
+  const { urls: [url, other] } = await onSockeye("notifications/app.py");
   const [ada, ben, cleo] = await Promise.all([logIn(url, "Ada"), logIn(other, "Ben"), logIn(url, "Cleo")]);
   // Another browser of the same user, at another gateway.
   const [tab, phone] = [await another(ben, other), await logIn(url, "Ben")];
@@ -65,7 +65,7 @@ test("a notification is shown on all pages of its user, and on nobody else's", a
 });
 
 test("notifications go on while a process of the site is killed, and a gateway", async () => {
-  const { stage, urls: [url, other] } = await onSockeye("notifications/site.py");
+  const { stage, urls: [url, other] } = await onSockeye("notifications/app.py");
   const [ada, ben] = await Promise.all([logIn(url, "Ada"), logIn(other, "Ben")]);
   await ben.evaluate("window.lost = []; socket.on('disconnect', (reason) => lost.push(reason)); undefined");
   await stage.workers[0].kill();
@@ -85,7 +85,7 @@ test("notifications go on while a process of the site is killed, and a gateway",
 });
 
 test("strangers get no token, forged tokens do not get in, and a user's page speaks for nobody", async () => {
-  const { urls: [url] } = await onSockeye("notifications/site.py");
+  const { urls: [url] } = await onSockeye("notifications/app.py");
   const [ada, ben, stranger] = [await logIn(url, "Ada"), await logIn(url, "Ben"), await openPage(await newVisitor(), url)];
   const status = (path, options) => stranger.evaluate(([where, how]) => fetch(where, how).then((answer) => answer.status), [path, options]);
   assert.equal(await status("/token"), 401);
