@@ -1,14 +1,14 @@
-// The door that visitors come to: `/socket.io/` goes to the gateway, all else to a worker that serves pages. It stands for the
+// The door that visitors come to: `/socket.io/` and `/sse` go to the gateway, all else to a program that serves pages. It stands for the
 // load balancer that you have.
 import { createServer, request } from "node:http";
 import { connect } from "node:net";
 
-const isSocketIo = (url) => url.startsWith("/socket.io/");
+const isForGateway = (url) => url.startsWith("/socket.io/") || /^\/sse(\?|$)/.test(url);
 
-/** `pages` are tried in turn: a worker may just be gone. */
+/** `pages` are tried in turn: a program may just be gone. */
 export function openFront(port, gatewayPort, pages) {
   const server = createServer((req, res) => {
-    pass(req, res, isSocketIo(req.url) ? [gatewayPort] : pages);
+    pass(req, res, isForGateway(req.url) ? [gatewayPort] : pages);
   });
   server.on("upgrade", (req, socket, head) => {
     const far = connect(gatewayPort, "127.0.0.1");
@@ -23,7 +23,8 @@ export function openFront(port, gatewayPort, pages) {
 }
 
 function pass(req, res, [port, ...others]) {
-  const far = request({ port, host: "127.0.0.1", method: req.method, path: req.url, headers: req.headers });
+  // A connection for each request: one that is kept may lead to a program that is gone.
+  const far = request({ agent: false, port, host: "127.0.0.1", method: req.method, path: req.url, headers: req.headers });
   far.on("response", (answer) => {
     res.writeHead(answer.statusCode, answer.headers);
     answer.pipe(res);
@@ -36,7 +37,8 @@ function pass(req, res, [port, ...others]) {
     res.end(`nobody answers on port ${port}\n`);
   });
   res.on("close", () => far.destroy());
-  req.pipe(far);
+  // A body that went to one that does not answer would be missing at the next.
+  far.on("socket", (socket) => socket.on("connect", () => req.pipe(far)));
 }
 
 function headOf({ method, url, rawHeaders }) {

@@ -1,14 +1,17 @@
-// Everything that an example runs on: gateways (and Redis, if there is more than one), two workers, and a front door for each gateway. What dies is started again.
+// Everything that an example runs on: gateways (and Redis, if there is more than one), its programs, what they need, and a front door for each gateway. What dies is
+// started again.
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { Database } from "./database.mjs";
 import { openFront } from "./front.mjs";
+import { pythonOf } from "./python.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 /** Visitors of one hear those of the other: commands of workers act on all nodes. */
@@ -57,14 +60,16 @@ class Supervised {
   #stopped = false;
   #child;
   #quickEnds = 0;
+  #signal;
   #fail;
   /** Rejects when it is not started again. */
   failed = new Promise((_, reject) => (this.#fail = reject));
 
-  constructor(program, args, env = {}) {
+  constructor(program, args, env = {}, { signal = "SIGKILL", ...options } = {}) {
+    this.#signal = signal;
     this.#start = () => {
       // Programs say where their pages are. No gateway is there: visitors go to the front doors.
-      const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
+      const child = spawn(program, args, { ...options, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
       const began = Date.now();
       child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.message}`)));
       child.on("exit", (code) => {
@@ -88,17 +93,17 @@ class Supervised {
     return this.#child.pid;
   }
 
-  /** As a crash would. */
-  kill() {
-    this.#child.kill("SIGKILL");
+  /** As a crash would. It is gone when the promise is kept. */
+  async kill() {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, "exit");
+    this.#child.kill(this.#signal);
+    await ended;
   }
 
   async stop() {
     this.#stopped = true;
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const ended = once(this.#child, "exit");
-    this.#child.kill("SIGKILL");
-    await ended;
+    await this.kill();
   }
 }
 
@@ -122,35 +127,58 @@ async function answers(port) {
   throw new Error(`nothing listens on port ${port} after ${READY_MS} ms`);
 }
 
-/** What an example asks of its gateways besides. */
-const MORE = {
-  "game/index.js": `slow_consumer = "conflate"
-conflate_by = "id"
-`,
+/**
+ * What an example has that others have not: `rules` of its namespace in the gateways' file, or a file of its own (`config`) for programs that call the server
+ * API instead of being workers; a number of `programs`; a folder with `requirements` for Python; a `database`.
+ */
+const APPS = {
+  "game/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n' },
+  "dashboard/index.js": { config: "dashboard/sockeye.toml", programs: 1 },
+  "postgres-chat/index.js": { database: true },
+  "notifications/app.py": { config: "notifications/sockeye.toml", requirements: "notifications" },
 };
 
-const gatewayFile = (redis, entry, more) => `profile = "socket.io"
-[log]
-level = "warn"
-${redis === undefined ? "" : cluster(redis)}
+/** A key, and its entry for the gateways' file. */
+function newKey(sockeye, ...allowed) {
+  const made = execFileSync(sockeye, ["api-key", "app", ...allowed], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  return [/sockeye_\S+/, /app:[\w:]+/].map((pattern) => made.match(pattern)[0]);
+}
+
+const fileForWorkers = (entry, rules = "") => `profile = "socket.io"
 [backends.app]
 api_keys = ["${entry}"]
 [namespaces."/"]
 backend = "app"
-${more}`;
+${rules}`;
+
+const fileForCallers = (entry, config) => `${readFileSync(here(config), "utf8")}
+[admin]
+api_keys = ["${entry}"]
+`;
+
+const LOG = `[log]
+level = "warn"
+`;
 
 const cluster = (redis) => `[cluster]
 adapter = "redis"
 urls = ["redis://127.0.0.1:${redis}"]
-secret = "${randomBytes(16).toString("hex")}"`;
+secret = "${randomBytes(16).toString("hex")}"
+`;
 
 export class Stage {
   #folder = mkdtempSync(join(tmpdir(), "sockeye-example-"));
-  #fronts = [];
   #processes = [];
+  #files;
   #closed = false;
   #fail;
   urls = [];
+  /** The servers of front.mjs. */
+  fronts = [];
+  gateways = [];
+  database;
+  databaseUrl;
+  /** The example's own programs. */
   workers = [];
   /** Rejects when one of its processes cannot be kept alive. */
   failed = new Promise((_, reject) => (this.#fail = reject));
@@ -168,26 +196,32 @@ export class Stage {
   }
 
   async #open(app, fronts) {
+    const { config, programs = WORKERS, requirements, rules, database } = APPS[app] ?? {};
     const count = fronts.length;
-    const [redis, ...rest] = await freePorts(1 + 3 * count + WORKERS);
+    const [redis, postgres, ...rest] = await freePorts(2 + 3 * count + programs);
     const [gateways, links, admins, pages] = [0, 1, 2, 3].map((at) => rest.slice(at * count, at < 3 ? (at + 1) * count : undefined));
     if (count > 1) await this.#openRedis(redis);
+    if (database) await this.#openDatabase(postgres);
     const sockeye = gatewayProgram();
-    const made = execFileSync(sockeye, ["api-key", "app"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-    const [key, entry] = [/sockeye_\S+/, /app:\w+/].map((pattern) => made.match(pattern)[0]);
-    const file = join(this.#folder, "sockeye.toml");
-    writeFileSync(file, gatewayFile(count > 1 ? redis : undefined, entry, MORE[app] ?? ""));
-    gateways.forEach((port, at) => {
+    const [key, entry] = newKey(sockeye, ...(config ? ["--allow", "emit"] : []));
+    const [file, secret] = ["sockeye.toml", "secret"].map((name) => join(this.#folder, name));
+    writeFileSync(secret, randomBytes(48).toString("base64"));
+    writeFileSync(file, (config ? fileForCallers(entry, config) : fileForWorkers(entry, rules)) + LOG + (count > 1 ? cluster(redis) : ""));
+    this.gateways = gateways.map((port, at) => {
       const args = ["--config", file, "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admins[at]}`];
-      this.#run(sockeye, args, { SOCKEYE__WORKERS__LISTEN: `127.0.0.1:${links[at]}` });
+      return this.#run(sockeye, args, config ? {} : { SOCKEYE__WORKERS__LISTEN: `127.0.0.1:${links[at]}` });
     });
-    await Promise.all([...gateways.map(isReady), ...links.map(answers)]);
-    const env = { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
-    this.workers = pages.map((port) => this.#run(process.execPath, ["--no-warnings=SockeyeWarning", here(app)], { ...env, PORT: String(port) }));
+    await Promise.all([...gateways.map(isReady), ...(config ? admins : links).map(answers)]);
+    const env = config
+      ? { SOCKEYE: admins.map((port) => `http://127.0.0.1:${port}`).join(), SOCKEYE_API_KEY: key, SECRET_FILE: secret }
+      : { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
+    const [program, ...args] = requirements ? [pythonOf(here(requirements))] : [process.execPath, "--no-warnings=SockeyeWarning"];
+    if (database) env.DATABASE_URL = this.databaseUrl;
+    this.workers = pages.map((port) => this.#run(program, [...args, here(app)], { ...env, PORT: String(port) }));
     await Promise.all(pages.map(answers));
     for (const [at, port] of fronts.entries()) {
       if (this.#closed) return;
-      this.#fronts.push(await openFront(port, gateways[at], pages));
+      this.fronts.push(await openFront(port, gateways[at], pages));
       this.urls.push(`http://localhost:${port}`);
     }
   }
@@ -197,9 +231,17 @@ export class Stage {
     await answers(port);
   }
 
-  #run(program, args, env) {
+  async #openDatabase(port) {
+    this.#files = new Database(port);
+    this.databaseUrl = this.#files.url;
+    const { program, args, options } = this.#files.command;
+    this.database = this.#run(program, args, {}, options);
+    await answers(port);
+  }
+
+  #run(program, args, env, options) {
     if (this.#closed) throw new Error(`cannot start ${program}: the stage is closed`);
-    const one = new Supervised(program, args.map(String), env);
+    const one = new Supervised(program, args.map(String), env, options);
     one.failed.catch(this.#fail);
     this.#processes.push(one);
     return one;
@@ -207,11 +249,12 @@ export class Stage {
 
   async close() {
     this.#closed = true;
-    for (const front of this.#fronts) {
+    for (const front of this.fronts) {
       front.close();
       front.closeAllConnections();
     }
     await Promise.all(this.#processes.map((one) => one.stop()));
+    this.#files?.remove();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

@@ -2,34 +2,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { createServer } from "node:net";
-import { after, afterEach, before, test } from "node:test";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
-import { Stage } from "../stage.mjs";
+import { WAIT_MS, atEnd, newVisitor, onSockeye, openPage } from "./browser.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const WAIT_MS = 60_000;
-const ends = [];
-let browser;
-
-before(async () => {
-  assert.ok(existsSync(CHROMIUM), `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``);
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"] });
-});
-after(() => browser?.close());
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-/** The second visitor is at the last gateway. */
-async function onSockeye(app) {
-  const stage = await Stage.open(app);
-  ends.push(() => stage.close());
-  return { stage, urls: [stage.urls[0], stage.urls.at(-1)] };
-}
 
 /** The same file, with `socket.io` for the import. */
 async function onSocketIo(app) {
@@ -38,18 +16,14 @@ async function onSocketIo(app) {
   const { port } = server.address();
   await new Promise((resolve) => server.close(resolve));
   const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
-  ends.push(() => child.kill("SIGKILL"));
+  atEnd(() => child.kill("SIGKILL"));
   await once(child.stdout, "data");
   const url = `http://localhost:${port}`;
   return { urls: [url, url] };
 }
 
 async function visit(url, path = "/") {
-  const context = await browser.newContext();
-  ends.push(() => context.close());
-  const page = await context.newPage();
-  page.setDefaultTimeout(WAIT_MS);
-  await page.goto(url + path);
+  const page = await openPage(await newVisitor(), url + path);
   // The page's script declares it: it is no member of `window`.
   await page.waitForFunction("socket.connected");
   await page.evaluate("window.lost = []; socket.on('disconnect', (reason) => lost.push(reason)); undefined");
@@ -115,8 +89,7 @@ async function dine([url, other], table, between = async () => {}) {
   for (const page of [ada, grace]) assert.deepEqual(await page.evaluate("lost"), []);
   await grace.context().close();
   await reads(ada, "#news", "Grace leaves");
-  const stranger = await (await browser.newContext()).newPage();
-  await stranger.goto(`${url}/?token=wrong`);
+  const stranger = await openPage(await newVisitor(), `${url}/?token=wrong`);
   await stranger.waitForFunction(() => document.querySelector("#state").textContent === "Refused: no such token, ask at the door");
   await stranger.context().close();
 }

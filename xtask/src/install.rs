@@ -42,7 +42,12 @@ const NODE_IS_NEW: &str = "const [a, b] = process.versions.node.split('.').map(N
                            process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const NODE_VERSION: &str = "20.20.2";
 
-const TOOLS: [Tool; 19] = [
+/// Debian keeps its programs out of the PATH, in a folder for each version.
+const POSTGRES: &str = "usr/lib/postgresql";
+const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin/initdb; do \
+                                 \"$program\" --version && exit; done; exit 1";
+
+const TOOLS: [Tool; 20] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -128,6 +133,12 @@ const TOOLS: [Tool; 19] = [
         &["redis-cli", "--version"],
         &["redis-tools"],
         &["redis-cli"],
+    ),
+    Tool::server(
+        "PostgreSQL",
+        &["sh", "-c", POSTGRES_IS_THERE],
+        &["postgresql"],
+        &["initdb", "postgres"],
     ),
 ];
 
@@ -264,7 +275,7 @@ fn unpack(packages: &[&str], programs: &[&str]) -> Result<()> {
     need_apt(packages)?;
     let folder = folder();
     println!(
-        "install: {}: unpacked into {}, without root, about 25 MB",
+        "install: {}: unpacked into {}, without root, 25 MB, or 80 MB with PostgreSQL",
         programs.join(" "),
         folder.display()
     );
@@ -300,12 +311,19 @@ fn unpack(packages: &[&str], programs: &[&str]) -> Result<()> {
 
 /// A script that runs an unpacked program with the libraries that were unpacked beside it.
 fn wrap(root: &Path, program: &str) -> Result<()> {
-    let places = ["usr/sbin", "usr/bin"].map(|place| root.join(place).join(program));
-    let Some(file) = places.iter().find(|path| path.exists()) else {
+    let versions = fs::read_dir(root.join(POSTGRES)).into_iter().flatten();
+    let versions = versions.flatten().map(|entry| entry.path().join("bin"));
+    let places = ["usr/sbin", "usr/bin"].map(|place| root.join(place));
+    let mut places = places
+        .into_iter()
+        .chain(versions)
+        .map(|place| place.join(program));
+    let Some(file) = places.find(|path| path.exists()) else {
         bail!("cannot find {program} in {}", root.display());
     };
     // A program may need none: then there is no such folder.
-    let libraries = fs::read_dir(root.join("usr/lib")).into_iter().flatten();
+    let libraries = ["usr/lib", "lib"].map(|place| fs::read_dir(root.join(place)));
+    let libraries = libraries.into_iter().flatten().flatten();
     let libraries = libraries.flatten().map(|entry| entry.path());
     let libraries = libraries.filter(|path| path.display().to_string().ends_with("-linux-gnu"));
     let libraries: Vec<_> = libraries.map(|path| path.display().to_string()).collect();

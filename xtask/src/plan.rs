@@ -261,7 +261,7 @@ fn examples() -> Step {
         .in_folder("examples")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .may_try_again()
-        .takes("30 s")
+        .takes("4 min")
 }
 
 /// Alone, because it builds the library that tests of workers use.
