@@ -1,5 +1,5 @@
 // A PostgreSQL of an example's own, in a folder that goes with it.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,22 +25,30 @@ function servant() {
   return { uid, gid };
 }
 
+/** A command as that user. Where the user may not enter the folder of the programs, as below `/root`, the command keeps the right to pass. */
+function as({ uid, gid }, program, args) {
+  if (uid === undefined || spawnSync(program, ["--version"], { uid, gid }).status === 0) return { program, args, options: { uid, gid } };
+  const ids = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
+  return { program: "setpriv", args: [...ids, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", program, ...args], options: {} };
+}
+
 export class Database {
   #programs = programs();
   #folder = mkdtempSync(join(tmpdir(), "sockeye-postgres-"));
-  #options = { ...servant(), cwd: this.#folder };
+  #servant = servant();
   #port;
   url;
 
   constructor(port) {
     this.#port = port;
-    const { uid, gid } = this.#options;
+    const { uid, gid } = this.#servant;
     const [password, file] = [randomBytes(16).toString("hex"), join(this.#folder, "password")];
     writeFileSync(file, password);
     if (uid !== undefined) for (const path of [this.#folder, file]) chownSync(path, uid, gid);
     const args = ["--username=app", "--auth=scram-sha-256", `--pwfile=${file}`, "--encoding=UTF8", "--no-locale", "--no-sync", "data"];
     try {
-      execFileSync(join(this.#programs, "initdb"), args, { ...this.#options, stdio: ["ignore", "ignore", "inherit"] });
+      const { program, args: all, options } = this.#command("initdb", args);
+      execFileSync(program, all, { ...options, stdio: ["ignore", "ignore", "inherit"] });
     } catch (error) {
       this.remove();
       throw error;
@@ -48,10 +56,16 @@ export class Database {
     this.url = `postgres://app:${password}@127.0.0.1:${port}/postgres`;
   }
 
-  /** What runs it. SIGQUIT ends it at once, its processes with it, and what was committed is there again at the next start. */
+  #command(name, args) {
+    const { program, args: all, options } = as(this.#servant, join(this.#programs, name), args);
+    return { program, args: all, options: { ...options, cwd: this.#folder } };
+  }
+
+  /** The command that runs it. SIGQUIT ends it at once, its processes with it, and what was committed is there again at the next start. */
   get command() {
     const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "log_min_messages=panic"].flatMap((setting) => ["-c", setting]);
-    return { program: join(this.#programs, "postgres"), args: ["-D", "data", "-p", this.#port, ...settings], options: { ...this.#options, signal: "SIGQUIT" } };
+    const { program, args, options } = this.#command("postgres", ["-D", "data", "-p", String(this.#port), ...settings]);
+    return { program, args, options: { ...options, signal: "SIGQUIT" } };
   }
 
   remove() {
