@@ -29,7 +29,7 @@ function servant() {
 function as({ uid, gid }, program, args) {
   if (uid === undefined || spawnSync(program, ["--version"], { uid, gid }).status === 0) return { program, args, options: { uid, gid } };
   const ids = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
-  return { program: "setpriv", args: [...ids, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", program, ...args], options: {} };
+  return { program: "setpriv", args: [...ids, "--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override", program, ...args], options: {} };
 }
 
 export class Database {
