@@ -372,7 +372,8 @@ async fn count(
         ("key" = String, Path, description = "`key` of the message."),
         ("namespace" = Option<String>, Query, description = "The namespace of the message; `/` if it is left out."),
     ),
-    responses((status = 204, description = "It is gone."), (status = 404, description = "There is no such body, or no more."), Problems))]
+    responses((status = 204, description = "It is gone."),
+        (status = 404, description = "There is no such body, or no more.", body = Details, content_type = "application/problem+json"), Problems))]
 async fn delete_body(
     State(api): State<Arc<Api>>,
     Extension(Operator(caller)): Caller,

@@ -112,6 +112,12 @@ fn every_operation_answers_as_the_document_says() {
             "/v1/nodes/0/drain".to_owned(),
             Value::Null,
         ),
+        (
+            "delete",
+            "/v1/large/{key}",
+            "/v1/large/none".to_owned(),
+            Value::Null,
+        ),
     ];
     let mut made = BTreeSet::new();
     for (method, path, target, body) in calls {
