@@ -40,7 +40,7 @@ const answers = (page, text, options) =>
 async function finds(page, text) {
   for (const until = Date.now() + WAIT_MS; ; ) {
     await page.click("#who");
-    const found = await answers(page, text, { timeout: 1000 }).then(() => true, () => false);
+    const found = await answers(page, text, { timeout: 3000 }).then(() => true, () => false);
     if (found) return;
     assert.ok(Date.now() < until, `${await page.textContent("#answer")} is not ${text}`);
   }
