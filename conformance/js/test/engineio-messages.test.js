@@ -137,13 +137,15 @@ describe("payloads", () => {
     await session.send(text);
     const plain = await session.get();
     assert.equal(plain.headers["content-encoding"], undefined);
-    assert.equal(plain.body, text);
+    // A ping may be in the same answer.
+    const said = (body) => body.split("\x1e").filter((packet) => packet !== "2").join("\x1e");
+    assert.equal(said(plain.body), text);
     for (const [encoding, decode] of [["gzip", gunzipSync], ["deflate", inflateSync]]) {
       await session.send(text);
       const answer = await session.get({ "accept-encoding": encoding });
       const used = answer.headers["content-encoding"];
       assert.ok(used === undefined || used === encoding, `answered with ${used}`);
-      assert.equal(used ? decode(answer.bytes).toString() : answer.body, text);
+      assert.equal(said(used ? decode(answer.bytes).toString() : answer.body), text);
     }
   });
 });
