@@ -174,7 +174,7 @@ impl Backends {
         Credentials(all.map(|(name, open)| (name.clone(), own(open))).collect())
     }
 
-    /// What metrics are made of.
+    /// The sources of metrics.
     pub fn figures(&self) -> BTreeMap<String, Arc<Figures>> {
         let all = self.kitchens.iter();
         all.map(|(name, open)| (name.clone(), Arc::clone(&open.figures)))

@@ -77,7 +77,7 @@ pub struct Pages {
     probes: Arc<Semaphore>,
     places: Arc<Places>,
     site: Arc<Site>,
-    /// What serves large bodies, if they are kept.
+    /// The server of large bodies, if they are kept.
     bodies: Option<Arc<Bodies>>,
 }
 
@@ -176,7 +176,7 @@ impl Pages {
         self
     }
 
-    /// What keeps large bodies, if anything does.
+    /// The keeper of large bodies, if there is one.
     pub fn bodies(&self) -> Option<&Arc<Bodies>> {
         self.bodies.as_ref()
     }

@@ -37,7 +37,7 @@ impl Large {
     }
 }
 
-/// How the body of an event stands in the store.
+/// The form of an event's body in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyForm {
     /// A JSON array of the arguments.
@@ -216,7 +216,7 @@ impl Waiting {
     }
 }
 
-/// What may wait behind large events of one socket, and of all sockets of a shard.
+/// Bytes that may wait for large events of one socket, and of all sockets of a shard.
 const SOCKET_BYTES_MAX: usize = 256 * 1024;
 const SHARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-//! What the rules say of events that are announced for uploads: their bodies came by HTTP and not through a socket.
+//! The rules of events that are announced for uploads: their bodies came by HTTP and not through a socket.
 
 use crate::book::{Book, RulesFactory};
 use crate::config::{Action, BuiltIn};
@@ -65,7 +65,7 @@ impl RulesFactory {
 }
 
 impl Uploads {
-    /// What the rule of an event says.
+    /// The rule of an event.
     pub fn rule(&self, namespace: &str, event: &str) -> Result<Announced<'_>, Unannounced> {
         let all = &self.0.namespaces;
         let named = |wanted: &str| all.iter().find(|(name, _)| name == wanted);

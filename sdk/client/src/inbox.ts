@@ -1,4 +1,4 @@
-// What was heard, in order: events behind a large one wait until its body is there.
+// Events in the order in which they came: those after a large one wait until its body is there.
 
 import {
   fetchArgs,

@@ -47,7 +47,7 @@ export async function upload(
   if (contentType !== undefined) headers.set("content-type", contentType);
   const init: RequestInit = { method: "POST", headers, body, credentials: "omit" };
   const response = await fetch(url, signal ? { ...init, signal } : init);
-  // What is no JSON comes from a proxy.
+  // An answer without JSON comes from a proxy.
   const answer = await response.json().catch(() => undefined);
   if (response.ok && answer) return answer;
   const { error = "UNKNOWN", message = `the answer is ${response.status}` } = answer ?? {};

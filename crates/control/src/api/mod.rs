@@ -63,7 +63,7 @@ pub struct Settings {
     pub namespaces: Option<BTreeSet<String>>,
     /// The treatment of large events.
     pub large: Namespaces,
-    /// What stores them; `None`: no namespace has some stored.
+    /// Their store; `None`: no namespace has some stored.
     pub bodies: Option<Arc<Bodies>>,
 }
 
@@ -107,7 +107,7 @@ impl Api {
         }
     }
 
-    /// What metrics are made of.
+    /// The sources of metrics.
     pub fn books(&self) -> Arc<Books> {
         Arc::clone(&self.books)
     }

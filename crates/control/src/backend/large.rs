@@ -33,7 +33,7 @@ pub(super) async fn make_small(api: &Api, frame: &mut Frame) {
             continue;
         }
         if backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
-            // What is wrong with it is said where all commands are looked at.
+            // Its faults are told where all commands are looked at.
             continue;
         }
         if is_refused {

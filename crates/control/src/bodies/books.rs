@@ -1,4 +1,4 @@
-//! What is counted of stored bodies.
+//! Counters of stored bodies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub struct Books {
     pub(crate) folder_bytes: AtomicU64,
 }
 
-/// How transfers ended.
+/// Ends of transfers, counted.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     done: AtomicU64,

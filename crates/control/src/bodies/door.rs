@@ -28,7 +28,7 @@ use tonic::codegen::Body as _;
 
 /// Of one connection, for what it sends and for what it gets.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// What a client still sends after it was refused is thrown away up to here, so that it reads the answer.
+/// Bytes that a client sends after it was refused are thrown away up to here, so that it reads the answer.
 const REFUSED_BYTES: usize = 8 << 20;
 const REFUSED_TIME: Duration = Duration::from_secs(5);
 

@@ -21,7 +21,7 @@ pub(crate) struct Key {
     form: Form,
 }
 
-/// How a body is written.
+/// The written form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// Of an event: its arguments.
@@ -127,7 +127,7 @@ impl Key {
         &self.text[FOLDER_CHARS + 1..]
     }
 
-    /// Where stores have it.
+    /// Its place in a store.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.folder(), self.id())
     }

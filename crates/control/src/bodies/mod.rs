@@ -43,7 +43,7 @@ use store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// How often old bodies are looked for, at least.
+/// Longest time between two looks for old bodies.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Threads that wait for files.
 const FILE_THREADS: usize = 8;
@@ -86,7 +86,7 @@ pub struct Settings {
     pub uploads: Option<UploadSettings>,
 }
 
-/// What clients may upload.
+/// Bounds of uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadSettings {
     pub bytes_max: u64,
@@ -109,7 +109,7 @@ pub struct Bodies {
     announcer: OnceLock<Announcer>,
 }
 
-/// What announces uploads: the rules say of what and where, the shards do it.
+/// The announcer of uploads: the rules name event and room, the shards send it.
 pub struct Announcer {
     pub rules: Uploads,
     pub shards: Box<dyn ToShards>,
@@ -185,7 +185,7 @@ impl Bodies {
         let _ = self.announcer.set(announcer);
     }
 
-    /// What metrics are made of.
+    /// The sources of metrics.
     pub fn books(&self) -> &Books {
         &self.books
     }

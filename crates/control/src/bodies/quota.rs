@@ -1,4 +1,4 @@
-//! What one user and one address may upload: transfers at once, and bytes in a window of time.
+//! Bounds of uploads for one user and one address: transfers at once, and bytes in a window of time.
 
 use crate::page::limiter::network;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Users and addresses remembered, each. With more, newcomers are refused: bytes are what must not grow.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// What an upload counts at least: a flood of small ones ends, too.
+/// Bytes that an upload counts at least: a flood of small ones ends, too.
 pub(crate) const UPLOAD_BYTES_MIN: u64 = 64 << 10;
 
 /// Bounds for one user or one address.

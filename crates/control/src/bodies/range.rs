@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What is to be sent.
+/// The part to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Whole,

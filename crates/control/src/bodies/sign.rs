@@ -12,7 +12,7 @@ use wire::http::query_pairs;
 
 /// The beginning of all paths of bodies.
 pub(crate) const ROOT: &str = "/large/";
-/// Where clients upload.
+/// The path of uploads.
 pub(crate) const UPLOAD: &str = "/upload";
 
 /// Paths that this part answers.
@@ -46,7 +46,7 @@ pub(crate) enum Bad {
 /// A good address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Good {
-    /// What its uploader says that it is.
+    /// The media type, as its uploader says.
     pub(crate) media_type: Option<String>,
     /// Until its time is up.
     pub(crate) seconds_left: u64,

@@ -171,7 +171,7 @@ impl Spool {
         let root = self.root.clone();
         let before = self.bytes();
         let swept = in_background(move || sweep(&root, keep)).await??;
-        // What was written or removed meanwhile is counted already.
+        // Bodies written or removed meanwhile are counted already.
         match swept.bytes {
             counted if counted >= before => drop(self.usage.take(counted - before)),
             counted => self.usage.give_back(before - counted),

@@ -25,7 +25,7 @@ const PARTS_MAX: usize = 2;
 /// Attempts that a request to a bucket may cost, within its time.
 const RETRIES_MAX: usize = 2;
 
-/// Where bodies are kept.
+/// The store of bodies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// Bodies, or, with a bucket, uploads on their way there.
@@ -131,7 +131,7 @@ impl Store {
             return Ok(size);
         }
         let carried = self.carry(&incoming.key, size).await;
-        // What is left of it goes when it is old.
+        // Its remains go when they are old.
         let path = path_of(&incoming.key);
         let _ = self.within(self.spool.as_store().delete(&path)).await;
         carried.map(|()| size)

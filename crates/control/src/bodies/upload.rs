@@ -1,4 +1,4 @@
-//! What clients upload: streamed to the store, and announced to a room when it is there, as the rules and the client's token say.
+//! Uploads of clients: streamed to the store, and announced to a room when it is there, as the rules and the client's token say.
 
 use super::books::add;
 use super::fault::Fault;
@@ -32,14 +32,14 @@ use wire::http::query_pairs;
 /// Names of events, rooms and files in the query.
 const NAME_BYTES_MAX: usize = 256;
 const MEDIA_TYPE_BYTES_MAX: usize = 100;
-/// How long other nodes have to say which sockets a user has.
+/// Time for other nodes to list the sockets of a user.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// A shard that does not answer by then hangs.
 const GRACE: Duration = Duration::from_secs(5);
 
 type Answer = Result<Response<axum::body::Body>, Refusal>;
 
-/// What the query of a request asks for.
+/// The query of a request.
 #[derive(Debug, Default)]
 struct Asked {
     namespace: Option<String>,
@@ -140,7 +140,7 @@ impl Arrived {
         let (claims, permitted) = match permitted.await {
             Ok(permitted) => permitted,
             Err(refusal) => {
-                // What nobody was told of is kept for nobody. A store that is away forgets it when it is old.
+                // Nobody was told of the body, so nobody needs it. A store that is away forgets it when it is old.
                 let _ = bodies.store.delete(&key).await;
                 return Err(refusal);
             }
@@ -172,7 +172,7 @@ impl Announcer {
     }
 }
 
-/// What is missing here is no fault of the client.
+/// A body that is missing here is no fault of the client.
 fn unfinished(fault: Fault) -> Fault {
     match fault {
         Fault::Missing => Fault::Away("an upload was removed while it was on its way".to_owned()),
@@ -271,7 +271,7 @@ impl Asked {
     }
 }
 
-/// What `Content-Length` says.
+/// The number in `Content-Length`.
 fn promised_bytes(head: &Parts, settings: UploadSettings) -> Result<Option<u64>, Refusal> {
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
