@@ -1,7 +1,7 @@
 // Which server is under test. Set by ../run.sh:
 //   CONFORMANCE_URL           the conformance application, default settings
-//   CONFORMANCE_PATIENT_URL   the same with --ping-timeout 5000, optional: 200 ms are too strict
-//                             for tests of other things on a machine that is busy with all of them
+//   CONFORMANCE_PATIENT_URL   the same with more time for a pong and for CONNECT, optional: 200 ms and
+//                             1 s are too strict for tests of other things on a busy machine
 //   CONFORMANCE_PEER          "sockeye" or "reference" (Socket.IO's Node server)
 //   CONFORMANCE_RECOVERY_URL  the same with --recovery, optional
 //   CONFORMANCE_MSGPACK_URL   the same with --parser msgpack, optional

@@ -5,8 +5,7 @@ import { request } from "../peer/http.js";
 import { ack, connect, disconnect, event, read } from "../peer/packet.js";
 import { sleep, within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
-import { keptAlive, openFor } from "../peer/session.js";
-import { CONNECT_TIMEOUT } from "../peer/target.js";
+import { openFor } from "../peer/session.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 const ID = /^[A-Za-z0-9_-]{20}$/;
@@ -166,14 +165,6 @@ for (const Transport of [Polling, WebSocketSession]) {
       await session.join("/lab");
       await sendRefused(session, '44/lab,{"message":"no"}');
       await assertEnds(session, "a CONNECT_ERROR");
-    });
-
-    test("one joined namespace stops connectTimeout for good, even when left again", async (t) => {
-      const session = await openFor(t, Transport);
-      await session.join("/lab");
-      await session.send(disconnect("/lab"));
-      const alive = keptAlive(session).then(() => "ended");
-      assert.equal(await Promise.race([alive, sleep(CONNECT_TIMEOUT + 400, "alive")]), "alive");
     });
   });
 }

@@ -1,11 +1,11 @@
 // Socket.IO and Engine.IO: what must come soon, and what must not come too soon.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ack, connect, event } from "../peer/packet.js";
+import { ack, connect, disconnect, event } from "../peer/packet.js";
 import { sleep, timed } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { keptAlive, openFor } from "../peer/session.js";
-import { CONNECT_TIMEOUT } from "../peer/target.js";
+import { CONNECT_TIMEOUT, strictUrl } from "../peer/target.js";
 import { notPing, probe } from "../peer/upgrade.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
@@ -44,18 +44,29 @@ describe("polls beside an upgrade", () => {
 });
 
 for (const Transport of [Polling, WebSocketSession]) {
+  // Only this server has a connect timeout of a second.
+  const open = (t) => openFor(t, Transport, { from: strictUrl });
+
   describe(`the connect timeout over ${Transport.transport}`, () => {
     test("a transport that joins nothing is closed after connectTimeout", async (t) => {
-      const session = await openFor(t, Transport);
+      const session = await open(t);
       const { ms } = await timed(() => keptAlive(session));
       assert.ok(ms > CONNECT_TIMEOUT - 100 && ms < CONNECT_TIMEOUT + 1200, `closed after ${Math.round(ms)} ms`);
     });
 
     test("refused namespaces do not stop connectTimeout", async (t) => {
-      const session = await openFor(t, Transport);
+      const session = await open(t);
       await session.send(connect("/nope"));
       const { ms } = await timed(() => keptAlive(session));
       assert.ok(ms > CONNECT_TIMEOUT - 150 && ms < CONNECT_TIMEOUT + 1200, `closed after ${Math.round(ms)} ms`);
+    });
+
+    test("one joined namespace stops connectTimeout for good, even when left again", async (t) => {
+      const session = await open(t);
+      await session.join("/lab");
+      await session.send(disconnect("/lab"));
+      const alive = keptAlive(session).then(() => "ended");
+      assert.equal(await Promise.race([alive, sleep(CONNECT_TIMEOUT + 400, "alive")]), "alive");
     });
   });
 }
