@@ -1,5 +1,5 @@
 // What uploads cost a chat: 5,000 people chat alone, then beside 100 uploads of 50 MB at once. Delays of the chat in both times, and memory.
-// One run: node large-uploads.mjs [--users 5000] [--uploads 100] [--megabytes 50] [--seconds 40] [--shards 1]
+// One run: node large-uploads.mjs [--users 5000] [--uploads 100] [--megabytes 50] [--seconds 40] [--shards 1] [--rate 64MiB]
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs. Prints a table, and JSON with --json FILE.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,6 +20,7 @@ const { values } = parseArgs({
     megabytes: { type: "string", default: "50" },
     seconds: { type: "string", default: "40" },
     shards: { type: "string", default: "1" },
+    rate: { type: "string", default: "64MiB" },
     json: { type: "string" },
   },
 });
@@ -56,6 +57,7 @@ folder = "bodies"
 folder_max = "100GiB"
 uploads = true
 upload_max = "1GiB"
+bytes_per_second = "${values.rate}"
 transfers_per_address = 512
 uploads_per_user = 1024
 uploads_per_address = 1024

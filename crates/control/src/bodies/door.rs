@@ -112,7 +112,8 @@ where
 {
     let ours = Ours::default();
     let settings = &bodies.settings;
-    let stream = Stall::new(stream, settings.idle_timeout, ours.clone());
+    let pace = Arc::clone(&bodies.pace);
+    let stream = Stall::new(stream, settings.idle_timeout, ours.clone(), pace);
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(peer));
         request.extensions_mut().insert(place.clone());

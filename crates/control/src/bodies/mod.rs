@@ -8,6 +8,7 @@ mod door;
 mod download;
 mod fault;
 mod key;
+mod pace;
 mod quota;
 mod range;
 mod refusal;
@@ -31,6 +32,7 @@ use crate::identity::{Secret, Verifier};
 use crate::vitals::Pulse;
 use hub::config::Cors;
 use key::Form;
+use pace::Pace;
 use quota::{Addresses, Quotas};
 use rules::large::{Large, LargeEvent, answer, event_bytes, reference};
 use rules::{Message, Uploads};
@@ -77,6 +79,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// For one transfer.
     pub transfer_timeout: Duration,
+    /// Of all transfers together.
+    pub bytes_per_second: u64,
     pub transfers_max: usize,
     /// Of one address.
     pub transfers_per_address: usize,
@@ -106,6 +110,7 @@ pub struct Bodies {
     runtime: Handle,
     transfers: Arc<Semaphore>,
     addresses: Addresses,
+    pace: Arc<Pace>,
     announcer: OnceLock<Announcer>,
 }
 
@@ -164,6 +169,7 @@ impl Bodies {
             runtime: runtime.handle().clone(),
             transfers: Arc::new(Semaphore::new(settings.transfers_max)),
             addresses: Addresses::new(settings.transfers_per_address),
+            pace: Arc::new(Pace::new(settings.bytes_per_second)),
             announcer: OnceLock::new(),
             settings,
         });

@@ -39,6 +39,8 @@ section! {
             "A client that neither sends nor takes anything of a transfer for so long is gone.";
         transfer_timeout: Duration = "10m",
             "How long one transfer may take.";
+        bytes_per_second: Bytes = "64MiB",
+            "Bytes that all transfers of this node together move in a second, in and out: beside more, chat is late.";
         transfers_max: Whole<1, 16_384> = "512",
             "Downloads and uploads at once; more are told to come again. Each takes two descriptors of those that clients have.";
         transfers_per_address: Whole<1, 16_384> = "128",

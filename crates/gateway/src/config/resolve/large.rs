@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// A reference is an event, too: it must never be a large one.
 const THRESHOLD_MIN: usize = 4 << 10;
+/// One piece of a transfer has as much.
+const RATE_MIN: usize = 64 << 10;
 /// A shard waits a little longer than the store may take.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -74,6 +76,7 @@ impl Resolver<'_> {
             store_timeout: *keys.store_timeout,
             idle_timeout: *keys.idle_timeout,
             transfer_timeout: *keys.transfer_timeout,
+            bytes_per_second: keys.bytes_per_second.get() as u64,
             transfers_max: keys.transfers_max.get(),
             transfers_per_address: keys.transfers_per_address.get(),
             cors: Cors::Off,
@@ -93,6 +96,10 @@ impl Resolver<'_> {
             if **key < Duration::from_secs(1) {
                 self.problem(key, "must be 1s or longer");
             }
+        }
+        if keys.bytes_per_second.get() < RATE_MIN {
+            let message = "must be \"64KiB\" or more";
+            self.problem(&keys.bytes_per_second, message);
         }
         if *keys.keep < *keys.url_lifetime {
             let message = "is shorter than large.url_lifetime: good addresses would lead nowhere";

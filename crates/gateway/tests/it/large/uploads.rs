@@ -5,6 +5,7 @@ use super::{
 };
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 const UPLOADS: &str = "uploads = true\nupload_max = \"1MiB\"";
 
@@ -156,6 +157,30 @@ fn quotas_hold_for_users_and_addresses() {
     // However small they are, a flood of them ends.
     let codes: Vec<_> = (0..10).map(|_| send(&ada, 1)).collect();
     assert_eq!(codes[9], (429, "QUOTA_EXCEEDED".to_owned()), "{codes:?}");
+}
+
+/// Each of them rests for longer than `idle_timeout`, and none is taken for a client that stands still.
+#[test]
+fn all_transfers_together_keep_the_rate() {
+    let rate = "bytes_per_second = \"64KiB\"\nidle_timeout = \"1s\"";
+    let rig = rig(&format!("{UPLOADS}\n{rate}"));
+    let (_ada, token) = member(rig.addr(), "ada", "den");
+    let body = vec![7; 128 << 10];
+    let begun = Instant::now();
+    let answers = std::thread::scope(|scope| {
+        let send = || upload(rig.addr(), "event=file&room=den", &token, &body);
+        let sent = [(); 4].map(|()| scope.spawn(send));
+        sent.map(|upload| upload.join().expect("an upload"))
+    });
+    let took = begun.elapsed();
+    assert!(answers.iter().all(|(status, _)| *status == 201));
+    assert!(took >= Duration::from_secs(7), "{took:?} for 512 KiB");
+    let begun = Instant::now();
+    let response = get(rig.addr(), &url(&answers[0].1), "");
+    assert_eq!(response.body.as_bytes(), body);
+    // The last piece is not waited for.
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(900), "{took:?} for 128 KiB");
 }
 
 /// A client that does not wait for the answer has uploaded, or has not: nothing is told of and missing, or there and not told of.
