@@ -230,10 +230,13 @@ impl World {
                 Some(sheets) => {
                     self.met
                         .extend(sheets.iter().map(|sheet| (node.me, sheet.of)));
-                    node.ledger.learn(now, sheets.into_iter(), |peer| {
-                        living.contains(&peer)
-                            || self.died.get(&peer).is_some_and(|at| now < at + 4_000 * MS)
-                    });
+                    let dead = self.died.iter().filter(|(_, at)| now < *at + 4_000 * MS);
+                    let heard: Vec<Peer> = living
+                        .into_iter()
+                        .chain(dead.map(|(peer, _)| *peer))
+                        .filter(|peer| *peer != node.me)
+                        .collect();
+                    node.ledger.learn(now, sheets.into_iter(), &heard);
                 }
                 None => node.ledger.failed(),
             }
@@ -325,11 +328,11 @@ impl World {
             };
             let shares: u32 = self.nodes.values().map(share).sum();
             let (excess, used) = (shares.saturating_sub(BUDGET), self.used(key(holder)));
-            // Each of two nodes that do not know each other may take all there is: a newcomer that finds an emptied board.
+            // A newcomer has its first share, also if it finds an emptied board.
             let strangers = self.nodes.len().saturating_sub(1) as u32;
             let may = match all_know {
                 true => self.excess[holder as usize],
-                false => strangers * BUDGET,
+                false => strangers * BUDGET.div_ceil(4),
             };
             if excess > may || used > BUDGET + excess {
                 let each: Vec<_> = self

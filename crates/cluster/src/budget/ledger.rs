@@ -4,7 +4,7 @@ use super::sheet::{Entry, Sheet};
 use super::split::{Claim, split};
 use super::{ENTRIES_MAX, GRACE_US, KINDS, Key, Limit, NAMED_MAX, Usage};
 use crate::frame::{NodeId, Peer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A refused holder is taken to want more for so long: it comes again.
 const HUNGER_US: u64 = 2_000_000;
@@ -73,9 +73,11 @@ pub struct Ledger {
     limits: [Limit; KINDS],
     number: u64,
     others: BTreeMap<NodeId, Other>,
+    /// Lives that speak and show no sheet, and since when: the board may have lost it, or they have no limits over nodes.
+    unread: BTreeMap<Peer, u64>,
     own: BTreeMap<Key, Own>,
     rest: [Rest; KINDS],
-    /// It has seen the board.
+    /// It has seen the sheets of all that speak.
     has_learned: bool,
     changes: Vec<Change>,
     /// Keys that found no room.
@@ -90,6 +92,7 @@ impl Ledger {
             limits,
             number: 0,
             others: BTreeMap::new(),
+            unread: BTreeMap::new(),
             own: BTreeMap::new(),
             rest: [Rest::default(); KINDS],
             has_learned: false,
@@ -292,17 +295,15 @@ impl Ledger {
         split(key, self.limits[usize::from(key.kind)].budget, &claims, me)
     }
 
-    /// The sheet was shown, and in the same moment the board had these. What the others leave may be used. `is_heard`: a life of a node
-    /// speaks, whatever the board says.
-    pub fn learn(
-        &mut self,
-        now_us: u64,
-        sheets: impl Iterator<Item = Sheet>,
-        is_heard: impl Fn(Peer) -> bool,
-    ) {
+    /// The sheet was shown, and in the same moment the board had these. What the others leave may be used. `heard`: the lives of nodes
+    /// that speak, whatever the board says.
+    pub fn learn(&mut self, now_us: u64, sheets: impl Iterator<Item = Sheet>, heard: &[Peer]) {
         let (mut seen, me) = (Vec::new(), self.me.node);
+        let others = heard.iter().copied().filter(|peer| peer.node != me);
+        let mut unread: BTreeSet<Peer> = others.collect();
         for sheet in sheets.filter(|sheet| sheet.of.node != me) {
             seen.push(sheet.of.node);
+            unread.remove(&sheet.of);
             self.read(sheet);
         }
         self.others.retain(|node, other| {
@@ -311,21 +312,33 @@ impl Ledger {
                 return true;
             }
             let since_us = *other.missing_since_us.get_or_insert(now_us);
-            now_us.saturating_sub(since_us) < GRACE_US || is_heard(other.sheet.of)
+            now_us.saturating_sub(since_us) < GRACE_US || heard.contains(&other.sheet.of)
         });
         self.others.retain(|_, other| !other.sheet.has_left);
         // Of a key that others name they have left the old rest share to this node, and no larger one.
         self.hear();
-        self.has_learned = true;
         // A remembered share of a node whose sheet is missing may be old: the node may have taken more since.
-        let all_seen = self
-            .others
-            .values()
-            .all(|other| other.missing_since_us.is_none());
-        if all_seen {
+        let mut others = self.others.values();
+        let all_seen = others.all(|other| other.missing_since_us.is_none());
+        let awaits_a_first = self.awaits_a_first(unread, now_us);
+        self.has_learned |= !awaits_a_first;
+        if all_seen && !awaits_a_first {
             self.take_rest();
             self.take();
         }
+    }
+
+    /// Whether one of those that speak may still show its first sheet.
+    fn awaits_a_first(&mut self, unread: BTreeSet<Peer>, now_us: u64) -> bool {
+        let known = |peer: &Peer| {
+            let other = self.others.get(&peer.node);
+            other.is_some_and(|other| other.sheet.of == *peer)
+        };
+        let unread = unread.into_iter().filter(|peer| !known(peer));
+        let since = |peer| (peer, self.unread.get(&peer).copied().unwrap_or(now_us));
+        self.unread = unread.map(since).collect();
+        let mut since = self.unread.values();
+        since.any(|since_us| now_us.saturating_sub(*since_us) < GRACE_US)
     }
 
     fn read(&mut self, sheet: Sheet) {
@@ -406,6 +419,7 @@ impl Ledger {
         for other in self.others.values_mut() {
             other.missing_since_us = None;
         }
+        self.unread.clear();
     }
 }
 

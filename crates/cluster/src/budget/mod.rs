@@ -14,7 +14,8 @@
 //!
 //! What a node shows ends with its life: the board forgets it after [`SHEET_US`]. The others keep its shares as long as they hear it
 //! otherwise, so nobody frees what it has by deleting its sheet; and for [`GRACE_US`] in which they can read the board, because a board
-//! that lost everything looks the same until everybody has shown a sheet again.
+//! that lost everything looks the same until everybody has shown a sheet again. For the same reason nobody takes more while a node
+//! that is heard has shown no sheet for less than that.
 
 mod ledger;
 mod sheet;

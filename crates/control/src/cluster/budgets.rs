@@ -165,9 +165,8 @@ impl Trader {
         match self.show(&sheet).await {
             Ok(sheets) => {
                 let now_us = self.now_us();
-                let roster = &self.exchange.roster;
-                let is_heard = |peer: Peer| roster.hears(peer.node.0, peer.epoch.0);
-                self.ledger.learn(now_us, sheets.into_iter(), is_heard);
+                let heard = self.exchange.roster.heard();
+                self.ledger.learn(now_us, sheets.into_iter(), &heard);
                 self.carry_out();
                 self.tell(Ok(()));
             }

@@ -131,27 +131,29 @@ impl Roster {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the heartbeats of that life of a node come.
-    pub(super) fn hears(&self, node: u16, epoch: u64) -> bool {
-        let nodes = self.nodes();
-        let known = nodes.get(&node);
-        known.is_some_and(|known| known.heard && known.epoch == epoch)
-    }
-
     /// Whether every node that has a number was heard.
     pub(super) fn is_whole(&self) -> bool {
         self.reads() > 0 && self.nodes().values().all(|entry| entry.heard)
     }
 
+    /// The lives whose heartbeats come.
+    pub(super) fn heard(&self) -> Vec<Peer> {
+        self.lives(true)
+    }
+
     /// The lives that have a number and were not heard.
     pub(super) fn silent(&self) -> Vec<Peer> {
+        self.lives(false)
+    }
+
+    fn lives(&self, heard: bool) -> Vec<Peer> {
         let nodes = self.nodes();
-        let silent = nodes.iter().filter(|(_, entry)| !entry.heard);
+        let lives = nodes.iter().filter(|(_, entry)| entry.heard == heard);
         let life = |(number, entry): (&u16, &Entry)| Peer {
             node: NodeId(*number),
             epoch: Epoch(entry.epoch),
         };
-        silent.map(life).collect()
+        lives.map(life).collect()
     }
 
     /// Readings of the leases so far.
