@@ -12,7 +12,7 @@ class NamesTest(unittest.IsolatedAsyncioTestCase):
     async def test_each_namespace_that_a_client_named_was_kept_for_ever(self):
         worker = Worker("127.0.0.1:1", key="k", backend="b")
         worker.of("/game")
-        worker._link = Link(*worker._settings, take=worker._take, lost=worker._forget)
+        worker._attached = Link(*worker._settings, take=worker._take, lost=worker._forget)
         for number in range(100):
             worker._take(Item(connect=Connect(socket=f"{number:020}", namespace=f"/{number}")), Progress().take())
         self.assertEqual(list(worker._namespaces), ["/", "/game"])

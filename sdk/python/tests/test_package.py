@@ -56,3 +56,12 @@ print(worker_pb2.DESCRIPTOR.name)
 
 def test_a_type_checker_learned_nothing_about_the_library():
     assert python("-m", "mypy", "--strict", str(HERE / "typed.py")).startswith("Success")
+
+
+def test_pyright_finds_no_fault_with_the_library_and_with_a_program():
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "typed.py")
+        program.write_text("# pyright: strict\n" + (HERE / "typed.py").read_text())
+        [library] = (HERE / "../.venv/lib").glob("python3*/site-packages/sockeye_worker")
+        said = python("-m", "pyright", "--pythonpath", sys.executable, str(program), *map(str, library.glob("*.py")))
+    assert "0 errors, 0 warnings" in said, said

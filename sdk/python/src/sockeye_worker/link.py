@@ -17,6 +17,8 @@ from .worker_pb2 import FromWorker, Hello, ToWorker
 
 log = logging.getLogger("sockeye_worker")
 
+# It has no types: it comes from C.
+EOF = grpc.aio.EOF  # pyright: ignore[reportAttributeAccessIssue]
 METHOD = "/sockeye.worker.v1.Workers/Attach"
 SIGN_OF_LIFE_S = 1.0
 RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -229,7 +231,7 @@ class Link:
         call = attach(metadata=self._metadata, wait_for_ready=False)
         await call.write(FromWorker(hello=Hello(received=self._progress.received, resumes=self._known, **self._hello)))
         first = await call.read()
-        if first is grpc.aio.EOF:
+        if first is EOF:
             return
         self._welcome(first.welcome)
         writer = asyncio.create_task(self._write(call))
@@ -237,7 +239,7 @@ class Link:
             self._hear(first)
             while not self._ended:
                 message = await call.read()
-                if message is grpc.aio.EOF:
+                if message is EOF:
                     break
                 self._hear(message)
         finally:

@@ -207,13 +207,13 @@ class Worker(Namespace):
         """`gateway`: `host:port`, or `https://host:port` for TLS; `tls` is a `Tls`. An event counts as handled when its handler ends, and after
         `handler_timeout` seconds in any case."""
         self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls, handler_timeout)
-        self._namespaces = {"/": self}
+        self._namespaces: dict[str, Namespace] = {"/": self}
         self._desks = {}
         self._queries = {}
         # What is about no socket is handled beside all that is.
         self._others = set()
         self._numbers = itertools.count(1)
-        self._link = None
+        self._attached: Link | None = None
         super().__init__(self, "/")
 
     def node_gone(self, handler: Handler) -> Handler:
@@ -229,7 +229,7 @@ class Worker(Namespace):
     async def run(self, ready: Callable[[], Any] | None = None) -> None:
         """Until `stop()` or SIGTERM; the sockets are handed over then. Raises `LinkRefused`. `ready()` is called when the gateway
         has welcomed the worker."""
-        self._link = Link(*self._settings, take=self._take, lost=self._forget)
+        self._attached = Link(*self._settings, take=self._take, lost=self._forget)
         # Only the main thread hears signals.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
@@ -251,15 +251,19 @@ class Worker(Namespace):
     @property
     def overdue(self) -> int:
         """Events that counted as handled because their handlers took longer than `handler_timeout`."""
-        return self._link.overdue if self._link else 0
+        return self._attached.overdue if self._attached else 0
 
     def stop(self) -> None:
         """Finishes what it has and hands the sockets over; `run` returns then."""
         self._link.leave()
 
-    def command(self, **what):
-        if self._link is None:
+    @property
+    def _link(self) -> Link:
+        if self._attached is None:
             raise ConnectionError("cannot send a command: call it from a handler, or after `run` has called `ready`")
+        return self._attached
+
+    def command(self, **what):
         return self._link.command(proto.Command(**what))
 
     async def query(self, timeout, **what):
@@ -278,7 +282,7 @@ class Worker(Namespace):
 
     def _take(self, item, progress):
         what = item.WhichOneof("what")
-        value = getattr(item, what) if what else None
+        value: Any = getattr(item, what) if what else None
         if what in ("answers", "found"):
             self._answered(value)
         elif what == "failed":
