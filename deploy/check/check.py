@@ -534,9 +534,8 @@ def package_has_what_it_names():
 
 
 def workflows_run_what_exists():
-    for name in ("ci", "release"):
-        file = load(f".github/workflows/{name}.yml")
-        for job in file["jobs"].values():
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        for job in load(path)["jobs"].values():
             for step in job["steps"]:
                 assert ("run" in step) != ("uses" in step), step
                 uses = step.get("uses")
@@ -545,6 +544,80 @@ def workflows_run_what_exists():
                     assert "--locked" in words and re.search(r"@\d+\.\d+\.\d+", words), words
     assert "cargo xtask dist" in read(".github/workflows/release.yml")
     assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def step(workflow, job, wanted):
+    """The one step of a job whose id is this, or whose action has this name, and its place."""
+    steps = load(f".github/workflows/{workflow}.yml")["jobs"][job]["steps"]
+    [found] = [(at, it) for at, it in enumerate(steps) if it.get("id") == wanted or it.get("uses", "").startswith(f"{wanted}@")]
+    return found
+
+
+def release_notes_are_the_versions_part_of_the_changelog():
+    _, notes = step("release", "release", "notes")
+    log = "# Changelog\n\n## [Unreleased]\n\n- new\n\n## [1.2.3] - 2027-01-01\n\n### Added\n\n- a [page](docs/a.md#b), [outside](https://example.org/)\n\n## [1.2.30] - 2026-01-01\n\n- old\n"
+    env = {**os.environ, "GITHUB_SERVER_URL": "https://git.example", "GITHUB_REPOSITORY": "o/r"}
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "CHANGELOG.md").write_text(log)
+        for version, code in (("v1.2.3", 0), ("v1.2.4", 1)):
+            done = subprocess.run(["bash", "-ec", notes["run"]], cwd=folder, env={**env, "GITHUB_REF_NAME": version}, capture_output=True, text=True)
+            assert done.returncode == code, (version, done)
+            if code == 0:
+                made = pathlib.Path(folder, "notes.md").read_text()
+        assert "## [1.2.4]" in done.stdout, done
+    links = "- a [page](https://git.example/o/r/blob/v1.2.3/docs/a.md#b), [outside](https://example.org/)"
+    assert made.strip() == f"### Added\n\n{links}", made
+    assert re.search(r"^## \[Unreleased\]$", read("CHANGELOG.md"), re.M)
+
+
+def all_that_is_released_is_signed_before_anybody_has_it():
+    file = load(".github/workflows/release.yml")
+    assert file["permissions"]["id-token"] == file["permissions"]["attestations"] == "write", file["permissions"]
+    signing, sign = step("release", "release", "actions/attest-build-provenance")
+    commands = [it.get("run", "") for it in file["jobs"]["release"]["steps"]]
+    [release] = [at for at, run in enumerate(commands) if "gh release create" in run]
+    [sums] = [at for at, run in enumerate(commands) if "SHA256SUMS" in run]
+    assert sign["with"]["subject-path"] == "dist/*" and sums < signing < release and commands[release].endswith(" dist/*"), commands
+    assert any("cyclonedx" in run and "dist/" in run for run in commands[:sums]), commands
+    for package in ("node", "client"):
+        assert json.loads(read(f"sdk/{package}/package.json"))["publishConfig"] == {"access": "public", "provenance": True}
+    jobs = load(".github/workflows/publish.yml")["jobs"]
+    assert all(jobs[name]["permissions"] == {"id-token": "write"} and jobs[name]["needs"] == "archives" for name in ("npm", "pypi")), jobs
+    assert any("gh attestation verify" in it.get("run", "") for it in jobs["archives"]["steps"]), jobs
+
+
+def package_in_a_debian_that_has_nothing_else():
+    """Only where DEB names it: installed, its unit as systemd reads it, upgraded over an edited configuration, removed, purged."""
+    with tempfile.TemporaryDirectory() as root:
+        inside = lambda *words: run("chroot", root, *words)
+        code, said = run("debootstrap", "--variant=minbase", "--include=ca-certificates,systemd", "bookworm", root)
+        assert code == 0, said[-2000:]
+        shutil.copy(os.environ["DEB"], f"{root}/sockeye.deb")
+        for words in (
+            ("dpkg", "--install", "/sockeye.deb"),
+            ("sockeye", "--version"),
+            ("sockeye-bench", "--version"),
+            ("sockeye", "config", "check", "--config", "/etc/sockeye/sockeye.toml"),
+        ):
+            code, said = inside(*words)
+            assert code == 0, (words, said)
+        code, said = inside("systemd-analyze", "verify", "--man=no", "sockeye.service")
+        assert code == 0 and "sockeye" not in said, said
+        code, said = inside("systemctl", "is-enabled", "sockeye")
+        assert said.strip() == "disabled", f"it listens to everybody before it is configured: {said}"
+        files = inside("dpkg", "--listfiles", "sockeye")[1].split()
+        for file in ("/usr/share/man/man1/sockeye.1.gz", "/usr/share/bash-completion/completions/sockeye", "/usr/share/doc/sockeye/copyright"):
+            assert file in files, files
+        config = pathlib.Path(root, "etc/sockeye/sockeye.toml")
+        config.write_text('profile = "plain"\n')
+        code, said = inside("dpkg", "--install", "/sockeye.deb")
+        assert code == 0 and config.read_text() == 'profile = "plain"\n', said
+        unit = pathlib.Path(root, "lib/systemd/system/sockeye.service")
+        assert unit.is_file()
+        code, said = inside("dpkg", "--remove", "sockeye")
+        assert code == 0 and config.is_file() and not unit.exists(), said
+        code, said = inside("dpkg", "--purge", "sockeye")
+        assert code == 0 and not config.exists(), said
 
 
 def licences_are_told():
@@ -556,13 +629,14 @@ def licences_are_told():
 
 CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"]
 NEED_HELM = {chart_is_what_was_rendered, chart_refuses_values_that_it_does_not_know, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers}
-HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, is_ignored, runs_until_it_is_told_to_stop, unit, pod}
+NEED_DEB = {package_in_a_debian_that_has_nothing_else}
+HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, is_ignored, runs_until_it_is_told_to_stop, step, unit, pod}
 
 
 def main():
     passed = failed = skipped = 0
     for check in CHECKS:
-        if check in HELPERS or (check in NEED_HELM and "HELM" not in os.environ):
+        if check in HELPERS or (check in NEED_HELM and "HELM" not in os.environ) or (check in NEED_DEB and "DEB" not in os.environ):
             continue
         name = check.__name__.replace("_", " ")
         try:
