@@ -9,6 +9,7 @@ mod dist;
 mod faults;
 mod generate;
 mod install;
+mod lanes;
 mod law;
 mod law_table;
 mod links;
@@ -64,6 +65,8 @@ enum Command {
         #[arg(long)]
         no_install: bool,
     },
+    /// Play lanes ten times beside a load of two, and record each run (benchmarks/results/lanes.md). What is recorded is not played again.
+    Lanes(lanes::Again),
     /// Play histories of nodes whose Redis fails, with each fault, and write their record (benchmarks/results/faults.md).
     Faults {
         /// Seeds for each of the seven faults.
@@ -83,7 +86,11 @@ enum Command {
     /// Measure nodes that share rooms over Redis, beside Socket.IO on Node, and fill in the figures of docs/results/nodes.md.
     Nodes(nodes::NodesArgs),
     /// Build what a release ships for this kind of machine, into target/dist.
-    Dist,
+    Dist {
+        /// Take the programs in this folder, and build none: for checks.
+        #[arg(long)]
+        given: Option<std::path::PathBuf>,
+    },
     /// Count the words of the documents, by page.
     Words,
     /// List sentences and cells of the documents that are too long, and sentences without a subject.
@@ -110,6 +117,7 @@ fn run(command: Command) -> Result<()> {
         Command::Shapes { crates } => shapes::run(&crates),
         Command::Gen { check } => generate::run(check),
         Command::Test { only, no_install } => suite::run(&only, !no_install),
+        Command::Lanes(again) => lanes::run(&again),
         Command::Faults {
             seeds,
             node_timeout_ms,
@@ -117,7 +125,7 @@ fn run(command: Command) -> Result<()> {
         Command::Workers(scale) => workers::run(&scale),
         Command::Bench { args } => bench::run(&args),
         Command::Nodes(args) => nodes::run(&args),
-        Command::Dist => dist::run(),
+        Command::Dist { given } => dist::run(given),
         Command::Words => words::run(),
         Command::Style => style::run(),
         Command::Demo => bench::demo(),

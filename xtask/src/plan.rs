@@ -91,6 +91,9 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long limits", long_limits),
     step(Lane::Nightly, "long fuzz", long_fuzz),
+    step(Lane::Nightly, "macos", macos),
+    step(Lane::Nightly, "debian package", debian_package),
+    step(Lane::Nightly, "first hour", first_hour),
     step(Lane::Nightly, "helm chart", helm_chart),
     step(Lane::Nightly, "load scripts", load_scripts),
     Entry {
@@ -279,6 +282,27 @@ fn what_is_installed() -> Step {
     Step::new("what is installed", "bash deploy/check/run.sh")
         .args(&[binary])
         .takes("10 s")
+}
+
+/// Does it compile for both of Apple's processors? Nothing is linked: Apple's linker and headers are not to be had here.
+fn macos() -> Step {
+    Step::new("macos", "bash .ci/macos.sh").takes("8 min")
+}
+
+/// The programs of this build, packed as a release packs its own, and installed in a Debian that has nothing else.
+fn debian_package() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("debian package", "bash deploy/check/run.sh --package")
+        .args(&[binary])
+        .takes("5 min")
+}
+
+/// npm downloads what a newcomer's does.
+fn first_hour() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("first hour", "python3 benchmarks/first-hour.py")
+        .args(&[binary])
+        .takes("90 s")
 }
 
 /// Helm comes from its own source with Go, which takes minutes.

@@ -537,6 +537,7 @@ fn an_addresss_own_sessions_were_shed_at_its_bound() {
 /// Attack X07: descriptors do run out, here because somebody lowers their limit. Accepting pauses without a busy loop, those who
 /// are in are served, and it goes on by itself.
 #[test]
+#[cfg(target_os = "linux")] // `prlimit`
 fn running_out_of_descriptors_pauses_accepting_only() {
     const LIMIT: u64 = 120;
     let _alone = Alone::wait();

@@ -2,7 +2,7 @@
 
 use super::RawConn;
 use super::{Beside, PATIENCE, eventually};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -194,16 +194,19 @@ impl Gateway {
     }
 
     /// Sets the soft limit of descriptors (RLIMIT_NOFILE) of a process whose hard one is `maximum`.
+    #[cfg(target_os = "linux")]
     pub fn limit_descriptors(&self, numbers: u64, maximum: u64) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         let limit = Rlimit {
             current: Some(numbers),
             maximum: Some(maximum),
         };
-        prlimit(pid, Resource::Nofile, limit).expect("a limit of the gateway's descriptors");
+        rustix::process::prlimit(pid, Resource::Nofile, limit)
+            .expect("a limit of the gateway's descriptors");
     }
 
     /// The number that the next descriptor of the process would have.
+    #[cfg(target_os = "linux")]
     pub fn next_descriptor(&self) -> u64 {
         let is_free = |number: &u64| {
             !std::path::Path::new(&format!("/proc/{}/fd/{number}", self.pid())).exists()
