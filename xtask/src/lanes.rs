@@ -81,7 +81,10 @@ fn play(lane: &str, run: usize, load: usize) -> Result<Row> {
     println!("· {lane}, run {run}: {}", log.display());
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["test", lane]).current_dir(repository::root());
+    // What is missing was installed by an earlier `cargo xtask test`.
+    command
+        .args(["test", "--no-install", lane])
+        .current_dir(repository::root());
     command.stdout(file.try_clone()?).stderr(file);
     let (start, is_over) = (Instant::now(), AtomicBool::new(false));
     let status = std::thread::scope(|scope| {
