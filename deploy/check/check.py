@@ -356,7 +356,7 @@ def chart_is_what_was_rendered():
 
 def chart_refuses_values_that_it_does_not_know():
     helm = os.environ["HELM"]
-    for wrong in ("replica=3", "replicas=0", "service.type=Loadbalancer", "image.digest=latest", "config="):
+    for wrong in ("replica=3", "reload.seconds=0", "replicas=0", "service.type=Loadbalancer", "image.digest=latest", "config="):
         code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--set", wrong)
         assert code != 0 and "schema" in text, (wrong, text)
     digest = "sha256:" + "0" * 64
@@ -425,6 +425,39 @@ def chart_makes_a_cluster_with_workers():
         file.write_text(config.replace(folder, place))
         done = subprocess.run([SOCKEYE, "config", "check", "--config", str(file)], env={**os.environ, **env}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+def chart_changes_a_running_configuration():
+    """The script of the second container beside a real gateway. Here `pkill` reaches this one alone."""
+    helm = os.environ["HELM"]
+    code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--set", "reload.enabled=true,reload.seconds=1")
+    assert code == 0, text
+    [pods] = [it["spec"]["template"] for it in yaml.safe_load_all(text) if it and it["kind"] == "StatefulSet"]
+    assert pods["spec"]["shareProcessNamespace"] is True and not pods["metadata"]["annotations"], pods
+    gateway, reload = pods["spec"]["containers"]
+    assert reload["volumeMounts"] == gateway["volumeMounts"][:1] and reload["command"] == ["sh", "-c"], reload
+    with tempfile.TemporaryDirectory() as place:
+        config, log, tool = (pathlib.Path(place, name) for name in ("sockeye.toml", "log", "pkill"))
+        config.write_text('profile = "public"\n')
+        with log.open("w") as file:
+            words = [SOCKEYE, "--config", str(config), "--listen", "127.0.0.1:0", "--admin", "off"]
+            node = subprocess.Popen(words, stdout=file, stderr=file)
+        tool.write_text(f'#!/bin/sh\n[ "$*" = "-HUP -x sockeye" ] && kill -HUP {node.pid}\n')
+        tool.chmod(0o755)
+        assert pathlib.Path(f"/proc/{node.pid}/comm").read_text() == "sockeye\n"
+        script = reload["args"][0].replace("/etc/sockeye/sockeye.toml", str(config))
+        watcher = subprocess.Popen(["sh", "-c", script], env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}"})
+        try:
+            for wanted, change in (("listening", None), ('"applied":"log.level"', '[log]\nlevel = "debug"\n'), ("cannot reload", "nonsense = 1\n")):
+                if change:
+                    config.write_text(f'profile = "public"\n{change}')
+                deadline = time.monotonic() + 60
+                while wanted not in log.read_text():
+                    assert time.monotonic() < deadline and node.poll() is watcher.poll() is None, (wanted, log.read_text())
+                    time.sleep(0.1)
+        finally:
+            watcher.kill()
+            node.kill()
 
 
 def chart_has_the_version_of_the_gateway():
@@ -588,36 +621,39 @@ def all_that_is_released_is_signed_before_anybody_has_it():
 
 def package_in_a_debian_that_has_nothing_else():
     """Only where DEB names it: installed, its unit as systemd reads it, upgraded over an edited configuration, removed, purged."""
-    with tempfile.TemporaryDirectory() as root:
-        inside = lambda *words: run("chroot", root, *words)
-        code, said = run("debootstrap", "--variant=minbase", "--include=ca-certificates,systemd", "bookworm", root)
-        assert code == 0, said[-2000:]
-        shutil.copy(os.environ["DEB"], f"{root}/sockeye.deb")
-        for words in (
-            ("dpkg", "--install", "/sockeye.deb"),
-            ("sockeye", "--version"),
-            ("sockeye-bench", "--version"),
-            ("sockeye", "config", "check", "--config", "/etc/sockeye/sockeye.toml"),
-        ):
-            code, said = inside(*words)
-            assert code == 0, (words, said)
-        code, said = inside("systemd-analyze", "verify", "--man=no", "sockeye.service")
-        assert code == 0 and "sockeye" not in said, said
-        code, said = inside("systemctl", "is-enabled", "sockeye")
-        assert said.strip() == "disabled", f"it listens to everybody before it is configured: {said}"
-        files = inside("dpkg", "--listfiles", "sockeye")[1].split()
-        for file in ("/usr/share/man/man1/sockeye.1.gz", "/usr/share/bash-completion/completions/sockeye", "/usr/share/doc/sockeye/copyright"):
-            assert file in files, files
-        config = pathlib.Path(root, "etc/sockeye/sockeye.toml")
-        config.write_text('profile = "plain"\n')
-        code, said = inside("dpkg", "--install", "/sockeye.deb")
-        assert code == 0 and config.read_text() == 'profile = "plain"\n', said
-        unit = pathlib.Path(root, "lib/systemd/system/sockeye.service")
-        assert unit.is_file()
-        code, said = inside("dpkg", "--remove", "sockeye")
-        assert code == 0 and config.is_file() and not unit.exists(), said
-        code, said = inside("dpkg", "--purge", "sockeye")
-        assert code == 0 and not config.exists(), said
+    assert shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"), "no debootstrap: apt-get install debootstrap"
+    as_root = [] if os.geteuid() == 0 else ["sudo"]
+
+    def does(*words):
+        code, said = run(*as_root, *words)
+        assert code == 0, (words, said[-2000:])
+        return said
+
+    root = pathlib.Path(tempfile.mkdtemp(), "debian")
+    inside = lambda *words: does("chroot", str(root), *words)
+    try:
+        does("debootstrap", "--variant=minbase", "--include=ca-certificates,systemd", "bookworm", str(root))
+        does("cp", os.environ["DEB"], f"{root}/sockeye.deb")
+        inside("dpkg", "--install", "/sockeye.deb")
+        inside("sockeye", "--version")
+        inside("sockeye-bench", "--version")
+        inside("sockeye", "config", "check", "--config", "/etc/sockeye/sockeye.toml")
+        said = inside("systemd-analyze", "verify", "--man=no", "sockeye.service")
+        assert "sockeye" not in said, said
+        wanted = [path for path in (root / "etc/systemd/system").rglob("sockeye.service") if path.parent.suffix == ".wants"]
+        assert not wanted, f"it listens to everybody before it is configured: {wanted}"
+        for file in ("usr/share/man/man1/sockeye.1.gz", "usr/share/bash-completion/completions/sockeye", "usr/share/doc/sockeye/copyright"):
+            assert (root / file).is_file(), file
+        config, unit = root / "etc/sockeye/sockeye.toml", root / "lib/systemd/system/sockeye.service"
+        inside("sh", "-c", "echo 'profile = \"plain\"' > /etc/sockeye/sockeye.toml")
+        inside("dpkg", "--install", "/sockeye.deb")
+        assert config.read_text() == 'profile = "plain"\n' and unit.is_file(), config.read_text()
+        inside("dpkg", "--remove", "sockeye")
+        assert config.is_file() and not unit.exists() and not (root / "usr/bin/sockeye").exists()
+        inside("dpkg", "--purge", "sockeye")
+        assert not config.exists()
+    finally:
+        does("rm", "-rf", str(root.parent))
 
 
 def licences_are_told():
@@ -628,7 +664,7 @@ def licences_are_told():
 
 
 CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"]
-NEED_HELM = {chart_is_what_was_rendered, chart_refuses_values_that_it_does_not_know, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers}
+NEED_HELM = {chart_is_what_was_rendered, chart_refuses_values_that_it_does_not_know, chart_opens_what_is_asked_for, chart_makes_a_cluster_with_workers, chart_changes_a_running_configuration}
 NEED_DEB = {package_in_a_debian_that_has_nothing_else}
 HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, is_ignored, runs_until_it_is_told_to_stop, step, unit, pod}
 
