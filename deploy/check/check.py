@@ -125,9 +125,9 @@ def is_ignored(path):
 def source_of_the_image_is_whole():
     """Cargo wrote down which files the binary is made of: .dockerignore keeps none of them back but the commit's name."""
     notes = pathlib.Path(f"{SOCKEYE}.d")
-    if not notes.is_file():
-        raise NotRun(f"no {notes}, which cargo writes beside a binary")
     built = notes.resolve().parents[2]
+    if not notes.is_file() or not (built / "Cargo.toml").is_file():
+        raise NotRun(f"no {notes} in target/PROFILE, where cargo writes it")
     files = [pathlib.Path(os.path.normpath(file)) for file in notes.read_text().partition(": ")[2].split()]
     needed = {file.relative_to(built) for file in files} | {pathlib.Path(name) for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml")}
     needed = {file for file in needed if file.parts[0] not in (".git", "target")}
@@ -444,7 +444,6 @@ def chart_changes_a_running_configuration():
             node = subprocess.Popen(words, stdout=file, stderr=file)
         tool.write_text(f'#!/bin/sh\n[ "$*" = "-HUP -x sockeye" ] && kill -HUP {node.pid}\n')
         tool.chmod(0o755)
-        assert pathlib.Path(f"/proc/{node.pid}/comm").read_text() == "sockeye\n"
         script = reload["args"][0].replace("/etc/sockeye/sockeye.toml", str(config))
         watcher = subprocess.Popen(["sh", "-c", script], env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}"})
         try:
@@ -455,6 +454,8 @@ def chart_changes_a_running_configuration():
                 while wanted not in log.read_text():
                     assert time.monotonic() < deadline and node.poll() is watcher.poll() is None, (wanted, log.read_text())
                     time.sleep(0.1)
+            # What `pkill -x` compares.
+            assert pathlib.Path(f"/proc/{node.pid}/comm").read_text() == "sockeye\n"
         finally:
             watcher.kill()
             node.kill()
