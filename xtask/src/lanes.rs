@@ -103,12 +103,9 @@ fn play(lane: &str, run: usize, load: usize) -> Result<Row> {
     let output = String::from_utf8_lossy(&output);
     let failed = match status?.success() {
         true => PASSED.to_owned(),
-        false => match names(&output, "  FAILED ", " (") {
-            none if none == PASSED => "no step: the suite itself".to_owned(),
-            steps => steps,
-        },
+        false => failed_steps(&output),
     };
-    let second_try = names(&output, "    passed only at the second try: ", "\n");
+    let second_try = second_tries(&output, "    passed only at the second try: ");
     let numbers = [run, load].map(|number| number.to_string());
     let [run, load] = numbers;
     let took = format!("{:.0}", start.elapsed().as_secs_f64());
@@ -129,12 +126,23 @@ fn play(lane: &str, run: usize, load: usize) -> Result<Row> {
     Ok(Row(cells.to_vec()))
 }
 
-/// What stands in lines between a beginning and an end; `PASSED` if there is none.
-fn names(output: &str, begin: &str, end: &str) -> String {
+/// By the closing table: a step that passed at its second try failed before it.
+fn failed_steps(output: &str) -> String {
+    let table = output
+        .rsplit_once("\nstep  ")
+        .map_or("", |(_, table)| table);
+    let steps = table.lines().filter(|line| line.contains("  FAILED"));
+    let steps: Vec<&str> = steps.filter_map(|line| line.split("  ").next()).collect();
+    match steps.is_empty() {
+        true => "no step: the suite itself".to_owned(),
+        false => steps.join(", "),
+    }
+}
+
+/// What stands in lines after this beginning; `PASSED` if there is none.
+fn second_tries(output: &str, begin: &str) -> String {
     let found = output.lines().filter_map(|line| line.strip_prefix(begin));
-    let found: Vec<&str> = found
-        .map(|rest| rest.split(end).next().unwrap_or(rest))
-        .collect();
+    let found: Vec<&str> = found.collect();
     match found.is_empty() {
         true => PASSED.to_owned(),
         // A bar would end the cell.
@@ -210,12 +218,13 @@ mod tests {
 
     #[test]
     fn names_are_found_in_what_the_suite_says() {
-        let output = "  ok a (1.0 s)\n  FAILED b (2.5 s), 1 passed, 1 failed\n    passed only at the second try: c::d\n";
-        assert_eq!(names(output, "  FAILED ", " ("), "b");
-        assert_eq!(
-            names(output, "    passed only at the second try: ", "\n"),
-            "c::d"
-        );
-        assert_eq!(names("", "  FAILED ", " ("), PASSED);
+        let output = "  FAILED a (1.0 s)\n  FAILED b (2.5 s), 1 passed, 1 failed\n\nstep             seconds  result\n\
+                      a                1.0  ok, 3 tests\n    passed only at the second try: c::d\n\
+                      b                2.5  FAILED, 1 passed, 1 failed\n";
+        assert_eq!(failed_steps(output), "b");
+        assert!(failed_steps("error: no such step").contains("suite"));
+        let begin = "    passed only at the second try: ";
+        assert_eq!(second_tries(output, begin), "c::d");
+        assert_eq!(second_tries("", begin), PASSED);
     }
 }
