@@ -75,7 +75,9 @@ const IN_CIRCLES: [(&str, &[&str]); 5] = [
     ("wire", &["websocket::close", "websocket::message"]),
 ];
 /// Wings of the hub, from below. Above them stand the parts and the steps.
-const WINGS: [&str; 6] = ["books", "tables", "output", "dialect", "clients", "rooms"];
+const WINGS: [&str; 7] = [
+    "books", "tables", "output", "dialect", "recovery", "clients", "rooms",
+];
 
 /// The files of a crate, by module path, and what each imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;

@@ -27,34 +27,46 @@ impl Id20 {
     /// The id as it goes over the wire.
     pub fn encode(&self) -> [u8; 20] {
         let mut text = [0; 20];
-        let (groups, _) = self.0.as_chunks::<3>();
-        let (quads, _) = text.as_chunks_mut::<4>();
-        for (quad, &[a, b, c]) in quads.iter_mut().zip(groups) {
-            let bits = u32::from_be_bytes([0, a, b, c]);
-            *quad = [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 0x3f) as usize]);
-        }
+        write(&self.0, &mut text);
         text
     }
 
     /// `None` unless `text` is exactly 20 characters of the URL-safe alphabet.
     pub fn decode(text: &[u8]) -> Option<Self> {
-        let text: &[u8; 20] = text.try_into().ok()?;
         let mut bytes = [0; 15];
-        let (quads, _) = text.as_chunks::<4>();
-        let (groups, _) = bytes.as_chunks_mut::<3>();
-        for (group, quad) in groups.iter_mut().zip(quads) {
-            let values = quad.map(|character| VALUES[usize::from(character)]);
-            if values.contains(&INVALID) {
-                return None;
-            }
-            let bits = values
-                .into_iter()
-                .fold(0_u32, |bits, value| bits << 6 | u32::from(value));
-            let [_, a, b, c] = bits.to_be_bytes();
-            *group = [a, b, c];
-        }
-        Some(Self(bytes))
+        read(text, &mut bytes).then_some(Self(bytes))
     }
+}
+
+/// Writes each three bytes as four characters. Bytes without three of their own, and those that find no place, are left out.
+pub fn write(bytes: &[u8], text: &mut [u8]) {
+    let (groups, _) = bytes.as_chunks::<3>();
+    let (quads, _) = text.as_chunks_mut::<4>();
+    for (quad, &[a, b, c]) in quads.iter_mut().zip(groups) {
+        let bits = u32::from_be_bytes([0, a, b, c]);
+        *quad = [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 0x3f) as usize]);
+    }
+}
+
+/// Reads each four characters as three bytes. `false`: the text is not exactly as long as these bytes need, or has other characters.
+pub fn read(text: &[u8], bytes: &mut [u8]) -> bool {
+    let (quads, more) = text.as_chunks::<4>();
+    let (groups, none) = bytes.as_chunks_mut::<3>();
+    if quads.len() != groups.len() || !more.is_empty() || !none.is_empty() {
+        return false;
+    }
+    for (group, quad) in groups.iter_mut().zip(quads) {
+        let values = quad.map(|character| VALUES[usize::from(character)]);
+        if values.contains(&INVALID) {
+            return false;
+        }
+        let bits = values
+            .into_iter()
+            .fold(0_u32, |bits, value| bits << 6 | u32::from(value));
+        let [_, a, b, c] = bits.to_be_bytes();
+        *group = [a, b, c];
+    }
+    true
 }
 
 impl fmt::Display for Id20 {

@@ -14,7 +14,7 @@ pub struct Identity {
 }
 
 /// A shard of a node: where an id was given out, or a letter goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// As in [`Identity`].
     pub node: u16,

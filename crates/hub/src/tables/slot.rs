@@ -78,6 +78,10 @@ slot_ids! {
     pub(crate) UserId;
     pub(crate) NamespaceId;
     pub(crate) RoomId;
+    /// A name under which a journal or the table of parked sockets has something.
+    pub(crate) HeadingId;
+    /// A parked socket.
+    pub(crate) RecordId;
     /// A question to the control plane.
     pub AskId;
 }

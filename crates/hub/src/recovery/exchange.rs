@@ -1,0 +1,398 @@
+//! All that a shard has for recovery, and what it says to other shards when a socket comes back to one of them. ADR 38 has the order of
+//! these messages.
+//!
+//! A step ends with messages to post and news of what is wanted here. The caller lists the shard on the cards of rooms by the news
+//! **before** the messages leave: what a fence promises is true then.
+
+use crate::dialect::speech::Emit;
+use crate::recovery::headings::Heading;
+use crate::recovery::journal::{self, Action, Journal, Moment};
+use crate::recovery::members::Aim;
+use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
+use crate::recovery::parked::{self, Fenced, News, Parked, Pass};
+use crate::recovery::pid::Pid;
+use crate::recovery::record::Record;
+use crate::recovery::stamp::{Stamp, Stamps};
+use crate::recovery::taking::{self, Back, Taking};
+use crate::tables::id::{Ids, Place};
+use crate::tables::position::Position;
+use std::collections::BTreeMap;
+
+/// Bounds of a shard's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) journal: journal::Bounds,
+    pub(crate) parked: parked::Bounds,
+    /// Claims of clients that wait. One more is a new socket.
+    pub(crate) takings_max: usize,
+}
+
+/// What a client shows, and as whom its token lets it in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Comer<'a> {
+    pub(crate) pid: Pid,
+    pub(crate) offset: Option<Position>,
+    pub(crate) uid: Option<&'a str>,
+}
+
+/// A claim of this shard is over.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) number: u64,
+    pub(crate) result: Result<Box<Back>, NotRecovered>,
+}
+
+/// What comes of a client that shows a `pid`.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Now(Result<Box<Back>, NotRecovered>),
+    /// Other shards are asked: a verdict with this number follows.
+    Later(u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    me: Place,
+    /// The other shards of the process.
+    peers: Vec<Place>,
+    pub(crate) journal: Journal,
+    pub(crate) parked: Parked,
+    stamps: Stamps,
+    takings: BTreeMap<u64, Taking>,
+    claims: u64,
+    posts: Vec<(Place, Message)>,
+    bounds: Bounds,
+}
+
+impl Recovery {
+    pub(crate) fn new(ids: &mut Ids, bounds: Bounds) -> Self {
+        let me = ids.me.place();
+        let all = (0..ids.me.shards).map(|shard| Place { shard, ..me });
+        Self {
+            me,
+            peers: all.filter(|place| *place != me).collect(),
+            journal: Journal::new(ids, bounds.journal),
+            parked: Parked::new(bounds.parked),
+            stamps: Stamps::new(me),
+            takings: BTreeMap::new(),
+            claims: 0,
+            posts: Vec::new(),
+            bounds,
+        }
+    }
+
+    // ---- what is published --------------------------------------------------------------------------------------------
+
+    /// The stamp of an event or a command that this shard gives out. It goes with each letter.
+    pub(crate) fn stamp(&mut self) -> Stamp {
+        self.stamps.next()
+    }
+
+    /// An event came to this shard, or was published here; the offset under which its clients get it. `has`: whether a heading has
+    /// sockets here.
+    pub(crate) fn say(
+        &mut self,
+        moment: Moment,
+        aim: &Aim<'_>,
+        event: &Emit<'_>,
+        has: impl Fn(Heading<'_>) -> bool,
+    ) -> u64 {
+        let parked = &self.parked;
+        let wants = |heading: Heading<'_>| has(heading) || parked.wants(heading);
+        self.journal.say(moment, aim, event, wants)
+    }
+
+    /// The same of a command. Sockets that are here carry it out beside this.
+    pub(crate) fn command(&mut self, moment: Moment, aim: &Aim<'_>, action: &Action) {
+        if let Some(stamp) = moment.stamp {
+            self.journal.see(stamp);
+        }
+        let ended = self.parked.command(moment, aim, action, &mut self.journal);
+        for claim in ended {
+            self.refuse(claim, NotRecovered::Disconnected);
+        }
+    }
+
+    // ---- the client's side --------------------------------------------------------------------------------------------
+
+    /// A client came back. `Later`: until the verdict it is told nothing.
+    pub(crate) fn come_back(&mut self, comer: Comer<'_>, now_ms: u64) -> Answer {
+        match self.parked.take_here(comer.pid, comer.uid) {
+            Ok(record) => return Answer::Now(self.resume(record, comer.offset)),
+            Err(why @ NotRecovered::OtherUser) => return Answer::Now(Err(why)),
+            // Where a claim on it was not confirmed, its socket lives on another shard.
+            Err(why) if self.peers.is_empty() => return Answer::Now(Err(why)),
+            Err(_) => {}
+        }
+        if self.takings.len() >= self.bounds.takings_max {
+            return Answer::Now(Err(NotRecovered::Late));
+        }
+        self.claims += 1;
+        let number = self.claims;
+        let deadline_ms = now_ms.saturating_add(self.bounds.parked.claim_ms);
+        let taking = Taking::new(comer.pid, self.peers.iter().copied(), deadline_ms);
+        self.takings.insert(number, taking);
+        for peer in &self.peers {
+            let claim = Message::Claim {
+                pid: comer.pid,
+                claim: Claim {
+                    by: self.me,
+                    number,
+                },
+                shown: comer.offset,
+                uid: comer.uid.map(Into::into),
+            };
+            self.posts.push((*peer, claim));
+        }
+        Answer::Later(number)
+    }
+
+    /// It came back to the shard that it left: its places stay what they were.
+    fn resume(
+        &mut self,
+        record: Record,
+        shown: Option<Position>,
+    ) -> Result<Box<Back>, NotRecovered> {
+        let has = record.has(&self.journal, shown);
+        let missed = record.missed(&self.journal, has);
+        let missed = missed.ok_or(NotRecovered::Trimmed)?;
+        Ok(Box::new(Back {
+            record,
+            missed: missed.events,
+            read: missed.read,
+        }))
+    }
+
+    /// The client that waits for this verdict is gone.
+    pub(crate) fn give_up(&mut self, number: u64) {
+        let Some(taking) = self.takings.remove(&number) else {
+            return;
+        };
+        let (pid, claim) = (taking.pid, self.own(number));
+        self.parked.arrived(pid, claim);
+        for peer in &self.peers {
+            self.posts.push((*peer, Message::Released { pid, claim }));
+        }
+    }
+
+    // ---- between shards -----------------------------------------------------------------------------------------------
+
+    /// What another shard says. Before a claim is heard, the caller parks the socket that has this `pid`, if it is here: its
+    /// transport is given up.
+    pub(crate) fn hear(&mut self, from: Place, message: Message, now_ms: u64) -> Option<Verdict> {
+        match message {
+            Message::Claim {
+                pid,
+                claim,
+                shown,
+                uid,
+            } => self.claimed(pid, claim, (shown, uid.as_deref()), now_ms),
+            Message::Fence {
+                pid,
+                claim,
+                round,
+                owner,
+                last,
+            } => {
+                if owner == self.me {
+                    self.fenced(from, pid, (claim, round), last);
+                } else {
+                    let last = self.stamps.last();
+                    let fenced = Message::Fenced {
+                        pid,
+                        claim,
+                        round,
+                        last,
+                    };
+                    self.post(owner, fenced);
+                }
+            }
+            Message::Fenced {
+                pid,
+                claim,
+                round,
+                last,
+            } => self.fenced(from, pid, (claim, round), last),
+            Message::Flush { claim } => self.post(claim.by, Message::Flushed { claim }),
+            Message::Confirmed { pid, claim } => {
+                self.parked.confirmed(pid, claim);
+            }
+            Message::Released { pid, claim } => self.parked.released(pid, claim),
+            Message::Refused { claim, why } => return self.refused(from, claim.number, why),
+            Message::Offer {
+                claim,
+                round,
+                record,
+            } => self.offered(from, claim, round, *record),
+            Message::Handed { claim, handover } => {
+                let taking = self.takings.get_mut(&claim.number)?;
+                taking.handed(handover);
+                return self.complete(claim, now_ms);
+            }
+            Message::Flushed { claim } => {
+                self.takings.get_mut(&claim.number)?.flushed(from);
+                return self.complete(claim, now_ms);
+            }
+        }
+        None
+    }
+
+    fn post(&mut self, to: Place, message: Message) {
+        self.posts.push((to, message));
+    }
+
+    fn own(&self, number: u64) -> Claim {
+        let by = self.me;
+        Claim { by, number }
+    }
+
+    fn refuse(&mut self, claim: Claim, why: NotRecovered) {
+        self.post(claim.by, Message::Refused { claim, why });
+    }
+
+    // ---- the owner's side ---------------------------------------------------------------------------------------------
+
+    fn claimed(
+        &mut self,
+        pid: Pid,
+        claim: Claim,
+        (shown, uid): (Option<Position>, Option<&str>),
+        now_ms: u64,
+    ) {
+        let journal = &self.journal;
+        let has = |record: &Record| record.has(journal, shown);
+        let parked = &mut self.parked;
+        match parked.claim((pid, uid), claim, now_ms, &self.peers, has) {
+            Ok(()) => self.offer(pid, claim),
+            Err(why) => self.refuse(claim, why),
+        }
+    }
+
+    fn offer(&mut self, pid: Pid, claim: Claim) {
+        if let Some((record, round)) = self.parked.claimed(pid, claim) {
+            let record = Box::new(record.clone());
+            let offer = Message::Offer {
+                claim,
+                round,
+                record,
+            };
+            self.post(claim.by, offer);
+        }
+    }
+
+    fn fenced(&mut self, by: Place, pid: Pid, (claim, round): (Claim, u32), last: Stamp) {
+        // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
+        self.journal.see(last);
+        let pass = Pass { claim, round, by };
+        match self.parked.fenced(pid, pass, &self.peers) {
+            Fenced::Waits => {}
+            Fenced::Again => self.offer(pid, claim),
+            Fenced::Complete(has) => self.hand_over(pid, claim, has),
+        }
+    }
+
+    fn hand_over(&mut self, pid: Pid, claim: Claim, has: u64) {
+        let Some((record, _)) = self.parked.claimed(pid, claim) else {
+            return;
+        };
+        let Some(missed) = record.missed(&self.journal, has) else {
+            self.parked.remove(pid);
+            return self.refuse(claim, NotRecovered::Trimmed);
+        };
+        let handover = Box::new(Handover {
+            record: record.clone(),
+            missed: missed.events,
+            log: self.journal.position(has).log,
+            seen: self.journal.seen().clone(),
+        });
+        self.post(claim.by, Message::Handed { claim, handover });
+        for peer in &self.peers {
+            if *peer != claim.by {
+                self.posts.push((*peer, Message::Flush { claim }));
+            }
+        }
+    }
+
+    // ---- the claimer's side -------------------------------------------------------------------------------------------
+
+    fn refused(&mut self, by: Place, number: u64, why: NotRecovered) -> Option<Verdict> {
+        let why = self.takings.get_mut(&number)?.refused(by, why)?;
+        let taking = self.takings.remove(&number)?;
+        self.parked.arrived(taking.pid, self.own(number));
+        let result = Err(why);
+        Some(Verdict { number, result })
+    }
+
+    fn offered(&mut self, from: Place, claim: Claim, round: u32, record: Record) {
+        let pid = record.pid;
+        let taking = self.takings.get_mut(&claim.number);
+        let Some(taking) = taking.filter(|taking| taking.pid == pid) else {
+            return;
+        };
+        if !taking.offered(from) {
+            return self.post(from, Message::Released { pid, claim });
+        }
+        if round == 0 {
+            let (since, deadline_ms) = (self.journal.head(), taking.deadline_ms);
+            self.parked.expect(record, claim, since, deadline_ms);
+        } else {
+            self.parked.expect_more(pid, claim, &record.members);
+        }
+        for peer in &self.peers {
+            let fence = Message::Fence {
+                pid,
+                claim,
+                round,
+                owner: from,
+                last: self.stamps.last(),
+            };
+            self.posts.push((*peer, fence));
+        }
+    }
+
+    /// The owner's part is here, and nothing that is in it is still under way: the socket goes on here.
+    fn complete(&mut self, claim: Claim, now_ms: u64) -> Option<Verdict> {
+        let number = claim.number;
+        let peers = self.peers.iter().copied();
+        let handover = self.takings.get_mut(&number)?.complete(peers)?;
+        let taking = self.takings.remove(&number)?;
+        let owner = taking.owner()?;
+        let pid = taking.pid;
+        let came = self.parked.arrived(pid, claim);
+        let result = came.ok_or(NotRecovered::Late).and_then(|(since, wants)| {
+            let journal = &mut self.journal;
+            taking::switch_over(journal, now_ms, *handover, (since, &wants)).map(Box::new)
+        });
+        self.post(owner, Message::Confirmed { pid, claim });
+        Some(Verdict { number, result })
+    }
+
+    // ---- time ---------------------------------------------------------------------------------------------------------
+
+    /// What is due: claims that nobody answered end, records and entries whose time is over go.
+    pub(crate) fn tick(&mut self, now_ms: u64) -> Vec<Verdict> {
+        let late = self.takings.iter();
+        let late = late.filter(|(_, taking)| taking.deadline_ms <= now_ms);
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        for number in &late {
+            self.give_up(*number);
+        }
+        self.parked.expire(now_ms);
+        self.journal.trim(now_ms);
+        let verdicts = late.into_iter().map(|number| Verdict {
+            number,
+            result: Err(NotRecovered::Late),
+        });
+        verdicts.collect()
+    }
+
+    /// Messages that are to leave, in this order.
+    pub(crate) fn take_posts(&mut self) -> Vec<(Place, Message)> {
+        std::mem::take(&mut self.posts)
+    }
+
+    /// What is wanted here from now on, and what is not any more.
+    pub(crate) fn take_news(&mut self) -> Vec<News> {
+        self.parked.take_news()
+    }
+}

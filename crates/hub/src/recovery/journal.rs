@@ -1,0 +1,557 @@
+//! What a shard said in namespaces with recovery, and who joined and left what, in one order: one copy of each event without framing,
+//! for a window or until the bound. An index finds what was for one socket, so that reading it costs about what it missed.
+//!
+//! A place in it is an offset; offsets count up by one. What is not in it any more is below its floor.
+
+use crate::dialect::speech::Emit;
+use crate::recovery::headings::{Heading, Headings, Kind, Membership};
+use crate::recovery::members::{Aim, Members};
+use crate::recovery::pid::OFFSET_LIMIT;
+use crate::recovery::spans::{Change, Spans};
+use crate::recovery::stamp::{Stamp, Vector};
+use crate::tables::id::Ids;
+use crate::tables::position::Position;
+use crate::tables::slot::HeadingId;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a journal may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) window_ms: u64,
+    /// Bytes of entries and index.
+    pub(crate) bytes_max: usize,
+}
+
+/// An event that was said, without framing.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    name: Box<str>,
+    args: Box<str>,
+    attachments: Vec<Vec<u8>>,
+}
+
+impl Said {
+    pub(crate) fn new(event: &Emit<'_>) -> Self {
+        Self {
+            name: event.name.into(),
+            args: event.args.into(),
+            attachments: event.attachments.to_vec(),
+        }
+    }
+
+    pub(crate) fn event(&self) -> Emit<'_> {
+        Emit {
+            name: &self.name,
+            args: &self.args,
+            attachments: &self.attachments,
+            volatile: false,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let attached = self.attachments.iter();
+        let attached = attached.map(|bytes| size_of::<Vec<u8>>() + bytes.len());
+        size_of::<Self>() + self.name.len() + self.args.len() + attached.sum::<usize>()
+    }
+}
+
+/// What sockets that are meant are to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Join(Vec<Box<str>>),
+    Leave(Vec<Box<str>>),
+    /// Their membership in the namespace ends.
+    Disconnect,
+}
+
+impl Action {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Join(rooms) | Self::Leave(rooms) => name_bytes(rooms),
+            Self::Disconnect => 0,
+        }
+    }
+}
+
+/// A command of the API, a worker or another shard, as it was given: a socket that is on its way here finds out later whether it was
+/// meant.
+#[derive(Debug)]
+pub(crate) struct Command {
+    rooms: Box<[Box<str>]>,
+    users: Box<[Box<str>]>,
+    except: Box<[Box<str>]>,
+    pub(super) action: Action,
+}
+
+impl Command {
+    fn new(aim: &Aim<'_>, action: &Action) -> Self {
+        Self {
+            rooms: owned(aim.rooms),
+            users: owned(aim.users),
+            except: owned(aim.except),
+            action: action.clone(),
+        }
+    }
+
+    pub(super) fn means(&self, namespace: &str, members: &Members) -> bool {
+        let lists = [&self.rooms, &self.users, &self.except];
+        let [rooms, users, except] = lists.map(|names| borrowed(names));
+        members.are_meant(&Aim {
+            namespace,
+            rooms: &rooms,
+            users: &users,
+            except: &except,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = [&self.rooms, &self.users, &self.except];
+        let names: usize = lists.into_iter().map(|names| name_bytes(names)).sum();
+        size_of::<Self>() + names + self.action.bytes()
+    }
+}
+
+fn owned(names: &[&str]) -> Box<[Box<str>]> {
+    names.iter().map(|name| Box::from(*name)).collect()
+}
+
+fn borrowed(names: &[Box<str>]) -> Vec<&str> {
+    names.iter().map(|name| &**name).collect()
+}
+
+fn name_bytes(names: &[Box<str>]) -> usize {
+    let names = names.iter();
+    names.map(|name| size_of::<Box<str>>() + name.len()).sum()
+}
+
+#[derive(Debug)]
+enum What {
+    Said {
+        said: Arc<Said>,
+        except: Box<[Box<str>]>,
+    },
+    Changed {
+        joined: bool,
+        member: Membership,
+    },
+    Commanded(Box<Command>),
+}
+
+impl What {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Said { said, except } => said.bytes() + name_bytes(except),
+            Self::Changed { member, .. } => member.name.len(),
+            Self::Commanded(command) => command.bytes(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    at_ms: u64,
+    stamp: Option<Stamp>,
+    what: What,
+    headings: SmallVec<[HeadingId; 2]>,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.what.bytes() + self.headings.len() * size_of::<u64>()
+    }
+}
+
+/// What is read of an entry that came in the meantime.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Read<'a> {
+    Said {
+        said: &'a Arc<Said>,
+        except: &'a [Box<str>],
+    },
+    Commanded(&'a Command),
+}
+
+/// When something is written, and by whom it was published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now_ms: u64,
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// Whose part of a journal is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    pub(crate) namespace: &'a str,
+    /// The text of its socket's id.
+    pub(crate) socket: &'a str,
+    /// What it is a member of at the head.
+    pub(crate) members: &'a Members,
+}
+
+impl<'a> Reader<'a> {
+    fn own(self) -> Heading<'a> {
+        Heading {
+            namespace: self.namespace,
+            kind: Kind::Socket,
+            name: self.socket,
+        }
+    }
+}
+
+/// What a socket missed.
+#[derive(Debug, Default)]
+pub(crate) struct Missed {
+    /// With their places.
+    pub(crate) events: Vec<(u64, Arc<Said>)>,
+    /// Entries that were read for it.
+    pub(crate) read: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// Random: a place in another journal means nothing here.
+    name: u64,
+    bounds: Bounds,
+    entries: VecDeque<Entry>,
+    /// Offset of the first entry, or of the next one.
+    first: u64,
+    bytes: usize,
+    /// Places by heading.
+    index: Headings<VecDeque<u64>>,
+    /// All that this shard saw, also what it did not keep.
+    seen: Vector,
+}
+
+impl Journal {
+    pub(crate) fn new(ids: &mut Ids, bounds: Bounds) -> Self {
+        let mut name = 0;
+        while name == 0 {
+            name = u64::from_be_bytes(ids.random()) % OFFSET_LIMIT;
+        }
+        Self {
+            name,
+            bounds,
+            entries: VecDeque::new(),
+            first: 1,
+            bytes: 0,
+            index: Headings::default(),
+            seen: Vector::default(),
+        }
+    }
+
+    // ---- places -------------------------------------------------------------------------------------------------------
+
+    /// Offset of the last entry.
+    pub(crate) fn head(&self) -> u64 {
+        self.first + self.entries.len() as u64 - 1
+    }
+
+    /// All behind it is there.
+    pub(crate) fn floor(&self) -> u64 {
+        self.first - 1
+    }
+
+    /// The place of an offset, as clients have it.
+    pub(crate) fn position(&self, offset: u64) -> Position {
+        Position {
+            log: self.name,
+            offset,
+        }
+    }
+
+    /// The offset of a place in this journal.
+    pub(crate) fn offset(&self, at: Position) -> Option<u64> {
+        (at.log == self.name).then_some(at.offset)
+    }
+
+    /// The last offset of all that was written before that time: who answers a ping of then has it. What is below the floor counts as
+    /// the floor.
+    pub(crate) fn before(&self, ms: u64) -> u64 {
+        let earlier = self.entries.partition_point(|entry| entry.at_ms < ms);
+        self.floor() + earlier as u64
+    }
+
+    pub(crate) fn seen(&self) -> &Vector {
+        &self.seen
+    }
+
+    /// Something was published that has no place here.
+    pub(crate) fn see(&mut self, stamp: Stamp) {
+        self.seen.see(stamp);
+    }
+
+    /// A node is gone, and its stamps with it.
+    pub(crate) fn forget_node(&mut self, node: u16) {
+        self.seen.forget(node);
+    }
+
+    // ---- writing ------------------------------------------------------------------------------------------------------
+
+    /// An event for all who are meant. `wants`: whether a heading has somebody here; where none has, nothing is kept. Its offset, or
+    /// that of the last one.
+    pub(crate) fn say(
+        &mut self,
+        moment: Moment,
+        aim: &Aim<'_>,
+        event: &Emit<'_>,
+        wants: impl Fn(Heading<'_>) -> bool,
+    ) -> u64 {
+        let what = || What::Said {
+            said: Arc::new(Said::new(event)),
+            except: owned(aim.except),
+        };
+        let wanted = aim.headings().filter(|heading| wants(*heading));
+        self.write(moment, wanted, what)
+    }
+
+    /// An event for one socket of this shard.
+    pub(crate) fn tell(
+        &mut self,
+        now_ms: u64,
+        namespace: &str,
+        socket: &str,
+        said: &Arc<Said>,
+    ) -> u64 {
+        let own = Heading {
+            namespace,
+            kind: Kind::Socket,
+            name: socket,
+        };
+        let what = || What::Said {
+            said: Arc::clone(said),
+            except: Box::default(),
+        };
+        let stamp = None;
+        self.write(Moment { now_ms, stamp }, [own].into_iter(), what)
+    }
+
+    /// A socket joined or left something.
+    pub(crate) fn change(
+        &mut self,
+        now_ms: u64,
+        (namespace, socket): (&str, &str),
+        joined: bool,
+        member: Membership,
+    ) -> u64 {
+        let own = Heading {
+            namespace,
+            kind: Kind::Socket,
+            name: socket,
+        };
+        let what = || What::Changed { joined, member };
+        let stamp = None;
+        self.write(Moment { now_ms, stamp }, [own].into_iter(), what)
+    }
+
+    /// A command that sockets on their way here may have to carry out.
+    pub(crate) fn command(
+        &mut self,
+        moment: Moment,
+        aim: &Aim<'_>,
+        action: &Action,
+        wants: impl Fn(Heading<'_>) -> bool,
+    ) -> u64 {
+        let what = || What::Commanded(Box::new(Command::new(aim, action)));
+        let wanted = aim.headings().filter(|heading| wants(*heading));
+        self.write(moment, wanted, what)
+    }
+
+    fn write<'a>(
+        &mut self,
+        moment: Moment,
+        headings: impl Iterator<Item = Heading<'a>>,
+        what: impl FnOnce() -> What,
+    ) -> u64 {
+        let Moment { now_ms, stamp } = moment;
+        if let Some(stamp) = stamp {
+            self.seen.see(stamp);
+        }
+        let at = self.head() + 1;
+        let mut ids = SmallVec::<[HeadingId; 2]>::new();
+        for heading in headings {
+            let (id, fresh) = self.index.enter(heading);
+            if fresh {
+                self.bytes += index_cost(heading);
+            }
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        if ids.is_empty() {
+            return self.head();
+        }
+        for id in &ids {
+            if let Some(places) = self.index.get_mut(*id) {
+                places.push_back(at);
+            }
+        }
+        let entry = Entry {
+            at_ms: now_ms,
+            stamp,
+            what: what(),
+            headings: ids,
+        };
+        self.bytes += entry.bytes();
+        self.entries.push_back(entry);
+        self.trim(now_ms);
+        at
+    }
+
+    /// What is too old, or too much, leaves.
+    pub(crate) fn trim(&mut self, now_ms: u64) {
+        let old_ms = now_ms.saturating_sub(self.bounds.window_ms);
+        while let Some(first) = self.entries.front()
+            && (first.at_ms < old_ms || self.bytes > self.bounds.bytes_max)
+        {
+            self.drop_first();
+        }
+        if self.entries.len() < self.entries.capacity() / 4 {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some(entry) = self.entries.pop_front() else {
+            return;
+        };
+        self.bytes -= entry.bytes();
+        for id in entry.headings {
+            let Some(places) = self.index.get_mut(id) else {
+                continue;
+            };
+            let first = places.pop_front();
+            debug_assert_eq!(first, Some(self.first), "the index is behind");
+            if !places.is_empty() {
+                if places.len() < places.capacity() / 4 {
+                    places.shrink_to(2 * places.len());
+                }
+                continue;
+            }
+            self.bytes -= self.index.heading(id).map_or(0, index_cost);
+            self.index.remove(id);
+        }
+        self.first += 1;
+    }
+
+    // ---- reading ------------------------------------------------------------------------------------------------------
+
+    fn entry(&self, at: u64) -> Option<&Entry> {
+        let index = at.checked_sub(self.first)?;
+        self.entries.get(usize::try_from(index).ok()?)
+    }
+
+    /// Places under a heading, behind one and up to another.
+    fn places(
+        &self,
+        heading: Heading<'_>,
+        (after, upto): (u64, u64),
+    ) -> impl DoubleEndedIterator<Item = u64> {
+        let id = self.index.find(heading);
+        let places = id.and_then(|id| self.index.get(id));
+        places.into_iter().flat_map(move |places| {
+            let from = places.partition_point(|at| *at <= after);
+            let to = places.partition_point(|at| *at <= upto);
+            places.range(from..to.max(from)).copied()
+        })
+    }
+
+    /// What a socket missed that has all up to `after`; `None`: not all of it is here any more, or that place has not come.
+    pub(crate) fn missed(&self, reader: Reader<'_>, after: u64) -> Option<Missed> {
+        let head = self.head();
+        if after < self.floor() || after > head {
+            return None;
+        }
+        let own: Vec<u64> = self.places(reader.own(), (after, head)).collect();
+        let changes = own.iter().rev().filter_map(|at| {
+            let What::Changed { joined, member } = &self.entry(*at)?.what else {
+                return None;
+            };
+            Some(Change {
+                at: *at,
+                joined: *joined,
+                member,
+            })
+        });
+        let spans = Spans::read(reader.members.iter(), changes, (after, head));
+        let mut read = own;
+        for span in spans.iter() {
+            let heading = span.member.heading(reader.namespace);
+            read.extend(self.places(heading, (span.after, span.upto)));
+        }
+        read.sort_unstable();
+        read.dedup();
+        let events = read.iter().filter_map(|at| {
+            let What::Said { said, except } = &self.entry(*at)?.what else {
+                return None;
+            };
+            let left_out = except.iter();
+            let left_out = { left_out }.any(|name| spans.hold(Kind::Room, name, *at));
+            (!left_out).then(|| (*at, Arc::clone(said)))
+        });
+        Some(Missed {
+            events: events.collect(),
+            read: read.len(),
+        })
+    }
+
+    /// Places behind `after` under any of these, in order; `None`: not all of it is here any more.
+    pub(super) fn under(&self, namespace: &str, members: &Members, after: u64) -> Option<Vec<u64>> {
+        if after < self.floor() {
+            return None;
+        }
+        let upto = self.head();
+        let headings = members.iter().map(|member| member.heading(namespace));
+        let mut places: Vec<u64> = headings
+            .flat_map(|heading| self.places(heading, (after, upto)))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        Some(places)
+    }
+
+    /// What was published there, unless a vector covers it.
+    pub(super) fn read(&self, at: u64, covered: &Vector) -> Option<Read<'_>> {
+        let entry = self.entry(at)?;
+        if entry.stamp.is_some_and(|stamp| covered.covers(stamp)) {
+            return None;
+        }
+        match &entry.what {
+            What::Said { said, except } => Some(Read::Said { said, except }),
+            What::Commanded(command) => Some(Read::Commanded(command)),
+            What::Changed { .. } => None,
+        }
+    }
+
+    /// Whether an event there is for any of these memberships.
+    pub(super) fn is_for(&self, at: u64, namespace: &str, members: &Members) -> bool {
+        let ids = self.entry(at).map(|entry| &entry.headings);
+        let mut headings = ids
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.index.heading(*id));
+        headings.any(|heading| {
+            heading.namespace == namespace && members.has(heading.kind, heading.name)
+        })
+    }
+
+    // ---- looking at it ------------------------------------------------------------------------------------------------
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// As they are bounded.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn index_cost(heading: Heading<'_>) -> usize {
+    Headings::<VecDeque<u64>>::cost(heading)
+}
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

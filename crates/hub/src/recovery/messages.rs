@@ -1,0 +1,116 @@
+//! What shards say to each other when one of them takes a socket that another has.
+
+use crate::recovery::journal::Said;
+use crate::recovery::pid::Pid;
+use crate::recovery::record::Record;
+use crate::recovery::stamp::{Stamp, Vector};
+use crate::tables::id::Place;
+use crate::tables::position::Position;
+use std::sync::Arc;
+
+/// Names a claim: whose, and which of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claim {
+    pub(crate) by: Place,
+    pub(crate) number: u64,
+}
+
+/// Why a socket did not come back: a reason for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotRecovered {
+    /// No shard has such a record: its window is over, it was disconnected, or the client thought of it.
+    Unknown,
+    /// Another connection is about to take it, or took it.
+    Claimed,
+    /// Its token names somebody else.
+    OtherUser,
+    /// Part of what it missed is in no journal any more.
+    Trimmed,
+    /// It was disconnected while it was on its way.
+    Disconnected,
+    /// The shards did not answer in time.
+    Late,
+}
+
+/// All that the claimer needs to go on where the owner stopped.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(crate) record: Record,
+    /// What it missed, with its places in the owner's journal.
+    pub(crate) missed: Vec<(u64, Arc<Said>)>,
+    /// The name of that journal.
+    pub(crate) log: u64,
+    /// What the owner had seen by then.
+    pub(crate) seen: Vector,
+}
+
+impl Handover {
+    pub(crate) fn bytes(&self) -> usize {
+        let missed = self.missed.iter();
+        let missed: usize = missed
+            .map(|(_, said)| size_of::<u64>() + said.bytes())
+            .sum();
+        self.record.bytes() + missed + self.seen.bytes()
+    }
+}
+
+/// One message about a claim. They arrive in the order in which they were sent, and behind all that the sender published before.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// To everybody: who has this socket?
+    Claim {
+        pid: Pid,
+        claim: Claim,
+        shown: Option<Position>,
+        uid: Option<Box<str>>,
+    },
+    /// To the claimer: not the one who says it, and why.
+    Refused { claim: Claim, why: NotRecovered },
+    /// To the claimer: it is here, and is kept for you. A later round has memberships that an earlier one did not have.
+    Offer {
+        claim: Claim,
+        round: u32,
+        record: Box<Record>,
+    },
+    /// To everybody: the claimer is listed for all that was offered. `last`: the stamp of what the claimer published last.
+    Fence {
+        pid: Pid,
+        claim: Claim,
+        round: u32,
+        owner: Place,
+        last: Stamp,
+    },
+    /// To the owner: the claimer gets all that this shard publishes after that stamp.
+    Fenced {
+        pid: Pid,
+        claim: Claim,
+        round: u32,
+        last: Stamp,
+    },
+    /// To the claimer.
+    Handed {
+        claim: Claim,
+        handover: Box<Handover>,
+    },
+    /// To everybody but the claimer: what the owner had seen has left you. Tell the claimer.
+    Flush { claim: Claim },
+    /// To the claimer: it got all that the sender published before the handover.
+    Flushed { claim: Claim },
+    /// To the owner: it is mine.
+    Confirmed { pid: Pid, claim: Claim },
+    /// To everybody who was asked: it is not mine, and its client was told nothing.
+    Released { pid: Pid, claim: Claim },
+}
+
+impl Message {
+    /// Memory it takes while it waits.
+    pub(crate) fn bytes(&self) -> usize {
+        let content = match self {
+            Self::Claim { uid, .. } => uid.as_ref().map_or(0, |uid| uid.len()),
+            Self::Offer { record, .. } => record.bytes(),
+            Self::Handed { handover, .. } => handover.bytes(),
+            _ => 0,
+        };
+        size_of::<Self>() + content
+    }
+}

@@ -1,0 +1,18 @@
+//! Sockets that come back: what was said while they were away, what is left of them meanwhile, and how another shard takes them.
+//! [ADR 38](../../../../docs/adr/0038-a-socket-that-comes-back-is-taken.md) has the reasons.
+
+pub(crate) mod exchange;
+pub(crate) mod headings;
+pub(crate) mod journal;
+pub(crate) mod members;
+pub(crate) mod messages;
+pub(crate) mod parked;
+pub(crate) mod pid;
+pub(crate) mod record;
+pub(crate) mod shown;
+mod spans;
+pub(crate) mod stamp;
+pub(crate) mod taking;
+
+#[cfg(test)]
+mod tests;

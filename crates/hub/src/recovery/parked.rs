@@ -1,0 +1,557 @@
+//! The records of a shard: of its own sockets that are away, and of those that are on their way here from another shard. Found by
+//! `pid`, by what they are members of, and by the time at which they end.
+
+use crate::recovery::headings::{Heading, Headings, Kind, Membership};
+use crate::recovery::journal::{Action, Journal, Moment};
+use crate::recovery::members::{Aim, Members};
+use crate::recovery::messages::{Claim, NotRecovered};
+use crate::recovery::pid::Pid;
+use crate::recovery::record::Record;
+use crate::tables::id::Place;
+use crate::tables::slab::Slab;
+use crate::tables::slot::{HeadingId, RecordId};
+use std::collections::{BTreeSet, HashMap};
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) records_max: usize,
+    pub(crate) bytes_max: usize,
+    /// Rooms that one may be in.
+    pub(crate) rooms_max: usize,
+    /// A claimer must have confirmed by then.
+    pub(crate) claim_ms: u64,
+}
+
+/// A heading has the first record here, or had the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    pub(crate) came: bool,
+    pub(crate) namespace: Box<str>,
+    pub(crate) member: Membership,
+}
+
+#[derive(Debug)]
+enum State {
+    Here,
+    /// Kept for a claimer.
+    Claimed {
+        claim: Claim,
+        /// All up to this place of the journal reached its client.
+        has: u64,
+        round: u32,
+        /// What the claimer knows that it is a member of.
+        offered: Members,
+        /// Shards that have not passed the fence on.
+        missing: BTreeSet<Place>,
+        /// The claimer has all that was missed.
+        handed: bool,
+    },
+    /// On its way here. It was listed at this place of the journal.
+    Coming {
+        claim: Claim,
+        since: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Slot {
+    record: Record,
+    state: State,
+    deadline_ms: u64,
+    /// What it is listed under: its memberships, and of a coming one all that it may be a member of.
+    wants: Members,
+    bytes: usize,
+}
+
+/// A shard passed a fence on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    pub(crate) claim: Claim,
+    pub(crate) round: u32,
+    pub(crate) by: Place,
+}
+
+/// What comes of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    /// Others are still to come, or it is about no claim that stands.
+    Waits,
+    /// It joined something meanwhile that the claimer is not listed for: offer it once more.
+    Again,
+    /// It leaves: its client has all up to this place.
+    Complete(u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Parked {
+    slots: Slab<RecordId, Slot, ()>,
+    by_pid: HashMap<Pid, RecordId>,
+    deadlines: BTreeSet<(u64, RecordId)>,
+    wanted: Headings<BTreeSet<RecordId>>,
+    bounds: Bounds,
+    bytes: usize,
+    news: Vec<News>,
+    /// Records that made way for others and were not counted yet.
+    crowded: u64,
+}
+
+impl Parked {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            slots: Slab::default(),
+            by_pid: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            wanted: Headings::default(),
+            bounds,
+            bytes: 0,
+            news: Vec::new(),
+            crowded: 0,
+        }
+    }
+
+    // ---- coming and going ---------------------------------------------------------------------------------------------
+
+    /// A socket lost its transport. Beyond the bounds those that would end first make way.
+    pub(crate) fn park(&mut self, record: Record, deadline_ms: u64) {
+        self.insert(record, State::Here, deadline_ms);
+    }
+
+    /// A socket is on its way here: all that may be for it is kept from this place on.
+    pub(crate) fn expect(&mut self, record: Record, claim: Claim, since: u64, deadline_ms: u64) {
+        self.insert(record, State::Coming { claim, since }, deadline_ms);
+    }
+
+    fn insert(&mut self, record: Record, state: State, deadline_ms: u64) {
+        self.remove(record.pid);
+        let pid = record.pid;
+        let wants = record.members.clone();
+        let bytes = size_of::<Slot>() + record.bytes() + wants.bytes();
+        let slot = Slot {
+            record,
+            state,
+            deadline_ms,
+            wants,
+            bytes,
+        };
+        self.bytes += bytes;
+        let id = self.slots.insert(slot).id();
+        self.by_pid.insert(pid, id);
+        self.deadlines.insert((deadline_ms, id));
+        let slot = self.slots.get(id);
+        let list = |slot: &Slot| slot.wants.iter().cloned().collect::<Vec<_>>();
+        for member in slot.map(list).into_iter().flatten() {
+            self.list(id, &member);
+        }
+        self.make_way();
+    }
+
+    fn make_way(&mut self) {
+        while self.slots.len() > self.bounds.records_max || self.bytes > self.bounds.bytes_max {
+            let Some((_, first)) = self.deadlines.first().copied() else {
+                return;
+            };
+            self.take(first);
+            self.crowded += 1;
+        }
+    }
+
+    /// Forgets a record.
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Record> {
+        let id = self.by_pid.get(&pid).copied()?;
+        self.take(id).map(|slot| slot.record)
+    }
+
+    fn take(&mut self, id: RecordId) -> Option<Slot> {
+        let slot = self.slots.remove(id)?;
+        self.by_pid.remove(&slot.record.pid);
+        self.deadlines.remove(&(slot.deadline_ms, id));
+        self.bytes -= slot.bytes;
+        for member in slot.wants.iter() {
+            self.unlist(id, &slot.record.namespace, member);
+        }
+        Some(slot)
+    }
+
+    /// Forgets those whose time is over; how many.
+    pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
+        let mut expired = 0;
+        while let Some((deadline_ms, id)) = self.deadlines.first().copied()
+            && deadline_ms <= now_ms
+        {
+            self.take(id);
+            expired += 1;
+        }
+        expired
+    }
+
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms)
+    }
+
+    fn set_deadline(&mut self, id: RecordId, deadline_ms: u64) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.deadlines.remove(&(slot.deadline_ms, id));
+            slot.deadline_ms = deadline_ms;
+            self.deadlines.insert((deadline_ms, id));
+        }
+    }
+
+    // ---- who wants what -----------------------------------------------------------------------------------------------
+
+    /// Whether a heading has records.
+    pub(crate) fn wants(&self, heading: Heading<'_>) -> bool {
+        self.wanted.find(heading).is_some()
+    }
+
+    /// Headings that have their first record since the last call, or had their last, in that order.
+    pub(crate) fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Records that made way for others since the last call.
+    pub(crate) fn take_crowded(&mut self) -> u64 {
+        std::mem::take(&mut self.crowded)
+    }
+
+    fn list(&mut self, id: RecordId, member: &Membership) {
+        let Some(namespace) = self.slots.get(id).map(|slot| &slot.record.namespace) else {
+            return;
+        };
+        let (heading, fresh) = self.wanted.enter(member.heading(namespace));
+        if let Some(records) = self.wanted.get_mut(heading) {
+            records.insert(id);
+        }
+        if fresh {
+            self.news.push(News {
+                came: true,
+                namespace: (**namespace).into(),
+                member: member.clone(),
+            });
+        }
+    }
+
+    fn unlist(&mut self, id: RecordId, namespace: &str, member: &Membership) {
+        let Some(heading) = self.wanted.find(member.heading(namespace)) else {
+            return;
+        };
+        let records = self.wanted.get_mut(heading);
+        if let Some(records) = records
+            && records.remove(&id)
+            && records.is_empty()
+        {
+            self.wanted.remove(heading);
+            self.news.push(News {
+                came: false,
+                namespace: namespace.into(),
+                member: member.clone(),
+            });
+        }
+    }
+
+    /// A record is listed under one more, or one less.
+    fn relist(&mut self, id: RecordId, member: &Membership, wanted: bool) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        let (kind, name) = (member.kind, &*member.name);
+        let changed = match wanted {
+            true => slot.wants.join(kind, name),
+            false => slot.wants.leave(kind, name),
+        };
+        if !changed {
+            return;
+        }
+        // Once in its memberships, once in what it wants.
+        let bytes = 2 * member.bytes();
+        if wanted {
+            slot.bytes += bytes;
+            self.bytes += bytes;
+            self.list(id, member);
+        } else {
+            let bytes = bytes.min(slot.bytes);
+            slot.bytes -= bytes;
+            self.bytes -= bytes;
+            let namespace = slot.record.namespace.clone();
+            self.unlist(id, &namespace, member);
+        }
+    }
+
+    // ---- commands -----------------------------------------------------------------------------------------------------
+
+    /// Sockets that are away carry out a command like those that are here; claims on records that it ended. Those on their way here may
+    /// have to, which is known when they are here.
+    pub(crate) fn command(
+        &mut self,
+        moment: Moment,
+        aim: &Aim<'_>,
+        action: &Action,
+        journal: &mut Journal,
+    ) -> Vec<Claim> {
+        let mut ended = Vec::new();
+        let mut coming = Vec::new();
+        for id in self.named(aim) {
+            let Some(slot) = self.slots.get(id) else {
+                continue;
+            };
+            match &slot.state {
+                State::Coming { .. } => coming.push(id),
+                _ if !slot.record.members.are_meant(aim) => {}
+                state => {
+                    // A claimer that has all hears of it, too; it may still give the record back.
+                    if let State::Claimed { claim, handed, .. } = state
+                        && *action == Action::Disconnect
+                        && !handed
+                    {
+                        ended.push(*claim);
+                    }
+                    self.carry_out(moment.now_ms, id, action, journal);
+                }
+            }
+        }
+        if !coming.is_empty() {
+            journal.command(moment, aim, action, |heading| self.wants(heading));
+        }
+        if let Action::Join(rooms) = action {
+            for id in coming {
+                for room in rooms {
+                    self.relist(id, &Membership::new(Kind::Room, room), true);
+                }
+            }
+        }
+        self.make_way();
+        ended
+    }
+
+    /// Records under the headings of an aim, each once.
+    fn named(&self, aim: &Aim<'_>) -> BTreeSet<RecordId> {
+        let found = aim.headings().filter_map(|heading| {
+            let id: HeadingId = self.wanted.find(heading)?;
+            self.wanted.get(id)
+        });
+        found.flatten().copied().collect()
+    }
+
+    fn carry_out(&mut self, now_ms: u64, id: RecordId, action: &Action, journal: &mut Journal) {
+        match action {
+            Action::Join(rooms) => {
+                for room in rooms {
+                    self.change(now_ms, id, room, true, journal);
+                }
+            }
+            Action::Leave(rooms) => {
+                for room in rooms {
+                    self.change(now_ms, id, room, false, journal);
+                }
+            }
+            Action::Disconnect => {
+                self.take(id);
+            }
+        }
+    }
+
+    /// A membership of a record changes, at this place of the journal.
+    fn change(
+        &mut self,
+        now_ms: u64,
+        id: RecordId,
+        room: &str,
+        joins: bool,
+        journal: &mut Journal,
+    ) {
+        let rooms_max = self.bounds.rooms_max;
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        let members = &mut slot.record.members;
+        let changed = match joins {
+            true => members.rooms() < rooms_max && members.join(Kind::Room, room),
+            false => members.leave(Kind::Room, room),
+        };
+        if changed {
+            let member = Membership::new(Kind::Room, room);
+            let socket = slot.record.socket.to_string();
+            let namespace = &slot.record.namespace;
+            journal.change(now_ms, (namespace, &socket), joins, member.clone());
+            self.relist(id, &member, joins);
+        }
+    }
+
+    // ---- claims -------------------------------------------------------------------------------------------------------
+
+    fn find(&self, pid: Pid) -> Option<(RecordId, &Slot)> {
+        let id = self.by_pid.get(&pid).copied()?;
+        Some((id, self.slots.get(id)?))
+    }
+
+    /// The record that this client may take, unless somebody else does.
+    fn free(
+        &self,
+        pid: Pid,
+        uid: Option<&str>,
+        claim: Option<Claim>,
+    ) -> Result<RecordId, NotRecovered> {
+        let (id, slot) = self.find(pid).ok_or(NotRecovered::Unknown)?;
+        match &slot.state {
+            State::Here => {}
+            State::Claimed { claim: other, .. } if Some(*other) == claim => {}
+            State::Claimed { .. } | State::Coming { .. } => return Err(NotRecovered::Claimed),
+        }
+        match slot.record.uid.as_deref() == uid {
+            true => Ok(id),
+            false => Err(NotRecovered::OtherUser),
+        }
+    }
+
+    /// A client came back to the shard that has its record.
+    pub(crate) fn take_here(
+        &mut self,
+        pid: Pid,
+        uid: Option<&str>,
+    ) -> Result<Record, NotRecovered> {
+        let id = self.free(pid, uid, None)?;
+        let slot = self.take(id).ok_or(NotRecovered::Unknown)?;
+        Ok(slot.record)
+    }
+
+    /// A client came back to another shard. The record is kept for that shard until all peers have passed its fence on; a shard that asks
+    /// twice gets the same answer. `has`: the place up to which its client has all.
+    pub(crate) fn claim(
+        &mut self,
+        (pid, uid): (Pid, Option<&str>),
+        claim: Claim,
+        now_ms: u64,
+        peers: &[Place],
+        has: impl FnOnce(&Record) -> u64,
+    ) -> Result<(), NotRecovered> {
+        let id = self.free(pid, uid, Some(claim))?;
+        let until_ms = now_ms.saturating_add(self.bounds.claim_ms);
+        let deadline_ms = self.slots.get(id).map_or(0, |slot| slot.deadline_ms);
+        self.set_deadline(id, deadline_ms.max(until_ms));
+        if let Some(slot) = self.slots.get_mut(id)
+            && matches!(slot.state, State::Here)
+        {
+            slot.state = State::Claimed {
+                claim,
+                has: has(&slot.record),
+                round: 0,
+                offered: slot.record.members.clone(),
+                missing: peers.iter().copied().collect(),
+                handed: false,
+            };
+        }
+        Ok(())
+    }
+
+    /// The record of a claim that stands, and the round of its offer.
+    pub(crate) fn claimed(&self, pid: Pid, claim: Claim) -> Option<(&Record, u32)> {
+        let (_, slot) = self.find(pid)?;
+        match &slot.state {
+            State::Claimed {
+                claim: own, round, ..
+            } if *own == claim => Some((&slot.record, *round)),
+            _ => None,
+        }
+    }
+
+    /// A shard passed the fence on.
+    pub(crate) fn fenced(&mut self, pid: Pid, pass: Pass, peers: &[Place]) -> Fenced {
+        let id = self.by_pid.get(&pid).copied();
+        let Some(slot) = id.and_then(|id| self.slots.get_mut(id)) else {
+            return Fenced::Waits;
+        };
+        let State::Claimed {
+            claim,
+            has,
+            round,
+            offered,
+            missing,
+            handed: handed @ false,
+        } = &mut slot.state
+        else {
+            return Fenced::Waits;
+        };
+        let stands = (*claim, *round) == (pass.claim, pass.round);
+        if !stands || !missing.remove(&pass.by) || !missing.is_empty() {
+            return Fenced::Waits;
+        }
+        if offered.holds(&slot.record.members) {
+            *handed = true;
+            return Fenced::Complete(*has);
+        }
+        *offered = slot.record.members.clone();
+        *missing = peers.iter().copied().collect();
+        *round += 1;
+        Fenced::Again
+    }
+
+    /// The claimer has it, or gives it back.
+    pub(crate) fn confirmed(&mut self, pid: Pid, claim: Claim) -> Option<Record> {
+        self.claimed(pid, claim)?;
+        self.remove(pid)
+    }
+
+    pub(crate) fn released(&mut self, pid: Pid, claim: Claim) {
+        if self.claimed(pid, claim).is_some()
+            && let Some(id) = self.by_pid.get(&pid).copied()
+            && let Some(slot) = self.slots.get_mut(id)
+        {
+            slot.state = State::Here;
+        }
+    }
+
+    /// A node is gone: nobody knows what its clients were told, so what it had claimed is nobody's.
+    pub(crate) fn forget_claims_of(&mut self, node: u16) {
+        let gone = self.slots.iter().filter(|(_, slot)| {
+            matches!(&slot.state, State::Claimed { claim, .. } if claim.by.node == node)
+        });
+        let gone: Vec<RecordId> = gone.map(|(id, _)| id).collect();
+        gone.into_iter().for_each(|id| drop(self.take(id)));
+    }
+
+    // ---- those on their way here --------------------------------------------------------------------------------------
+
+    /// A later round of the offer: it may be a member of these, too.
+    pub(crate) fn expect_more(&mut self, pid: Pid, claim: Claim, members: &Members) {
+        let own = self.find(pid).filter(|(_, slot)| is_coming(slot, claim));
+        let Some(id) = own.map(|(id, _)| id) else {
+            return;
+        };
+        for member in members.iter() {
+            self.relist(id, member, true);
+        }
+        self.make_way();
+    }
+
+    /// It is here: since which place all that may be for it was kept, and what that was listed under.
+    pub(crate) fn arrived(&mut self, pid: Pid, claim: Claim) -> Option<(u64, Members)> {
+        let (id, slot) = self.find(pid)?;
+        if !is_coming(slot, claim) {
+            return None;
+        }
+        let slot = self.take(id)?;
+        match slot.state {
+            State::Coming { since, .. } => Some((since, slot.wants)),
+            _ => None,
+        }
+    }
+
+    // ---- looking at it ------------------------------------------------------------------------------------------------
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// As they are bounded.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn is_coming(slot: &Slot, of: Claim) -> bool {
+    matches!(slot.state, State::Coming { claim, .. } if claim == of)
+}
+
+#[cfg(test)]
+#[path = "parked_tests.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+//! Where an event or an order stands in the order of the shard that gave it out, and how far a shard is in the orders of all.
+
+use crate::books::limits::SHARDS_MAX;
+use crate::tables::id::Place;
+use std::collections::BTreeMap;
+
+/// Names what a shard gave out: each later event or order of that shard has a larger number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) from: Place,
+    pub(crate) number: u64,
+}
+
+/// Draws the stamps of a shard.
+#[derive(Debug)]
+pub(crate) struct Stamps {
+    me: Place,
+    last: u64,
+}
+
+impl Stamps {
+    pub(crate) fn new(me: Place) -> Self {
+        Self { me, last: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> Stamp {
+        self.last += 1;
+        self.last()
+    }
+
+    /// The one that was drawn last.
+    pub(crate) fn last(&self) -> Stamp {
+        Stamp {
+            from: self.me,
+            number: self.last,
+        }
+    }
+}
+
+/// The last number of each shard that was seen. What a shard says arrives in order, so all before it was seen, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Vector {
+    last: BTreeMap<Place, u64>,
+}
+
+/// Shards that a vector can hold, of all nodes.
+const ORIGINS_MAX: usize = 1024 * SHARDS_MAX;
+
+impl Vector {
+    /// It was seen here.
+    pub(crate) fn see(&mut self, stamp: Stamp) {
+        if self.last.len() < ORIGINS_MAX || self.last.contains_key(&stamp.from) {
+            let last = self.last.entry(stamp.from).or_default();
+            *last = stamp.number.max(*last);
+        }
+    }
+
+    pub(crate) fn covers(&self, stamp: Stamp) -> bool {
+        let last = self.last.get(&stamp.from);
+        last.is_some_and(|last| stamp.number <= *last)
+    }
+
+    /// A node is gone. It comes back with other numbers.
+    pub(crate) fn forget(&mut self, node: u16) {
+        self.last.retain(|from, _| from.node != node);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.last.len() * size_of::<(Place, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_covers_what_each_shard_said_up_to_there() {
+        let place = |node, shard| Place { node, shard };
+        let (mut one, mut two) = (Stamps::new(place(1, 0)), Stamps::new(place(1, 1)));
+        let (first, second, other) = (one.next(), one.next(), two.next());
+        let mut seen = Vector::default();
+        assert!(!seen.covers(first));
+        seen.see(second);
+        assert!(seen.covers(first) && seen.covers(second));
+        assert!(!seen.covers(other) && !seen.covers(one.next()));
+        // What comes twice takes nothing back.
+        seen.see(first);
+        assert!(seen.covers(second));
+        seen.see(Stamp {
+            from: place(2, 0),
+            number: 7,
+        });
+        seen.forget(1);
+        assert!(!seen.covers(first));
+        assert_eq!(seen.last.len(), 1);
+    }
+}

@@ -1,0 +1,347 @@
+//! Seeded histories of several shards and their clients: publish, join, leave, disconnect, cut, park, come back, give up, expire, in any
+//! order, with messages between shards that wait for any time. A client that is told that it is recovered has missed nothing, got nothing
+//! twice, nothing out of order, and nothing that was not for it.
+//!
+//! Commands are given by one shard. So for its events it is exact who was meant; for those of others it is exact while no command is
+//! under way, and either is right otherwise.
+
+mod clients;
+mod course;
+mod letters;
+mod rare;
+mod truth;
+
+use crate::dialect::speech::Emit;
+use crate::recovery::exchange::{Answer, Bounds, Comer, Recovery, Verdict};
+use crate::recovery::headings::{Heading, Kind, Membership};
+use crate::recovery::journal::{self, Action, Moment};
+use crate::recovery::members::{Aim, Members};
+use crate::recovery::messages::{Message, NotRecovered};
+use crate::recovery::parked;
+use crate::recovery::pid::Pid;
+use crate::recovery::record::{Life, Record};
+use crate::recovery::stamp::Stamp;
+use crate::recovery::taking::Back;
+use crate::tables::id::{Identity, Ids, Place};
+use crate::tables::position::Position;
+use fastrand::Rng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+const NAMESPACE: &str = "/chat";
+const ROOMS: [&str; 3] = ["a", "b", "c"];
+const USERS: [&str; 2] = ["ann", "bob"];
+const CLIENTS: usize = 5;
+/// The seed of a history that is to be repeated, and told step by step.
+const REPEATED: Option<u64> = None;
+/// Gives all commands.
+const COMMANDER: usize = 0;
+
+/// What may happen in a history.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    shards: u16,
+    bounds: Bounds,
+    window_ms: u64,
+    /// Of a hundred messages about claims, so many are lost.
+    lost: u32,
+    steps: usize,
+}
+
+/// Whom something is for, as it goes from shard to shard.
+#[derive(Clone, Debug, Default)]
+struct To {
+    rooms: Vec<String>,
+    users: Vec<String>,
+    except: Vec<String>,
+}
+
+impl To {
+    fn with<R>(&self, use_it: impl FnOnce(&Aim<'_>) -> R) -> R {
+        let lists = [&self.rooms, &self.users, &self.except];
+        let [rooms, users, except] = lists.map(|names| borrowed(names));
+        use_it(&Aim {
+            namespace: NAMESPACE,
+            rooms: &rooms,
+            users: &users,
+            except: &except,
+        })
+    }
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+#[derive(Debug)]
+enum Mail {
+    Event {
+        number: usize,
+        to: Rc<To>,
+        stamp: Stamp,
+    },
+    Command {
+        number: usize,
+        to: Rc<To>,
+        action: Rc<Action>,
+        stamp: Stamp,
+    },
+    Word(Message),
+}
+
+/// A socket with a transport; the client may be at the other end no more.
+#[derive(Debug)]
+struct Live {
+    client: usize,
+    transport: u64,
+    record: Record,
+}
+
+struct Shard {
+    ids: Ids,
+    recovery: Recovery,
+    live: Vec<Live>,
+    /// What its records want, as it was told.
+    wanted: BTreeSet<Membership>,
+    /// Clients that wait for a verdict.
+    waiting: BTreeMap<u64, (usize, u64)>,
+}
+
+/// What a client knows.
+#[derive(Debug, Default)]
+struct Client {
+    shard: usize,
+    /// Of its transport; each has another.
+    transport: u64,
+    connected: bool,
+    pid: Option<Pid>,
+    offset: Option<Position>,
+    /// On its way to it.
+    wire: VecDeque<(Position, usize)>,
+    /// Events of this life, as they came.
+    got: Vec<usize>,
+    life: usize,
+}
+
+/// A life of a client: from a new socket to the next.
+#[derive(Debug)]
+struct LifeTruth {
+    born: usize,
+    members: Members,
+    /// Events since then, by whether they were for it when they were published.
+    events: Vec<(usize, bool)>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct EventTruth {
+    from: usize,
+    /// Copies under way.
+    copies: usize,
+    settled: Option<usize>,
+    /// No command was under way at the same time.
+    clean: bool,
+}
+
+struct World {
+    setting: Setting,
+    rng: Rng,
+    now_ms: u64,
+    step: usize,
+    shards: Vec<Shard>,
+    mail: Vec<Vec<VecDeque<Mail>>>,
+    /// Shards by what they are listed for.
+    cards: BTreeMap<Membership, BTreeSet<usize>>,
+    clients: Vec<Client>,
+    lives: Vec<LifeTruth>,
+    events: Vec<EventTruth>,
+    /// Copies of each command under way, and the rooms that it lets sockets join.
+    commands: Vec<(usize, Vec<Box<str>>)>,
+    /// Claims that were open when a command was given, and still are.
+    tainted: BTreeSet<(usize, u64)>,
+    transports: u64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    recovered: usize,
+    elsewhere: usize,
+    replayed: usize,
+    refused: Refused,
+}
+
+/// By reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Refused {
+    unknown: usize,
+    claimed: usize,
+    trimmed: usize,
+    disconnected: usize,
+    late: usize,
+}
+
+fn place(shard: usize) -> Place {
+    Place {
+        node: 1,
+        shard: shard as u16,
+    }
+}
+
+fn is_listed(live: &[Live], heading: Heading<'_>) -> bool {
+    heading.namespace == NAMESPACE
+        && live
+            .iter()
+            .any(|live| live.record.members.has(heading.kind, heading.name))
+}
+
+impl World {
+    fn new(setting: Setting, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let shards = (0..setting.shards).map(|shard| {
+            let me = Identity {
+                node: 1,
+                shard,
+                shards: setting.shards,
+            };
+            let mut dice = Rng::with_seed(rng.u64(..));
+            let mut ids = Ids::new(me, Box::new(move |bytes| dice.fill(bytes)));
+            let recovery = Recovery::new(&mut ids, setting.bounds);
+            Shard {
+                ids,
+                recovery,
+                live: Vec::new(),
+                wanted: BTreeSet::new(),
+                waiting: BTreeMap::new(),
+            }
+        });
+        let shards: Vec<Shard> = shards.collect();
+        let count = shards.len();
+        let lane = || (0..count).map(|_| VecDeque::new()).collect();
+        let mut world = Self {
+            setting,
+            rng,
+            now_ms: 1,
+            step: 0,
+            mail: (0..count).map(|_| lane()).collect(),
+            shards,
+            cards: BTreeMap::new(),
+            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            lives: Vec::new(),
+            events: Vec::new(),
+            commands: Vec::new(),
+            tainted: BTreeSet::new(),
+            transports: 0,
+            counts: Counts::default(),
+        };
+        (0..CLIENTS).for_each(|client| world.connect(client));
+        world
+    }
+
+    /// Says what happens in a history that is repeated.
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if REPEATED.is_some() {
+            eprintln!("{:4} {:5} ms: {}", self.step, self.now_ms, what());
+        }
+    }
+}
+
+fn large() -> Bounds {
+    Bounds {
+        journal: journal::Bounds {
+            window_ms: 1_000_000,
+            bytes_max: 1 << 24,
+        },
+        parked: parked::Bounds {
+            records_max: 1_000,
+            bytes_max: 1 << 24,
+            rooms_max: 100,
+            claim_ms: 1_000,
+        },
+        takings_max: 1_000,
+    }
+}
+
+fn setting(shards: u16) -> Setting {
+    Setting {
+        shards,
+        bounds: large(),
+        window_ms: 1_000_000,
+        lost: 0,
+        steps: 400,
+    }
+}
+
+/// Plays histories; what came of them, if they are more than one.
+fn play(setting: Setting, seeds: u64) -> Option<Counts> {
+    let seeds = REPEATED.map_or(0..seeds, |seed| seed..seed + 1);
+    let mut total = Counts::default();
+    for seed in seeds {
+        let played = std::panic::catch_unwind(|| {
+            let mut world = World::new(setting, seed);
+            (0..setting.steps).for_each(|_| world.act());
+            world.finish();
+            world.counts
+        });
+        let counts = played.unwrap_or_else(|_| panic!("seed {seed} of {setting:?}"));
+        total.recovered += counts.recovered;
+        total.elsewhere += counts.elsewhere;
+        total.replayed += counts.replayed;
+        let (all, one) = (&mut total.refused, counts.refused);
+        all.unknown += one.unknown;
+        all.claimed += one.claimed;
+        all.trimmed += one.trimmed;
+        all.disconnected += one.disconnected;
+        all.late += one.late;
+    }
+    REPEATED.is_none().then_some(total)
+}
+
+#[test]
+fn who_comes_back_has_missed_nothing() {
+    for shards in 1..=4 {
+        let Some(counts) = play(setting(shards), 150) else {
+            continue;
+        };
+        assert!(counts.recovered > 300, "{shards} shards: {counts:?}");
+        assert!(counts.replayed > 5_000, "{shards} shards: {counts:?}");
+        assert!(shards == 1 || counts.elsewhere > 300, "{counts:?}");
+        let refused = counts.refused;
+        assert_eq!((refused.trimmed, refused.late), (0, 0), "{counts:?}");
+    }
+}
+
+/// In doubt a client gets a new socket. It is never told that it has missed nothing when it has.
+#[test]
+fn windows_and_journals_that_are_too_small_are_said() {
+    let mut tight = setting(3);
+    tight.window_ms = 250;
+    tight.bounds.journal.bytes_max = 6_000;
+    tight.bounds.journal.window_ms = 400;
+    tight.bounds.parked.records_max = 3;
+    let Some(counts) = play(tight, 300) else {
+        return;
+    };
+    assert!(
+        counts.recovered > 500 && counts.elsewhere > 100,
+        "{counts:?}"
+    );
+    let refused = counts.refused;
+    assert!(refused.unknown > 50 && refused.trimmed > 5, "{counts:?}");
+}
+
+/// Between nodes messages about claims may be lost; events are repaired.
+#[test]
+fn a_lost_message_makes_no_second_socket() {
+    let mut lossy = setting(3);
+    lossy.lost = 15;
+    lossy.bounds.parked.claim_ms = 100;
+    let Some(counts) = play(lossy, 300) else {
+        return;
+    };
+    assert!(
+        counts.recovered > 500 && counts.elsewhere > 100,
+        "{counts:?}"
+    );
+    assert!(counts.refused.late > 50, "{counts:?}");
+}

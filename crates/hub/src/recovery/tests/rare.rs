@@ -1,0 +1,123 @@
+//! Orders of messages that random histories seldom have.
+
+use super::*;
+
+const OWNER: usize = 0;
+const CLAIMER: usize = 1;
+
+struct Pair {
+    shards: Vec<Recovery>,
+    record: Record,
+    /// Under way, by sender.
+    posts: Vec<VecDeque<Message>>,
+}
+
+impl Pair {
+    /// A socket is parked at the one, and its client comes back to the other.
+    fn new() -> Self {
+        let mut shards = Vec::new();
+        let mut record = None;
+        for shard in 0..2 {
+            let me = Identity {
+                node: 1,
+                shard,
+                shards: 2,
+            };
+            let mut dice = Rng::with_seed(u64::from(shard));
+            let mut ids = Ids::new(me, Box::new(move |bytes| dice.fill(bytes)));
+            shards.push(Recovery::new(&mut ids, large()));
+            let socket = ids.socket(1_800_000_000_000);
+            let names = [(Kind::Everyone, ""), (Kind::Room, &socket.to_string())];
+            let names = names.map(|(kind, name)| Membership::new(kind, name));
+            record.get_or_insert(Record {
+                pid: Pid::draw(&mut ids),
+                socket,
+                namespace: NAMESPACE.into(),
+                members: names.into_iter().collect(),
+                uid: None,
+                data: None,
+                acks: 0,
+                life: Life::default(),
+            });
+        }
+        let record = record.expect("of the first");
+        shards[OWNER].parked.park(record.clone(), 1_000);
+        let comer = Comer {
+            pid: record.pid,
+            offset: None,
+            uid: None,
+        };
+        let asked = shards[CLAIMER].come_back(comer, 1);
+        assert!(matches!(asked, Answer::Later(_)), "{asked:?}");
+        let posts = (0..2).map(|_| VecDeque::new()).collect();
+        Self {
+            shards,
+            record,
+            posts,
+        }
+    }
+
+    /// The next message of a shard arrives at the other.
+    fn pass(&mut self, from: usize) -> Option<Verdict> {
+        let new = self.shards[from].take_posts();
+        self.posts[from].extend(new.into_iter().map(|(_, message)| message));
+        let message = self.posts[from].pop_front().expect("a message");
+        self.shards[1 - from].hear(place(from), message, 1)
+    }
+
+    /// The claimer publishes to a room that it has other sockets in, and the owner none.
+    fn say(&mut self, args: &str) {
+        let claimer = &mut self.shards[CLAIMER];
+        let moment = Moment {
+            now_ms: 1,
+            stamp: Some(claimer.stamp()),
+        };
+        let aim = Aim {
+            namespace: NAMESPACE,
+            rooms: &["a"],
+            ..Aim::default()
+        };
+        claimer.say(moment, &aim, &Emit::new("e", args), |_| true);
+    }
+
+    /// The owner lets the socket join that room. Both are listed for its id.
+    fn join(&mut self) {
+        let moment = Moment {
+            now_ms: 1,
+            stamp: Some(self.shards[OWNER].stamp()),
+        };
+        let socket = self.record.socket.to_string();
+        let aim = Aim {
+            namespace: NAMESPACE,
+            rooms: &[&socket],
+            ..Aim::default()
+        };
+        for shard in &mut self.shards {
+            shard.command(moment, &aim, &Action::Join(vec!["a".into()]));
+        }
+    }
+}
+
+/// The claimer has what was said to others in the room before, and the owner never heard of it.
+#[test]
+fn what_was_said_before_a_join_was_taken_for_missed() {
+    let mut pair = Pair::new();
+    assert!(pair.pass(CLAIMER).is_none(), "the claim");
+    assert!(pair.pass(OWNER).is_none(), "the offer");
+    let fence = pair.shards[CLAIMER].take_posts();
+    pair.posts[CLAIMER].extend(fence.into_iter().map(|(_, message)| message));
+    pair.say("before");
+    pair.join();
+    assert!(pair.pass(CLAIMER).is_none(), "the fence");
+    assert!(pair.pass(OWNER).is_none(), "the offer of the new room");
+    assert!(pair.pass(CLAIMER).is_none(), "its fence");
+    pair.say("later");
+    let verdict = pair.pass(OWNER).expect("the handover");
+    let back = verdict.result.expect("recovered");
+    assert!(back.record.members.has(Kind::Room, "a"));
+    let missed = back.missed.iter().map(|(_, said)| said.event().args);
+    let missed: Vec<&str> = missed.collect();
+    assert_eq!(missed, ["later"]);
+    assert!(pair.pass(CLAIMER).is_none(), "the confirmation");
+    assert_eq!(pair.shards[OWNER].parked.len(), 0);
+}
