@@ -468,16 +468,26 @@ def chart_has_the_version_of_the_gateway():
 
 
 def chart_names_the_image_that_a_release_pushes():
-    steps = load(".github/workflows/release.yml")["jobs"]["image"]["steps"]
-    naming = next(step["run"] for step in steps if step.get("id") == "name")
-    pushed = next(step["with"]["tags"] for step in steps if step.get("uses", "").startswith("docker/build-push-action@"))
-    assert pushed == "${{ steps.name.outputs.image }}", pushed
-    version = load("deploy/helm/sockeye/Chart.yaml")["appVersion"]
-    with tempfile.NamedTemporaryFile("r") as output:
-        given = {**os.environ, "GITHUB_REPOSITORY": "Sockeye/sockeye", "GITHUB_REF_NAME": f"v{version}", "GITHUB_OUTPUT": output.name}
-        subprocess.run(["bash", "-ec", naming], env=given, check=True)
-        named = output.read().strip()
-    assert named == f"image={pod()['containers'][0]['image']}", (named, pod()["containers"][0]["image"])
+    """Both kinds of machine push theirs under a digest, and the last job gives both one name. Its command runs here; docker's part writes down what it
+    is asked for."""
+    version, wanted = load("deploy/helm/sockeye/Chart.yaml")["appVersion"], pod()["containers"][0]["image"]
+    _, naming = step("release", "image", "name")
+    _, push = step("release", "image", "docker/build-push-action")
+    assert push["with"]["outputs"].startswith("type=image,name=${{ steps.name.outputs.image }},push-by-digest=true"), push
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        (place / "docker").write_text('#!/bin/sh\necho "$@" >> asked\n')
+        (place / "docker").chmod(0o755)
+        (place / "digests").mkdir()
+        for digest in ("aa", "bb"):
+            (place / "digests" / digest).touch()
+        output = place / "output"
+        given = {"PATH": f"{folder}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "Sockeye/sockeye", "GITHUB_REF_NAME": f"v{version}", "GITHUB_OUTPUT": str(output)}
+        for command in (naming, step("release", "images", "tag")[1]):
+            subprocess.run(["bash", "-ec", command["run"]], cwd=folder, env=given, check=True)
+        named, asked = output.read_text().strip(), (place / "asked").read_text().split()
+    repository = named.removeprefix("image=")
+    assert asked == ["buildx", "imagetools", "create", "--tag", wanted, f"{repository}@sha256:aa", f"{repository}@sha256:bb"], (asked, wanted)
 
 
 def alerts_of_the_chart_are_those_that_are_shipped():
@@ -606,7 +616,10 @@ def release_notes_are_the_versions_part_of_the_changelog():
 
 def all_that_is_released_is_signed_before_anybody_has_it():
     file = load(".github/workflows/release.yml")
-    assert file["permissions"]["id-token"] == file["permissions"]["attestations"] == "write", file["permissions"]
+    assert file["permissions"] == {"contents": "read"}, file["permissions"]
+    may = {name: job.get("permissions", {}) for name, job in file["jobs"].items()}
+    assert may["release"] == {"contents": "write", "id-token": "write", "attestations": "write"}, may
+    assert all(permissions.keys() <= {"contents", "packages"} for name, permissions in may.items() if name != "release"), may
     signing, sign = step("release", "release", "actions/attest-build-provenance")
     commands = [it.get("run", "") for it in file["jobs"]["release"]["steps"]]
     [release] = [at for at, run in enumerate(commands) if "gh release create" in run]

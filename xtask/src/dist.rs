@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Of the stripped binary.
-const BINARY_BYTES_MAX: u64 = 25_000_000;
+const BINARY_BYTES_MAX: u64 = 40_000_000;
 
 /// Files of the archive, beside the binary.
 const BESIDE: [&str; 8] = [
