@@ -27,7 +27,7 @@ pub(crate) struct Bounds {
     pub(crate) takings_max: usize,
 }
 
-/// What a client shows, and as whom its token lets it in.
+/// The `pid` and offset that a client shows, and the user of its token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comer<'a> {
     pub(crate) pid: Pid,
@@ -42,7 +42,7 @@ pub(crate) struct Verdict {
     pub(crate) result: Result<Box<Back>, NotRecovered>,
 }
 
-/// What comes of a client that shows a `pid`.
+/// The outcome for a client that shows a `pid`.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Now(Result<Box<Back>, NotRecovered>),
@@ -177,7 +177,7 @@ impl Recovery {
 
     // ---- between shards -----------------------------------------------------------------------------------------------
 
-    /// What another shard says. Before a claim is heard, the caller parks the socket that has this `pid`, if it is here: its
+    /// Hears another shard. Before a claim is heard, the caller parks the socket that has this `pid`, if it is here: its
     /// transport is given up.
     pub(crate) fn hear(&mut self, from: Place, message: Message, now_ms: u64) -> Option<Verdict> {
         match message {
@@ -369,7 +369,7 @@ impl Recovery {
 
     // ---- time ---------------------------------------------------------------------------------------------------------
 
-    /// What is due: claims that nobody answered end, records and entries whose time is over go.
+    /// Ends claims that nobody answered, and drops records and entries whose time is over.
     pub(crate) fn tick(&mut self, now_ms: u64) -> Vec<Verdict> {
         let late = self.takings.iter();
         let late = late.filter(|(_, taking)| taking.deadline_ms <= now_ms);
@@ -391,7 +391,7 @@ impl Recovery {
         std::mem::take(&mut self.posts)
     }
 
-    /// What is wanted here from now on, and what is not any more.
+    /// The headings that are wanted here from now on, and those that are not any more.
     pub(crate) fn take_news(&mut self) -> Vec<News> {
         self.parked.take_news()
     }

@@ -5,7 +5,7 @@ use crate::tables::slot::HeadingId;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
-/// What a heading names.
+/// The kinds of headings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// All sockets of the namespace.
@@ -25,7 +25,7 @@ pub(crate) struct Heading<'a> {
     pub(crate) name: &'a str,
 }
 
-/// What a socket is a member of, within its namespace.
+/// A membership of a socket, within its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Membership {
     pub(crate) kind: Kind,
@@ -90,7 +90,7 @@ impl<T> Default for Headings<T> {
 }
 
 impl<T: Default> Headings<T> {
-    /// What one more heading costs beside its value.
+    /// The bytes of one more heading beside its value.
     pub(crate) fn cost(heading: Heading<'_>) -> usize {
         const ENTRY: usize = 8;
         size_of::<Listed<T>>() + heading.namespace.len() + heading.name.len() + ENTRY

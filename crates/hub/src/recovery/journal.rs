@@ -1,4 +1,4 @@
-//! What a shard said in namespaces with recovery, and who joined and left what, in one order: one copy of each event without framing,
+//! All that a shard said in namespaces with recovery, and all joins and leaves, in one order: one copy of each event without framing,
 //! for a window or until the bound. An index finds what was for one socket, so that reading it costs about what it missed.
 //!
 //! A place in it is an offset; offsets count up by one. What is not in it any more is below its floor.
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a journal may hold.
+/// The bounds of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) window_ms: u64,
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-/// What sockets that are meant are to do.
+/// The order to sockets that are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Join(Vec<Box<str>>),
@@ -163,7 +163,7 @@ impl Entry {
     }
 }
 
-/// What is read of an entry that came in the meantime.
+/// The content of an entry that came in the meantime.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read<'a> {
     Said {
@@ -180,13 +180,13 @@ pub(crate) struct Moment {
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// Whose part of a journal is read.
+/// The socket whose part of a journal is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     pub(crate) namespace: &'a str,
     /// The text of its socket's id.
     pub(crate) socket: &'a str,
-    /// What it is a member of at the head.
+    /// Its memberships at the head.
     pub(crate) members: &'a Members,
 }
 
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a socket missed.
+/// The events that a socket missed.
 #[derive(Debug, Default)]
 pub(crate) struct Missed {
     /// With their places.
@@ -399,7 +399,7 @@ impl Journal {
         at
     }
 
-    /// What is too old, or too much, leaves.
+    /// Drops entries that are too old or too many.
     pub(crate) fn trim(&mut self, now_ms: u64) {
         let old_ms = now_ms.saturating_sub(self.bounds.window_ms);
         while let Some(first) = self.entries.front()
@@ -457,7 +457,7 @@ impl Journal {
         })
     }
 
-    /// What a socket missed that has all up to `after`; `None`: not all of it is here any more, or that place has not come.
+    /// The events that a socket missed which has all up to `after`; `None`: not all of it is here any more, or that place has not come.
     pub(crate) fn missed(&self, reader: Reader<'_>, after: u64) -> Option<Missed> {
         let head = self.head();
         if after < self.floor() || after > head {
@@ -511,7 +511,7 @@ impl Journal {
         Some(places)
     }
 
-    /// What was published there, unless a vector covers it.
+    /// The content of an entry, unless a vector covers it.
     pub(super) fn read(&self, at: u64, covered: &Vector) -> Option<Read<'_>> {
         let entry = self.entry(at)?;
         if entry.stamp.is_some_and(|stamp| covered.covers(stamp)) {

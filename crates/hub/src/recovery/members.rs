@@ -1,8 +1,8 @@
-//! What a socket is a member of, and whom something is meant for.
+//! The memberships of a socket, and the sockets that an event is meant for.
 
 use crate::recovery::headings::{Heading, Kind, Membership};
 
-/// Whom an event or a command is meant for: the union of rooms and users, or everyone in the namespace when both are empty, less
+/// The receivers of an event or a command: the union of rooms and users, or everyone in the namespace when both are empty, less
 /// the members of `except`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aim<'a> {

@@ -1,4 +1,4 @@
-//! What shards say to each other when one of them takes a socket that another has.
+//! The messages between shards when one of them takes a socket that another has.
 
 use crate::recovery::journal::Said;
 use crate::recovery::pid::Pid;
@@ -36,11 +36,11 @@ pub(crate) enum NotRecovered {
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) record: Record,
-    /// What it missed, with its places in the owner's journal.
+    /// The events that it missed, with their places in the owner's journal.
     pub(crate) missed: Vec<(u64, Arc<Said>)>,
     /// The name of that journal.
     pub(crate) log: u64,
-    /// What the owner had seen by then.
+    /// All that the owner had seen by then.
     pub(crate) seen: Vector,
 }
 

@@ -59,7 +59,7 @@ struct Slot {
     record: Record,
     state: State,
     deadline_ms: u64,
-    /// What it is listed under: its memberships, and of a coming one all that it may be a member of.
+    /// The headings under which it is listed: its memberships, and of a coming one all that it may be a member of.
     wants: Members,
     bytes: usize,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Pass {
     pub(crate) by: Place,
 }
 
-/// What comes of it.
+/// The outcome of a fence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
     /// Others are still to come, or it is about no claim that stands.

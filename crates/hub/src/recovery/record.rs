@@ -1,4 +1,4 @@
-//! What is left of a socket without a transport.
+//! The rest of a socket that has no transport.
 
 use crate::recovery::journal::{Journal, Missed, Reader};
 use crate::recovery::members::Members;
@@ -63,7 +63,7 @@ impl Life {
         }
     }
 
-    /// What the client has: the latest of what it shows, what it confirmed and the beginning. An offset that cannot be its own counts as
+    /// The place up to which the client has all: the latest of what it shows, what it confirmed and the beginning. An offset that cannot be its own counts as
     /// none: it is from before the socket.
     fn has(&self, journal: &Journal, shown: Option<Position>) -> u64 {
         let known = shown.and_then(|at| match journal.offset(at) {
@@ -122,7 +122,7 @@ impl Record {
         self.life.has(journal, shown)
     }
 
-    /// What it missed if it has all up to a place; `None`: the journal has not all of it.
+    /// The events that it missed if it has all up to a place; `None`: the journal has not all of it.
     pub(crate) fn missed(&self, journal: &Journal, has: u64) -> Option<Missed> {
         let socket = self.socket.to_string();
         let reader = Reader {

@@ -1,4 +1,4 @@
-//! What a client that comes back shows in the payload of its CONNECT: `pid` and `offset`. They are taken out before anybody else
+//! The two things that a client shows when it comes back, in the payload of its CONNECT: `pid` and `offset`. They are taken out before anybody else
 //! looks at it: the `pid` is a secret, and a schema of the payload knows neither.
 
 use crate::recovery::pid::{self, Pid};
@@ -6,7 +6,7 @@ use crate::tables::position::Position;
 use std::borrow::Cow;
 use wire::json;
 
-/// What it shows.
+/// The `pid` and offset that it shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// `None`: it shows none of ours.

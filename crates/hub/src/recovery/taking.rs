@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) record: Record,
-    /// What it missed, with the places under which it gets it.
+    /// The events that it missed, with the places under which it gets it.
     pub(crate) missed: Vec<(u64, Arc<Said>)>,
     /// Entries that were read for it.
     pub(crate) read: usize,

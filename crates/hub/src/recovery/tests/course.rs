@@ -1,4 +1,4 @@
-//! What happens next.
+//! The choice of the next step.
 
 use super::*;
 

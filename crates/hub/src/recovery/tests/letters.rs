@@ -1,4 +1,4 @@
-//! What shards publish, and the cards and letters by which it gets to others.
+//! The events that shards publish, and the cards and letters by which it gets to others.
 
 use super::*;
 

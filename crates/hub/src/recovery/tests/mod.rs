@@ -37,7 +37,7 @@ const REPEATED: Option<u64> = None;
 /// Gives all commands.
 const COMMANDER: usize = 0;
 
-/// What may happen in a history.
+/// The events of a history.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     shards: u16,
@@ -48,7 +48,7 @@ struct Setting {
     steps: usize,
 }
 
-/// Whom something is for, as it goes from shard to shard.
+/// The receivers of something, as they go from shard to shard.
 #[derive(Clone, Debug, Default)]
 struct To {
     rooms: Vec<String>,
@@ -101,13 +101,13 @@ struct Shard {
     ids: Ids,
     recovery: Recovery,
     live: Vec<Live>,
-    /// What its records want, as it was told.
+    /// The headings that its records want, as it was told.
     wanted: BTreeSet<Membership>,
     /// Clients that wait for a verdict.
     waiting: BTreeMap<u64, (usize, u64)>,
 }
 
-/// What a client knows.
+/// The knowledge of a client.
 #[derive(Debug, Default)]
 struct Client {
     shard: usize,

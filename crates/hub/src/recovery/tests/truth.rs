@@ -1,4 +1,4 @@
-//! What must hold.
+//! The rules that must hold.
 
 use super::*;
 
