@@ -6,7 +6,7 @@
 START_TIMEOUT_SECONDS=900
 # Variants that Sockeye does not have yet. Any other that does not start is a failure, and so is one of
 # these that does: the list must say what is.
-ABSENT_AT_SOCKEYE=(recovery)
+ABSENT_AT_SOCKEYE=()
 # For clients that follow their own pace: on a busy machine a handshake of TLS and a CONNECT may take more than the second that the main
 # variant allows.
 PATIENCE=(--ping-timeout 5000 --connect-timeout 45000)

@@ -36,6 +36,7 @@ function conversation(socket) {
     },
     length: (buffer, ack) => ack(Buffer.isBuffer(buffer) ? buffer.length : -1),
     burst: (event, count) => repeat(count, (i) => socket.emit(event, i)),
+    "in-volatile": (room, event, ...args) => io.of("/lab").volatile.to(room).emit(event, ...args),
     volatile: (event, count) => repeat(count, (i) => socket.volatile.emit(event, i)),
   };
 }

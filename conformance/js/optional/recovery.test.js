@@ -1,5 +1,9 @@
 // Connection state recovery, against a server started with --recovery. What a server without it
 // must do with a recovering client is in ../test/socketio-connecting.test.js.
+//
+// Two things differ here from Socket.IO's server (ADR 38). Missed events come after the CONNECT reply: before it the client keeps them in
+// a buffer and does not move its offset, so a second cut would bring them twice. And an offset that says nothing here counts as none:
+// the server knows itself what the client has for certain.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { binaryEvent, disconnect, event, placeholder } from "../peer/packet.js";
@@ -7,7 +11,7 @@ import { eventually } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor } from "../peer/session.js";
 import { COMBINATIONS, connected, once } from "../peer/stock.js";
-import { recoveryUrl as from } from "../peer/target.js";
+import { isReference, recoveryUrl as from } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 if (!from) throw new Error("CONFORMANCE_RECOVERY_URL is not set: give the URL of a server started with --recovery");
@@ -47,7 +51,7 @@ for (const Transport of [Polling, WebSocketSession]) {
       await session.nextBinary();
     });
 
-    test("missed events come before the CONNECT reply, which names the same sid and pid", async (t) => {
+    test("missed events come in order, and the CONNECT reply names the same sid and pid", async (t) => {
       const witness = await joined(t, WebSocketSession);
       const session = await joined(t, Transport, { user: "ann" });
       const room = `missed-${session.id}`;
@@ -62,13 +66,17 @@ for (const Transport of [Polling, WebSocketSession]) {
 
       const back = await openFor(t, Transport, { from });
       await back.send(`40/lab,${JSON.stringify({ pid: session.pid, offset, user: "ann" })}`);
+      const replied = async () => {
+        const reply = await back.read();
+        assert.deepEqual([reply.type, reply.data], [0, { sid: session.id, pid: session.pid }]);
+      };
+      if (!isReference) await replied();
       const first = await back.read();
       assert.deepEqual(first.data.slice(0, 2), ["missed", 1]);
       const second = await back.read();
       assert.deepEqual(second.data.slice(0, 2), ["missed", placeholder(0)]);
       assert.deepEqual([...(await back.nextBinary())], [7]);
-      const reply = await back.read();
-      assert.deepEqual([reply.type, reply.data], [0, { sid: session.id, pid: session.pid }]);
+      if (isReference) await replied();
       const [who] = await back.ask("/lab", 2, "who");
       assert.equal(who.recovered, true);
       const [, [found]] = await back.ask("/lab", 3, "fetch", session.id);
@@ -77,14 +85,15 @@ for (const Transport of [Polling, WebSocketSession]) {
     });
 
     for (const [what, change] of [["pid", { pid: "unknownunknownunknown" }], ["offset", { offset: "unknown" }]]) {
-      test(`an unknown ${what} gives fresh ids and no error`, async (t) => {
+      const recovers = what === "offset" && !isReference;
+      test(`an unknown ${what} gives ${recovers ? "the same" : "fresh"} ids and no error`, async (t) => {
         const session = await joined(t, Transport);
         const offset = await anOffset(session);
         await session.send(event("/lab", ["drop"]));
         await session.ended();
         const back = await joined(t, Transport, { pid: session.pid, offset, ...change });
-        assert.notEqual(back.id, session.id);
-        assert.notEqual(back.pid, session.pid);
+        assert.equal(back.id === session.id, recovers);
+        assert.equal(back.pid === session.pid, recovers);
       });
     }
 

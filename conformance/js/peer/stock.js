@@ -1,16 +1,25 @@
 // Stock socket.io-client, each version over each way of using the transports.
 import { io as io484 } from "socket.io-client";
 import { io as io472 } from "socket.io-client-4.7.2";
+import { io as io462 } from "socket.io-client-4.6.2";
 import { url as base } from "./target.js";
 import { within } from "./patience.js";
 
 const VERSIONS = { "4.8.4": io484, "4.7.2": io472 };
+/** The first versions that recover. */
+const RECOVERING = { ...VERSIONS, "4.6.2": io462 };
 const TRANSPORTS = { "polling only": ["polling"], "websocket only": ["websocket"], "polling with upgrade": ["polling", "websocket"] };
 
 /** Every combination, as { name, version, transports, connect, create }. */
-export const COMBINATIONS = Object.entries(VERSIONS).flatMap(([version, io]) =>
-  Object.entries(TRANSPORTS).map(([way, transports]) => new Combination(version, io, way, transports)),
-);
+export const COMBINATIONS = combinations(VERSIONS);
+/** The same of all versions that come back to what they missed. */
+export const RECOVERING_COMBINATIONS = combinations(RECOVERING);
+
+function combinations(versions) {
+  return Object.entries(versions).flatMap(([version, io]) =>
+    Object.entries(TRANSPORTS).map(([way, transports]) => new Combination(version, io, way, transports)),
+  );
+}
 
 function Combination(version, io, way, transports) {
   this.name = `socket.io-client ${version}, ${way}`;

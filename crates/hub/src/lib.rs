@@ -14,10 +14,6 @@ mod hub;
 mod life;
 mod output;
 mod parts;
-#[expect(
-    dead_code,
-    reason = "tested as a whole before the turn calls it: ADR 38"
-)]
 mod recovery;
 mod rooms;
 mod seam;

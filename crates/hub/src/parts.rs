@@ -14,6 +14,8 @@ use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::life::answers::Answers;
 use crate::output::piece::Pool;
+use crate::recovery::exchange::{Bounds, Recovery};
+use crate::recovery::{journal, parked};
 use crate::rooms::fanout::Audience;
 use crate::rooms::room::Rooms;
 use crate::seam::outbound::Outbound;
@@ -37,6 +39,8 @@ pub(crate) struct Parts {
     pub(crate) asks: Questions,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
+    /// What clients come back to, where a namespace has recovery.
+    pub(crate) recovery: Option<Box<Recovery>>,
     /// The handler wants counts of rooms over all nodes.
     pub(crate) counts_nodes: bool,
     /// The handler wants to know when sockets are moved into rooms and out of them.
@@ -70,8 +74,11 @@ impl Parts {
         if let Some(uplink) = &process.uplink {
             people.watch_interest(uplink.watch());
         }
+        let mut ids = Ids::new(me, entropy);
+        let bounds = recovery_bounds(&config, me);
+        let recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         Self {
-            ids: Ids::new(me, entropy),
+            ids,
             clock: Clock::default(),
             people,
             rooms: Rooms::new(me, &process.directory).tapped(process.outlets.tap.as_ref()),
@@ -82,6 +89,7 @@ impl Parts {
             asks: Questions::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),
+            recovery,
             counts_nodes: false,
             watches_rooms: false,
             books: Books::new(config, cells),
@@ -121,6 +129,31 @@ impl Parts {
                 line: &mut self.line,
                 people: &mut self.people,
             },
+            recovery: self.recovery.as_deref_mut(),
+            now_ms: self.clock.now.mono_ms,
         }
     }
+}
+
+/// A shard that others claim from must answer within this time.
+const CLAIM_MS: u64 = 5_000;
+
+/// A shard's share of what the process may keep; `None`: no namespace has recovery.
+fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {
+    let window = config.recovery.window()?;
+    let (limits, shards) = (&config.limits, usize::from(me.shards.max(1)));
+    let journal = limits.journal_bytes_max / shards;
+    Some(Bounds {
+        journal: journal::Bounds {
+            window_ms: window.as_millis() as u64,
+            bytes_max: journal,
+        },
+        parked: parked::Bounds {
+            records_max: limits.parked_sockets_max.div_ceil(shards),
+            bytes_max: journal,
+            rooms_max: limits.rooms_per_socket_max,
+            claim_ms: CLAIM_MS,
+        },
+        takings_max: limits.asks_outstanding_max,
+    })
 }

@@ -207,7 +207,7 @@ fn keeps(name: &str, rules: &NamespaceRules) -> Option<Keeps> {
     }
     let any =
         keeps.others != Form::Passing || keeps.forms.values().any(|form| *form != Form::Passing);
-    any.then_some(keeps)
+    (any || rules.recovers).then_some(keeps)
 }
 
 fn quoted(name: &str) -> String {

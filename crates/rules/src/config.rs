@@ -21,6 +21,8 @@ pub struct NamespaceRules {
     pub client_joins: bool,
     /// Rooms each socket is put into on connect.
     pub auto_join: Vec<String>,
+    /// Clients come back to what they missed: all that is said has one order.
+    pub recovers: bool,
     /// Rules by the name of their event.
     pub events: BTreeMap<String, EventRule>,
     /// For events not named in `events`.

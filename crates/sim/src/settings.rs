@@ -62,6 +62,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         backend: None,
         chat: false,
         client_joins: true,
+        recovers: false,
         auto_join: Vec::new(),
         events: (0..plan.rooms).map(say).chain(pairs.map(both)).collect(),
         default_event: rule(Action::Drop),

@@ -116,7 +116,7 @@ impl Lab {
                 answer(&mut socket.cx(), event.ack, &who);
             }
             "join" | "leave" => membership(socket, event, &args.rooms(0).join("")),
-            "to" | "in" | "except" | "all" | "local" | "to-user" | "all-date" => {
+            "to" | "in" | "in-volatile" | "except" | "all" | "local" | "to-user" | "all-date" => {
                 broadcast(socket, &event, &args);
             }
             "burst" | "volatile" => series(socket, event.name == "volatile", &args),
@@ -318,7 +318,7 @@ fn who(socket: &Member<'_>) -> String {
         .collect();
     let auth: Value = serde_json::from_str(info.auth).unwrap_or_default();
     json!({
-        "id": info.id, "transport": info.transport, "recovered": false, "auth": auth, "query": query,
+        "id": info.id, "transport": info.transport, "recovered": socket.recovered(), "auth": auth, "query": query,
     })
     .to_string()
 }
@@ -347,13 +347,13 @@ fn broadcast(socket: &mut Member<'_>, event: &Event<'_>, args: &Args<'_>) {
         name: &name,
         args: &rest,
         attachments: event.attachments,
-        volatile: false,
+        volatile: event.name == "in-volatile",
     };
     let mut cx = socket.cx();
     let everyone = cx.of(NAMESPACE);
     let group = match event.name {
         "to" => socket.to(&names),
-        "in" => everyone.to(&names),
+        "in" | "in-volatile" => everyone.to(&names),
         "to-user" => everyone.to_users(&names),
         "except" => everyone.except(&names),
         "local" => everyone.local(),

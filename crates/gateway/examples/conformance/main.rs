@@ -71,6 +71,9 @@ struct Flags {
     /// PEM file.
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Clients get their socket back, with what they missed, within two minutes.
+    #[arg(long)]
+    recovery: bool,
     /// Look at opening requests, as their header `X-Opening` says, and add header lines to answers.
     #[arg(long)]
     porter: bool,
@@ -98,7 +101,22 @@ impl Flags {
             keep_handshake: true,
             limits: echo_limits(),
             compression: self.compression(),
+            recovery: self.recovery(),
             ..Config::default()
+        }
+    }
+
+    fn recovery(&self) -> config::Recovery {
+        let recover = config::Recover {
+            window: Duration::from_secs(120),
+            offsets: config::Offsets::All,
+        };
+        config::Recovery {
+            namespaces: self
+                .recovery
+                .then(|| ("*".to_owned(), Some(recover)))
+                .into_iter()
+                .collect(),
         }
     }
 

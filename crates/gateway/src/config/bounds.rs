@@ -113,6 +113,8 @@ bounds! {
     conns_max: Count, "Connections of the process; above it newcomers get 503 with Retry-After. 48 more are kept for sessions that exist and for health checks.";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.";
     mailbox_bytes_max: Bytes, "Bytes of the messages that may wait in the mailbox of one shard.";
+    journal_bytes_max: Bytes, "Bytes of events that the process keeps for clients that may come back (`recovery`); beyond it the oldest go, and who missed them is a new socket. As much again may be taken by sockets without a connection.";
+    parked_sockets_max: Count, "Sockets without a connection that the process keeps for their clients; beyond it those that would end first make way.";
     takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.";
     deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.";
     rejections_per_turn: Count, "Rejected messages of one connection before other connections have their turn.";

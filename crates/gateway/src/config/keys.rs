@@ -29,7 +29,7 @@ pub use feed::{Feed, TABLES as FEEDS};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use large::{Large, Uploads};
-pub use namespaces::{Event, LargeEvents, Namespace, Reaction};
+pub use namespaces::{Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel};
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -319,6 +319,7 @@ impl Resolver<'_> {
             slow_consumers,
             rates: self.rates(),
             cluster_scope: self.cluster_scope(),
+            recovery: super::rules::recovery(self.layer),
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),

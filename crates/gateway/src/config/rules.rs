@@ -1,11 +1,11 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
-use super::keys::{Event, LargeEvents, Namespace, Reaction};
+use super::keys::{Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel};
 use super::problem::Problem;
 use super::raw::{Layer, Path, Source};
 use super::typed::Field;
-use hub::config::{Exempt, Parser, Rate, SlowConsumer, SlowEvents};
+use hub::config::{Exempt, Parser, Rate, Recover, SlowConsumer, SlowEvents};
 use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
@@ -90,6 +90,23 @@ pub fn exempt(layer: &Layer) -> Exempt {
 pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
     let own = |(name, keys): (&str, Namespace)| Some((name.to_owned(), (*keys.parser)?));
     namespaces(layer).filter_map(own).collect()
+}
+
+/// Namespaces whose clients come back to what they missed.
+pub fn recovery(layer: &Layer) -> hub::config::Recovery {
+    let own = namespaces(layer).map(|(name, _)| {
+        let keys = Recovery::of(layer, name);
+        let recover = (*keys.level == RecoveryLevel::Node).then_some(Recover {
+            window: *keys.window,
+            offsets: *keys.offsets,
+        });
+        (name.to_owned(), recover)
+    });
+    let namespaces: BTreeMap<_, _> = own.collect();
+    match namespaces.values().any(Option::is_some) {
+        true => hub::config::Recovery { namespaces },
+        false => hub::config::Recovery::default(),
+    }
 }
 
 /// The treatment of large events. Nothing where all namespaces send them like all others; else each has its own, so that none of them
@@ -195,6 +212,7 @@ impl Reader<'_> {
             chat: *keys.chat,
             client_joins: *keys.client_joins,
             auto_join: keys.auto_join.clone(),
+            recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),
         };

@@ -6,6 +6,7 @@ use crate::books::heartbeat::Step;
 use crate::clients::people::People;
 use crate::clients::session::RequestToken;
 use crate::clients::socket::Extra;
+use crate::life::memberships;
 use crate::parts::Parts;
 use crate::seam::effect::Notice;
 use crate::tables::clock::Clock;
@@ -18,14 +19,10 @@ use wire::{json, plain};
 /// Gives a socket what its token says.
 pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     let index = socket.id();
-    let now_us = parts.clock.now_us();
-    let meters = &parts.access.meters;
-    meters.set_user(&mut parts.people, now_us, index, &claims.uid);
+    memberships::set_user(parts, index, &claims.uid);
     for room in &claims.rooms {
         // Names and numbers have bounds, which are counted where they bite.
-        let _ = parts
-            .rooms
-            .join(&mut parts.people, &mut parts.books, index, room);
+        let _ = memberships::join(parts, index, room);
     }
     set_grants(&mut parts.people, socket, claims.grants.as_ref());
     if let Some(expires_s) = claims.expires_s {

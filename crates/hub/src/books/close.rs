@@ -106,7 +106,46 @@ pub enum Departure {
     ByServer(Option<CloseReason>),
 }
 
+impl CloseReason {
+    /// A client that left so may come back to what it missed: it lost its transport, or was sent off for no fault of its own.
+    pub(crate) fn may_return(self) -> bool {
+        match self {
+            Self::TransportClose
+            | Self::TransportError
+            | Self::PingTimeout
+            | Self::SlowConsumer
+            | Self::ServerClose
+            | Self::ShuttingDown
+            | Self::MessageTimeout
+            | Self::NoBackend
+            | Self::TokenExpired
+            | Self::AnswerLost
+            | Self::OutOfMemory => true,
+            Self::ParseError
+            | Self::ProtocolError
+            | Self::InvalidUtf8
+            | Self::MessageTooBig
+            | Self::ConnectTimeout
+            | Self::HandshakeTimeout
+            | Self::LimitExceeded
+            | Self::InternalError
+            | Self::Unauthorized
+            | Self::AuthUnavailable
+            | Self::TooManyConnections
+            | Self::Flood => false,
+        }
+    }
+}
+
 impl Departure {
+    /// Socket.IO's DISCONNECT is final, whoever sends it.
+    pub(crate) fn may_return(self) -> bool {
+        match self {
+            Self::Session(reason) => reason.may_return(),
+            Self::ByClient | Self::ByServer(_) => false,
+        }
+    }
+
     /// Name in logs.
     pub fn name(self) -> &'static str {
         match self {

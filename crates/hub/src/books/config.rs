@@ -74,10 +74,56 @@ pub struct Config {
     pub rates: Rates,
     /// Limits that hold for all nodes together.
     pub cluster_scope: ClusterScope,
+    /// Namespaces whose clients come back to what they missed.
+    pub recovery: Recovery,
     /// When newcomers are asked to come later.
     pub admission: Admission,
     /// The bounds.
     pub limits: Limits,
+}
+
+/// The namespaces whose Socket.IO clients get their socket back, and what they missed, when they come again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// `*`: all that are not named; `None`: not this one.
+    pub namespaces: BTreeMap<String, Option<Recover>>,
+}
+
+/// Recovery in one namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recover {
+    /// For so long a socket without a transport is kept.
+    pub window: Duration,
+    /// The clients that it is for.
+    pub offsets: Offsets,
+}
+
+named! {
+    /// The clients that get an offset as one more argument of each event, and so can come back.
+    pub enum Offsets {
+        /// All that speak Socket.IO.
+        All = "all",
+        /// Those that open their session with `recovery=1` in the query.
+        Asked = "asked",
+    }
+}
+
+impl Recovery {
+    /// What holds in a namespace.
+    #[inline]
+    pub fn of(&self, namespace: &str) -> Option<&Recover> {
+        if self.namespaces.is_empty() {
+            return None;
+        }
+        let named = self.namespaces.get(namespace);
+        named.or_else(|| self.namespaces.get("*"))?.as_ref()
+    }
+
+    /// The longest window of all; `None`: no namespace has recovery.
+    pub fn window(&self) -> Option<Duration> {
+        let recovering = self.namespaces.values().flatten();
+        recovering.map(|recover| recover.window).max()
+    }
 }
 
 /// A WebSocket endpoint whose frames are events ([`crate::RAW_EVENT`]) as they are, and nothing else.
@@ -427,6 +473,7 @@ impl Default for Config {
             auth: Auth::default(),
             rates: Rates::default(),
             cluster_scope: ClusterScope::default(),
+            recovery: Recovery::default(),
             admission: Admission::default(),
             limits: Limits::default(),
         }

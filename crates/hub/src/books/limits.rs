@@ -145,6 +145,10 @@ pub struct Limits {
     pub mailbox_messages_max: usize,
     /// Bytes of these messages; the same happens above it.
     pub mailbox_bytes_max: usize,
+    /// Bytes of events that all shards together keep for clients that may come back.
+    pub journal_bytes_max: usize,
+    /// Sockets without a transport that all shards together keep; the one that would end first makes way.
+    pub parked_sockets_max: usize,
     /// WebSocket connections per shard that may keep a compression window; the next ones agree on compression without.
     pub takeover_contexts_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn.
@@ -184,6 +188,8 @@ impl Limits {
         conns_max: 1_000_000,
         mailbox_messages_max: MAILBOX_MESSAGES_MAX,
         mailbox_bytes_max: MAILBOX_BYTES_MAX,
+        journal_bytes_max: 256 * 1024 * 1024,
+        parked_sockets_max: 100_000,
         takeover_contexts_max: 1_000,
         deliveries_per_turn: 65_536,
         rejections_per_turn: 64,

@@ -97,6 +97,28 @@ named! {
 }
 
 named! {
+    /// The outcome for a client that came back and showed which socket it had.
+    pub enum Returned {
+        /// It has its socket again, and all that it missed.
+        Recovered = "recovered",
+        /// Nobody keeps such a socket: its window is over, it was disconnected, or the client made it up.
+        Unknown = "unknown",
+        /// Another connection takes it, or took it.
+        Claimed = "claimed",
+        /// Its token names another user.
+        OtherUser = "other_user",
+        /// Part of what it missed is not kept any more.
+        Trimmed = "trimmed",
+        /// It missed more than may wait for one client.
+        TooMuch = "too_much",
+        /// It was disconnected while it was on its way.
+        Disconnected = "disconnected",
+        /// Other shards did not answer in time.
+        Late = "late",
+    }
+}
+
+named! {
     /// Whose rate was passed.
     pub enum Scope {
         /// One session's.
@@ -143,6 +165,7 @@ macro_rules! counters {
             pub(crate) rated: [u64; Scope::NAMES.len()],
             pub(crate) dropped: [u64; Dropped::NAMES.len()],
             pub(crate) dropped_slow: [u64; SlowConsumer::NAMES.len()],
+            pub(crate) returned: [u64; Returned::NAMES.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -170,6 +193,8 @@ macro_rules! counters {
             pub dropped: [AtomicU64; Dropped::NAMES.len()],
             /// Events dropped for slow clients, by `SlowConsumer`.
             pub dropped_slow: [AtomicU64; SlowConsumer::NAMES.len()],
+            /// Clients that came back, by `Returned`.
+            pub returned: [AtomicU64; Returned::NAMES.len()],
             /// Counted by the shard itself.
             pub tls: crate::books::tls::TlsCells,
         }
@@ -186,6 +211,7 @@ macro_rules! counters {
                 store(&self.rated, &counts.rated);
                 store(&self.dropped, &counts.dropped);
                 store(&self.dropped_slow, &counts.dropped_slow);
+                store(&self.returned, &counts.returned);
             }
         }
     };
@@ -290,6 +316,18 @@ counters! {
     admission_refused,
     /// Heartbeats sent: pings, and comments in event streams.
     heartbeats,
+    /// Sockets without a transport that are kept for their clients now.
+    parked,
+    /// Bytes of these.
+    parked_bytes,
+    /// Such sockets that made way for others.
+    parked_crowded,
+    /// Bytes of events kept for clients that may come back.
+    journal_bytes,
+    /// Events that clients missed and got when they came back.
+    replayed,
+    /// Entries of journals that were read for them.
+    replay_reads,
 }
 
 impl Counts {

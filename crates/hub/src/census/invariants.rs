@@ -270,7 +270,10 @@ impl Parts {
                 "room {:?}",
                 room.name()
             );
-            let kept = !room.members().is_empty() || room.is_changed() || room.is_owed();
+            let kept = !room.members().is_empty()
+                || room.is_wanted()
+                || room.is_changed()
+                || room.is_owed();
             assert!(kept, "room {:?} is empty and still here", room.name());
             let listed = self.rooms.lists_change_of(index);
             assert_eq!(

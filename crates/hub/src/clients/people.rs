@@ -248,7 +248,8 @@ impl People {
         for index in &session.sockets {
             if let Some(socket) = self.sockets.get_mut(*index) {
                 socket.conn = conn;
-                socket.variant = variant;
+                let offsets = socket.variant.offsets;
+                socket.variant = Variant { offsets, ..variant };
                 socket.deflate = deflate;
             }
         }

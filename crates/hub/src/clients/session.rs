@@ -128,6 +128,8 @@ impl Dues {
 pub(crate) struct Flags {
     /// Client asked for base64 binary on WebSocket (`b64=1`).
     pub(crate) b64: bool,
+    /// Client asked for offsets (`recovery=1`).
+    pub(crate) asks_offsets: bool,
     /// Its parser is known: a first packet came.
     pub(crate) heard_packet: bool,
     /// Its packets are MessagePack.
@@ -177,7 +179,12 @@ impl Session {
             _ if self.protocol == Protocol::EventStream => Framing::EventStream,
             _ => Framing::WebSocket,
         };
-        Variant { dialect, framing }
+        let offsets = false;
+        Variant {
+            dialect,
+            framing,
+            offsets,
+        }
     }
 
     /// The WebSocket that probes for an upgrade.

@@ -4,6 +4,7 @@ use crate::books::claims::Grants;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};
+use crate::recovery::record::Lifeline;
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 
@@ -72,6 +73,8 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
+    /// What it needs to come back, where clients do.
+    pub(crate) lifeline: Option<Box<Lifeline>>,
 }
 
 impl Extra {
@@ -80,5 +83,6 @@ impl Extra {
             + self.data.as_ref().map_or(0, |text| text.len())
             + self.auth.as_ref().map_or(0, |text| text.len())
             + self.grants.as_ref().map_or(0, |grants| grants.heap_bytes())
+            + self.lifeline.as_ref().map_or(0, |_| size_of::<Lifeline>())
     }
 }

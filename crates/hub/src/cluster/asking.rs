@@ -119,7 +119,12 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             parts.rooms.node_down(*node);
             parts.rooms.tell_all_again();
         }
-        Tidings::Down { node } => parts.rooms.node_down(*node),
+        Tidings::Down { node } => {
+            parts.rooms.node_down(*node);
+            if let Some(recovery) = &mut parts.recovery {
+                recovery.forget_node(*node);
+            }
+        }
         _ => {}
     }
     let told = parts.rounds.on_tidings(tidings);

@@ -237,6 +237,7 @@ fn broadcast(to: Address, event: Event) -> Broadcast {
         attachments,
         volatile,
         at: None,
+        stamp: None,
     }
 }
 

@@ -2,6 +2,8 @@
 //! asked in the same words as other shards; news of rooms stay within the process.
 
 use crate::dialect::speech::Emit;
+use crate::recovery;
+use crate::recovery::stamp::Stamp;
 use crate::rooms::directory::Expected;
 use crate::rooms::log::Kept;
 pub use crate::rooms::target::{Scope, Target};
@@ -162,6 +164,8 @@ pub struct Broadcast {
     pub(crate) volatile: bool,
     /// Its place among the events that its rooms keep.
     pub(crate) at: Option<Position>,
+    /// Its number in the order of the shard that publishes it, where clients come back.
+    pub(crate) stamp: Option<Stamp>,
 }
 
 /// What the asker of a round is told.
@@ -197,6 +201,7 @@ impl Broadcast {
             attachments: event.attachments.to_vec(),
             volatile: event.volatile,
             at: None,
+            stamp: None,
         }
     }
 
@@ -288,6 +293,15 @@ pub enum Letter {
     Uplink(Tidings),
     /// To the home of a namespace: a letter of another node or server. So it stays behind the events that came before it.
     ByHome(ByHome),
+    /// About a client that comes back to another shard of the process.
+    Return(Return),
+}
+
+/// A step by which one shard takes a socket from another.
+#[derive(Debug)]
+pub struct Return {
+    pub(crate) from: Place,
+    pub(crate) message: recovery::messages::Message,
 }
 
 /// A letter that goes by the home of its namespace.
@@ -343,6 +357,12 @@ impl From<RoomNews> for Letter {
     }
 }
 
+impl From<Return> for Letter {
+    fn from(step: Return) -> Self {
+        Self::Return(step)
+    }
+}
+
 impl Letter {
     /// Memory it takes while it waits. Shards that share a letter count it each: better too early than too late.
     pub fn bytes(&self) -> usize {
@@ -351,6 +371,7 @@ impl Letter {
             Self::Response(reply) => reply.response.bytes(),
             Self::Uplink(_) => 0,
             Self::ByHome(inner) => inner.letter.bytes(),
+            Self::Return(step) => step.message.bytes(),
             Self::Room(RoomNews::Publish(broadcast)) => broadcast.bytes(),
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
             Self::Room(RoomNews::Elsewhere { to, .. }) => to.bytes(),

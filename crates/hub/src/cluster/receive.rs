@@ -5,7 +5,7 @@ use crate::cluster::letter::{
     Broadcast, ByHome, Letter, Order, RoomNews, RoundId, Target, borrowed,
 };
 use crate::cluster::send;
-use crate::life::ending;
+use crate::life::{ending, returning};
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::orders;
@@ -18,6 +18,7 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
         Letter::Response(reply) => asking::take_response(parts, reply),
         Letter::Uplink(tidings) => asking::on_tidings(parts, tidings),
         Letter::Room(news) => room_news(parts, news),
+        Letter::Return(step) => returning::heard(parts, step),
         Letter::ByHome(ByHome {
             shards,
             letter: inner,
@@ -95,6 +96,7 @@ fn on_broadcast(parts: &mut Parts, broadcast: &Broadcast, round: Option<RoundId>
         let event = broadcast.event();
         let mut out = Outgoing::event(target, &event);
         out.at = broadcast.at;
+        out.stamp = broadcast.stamp;
         match round {
             Some(round) => asking::take_part(parts, target, &mut out, round),
             None => parts.audience().fan_out(target, &mut out),

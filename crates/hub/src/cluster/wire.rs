@@ -278,6 +278,7 @@ impl<'a> Reader<'a> {
             args: self.text()?,
             attachments: self.attachments()?,
             at: None,
+            stamp: None,
         })
     }
 

@@ -36,6 +36,8 @@ pub(crate) enum Framing {
 pub(crate) struct Variant {
     pub(crate) dialect: Dialect,
     pub(crate) framing: Framing,
+    /// Events end with their offset. Only those of Socket.IO have one.
+    pub(crate) offsets: bool,
 }
 
 /// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
@@ -209,16 +211,28 @@ impl Variant {
     pub(crate) const ABSENT: Self = Self {
         dialect: Dialect::SocketIo,
         framing: Framing::Polling,
+        offsets: false,
     };
 
     /// Forms in which a message stands in frames: an event is encoded once for each.
-    pub(crate) const FRAMED: usize = 10;
+    pub(crate) const FRAMED: usize = 14;
+    /// Forms in which it stands in a polling payload.
+    pub(crate) const POLLED: usize = 4;
 
     /// Which of these it is. No dialect has both base64 and event streams.
     pub(crate) fn number(self) -> usize {
         debug_assert_ne!(self.framing, Framing::Polling);
         let second = usize::from(self.framing != Framing::WebSocket);
-        self.dialect as usize * 2 + second
+        let form = self.dialect as usize * 2 + second;
+        match self.offsets {
+            true => 10 + form % 4,
+            false => form,
+        }
+    }
+
+    /// The same of polling payloads.
+    pub(crate) fn polled(self) -> usize {
+        (self.dialect as usize % 2) + 2 * usize::from(self.offsets)
     }
 
     /// Its name in metrics, by place in `books::metrics::VARIANTS`.

@@ -13,6 +13,8 @@ use crate::seam::questions::{Asked, Pending, Waiting};
 use crate::seam::stage::Stage;
 use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
+use std::sync::Arc;
+use wire::base64url::Id20;
 
 /// The answer to an `Effect::Ask`.
 pub(crate) fn answered(stage: &mut Stage, key: AskKey, reply: Reply) {
@@ -47,6 +49,7 @@ fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
             };
             stage.parts.outbound.tell(Told::Answered { token, answer });
         }
+        (Asked::Shards, _) => on_found(stage, pending, None),
         // A ticket is not answered from outside.
         (Asked::Handler, _) => on_decision(stage, pending, Err(Refusal::unavailable())),
     }
@@ -75,6 +78,19 @@ fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal
             plain_joining::on_beginning_decided(stage, session, claims, socket, decision)
         }
         Waiting::Refresh { .. } | Waiting::Nobody => {}
+    }
+}
+
+/// Other shards were asked for the socket of a client that comes back.
+fn on_found(stage: &mut Stage, pending: Pending, found: Option<(Id20, Arc<str>)>) {
+    let Some(key) = pending.session else {
+        return;
+    };
+    if let Waiting::Join(join) = pending.waiting
+        && stage.parts.people.sessions.live(key).is_some()
+        && stage.parts.people.is_open(key.id())
+    {
+        joining::on_found(stage, key.id(), *join, found);
     }
 }
 
@@ -118,6 +134,11 @@ pub(crate) fn settle(stage: &mut Stage) {
         match stage.parts.outbound.next() {
             Some(Next::Released(session, held)) => released(stage, session, &held),
             Some(Next::Decided(key, decision)) => decided(stage, key, decision),
+            Some(Next::Found(key, found)) => {
+                if let Some(pending) = question::settle_question(&mut stage.parts, key) {
+                    on_found(stage, pending, found);
+                }
+            }
             None => return,
         }
     }

@@ -9,18 +9,22 @@ use crate::clients::session::RequestToken;
 use crate::cluster::waiting;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
-use crate::life::{ending, opening};
+use crate::life::returning::{self, Found};
+use crate::life::{ending, opening, parking};
 use crate::parts::Parts;
+use crate::recovery::messages::NotRecovered;
+use crate::recovery::shown::Shown;
 use crate::seam::ask::Token;
 use crate::seam::event::{ConnectRequest, Decision, Refusal};
 use crate::seam::join::Join;
 use crate::seam::opening::HeaderLines;
 use crate::seam::question;
-use crate::seam::questions::Waiting;
+use crate::seam::questions::{Asked, Waiting};
 use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::base64url::Id20;
 use wire::socketio::PacketType;
 
@@ -31,16 +35,23 @@ pub(crate) fn join_namespace(
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
+    shown: Option<Shown>,
 ) {
+    if shown.is_some() {
+        let mut join = Join::new(namespace, auth.into());
+        join.claims = claims.cloned();
+        join.shown = shown;
+        return come_back(stage, session, join);
+    }
     let id = stage.parts.new_socket_id();
-    match ask_handler(stage, session, id, namespace, auth, claims) {
+    match ask_handler(stage, session, (id, false), namespace, auth, claims) {
         Some(Decision::Later) => {
             let mut join = Join::new(namespace, auth.into());
             join.claims = claims.cloned();
             join.socket = Some(id);
             await_decision(stage, session, join);
         }
-        Some(Decision::Admit) => enter(stage, session, Some(id), namespace, auth, claims),
+        Some(Decision::Admit) => enter(stage, session, (Some(id), None), namespace, auth, claims),
         Some(Decision::Refuse(refusal)) => keep_out(&mut stage.parts, session, namespace, &refusal),
         None => {}
     }
@@ -48,10 +59,11 @@ pub(crate) fn join_namespace(
 
 /// The same for a client that waited before a gate for its token's sake.
 fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
-    let id = stage.parts.new_socket_id();
+    let id = join.socket.unwrap_or_else(|| stage.parts.new_socket_id());
     join.socket = Some(id);
-    let claims = join.claims.as_ref();
-    match ask_handler(stage, session, id, &join.namespace, &join.auth, claims) {
+    let (claims, recovers) = (join.claims.as_ref(), join.shown.is_some());
+    let socket = (id, recovers);
+    match ask_handler(stage, session, socket, &join.namespace, &join.auth, claims) {
         Some(Decision::Later) => await_decision(stage, session, join),
         Some(Decision::Admit) => on_joining_decided(stage, session, join, Ok(())),
         Some(Decision::Refuse(refusal)) => {
@@ -59,6 +71,58 @@ fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
         }
         None => {}
     }
+}
+
+/// A client that had a socket here before wants it back: it is looked for, and then the handler decides as about anybody else.
+fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
+    let uid = join.claims.as_ref().map(|claims| claims.uid.as_str());
+    let comer = join.shown.and_then(|shown| shown.comer(uid));
+    let found = match comer {
+        Some(comer) => returning::find(&mut stage.parts, &join.namespace, comer),
+        // It shows the name of another server's socket.
+        None => {
+            returning::note_lost(&mut stage.parts, NotRecovered::Unknown);
+            Found::Nowhere
+        }
+    };
+    match found {
+        Found::Here(id) => join.socket = Some(id),
+        Found::Nowhere => join.shown = None,
+        Found::Asked(number) => return await_shards(stage, session, join, number),
+    }
+    join_from_gate(stage, session, join);
+}
+
+fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u64) {
+    // Shards answer sooner, or are given up.
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    let parts = &mut stage.parts;
+    let key = question::open_question(parts, Some(session), Asked::Shards, 0, TIMEOUT);
+    match (key, &mut parts.recovery) {
+        (Some(key), Some(recovery)) => {
+            recovery.waiting.insert(number, key);
+            question::wait_for(parts, key, Waiting::Join(Box::new(join)));
+        }
+        _ => {
+            returning::give_up(parts, number);
+            join.shown = None;
+            join_from_gate(stage, session, join);
+        }
+    }
+}
+
+/// Other shards were asked for the socket of a client that comes back.
+pub(crate) fn on_found(
+    stage: &mut Stage,
+    session: SessionId,
+    mut join: Join,
+    found: Option<(Id20, Arc<str>)>,
+) {
+    match found {
+        Some((id, namespace)) if *namespace == *join.namespace => join.socket = Some(id),
+        _ => join.shown = None,
+    }
+    join_from_gate(stage, session, join);
 }
 
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
@@ -92,7 +156,7 @@ pub(crate) fn on_joining_decided(
         Ok(()) => enter(
             stage,
             session,
-            join.socket,
+            (join.socket, join.shown),
             &join.namespace,
             &join.auth,
             join.claims.as_ref(),
@@ -113,7 +177,7 @@ pub(crate) fn on_joining_decided(
 fn enter(
     stage: &mut Stage,
     session: SessionId,
-    id: Option<Id20>,
+    (id, shown): (Option<Id20>, Option<Shown>),
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -122,11 +186,25 @@ fn enter(
     if !stage.parts.people.is_open(session) {
         return;
     }
-    let socket = opening::add_socket(&mut stage.parts, session, id, namespace, auth, claims);
-    if let Some(claims) = claims {
-        tokens::grant(&mut stage.parts, socket, claims);
+    let parts = &mut stage.parts;
+    let uid = claims.map(|claims| claims.uid.as_str());
+    let comer = shown.and_then(|shown| shown.comer(uid));
+    let back = comer.and_then(|comer| returning::take(parts, comer));
+    if comer.is_some() && back.is_none() {
+        return returning::break_promise(parts, session);
     }
-    opening::greet(&mut stage.parts, session, socket, namespace);
+    let socket = opening::add_socket(parts, session, id, namespace, auth, claims);
+    match &back {
+        Some(back) => returning::restore(parts, socket, back),
+        None => parking::begin(parts, session, socket, uid),
+    }
+    if let Some(claims) = claims {
+        tokens::grant(parts, socket, claims);
+    }
+    opening::greet(parts, session, socket, namespace);
+    if let Some(back) = &back {
+        returning::replay(parts, socket, back);
+    }
     stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
     waiting::hold_welcome(&mut stage.parts, session, socket);
 }
@@ -138,7 +216,13 @@ fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Re
 }
 
 /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
-pub(crate) fn authenticate(stage: &mut Stage, session: SessionId, namespace: &str, auth: &str) {
+pub(crate) fn authenticate(
+    stage: &mut Stage,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    shown: Option<Shown>,
+) {
     let Some(slot) = stage.parts.people.sessions.get(session) else {
         return;
     };
@@ -151,15 +235,16 @@ pub(crate) fn authenticate(stage: &mut Stage, session: SessionId, namespace: &st
         (None, Some(RequestToken::Unread(token))) => (Token::from(Arc::clone(token)), auth.into()),
         (None, Some(RequestToken::Good(claims))) => {
             let claims = claims.clone();
-            return join_on_claims(stage, session, namespace, auth, &claims);
+            return join_on_claims(stage, session, namespace, auth, &claims, shown);
         }
         (None, None) if stage.parts.books.config.auth.required => {
             tokens::note_denied(&mut stage.parts, session, Denied::Missing.into());
             return deny_join(&mut stage.parts, session, namespace, Denied::Missing);
         }
-        (None, None) => return join_namespace(stage, session, namespace, auth, None),
+        (None, None) => return join_namespace(stage, session, namespace, auth, None, shown),
     };
-    let join = Join::new(namespace, auth_text);
+    let mut join = Join::new(namespace, auth_text);
+    join.shown = shown;
     let waiting = Waiting::Join(Box::new(join));
     if let Err(denied) = question::ask_about(&mut stage.parts, session, token, waiting) {
         tokens::note_denied(&mut stage.parts, session, denied.into());
@@ -174,13 +259,14 @@ fn join_on_claims(
     namespace: &str,
     auth: &str,
     claims: &Claims,
+    shown: Option<Shown>,
 ) {
     let now_s = stage.parts.clock.now.wall_ms / 1000;
     if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
         tokens::note_denied(&mut stage.parts, session, Denied::Expired.into());
         return deny_join(&mut stage.parts, session, namespace, Denied::Expired);
     }
-    join_namespace(stage, session, namespace, auth, Some(claims));
+    join_namespace(stage, session, namespace, auth, Some(claims), shown);
 }
 
 pub(crate) fn on_join_verdict(
@@ -201,7 +287,10 @@ pub(crate) fn on_join_verdict(
                 *token = RequestToken::Good(claims.clone());
             }
             join.claims = Some(claims);
-            join_from_gate(stage, session, join);
+            match join.shown {
+                Some(_) => come_back(stage, session, join),
+                None => join_from_gate(stage, session, join),
+            }
         }
         Err(denied) => deny_join(&mut stage.parts, session, &join.namespace, denied),
     }
@@ -253,7 +342,7 @@ pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool
 pub(crate) fn ask_handler(
     stage: &mut Stage,
     session: SessionId,
-    socket: Id20,
+    (socket, recovers): (Id20, bool),
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -267,6 +356,7 @@ pub(crate) fn ask_handler(
     });
     let request = ConnectRequest {
         socket,
+        recovers,
         sid,
         namespace,
         auth,

@@ -9,6 +9,7 @@ use crate::clients::session::Partial;
 use crate::hearing::{booking, event, joining};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
+use crate::recovery::shown;
 use crate::seam::event::{Caller, Data, Event, Refusal};
 use crate::seam::gate;
 use crate::seam::join::Held;
@@ -233,10 +234,16 @@ fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
     } else {
         packet.data
     };
+    let recovers = stage.parts.books.config.recovery.of(packet.namespace);
+    let (auth, shown) = match recovers {
+        // The name of its socket is a secret: nobody else sees it.
+        Some(_) => shown::take_out(auth),
+        None => (auth.into(), None),
+    };
     if stage.parts.books.config.auth.enabled {
-        joining::authenticate(stage, session, packet.namespace, auth);
+        joining::authenticate(stage, session, packet.namespace, &auth, shown);
     } else {
-        joining::join_namespace(stage, session, packet.namespace, auth, None);
+        joining::join_namespace(stage, session, packet.namespace, &auth, None, shown);
     }
 }
 

@@ -8,9 +8,10 @@ use crate::clients::session::Session;
 use crate::cluster::asking;
 use crate::cluster::letter::Target;
 use crate::dialect::speech::Word;
-use crate::life::conns;
+use crate::life::{conns, parking};
 use crate::output::backlog::Backlog;
 use crate::parts::Parts;
+use crate::recovery::journal::Action;
 use crate::rooms::room::Rooms;
 use crate::seam::effect::Notice;
 use crate::seam::question;
@@ -51,6 +52,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     if !matches!(how, Departure::Session(_)) {
         parts.people.note_parted(session, namespace);
     }
+    parking::park(parts, index, how);
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, session, Some(index));
@@ -121,6 +123,7 @@ fn answer_lost(parts: &mut Parts, answered: Option<SessionKey>, reason: CloseRea
 }
 
 pub(crate) fn disconnect_selected(parts: &mut Parts, of: &Target<'_>, close: bool) {
+    parking::command(parts, of, || Action::Disconnect);
     for index in parts.rooms.select(&mut parts.people, of) {
         disconnect_socket(parts, index, close, None);
     }

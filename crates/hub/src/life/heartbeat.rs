@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::clients::people::People;
 use crate::clients::session::Protocol;
-use crate::life::{ending, stream};
+use crate::life::{ending, parking, stream};
 use crate::parts::Parts;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
@@ -57,7 +57,12 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
         return;
     }
     slot.heart.heard = false;
-    slot.heart.extended = false;
+    if parts.recovery.is_some() {
+        parking::confirm(parts, session);
+    }
+    if let Some(slot) = parts.people.sessions.get_mut(session) {
+        slot.heart.extended = false;
+    }
     arm_beat(parts, session);
 }
 

@@ -75,11 +75,20 @@ pub(crate) fn add_socket(
     socket
 }
 
-/// The CONNECT reply with the socket's id.
+/// The CONNECT reply with the socket's id and, if its client can come back, the name by which it does.
 pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, namespace: &str) {
-    let Some(id) = parts.people.socket(socket).map(|slot| slot.id.encode()) else {
+    let Some(slot) = parts.people.socket(socket) else {
         return;
     };
+    let id = slot.id.encode();
+    let extra = slot.extra.as_ref();
+    let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
+    if let Some(pid) = lifeline.map(|lifeline| lifeline.pid.text()) {
+        let (id, pid) = (String::from_utf8_lossy(&id), String::from_utf8_lossy(&pid));
+        let data = format!("{{\"sid\":\"{id}\",\"pid\":\"{pid}\"}}");
+        let word = Word::control(PacketType::Connect, namespace, &data);
+        return parts.speaker().say(session, &word);
+    }
     let mut data = *b"{\"sid\":\"....................\"}";
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();

@@ -16,7 +16,8 @@ use crate::recovery::stamp::{Stamp, Stamps};
 use crate::recovery::taking::{self, Back, Taking};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
-use std::collections::BTreeMap;
+use crate::tables::slot::{AskKey, SocketKey};
+use std::collections::{BTreeMap, HashMap};
 
 /// Bounds of a shard's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,10 @@ pub(crate) struct Recovery {
     claims: u64,
     posts: Vec<(Place, Message)>,
     bounds: Bounds,
+    /// Sockets with a transport that can come back.
+    pub(crate) live: HashMap<Pid, SocketKey>,
+    /// Questions that wait for verdicts, by their numbers.
+    pub(crate) waiting: HashMap<u64, AskKey>,
 }
 
 impl Recovery {
@@ -78,6 +83,8 @@ impl Recovery {
             claims: 0,
             posts: Vec::new(),
             bounds,
+            live: HashMap::new(),
+            waiting: HashMap::new(),
         }
     }
 
@@ -100,6 +107,14 @@ impl Recovery {
         let parked = &self.parked;
         let wants = |heading: Heading<'_>| has(heading) || parked.wants(heading);
         self.journal.say(moment, aim, event, wants)
+    }
+
+    /// Something came that is for this instant only; its clients have then all up to the offset.
+    pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
+        if let Some(stamp) = moment.stamp {
+            self.journal.see(stamp);
+        }
+        self.journal.head()
     }
 
     /// The same of a command. Sockets that are here carry it out beside this.
@@ -384,6 +399,18 @@ impl Recovery {
             result: Err(NotRecovered::Late),
         });
         verdicts.collect()
+    }
+
+    /// When the next record or claim ends.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        let claims = self.takings.values().map(|taking| taking.deadline_ms);
+        claims.chain(self.parked.next_deadline_ms()).min()
+    }
+
+    /// A node is gone, with its stamps and its claims.
+    pub(crate) fn forget_node(&mut self, node: u16) {
+        self.journal.forget_node(node);
+        self.parked.forget_claims_of(node);
     }
 
     /// Messages that are to leave, in this order.

@@ -164,6 +164,7 @@ impl<T: Default> Headings<T> {
         self.slots.get_mut(id).map(|slot| &mut slot.value)
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -6,7 +6,7 @@
 use crate::dialect::speech::Emit;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};
 use crate::recovery::members::{Aim, Members};
-use crate::recovery::pid::OFFSET_LIMIT;
+use crate::recovery::pid::{self, OFFSET_LEN, OFFSET_LIMIT};
 use crate::recovery::spans::{Change, Spans};
 use crate::recovery::stamp::{Stamp, Vector};
 use crate::tables::id::Ids;
@@ -259,6 +259,11 @@ impl Journal {
             log: self.name,
             offset,
         }
+    }
+
+    /// The same as text.
+    pub(crate) fn offset_text(&self, offset: u64) -> [u8; OFFSET_LEN] {
+        pid::offset(self.position(offset))
     }
 
     /// The offset of a place in this journal.
@@ -538,6 +543,7 @@ impl Journal {
 
     // ---- looking at it ------------------------------------------------------------------------------------------------
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -1,5 +1,6 @@
 //! The messages between shards when one of them takes a socket that another has.
 
+use crate::books::metrics::Returned;
 use crate::recovery::journal::Said;
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Record;
@@ -26,14 +27,31 @@ pub(crate) enum NotRecovered {
     OtherUser,
     /// Part of what it missed is in no journal any more.
     Trimmed,
+    /// It missed more than may wait for one client.
+    TooMuch,
     /// It was disconnected while it was on its way.
     Disconnected,
     /// The shards did not answer in time.
     Late,
 }
 
+impl NotRecovered {
+    /// Its name in metrics.
+    pub(crate) fn outcome(self) -> Returned {
+        match self {
+            Self::Unknown => Returned::Unknown,
+            Self::Claimed => Returned::Claimed,
+            Self::OtherUser => Returned::OtherUser,
+            Self::Trimmed => Returned::Trimmed,
+            Self::TooMuch => Returned::TooMuch,
+            Self::Disconnected => Returned::Disconnected,
+            Self::Late => Returned::Late,
+        }
+    }
+}
+
 /// All that the claimer needs to go on where the owner stopped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Handover {
     pub(crate) record: Record,
     /// The events that it missed, with their places in the owner's journal.
@@ -55,7 +73,7 @@ impl Handover {
 }
 
 /// One message about a claim. They arrive in the order in which they were sent, and behind all that the sender published before.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Message {
     /// To everybody: who has this socket?
     Claim {

@@ -403,6 +403,13 @@ impl Parked {
         }
     }
 
+    /// The record that a client may come back to here.
+    pub(crate) fn look(&self, pid: Pid, uid: Option<&str>) -> Result<&Record, NotRecovered> {
+        let id = self.free(pid, uid, None)?;
+        let slot = self.slots.get(id).ok_or(NotRecovered::Unknown)?;
+        Ok(&slot.record)
+    }
+
     /// A client came back to the shard that has its record.
     pub(crate) fn take_here(
         &mut self,

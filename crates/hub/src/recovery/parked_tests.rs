@@ -66,7 +66,6 @@ impl Shard {
             members: rooms.chain(others).collect(),
             uid: Some("ann".into()),
             data: None,
-            acks: 0,
             life: Life::default(),
         }
     }

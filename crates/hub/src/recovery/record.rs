@@ -19,9 +19,18 @@ pub(crate) struct Record {
     pub(crate) uid: Option<Box<str>>,
     /// Raw JSON that a handler attached.
     pub(crate) data: Option<Box<str>>,
-    /// The last ack id that it was asked under: a late answer must find no new question.
-    pub(crate) acks: u64,
     pub(crate) life: Life,
+}
+
+/// What a socket that is here needs to come back later.
+#[derive(Debug)]
+pub(crate) struct Lifeline {
+    pub(crate) pid: Pid,
+    pub(crate) life: Life,
+    /// As its token said.
+    pub(crate) uid: Option<Box<str>>,
+    /// It came back with this transport.
+    pub(crate) recovered: bool,
 }
 
 /// A socket's places in the journal of its shard.

@@ -1,6 +1,7 @@
 //! The two things that a client shows when it comes back, in the payload of its CONNECT: `pid` and `offset`. They are taken out before anybody else
 //! looks at it: the `pid` is a secret, and a schema of the payload knows neither.
 
+use crate::recovery::exchange::Comer;
 use crate::recovery::pid::{self, Pid};
 use crate::tables::position::Position;
 use std::borrow::Cow;
@@ -13,6 +14,14 @@ pub(crate) struct Shown {
     pub(crate) pid: Option<Pid>,
     /// `None`: it has no place, or none of ours.
     pub(crate) offset: Option<Position>,
+}
+
+impl Shown {
+    /// The client that shows it, with the user of its token.
+    pub(crate) fn comer<'a>(&self, uid: Option<&'a str>) -> Option<Comer<'a>> {
+        let (pid, offset) = (self.pid?, self.offset);
+        Some(Comer { pid, offset, uid })
+    }
 }
 
 /// The payload without `pid` and `offset`, and what they say; `None`: it shows no `pid`. A `pid` that is no string is a field of the

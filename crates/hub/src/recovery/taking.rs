@@ -20,6 +20,13 @@ pub(crate) struct Back {
     pub(crate) read: usize,
 }
 
+impl Back {
+    /// Bytes of what it missed.
+    pub(crate) fn bytes(&self) -> usize {
+        self.missed.iter().map(|(_, said)| said.bytes()).sum()
+    }
+}
+
 /// A claim of this shard.
 #[derive(Debug)]
 pub(super) struct Taking {

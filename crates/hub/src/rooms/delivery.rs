@@ -113,10 +113,11 @@ impl Speaker<'_> {
             self.books.counts.dropped_volatile += 1;
             return false;
         }
-        let made = out.made.polling[variant.dialect as usize].take();
+        let form = variant.polled();
+        let made = out.made.polling[form].take();
         let piece = made.unwrap_or_else(|| {
             let (mut message, mut packets) = (Vec::new(), Vec::new());
-            variant.dialect.write(&mut message, &out.word());
+            out.write(&mut message, variant);
             variant.wrap(&mut packets, &message, out.event.attachments);
             self.line.piece(&packets)
         });
@@ -129,7 +130,7 @@ impl Speaker<'_> {
             exempt: out.exempt,
         };
         self.queue_unit(session, unit);
-        out.made.polling[variant.dialect as usize] = Some(piece);
+        out.made.polling[form] = Some(piece);
         true
     }
 
@@ -193,7 +194,7 @@ impl Speaker<'_> {
 /// Appends the event as WebSocket frames. `message` is a buffer to work in.
 fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
     message.clear();
-    variant.dialect.write(message, &out.word());
+    out.write(message, variant);
     variant.wrap(frames, message, out.event.attachments);
 }
 

@@ -3,6 +3,9 @@
 //! HOT PATH: `fan_out` allocates nothing once warm; no lock, no dyn.
 
 use crate::clients::speaker::Speaker;
+use crate::recovery::exchange::Recovery;
+use crate::recovery::headings::{Heading, Kind};
+use crate::recovery::journal::Moment;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::rooms::target::Target;
@@ -13,6 +16,8 @@ use crate::tables::slot::{NamespaceId, SocketId};
 pub(crate) struct Audience<'a> {
     pub(crate) rooms: &'a mut Rooms,
     pub(crate) speaker: Speaker<'a>,
+    pub(crate) recovery: Option<&'a mut Recovery>,
+    pub(crate) now_ms: u64,
 }
 
 impl Audience<'_> {
@@ -28,6 +33,9 @@ impl Audience<'_> {
 
     /// Delivers to every local socket the target means.
     pub(crate) fn fan_out(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        if self.recovery.is_some() {
+            self.write_down(target, out);
+        }
         let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
             return;
         };
@@ -50,6 +58,51 @@ impl Audience<'_> {
                 self.deliver_member(index, mark, out);
             }
         }
+    }
+
+    /// Where clients come back, an event is in the journal before anybody gets it, and each gets its place there.
+    #[cold]
+    fn write_down(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        let Self {
+            rooms,
+            speaker,
+            recovery: Some(recovery),
+            now_ms,
+        } = self
+        else {
+            return;
+        };
+        if speaker.books.config.recovery.of(target.namespace).is_none() {
+            return;
+        }
+        let people = &*speaker.people;
+        let namespace = people.find_namespace(target.namespace);
+        let is_somewhere = |kind, name: &str| {
+            let room = namespace.and_then(|namespace| rooms.find(namespace, kind, name));
+            let room = room.and_then(|room| rooms.get(room));
+            room.is_some_and(|room| !room.members().is_empty())
+        };
+        let has = |heading: Heading<'_>| match (heading.kind, namespace) {
+            (_, None) => false,
+            (Kind::Everyone, _) => is_somewhere(RoomKind::All, ""),
+            (Kind::Room, Some(namespace)) => {
+                is_somewhere(RoomKind::Named, heading.name)
+                    || people.socket_named(namespace, heading.name).is_some()
+            }
+            (Kind::User, Some(namespace)) => {
+                people.first_of_user(namespace, heading.name).is_some()
+            }
+            (Kind::Socket, _) => false,
+        };
+        let moment = Moment {
+            now_ms: *now_ms,
+            stamp: out.stamp,
+        };
+        let at = match out.event.volatile || out.passes {
+            true => recovery.pass(moment),
+            false => recovery.say(moment, &target.aim(), &out.event, has),
+        };
+        out.offset = Some(recovery.journal.offset_text(at));
     }
 
     fn deliver_room(

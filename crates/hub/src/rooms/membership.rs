@@ -67,6 +67,34 @@ impl Rooms {
         }
     }
 
+    /// Sockets without a transport want what is said to a room, or do not any more: it stays listed for them.
+    pub(crate) fn want(
+        &mut self,
+        people: &mut People,
+        namespace: NamespaceId,
+        (kind, name): (RoomKind, &str),
+        wanted: bool,
+    ) {
+        if wanted {
+            let room = self.find_or_make(people, namespace, kind, name);
+            self.set_wanted(room, true);
+        } else if let Some(room) = self.find(namespace, kind, name) {
+            self.set_wanted(room, false);
+            self.tidy(people, room);
+        }
+    }
+
+    /// Puts a socket that began on another shard into a room of its own name: what is said to that name comes here.
+    pub(crate) fn own_room(&mut self, people: &mut People, index: SocketId, name: &str) {
+        let Some(namespace) = people.sockets.get(index).map(|slot| slot.namespace) else {
+            return;
+        };
+        let room = self.find_or_make(people, namespace, RoomKind::Named, name);
+        self.set_own(room);
+        self.add_member(&mut people.sockets, index, room);
+        people.note_member(index, Subject::Room, name);
+    }
+
     /// Puts a socket into a room; joining twice is joining once.
     pub(crate) fn join(
         &mut self,
@@ -249,7 +277,8 @@ impl Rooms {
         };
         let named = socket.rooms.iter().filter_map(|membership| {
             let room = self.get(membership.room)?;
-            (room.kind() == RoomKind::Named).then(|| room.name().to_string())
+            let named = room.kind() == RoomKind::Named && !room.is_own();
+            named.then(|| room.name().to_string())
         });
         let own = (!socket.flags.nameless).then(|| socket.id.to_string());
         own.into_iter().chain(named).collect()

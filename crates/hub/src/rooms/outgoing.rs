@@ -5,6 +5,8 @@ use crate::output::backlog::Fate;
 use crate::output::compression::SHARED_FORMS;
 use crate::output::log::Range;
 use crate::output::piece::Piece;
+use crate::recovery::pid::OFFSET_LEN;
+use crate::recovery::stamp::Stamp;
 use crate::rooms::target::Target;
 use crate::tables::position::Position;
 use std::hash::Hash;
@@ -31,6 +33,12 @@ pub(crate) struct Outgoing<'a> {
     pub(super) fate: Option<Fate>,
     /// Its place among the events that its rooms keep. Members that wait for their history get it there.
     pub(crate) at: Option<Position>,
+    /// Its number in the order of the shard that published it, where clients come back.
+    pub(crate) stamp: Option<Stamp>,
+    /// It is for this instant only: whoever comes back later does not get it.
+    pub(crate) passes: bool,
+    /// Its place in this shard's journal. Clients that come back get it as one more argument, unless they are to answer.
+    pub(crate) offset: Option<[u8; OFFSET_LEN]>,
     pub(super) made: Encodings,
 }
 
@@ -40,7 +48,7 @@ pub(super) struct Encodings {
     /// By variant, and by form within.
     pub(super) frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
     /// For polling, by dialect of Socket.IO.
-    pub(super) polling: [Option<Piece>; 2],
+    pub(super) polling: [Option<Piece>; Variant::POLLED],
 }
 
 impl<'a> Outgoing<'a> {
@@ -56,9 +64,12 @@ impl<'a> Outgoing<'a> {
             exempt: false,
             fate: None,
             at: None,
+            stamp: None,
+            passes: false,
+            offset: None,
             made: Encodings {
                 frames: [None; Variant::FRAMED * SHARED_FORMS],
-                polling: [None, None],
+                polling: Default::default(),
             },
         }
     }
@@ -95,7 +106,25 @@ impl<'a> Outgoing<'a> {
         self
     }
 
-    pub(super) fn word(&self) -> Word<'a> {
+    /// Appends the message of a variant.
+    pub(super) fn write(&self, message: &mut Vec<u8>, variant: Variant) {
+        let mut word = self.word();
+        let Some(offset) = self.offset.filter(|_| variant.offsets && self.ack.is_none()) else {
+            return variant.dialect.write(message, &word);
+        };
+        let mut args = String::with_capacity(word.data.len() + offset.len() + 3);
+        args.push_str(word.data);
+        if !args.is_empty() {
+            args.push(',');
+        }
+        args.push('"');
+        args.push_str(std::str::from_utf8(&offset).unwrap_or_default());
+        args.push('"');
+        word.data = &args;
+        variant.dialect.write(message, &word);
+    }
+
+    fn word(&self) -> Word<'_> {
         Word {
             kind: PacketType::Event,
             namespace: self.namespace,

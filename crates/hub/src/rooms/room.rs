@@ -33,6 +33,10 @@ pub(crate) struct Room {
     members: Vec<SocketId>,
     following: u32,
     card: Option<Arc<Card>>,
+    /// Sockets without a transport are members of it.
+    wanted: bool,
+    /// It is the room of a socket that began on another shard: nobody is told how many are in it.
+    own: bool,
     /// Members here when the other shards and nodes were told last that their number changed.
     announced: u32,
     /// In the list of rooms of which nodes were not told.
@@ -77,6 +81,15 @@ impl Room {
                 own.at = at as u32;
             }
         }
+    }
+
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// It stays, though it may have no members here.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
     }
 
     pub(crate) fn is_changed(&self) -> bool {
@@ -201,6 +214,8 @@ impl Rooms {
             members: Vec::new(),
             following: 0,
             card,
+            wanted: false,
+            own: false,
             announced: 0,
             owed: false,
             asks: true,
@@ -219,7 +234,7 @@ impl Rooms {
     /// Forgets a room without members here; returns it.
     pub(crate) fn remove_if_empty(&mut self, index: RoomId) -> Option<Room> {
         let room = self.slots.get(index)?;
-        if !room.members.is_empty() || room.changed || room.is_owed() {
+        if !room.members.is_empty() || room.wanted || room.changed || room.is_owed() {
             return None;
         }
         self.elsewhere.forget(index);
@@ -233,6 +248,20 @@ impl Rooms {
             self.directory.leave(card, self.me.shard);
         }
         Some(room)
+    }
+
+    /// Sockets without a transport are members of the room from now on, or are not any more.
+    pub(crate) fn set_wanted(&mut self, room: RoomId, wanted: bool) {
+        if let Some(slot) = self.slots.get_mut(room) {
+            slot.wanted = wanted;
+        }
+    }
+
+    /// The room of a socket that began on another shard.
+    pub(crate) fn set_own(&mut self, room: RoomId) {
+        if let Some(slot) = self.slots.get_mut(room) {
+            slot.own = true;
+        }
     }
 
     // ---- other shards -------------------------------------------------------------------------------------------------
@@ -320,7 +349,8 @@ impl Rooms {
             let Some(slot) = self.slots.get_mut(room) else {
                 continue;
             };
-            let (named, here) = (slot.kind == RoomKind::Named, slot.members.len() as u32);
+            let named = slot.kind == RoomKind::Named && !slot.own;
+            let here = slot.members.len() as u32;
             slot.changed = named && now_ms < slot.told_ms + u64::from(here);
             if slot.changed {
                 self.changed.push(room);

@@ -1,5 +1,7 @@
 //! The receivers of a message.
 
+use crate::recovery::members::Aim;
+
 /// The receivers of a message: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
 /// A socket's id is the name of a room that holds just that socket.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +18,18 @@ pub struct Target<'a> {
     pub without: &'a [u16],
     /// How far it goes.
     pub scope: Scope,
+}
+
+impl<'a> Target<'a> {
+    /// The same for sockets that may come back.
+    pub(crate) fn aim(&self) -> Aim<'a> {
+        Aim {
+            namespace: self.namespace,
+            rooms: self.rooms,
+            users: self.users,
+            except: self.except,
+        }
+    }
 }
 
 /// How far something goes.

@@ -13,6 +13,8 @@ use wire::base64url::Id20;
 pub struct ConnectRequest<'a> {
     /// Id of its socket, if it is let in.
     pub socket: Id20,
+    /// It had this socket before and comes back to it, with its rooms and its data.
+    pub recovers: bool,
     /// Id of its session. It is a secret of the client's: it lets its bearer speak for the session.
     pub sid: Id20,
     /// The namespace that it wants to join.

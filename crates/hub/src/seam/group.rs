@@ -282,6 +282,7 @@ impl Here<'_, '_> {
         );
         self.0.with(|parts, to| {
             let mut out = Outgoing::event(to, notice);
+            out.passes = true;
             parts.audience().fan_out(to, &mut out);
         });
     }

@@ -1,6 +1,7 @@
 //! A client that wants to join a namespace and waits, and what it sends there meanwhile.
 
 use crate::books::claims::Claims;
+use crate::recovery::shown::Shown;
 use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::socketio::{self, Packet, PacketType};
@@ -14,6 +15,8 @@ pub(crate) struct Join {
     pub(crate) claims: Option<Claims>,
     /// Id of its socket, if it is let in: the handler knows it already.
     pub(crate) socket: Option<Id20>,
+    /// The socket that it had, and wants back.
+    pub(crate) shown: Option<Shown>,
     held: Vec<Held>,
     held_bytes: usize,
 }
@@ -76,6 +79,7 @@ impl Join {
             auth,
             claims: None,
             socket: None,
+            shown: None,
             held: Vec::new(),
             held_bytes: 0,
         }

@@ -6,7 +6,7 @@ use crate::clients::socket::Socket;
 use crate::cluster::asking;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::ending;
+use crate::life::{ending, memberships, parking};
 use crate::parts::Parts;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
@@ -134,6 +134,9 @@ impl<'a> Member<'a> {
         if let Some((room, at)) = history {
             out = out.history(room, at);
         }
+        if ack.is_none() {
+            out.offset = parking::tell(self.parts, self.key, event);
+        }
         let exempt = &self.parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, out.about.as_slice());
         self.parts.speaker().deliver(self.key.id(), &mut out);
@@ -227,8 +230,7 @@ impl Member<'_> {
     pub fn join(&mut self, room: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
         self.live().ok_or(JoinError::Gone)?;
-        let (people, books) = (&mut self.parts.people, &mut self.parts.books);
-        self.parts.rooms.join(people, books, self.key.id(), room)
+        memberships::join(self.parts, self.key.id(), room)
     }
 
     /// The same for a client that asked for it. NUL, which ends a name wherever C reads it, is for handlers only: two rooms here
@@ -246,8 +248,7 @@ impl Member<'_> {
     pub fn leave(&mut self, room: &str) {
         let _inside = Inside::enter();
         if self.live().is_some() {
-            let people = &mut self.parts.people;
-            self.parts.rooms.leave(people, self.key.id(), room);
+            memberships::leave(self.parts, self.key.id(), room);
         }
     }
 
@@ -255,9 +256,7 @@ impl Member<'_> {
     pub fn set_user(&mut self, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
         self.live().ok_or(JoinError::Gone)?;
-        let now_us = self.parts.clock.now_us();
-        let meters = &self.parts.access.meters;
-        meters.set_user(&mut self.parts.people, now_us, self.key.id(), user);
+        memberships::set_user(self.parts, self.key.id(), user);
         Ok(())
     }
 

@@ -3,20 +3,20 @@
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
-use crate::life::ending;
+use crate::life::{ending, memberships, parking};
 use crate::parts::Parts;
+use crate::recovery::journal::Action;
 use crate::rooms::membership::JoinError;
 use crate::seam::told::Told;
 use crate::tables::slot::SocketId;
 
 /// `by`: what the handler is told with the news of it.
 pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], by: u64) {
+    parking::command(parts, of, || Action::Join(boxed(rooms)));
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
             let before = count(parts, index);
-            let joined = parts
-                .rooms
-                .join(&mut parts.people, &mut parts.books, index, room);
+            let joined = memberships::join(parts, index, room);
             if count(parts, index) != before {
                 tell(parts, index, room, true, by);
             }
@@ -29,15 +29,20 @@ pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], 
 }
 
 pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], by: u64) {
+    parking::command(parts, of, || Action::Leave(boxed(rooms)));
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
             let before = count(parts, index);
-            parts.rooms.leave(&mut parts.people, index, room);
+            memberships::leave(parts, index, room);
             if count(parts, index) != before {
                 tell(parts, index, room, false, by);
             }
         }
     }
+}
+
+fn boxed(rooms: &[&str]) -> Vec<Box<str>> {
+    rooms.iter().map(|room| Box::from(*room)).collect()
 }
 
 fn count(parts: &Parts, index: SocketId) -> Option<usize> {

@@ -6,6 +6,8 @@ use crate::seam::join::Held;
 use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use wire::base64url::Id20;
 
 /// What waits to leave the hub: effects for the shard, news for the handler.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ pub(crate) struct Outbound {
     told: VecDeque<Told>,
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
+    /// Sockets that clients come back to, as far as they were found.
+    found: VecDeque<(AskKey, Option<(Id20, Arc<str>)>)>,
 }
 
 /// What the handler decided or held back, in the order in which it is carried out.
@@ -24,6 +28,8 @@ pub(crate) enum Next {
     /// A packet that waited before a gate.
     Released(SessionKey, Held),
     Decided(AskKey, Result<(), Refusal>),
+    /// The socket that a client came back to, and its namespace; `None`: it has none any more.
+    Found(AskKey, Option<(Id20, Arc<str>)>),
 }
 
 impl Outbound {
@@ -49,6 +55,11 @@ impl Outbound {
     /// The handler decided.
     pub(crate) fn decide(&mut self, key: AskKey, decision: Result<(), Refusal>) {
         self.decided.push_back((key, decision));
+    }
+
+    /// The socket of a client that comes back was looked for.
+    pub(crate) fn found(&mut self, key: AskKey, found: Option<(Id20, Arc<str>)>) {
+        self.found.push_back((key, found));
     }
 
     /// Packets that waited for a decision go on.
@@ -85,6 +96,9 @@ impl Outbound {
         let released = self.released.pop_front();
         let released = released.map(|(session, held)| Next::Released(session, held));
         released.or_else(|| {
+            if let Some((key, found)) = self.found.pop_front() {
+                return Some(Next::Found(key, found));
+            }
             let (key, decision) = self.decided.pop_front()?;
             Some(Next::Decided(key, decision))
         })

@@ -111,14 +111,19 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
 /// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep.
 fn spread(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, at: Option<Position>) {
     let shards = send::shards_of(parts, to);
+    let recovers = parts.books.config.recovery.of(to.namespace).is_some();
+    let recovery = parts.recovery.as_mut().filter(|_| recovers);
+    let stamp = recovery.map(|recovery| recovery.stamp());
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;
+        copy.stamp = stamp;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
     send::let_in(parts, to, Ask::Event(event));
     let mut out = Outgoing::event(to, event);
     out.at = at;
+    out.stamp = stamp;
     parts.audience().fan_out(to, &mut out);
 }
 

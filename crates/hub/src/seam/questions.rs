@@ -15,6 +15,8 @@ pub(crate) enum Asked {
     Verifier,
     /// The handler, which holds the ticket.
     Handler,
+    /// The other shards, about the socket of a client that comes back.
+    Shards,
     /// Somebody outside, whom the handler asks under this token of its own.
     Outside { token: u64 },
 }

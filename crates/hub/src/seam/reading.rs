@@ -51,6 +51,13 @@ impl Member<'_> {
         Some(self.parts.people.label(slot.namespace)?)
     }
 
+    /// It came back with this connection: its rooms and its data are what they were, and its client gets what it missed.
+    pub fn recovered(&self) -> bool {
+        let _inside = Inside::enter();
+        let lifeline = self.extra().and_then(|extra| extra.lifeline.as_ref());
+        lifeline.is_some_and(|lifeline| lifeline.recovered)
+    }
+
     /// Names of the rooms it is in, its own id first.
     pub fn rooms(&self) -> Vec<String> {
         let _inside = Inside::enter();

@@ -60,7 +60,11 @@ pub(crate) fn new_session(
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
-    session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
+    if protocol.is_engineio() {
+        let query = Query::parse(head.query);
+        session.flags.b64 = query.base64;
+        session.flags.asks_offsets = query.recovery;
+    }
     stage.parts.access.admission.session_came();
     session.heart.step = step(&stage.parts, protocol);
     stage.parts.people.insert_session(session)

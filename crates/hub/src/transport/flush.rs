@@ -64,6 +64,12 @@ pub(crate) fn publish(parts: &mut Parts) {
     counts.sockets = parts.people.live_sockets() as u64;
     counts.rooms = parts.rooms.len() as u64;
     counts.waiting_bytes = parts.line.waiting_bytes();
+    if let Some(recovery) = &mut parts.recovery {
+        counts.parked = recovery.parked.len() as u64;
+        counts.parked_bytes = recovery.parked.bytes() as u64;
+        counts.parked_crowded += recovery.parked.take_crowded();
+        counts.journal_bytes = recovery.journal.bytes() as u64;
+    }
     parts.books.publish();
 }
 

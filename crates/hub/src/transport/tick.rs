@@ -3,7 +3,7 @@
 use crate::access::tokens;
 use crate::cluster::{asking, waiting};
 use crate::hearing::{decisions, expiry};
-use crate::life::{roll, shedding};
+use crate::life::{returning, roll, shedding};
 use crate::parts::Parts;
 use crate::rooms::membership::NewCount;
 use crate::seam::publish;
@@ -48,6 +48,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
         asking::ack_due(&mut stage.parts, id);
     }
     waiting::release_late(&mut stage.parts);
+    returning::tick(&mut stage.parts);
     // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
     decisions::settle(stage);
     announce(stage);
@@ -87,7 +88,9 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let join = waiting::next_due_ms(parts);
     let due = parts.clock.timers.next_due();
     let roll = parts.people.roll.due_ms();
-    [due, announce, drain, expiry, join, roll]
+    let returns = parts.recovery.as_ref();
+    let returns = returns.and_then(|recovery| recovery.next_deadline_ms());
+    [due, announce, drain, expiry, join, roll, returns]
         .into_iter()
         .flatten()
         .min()

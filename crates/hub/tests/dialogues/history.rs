@@ -24,6 +24,7 @@ fn rules() -> Rules {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
+        recovers: false,
         events: [
             ("say".to_owned(), kept(Some(ROOM))),
             ("tell".to_owned(), kept(None)),

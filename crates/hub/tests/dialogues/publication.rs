@@ -26,6 +26,7 @@ pub(crate) fn rules() -> Rules {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
+        recovers: false,
         events: events.into(),
         default_event: rule(Action::Drop),
     };

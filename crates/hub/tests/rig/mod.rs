@@ -386,6 +386,7 @@ pub fn lab_rules() -> Rules {
         chat: false,
         client_joins: true,
         auto_join: vec!["hall".to_owned()],
+        recovers: false,
         events,
         default_event: rule(Action::Reply),
     };
@@ -394,6 +395,7 @@ pub fn lab_rules() -> Rules {
         chat: false,
         client_joins: false,
         auto_join: Vec::new(),
+        recovers: false,
         events: BTreeMap::new(),
         default_event: rule(Action::Reply),
     };
@@ -407,6 +409,7 @@ pub fn lab_rules() -> Rules {
         chat: false,
         client_joins: false,
         auto_join: vec![path],
+        recovers: false,
         events: [(hub::RAW_EVENT.to_owned(), rule(relay))].into(),
         default_event: rule(Action::Drop),
     };
@@ -439,6 +442,7 @@ pub fn chat_rules() -> Rules {
         chat: true,
         client_joins: true,
         auto_join: Vec::new(),
+        recovers: false,
         events: [
             ("message".to_owned(), typing.clone()),
             ("typing".to_owned(), typing),

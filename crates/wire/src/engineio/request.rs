@@ -25,6 +25,8 @@ pub struct Query<'a> {
     pub is_version_4: bool,
     /// Binary is to be sent as base64, also by WebSocket.
     pub base64: bool,
+    /// The client takes offsets, by which it can come back (`recovery=1`; no part of Engine.IO).
+    pub recovery: bool,
     /// The answer is to be a script (JSONP).
     pub jsonp: bool,
     /// A word that clients make up for each request, so that no cache answers it.
@@ -42,6 +44,7 @@ impl<'a> Query<'a> {
                 "sid" => note(&mut sid, value),
                 "EIO" => note(&mut version, value),
                 "b64" => found.base64 = !value.is_empty() && value != "0",
+                "recovery" => found.recovery = !value.is_empty() && value != "0",
                 "j" => found.jsonp = true,
                 "t" => found.t = Some(value),
                 _ => {}

@@ -3,7 +3,8 @@
 use super::{EMPTY_LIST, Key};
 use crate::config::raw::{Layer, Path};
 use crate::config::typed::{Field, JsonText, Typed, choice};
-use hub::config::{Parser, Rate, SlowConsumer};
+use hub::config::{Offsets, Parser, Rate, SlowConsumer};
+use std::time::Duration;
 
 /// Where the keys of a namespace are.
 const NAMESPACE: &str = "namespaces.*";
@@ -25,7 +26,16 @@ pub enum LargeEvents {
     Refuse,
 }
 
+/// How far recovery reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryLevel {
+    Off,
+    Node,
+}
+
 choice! {
+    RecoveryLevel { "off" => RecoveryLevel::Off, "node" => RecoveryLevel::Node }
+    Offsets { "all" => Offsets::All, "asked" => Offsets::Asked }
     LargeEvents { "through" => LargeEvents::Through, "store" => LargeEvents::Store, "refuse" => LargeEvents::Refuse }
     Reaction {
         "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "drop" => Reaction::Drop,
@@ -90,6 +100,21 @@ table! {
 }
 
 table! {
+    /// What becomes of clients that lose their connection and come back.
+    Recovery {
+        level: RecoveryLevel = "off",
+            "`node`: a Socket.IO client that loses its connection and comes back to this node within `window` has its socket again: its id, its \
+             rooms, and all that was said to it meanwhile. `off`: it is a new socket.";
+        window: Duration = "2m",
+            "For so long a socket without a connection is kept. It leaves lists and counts at once, and handlers are told of its end.";
+        offsets: Offsets = "all",
+            "The clients that can come back: each of their events has one more argument, its offset. `all` Socket.IO clients, as with \
+             Socket.IO's own recovery; or only those that `asked` for it, by `query: {recovery: 1}`. Only the JavaScript client knows what \
+             to do with offsets, and elsewhere a handler may not expect one more argument.";
+    }
+}
+
+table! {
     /// A rule for one event, or for all events without a rule of their own.
     Event {
         action: Reaction = "rooms",
@@ -122,6 +147,12 @@ impl Namespace {
     }
 }
 
+impl Recovery {
+    pub fn of(layer: &Layer, namespace: &str) -> Self {
+        Recovery::read(layer, &["namespaces", namespace, "recovery"])
+    }
+}
+
 impl Event {
     pub fn of(layer: &Layer, namespace: &str, event: &str) -> Self {
         Event::read(layer, &["namespaces", namespace, "events", event])
@@ -143,6 +174,7 @@ pub fn keys() -> Vec<Key> {
         key.default = Some(super::literal(&key.path, key.kind, "drop"));
     }
     let mut keys = Namespace::keys(NAMESPACE);
+    keys.extend(Recovery::keys(&format!("{NAMESPACE}.recovery")));
     keys.extend(default.into_iter().chain(events));
     keys
 }

@@ -31,7 +31,6 @@ impl World {
             members: members.clone(),
             uid: Some(user.into()),
             data: None,
-            acks: 0,
             life: Life::new(begun),
         };
         slot.live.push(Live {
@@ -211,7 +210,9 @@ impl World {
                     NotRecovered::Trimmed => &mut refused.trimmed,
                     NotRecovered::Disconnected => &mut refused.disconnected,
                     NotRecovered::Late => &mut refused.late,
-                    NotRecovered::OtherUser => panic!("nobody shows another user"),
+                    NotRecovered::OtherUser | NotRecovered::TooMuch => {
+                        panic!("{why:?}: nobody shows another user, and records are taken whole")
+                    }
                 } += 1;
                 if is_there {
                     self.begin(client, shard, transport);

@@ -36,7 +36,6 @@ impl Pair {
                 members: names.into_iter().collect(),
                 uid: None,
                 data: None,
-                acks: 0,
                 life: Life::default(),
             });
         }

@@ -1,0 +1,204 @@
+//! A socket loses its transport and is kept for its client: what is left of it, what commands do to it meanwhile, and the rooms that
+//! stay listed for it. ADR 38.
+
+use crate::books::close::Departure;
+use crate::books::config::Offsets;
+use crate::clients::session::Protocol;
+use crate::cluster::letter::{Return, Target};
+use crate::cluster::send;
+use crate::dialect::speech::Emit;
+use crate::parts::Parts;
+use crate::recovery::headings::{Kind, Membership};
+use crate::recovery::journal::{Action, Moment, Said};
+use crate::recovery::members::Members;
+use crate::recovery::parked::News;
+use crate::recovery::pid::{OFFSET_LEN, Pid};
+use crate::recovery::record::{Life, Lifeline, Record};
+use crate::rooms::room::RoomKind;
+use crate::tables::interest::{Change, Subject};
+use crate::tables::slot::{SessionId, SocketId, SocketKey};
+use std::sync::Arc;
+
+/// A socket begins: where its client can come back, it gets a name by which it does.
+pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let Some(slot) = parts.people.socket(socket) else {
+        return;
+    };
+    let namespace = parts.people.label(slot.namespace);
+    let recover = namespace.and_then(|name| parts.books.config.recovery.of(name));
+    let carrier = parts.people.sessions.get(session);
+    let (Some(recover), Some(carrier)) = (recover, carrier) else {
+        return;
+    };
+    let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
+    if carrier.protocol != Protocol::SocketIo || !gets_offsets {
+        return;
+    }
+    let lifeline = Lifeline {
+        pid: Pid::draw(&mut parts.ids),
+        life: Life::new(recovery.journal.head()),
+        uid: uid.map(Into::into),
+        recovered: false,
+    };
+    attach(parts, socket, lifeline);
+}
+
+/// A socket can come back from now on.
+pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
+    if let Some(slot) = parts.people.sockets.live_mut(socket)
+        && let Some(recovery) = &mut parts.recovery
+    {
+        recovery.live.insert(lifeline.pid, socket);
+        slot.variant.offsets = true;
+        slot.extra.get_or_insert_default().lifeline = Some(Box::new(lifeline));
+    }
+}
+
+/// Writes down what one socket is told, if it may come back. Its place; of what is for this instant only, the last place before it.
+pub(crate) fn tell(
+    parts: &mut Parts,
+    socket: SocketKey,
+    event: &Emit<'_>,
+) -> Option<[u8; OFFSET_LEN]> {
+    let recovery = parts.recovery.as_mut()?;
+    let slot = parts.people.socket(socket)?;
+    slot.extra.as_ref()?.lifeline.as_ref()?;
+    let namespace = parts.people.label(slot.namespace)?;
+    let at = match event.volatile {
+        true => recovery.journal.head(),
+        false => {
+            let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
+            let said = Arc::new(Said::new(event));
+            recovery.journal.tell(now_ms, namespace, &id, &said)
+        }
+    };
+    Some(recovery.journal.offset_text(at))
+}
+
+/// A pong says that all has arrived that was sent before its ping.
+pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
+    let (Some(recovery), Some(slot)) = (&parts.recovery, parts.people.sessions.get(session)) else {
+        return;
+    };
+    if slot.heart.extended {
+        // Nobody knows any more when that ping was sent.
+        return;
+    }
+    let now_ms = parts.clock.now.mono_ms;
+    let waited_ms = (now_ms as u32).wrapping_sub(slot.heart.pinged_ms);
+    let at = recovery.journal.before(now_ms - u64::from(waited_ms));
+    for index in slot.sockets.clone() {
+        let socket = parts.people.sockets.get_mut(index);
+        let extra = socket.and_then(|socket| socket.extra.as_mut());
+        if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
+            lifeline.life.confirm(at);
+        }
+    }
+}
+
+/// A socket leaves. If it may come back, its memberships are taken down before it leaves them.
+pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let socket = parts.people.sockets.get_mut(index);
+    let extra = socket.and_then(|socket| socket.extra.as_mut());
+    let Some(lifeline) = extra.and_then(|extra| extra.lifeline.take()) else {
+        return;
+    };
+    recovery.live.remove(&lifeline.pid);
+    if !how.may_return() {
+        return;
+    }
+    if let Some(record) = record(parts, index, *lifeline) {
+        keep(parts, record);
+        settle(parts);
+    }
+}
+
+/// Keeps a record for the window of its namespace.
+pub(crate) fn keep(parts: &mut Parts, record: Record) {
+    let recover = parts.books.config.recovery.of(&record.namespace);
+    if let Some(recover) = recover
+        && let Some(recovery) = &mut parts.recovery
+    {
+        let window_ms = recover.window.as_millis() as u64;
+        let deadline_ms = parts.clock.now.mono_ms + window_ms;
+        recovery.parked.park(record, deadline_ms);
+    }
+}
+
+fn record(parts: &Parts, index: SocketId, lifeline: Lifeline) -> Option<Record> {
+    let socket = parts.people.sockets.get(index)?;
+    let namespace = parts.people.label(socket.namespace)?;
+    let rooms = parts.rooms.names_of(&parts.people, index);
+    let rooms = rooms.iter().map(|name| Membership::new(Kind::Room, name));
+    let user = parts.people.user_of(index);
+    let user = user.map(|name| Membership::new(Kind::User, name));
+    let everyone = Membership::new(Kind::Everyone, "");
+    let members: Members = rooms.chain(user).chain([everyone]).collect();
+    let extra = socket.extra.as_ref();
+    Some(Record {
+        pid: lifeline.pid,
+        socket: socket.id,
+        namespace: Arc::clone(namespace),
+        members,
+        uid: lifeline.uid,
+        data: extra.and_then(|extra| extra.data.clone()),
+        life: lifeline.life,
+    })
+}
+
+/// Sockets without a transport carry out a command like those that have one.
+pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() -> Action) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    if parts.books.config.recovery.of(of.namespace).is_none() {
+        return;
+    }
+    let now_ms = parts.clock.now.mono_ms;
+    let moment = Moment {
+        now_ms,
+        stamp: None,
+    };
+    recovery.command(moment, &of.aim(), &action());
+    settle(parts);
+}
+
+/// What is wanted here is listed **before** messages leave that say so.
+pub(crate) fn settle(parts: &mut Parts) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let (news, posts) = (recovery.take_news(), recovery.take_posts());
+    news.iter().for_each(|news| list(parts, news));
+    for (to, message) in posts {
+        let from = parts.ids.me.place();
+        send::send_to(parts, to.shard, Return { from, message });
+    }
+}
+
+fn list(parts: &mut Parts, news: &News) {
+    let (people, name) = (&mut parts.people, &*news.member.name);
+    let namespace = match news.came {
+        true => people.namespace(&news.namespace),
+        false => match people.find_namespace(&news.namespace) {
+            Some(namespace) => namespace,
+            None => return,
+        },
+    };
+    let kind = match news.member.kind {
+        Kind::Everyone => RoomKind::All,
+        Kind::Room => RoomKind::Named,
+        Kind::User => {
+            let change = if news.came { Change::Came } else { Change::Went };
+            return people.note_interest(namespace, Subject::User, name, change);
+        }
+        Kind::Socket => return,
+    };
+    parts.rooms.want(people, namespace, (kind, name), news.came);
+}

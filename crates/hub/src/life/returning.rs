@@ -1,0 +1,219 @@
+//! A client comes back: its socket is found on whichever shard has it, taken, and goes on where it stopped. ADR 38.
+
+use crate::books::close::CloseReason;
+use crate::books::metrics::Returned;
+use crate::cluster::letter::Return;
+use crate::life::{ending, parking};
+use crate::parts::Parts;
+use crate::recovery::exchange::{Answer, Comer, Verdict};
+use crate::recovery::headings::Kind;
+use crate::recovery::messages::{Message, NotRecovered};
+use crate::recovery::pid::Pid;
+use crate::recovery::record::Lifeline;
+use crate::recovery::taking::Back;
+use crate::rooms::outgoing::Outgoing;
+use crate::tables::id;
+use crate::tables::slot::{SessionId, SocketKey};
+use std::sync::Arc;
+use wire::base64url::Id20;
+
+/// Where the socket of a client is that shows a `pid`.
+pub(crate) enum Found {
+    /// Kept on this shard, under this id.
+    Here(Id20),
+    /// Nowhere that it could come back to.
+    Nowhere,
+    /// Other shards are asked: a verdict with this number follows.
+    Asked(u64),
+}
+
+/// Looks for the socket of a client that comes back to a namespace.
+pub(crate) fn find(parts: &mut Parts, namespace: &str, comer: Comer<'_>) -> Found {
+    give_up_transport(parts, comer.pid, comer.uid);
+    let now_ms = parts.clock.now.mono_ms;
+    let Some(recovery) = &mut parts.recovery else {
+        return Found::Nowhere;
+    };
+    let why = match recovery.parked.look(comer.pid, comer.uid) {
+        Ok(record) if *record.namespace == *namespace => return Found::Here(record.socket),
+        Ok(_) => NotRecovered::Unknown,
+        Err(why @ NotRecovered::OtherUser) => why,
+        Err(_) => match recovery.come_back(comer, now_ms) {
+            Answer::Later(number) => {
+                parking::settle(parts);
+                return Found::Asked(number);
+            }
+            // What is here was looked at before.
+            Answer::Now(Ok(_)) => NotRecovered::Unknown,
+            Answer::Now(Err(why)) => why,
+        },
+    };
+    note_lost(parts, why);
+    Found::Nowhere
+}
+
+/// The old transport of a socket is silent or gone: from now on nothing more is read from it.
+fn give_up_transport(parts: &mut Parts, pid: Pid, uid: Option<&str>) {
+    let live = parts.recovery.as_ref();
+    let Some(key) = live.and_then(|recovery| recovery.live.get(&pid)).copied() else {
+        return;
+    };
+    let Some(slot) = parts.people.socket(key) else {
+        return;
+    };
+    let lifeline = slot
+        .extra
+        .as_ref()
+        .and_then(|extra| extra.lifeline.as_ref());
+    if lifeline.is_some_and(|lifeline| lifeline.uid.as_deref() == uid) {
+        ending::close_session(parts, slot.session, CloseReason::TransportClose);
+    }
+}
+
+/// A client is not given its socket back, and is told so by a new `pid`.
+pub(crate) fn note_lost(parts: &mut Parts, why: NotRecovered) {
+    parts.books.counts.returned[why.outcome() as usize] += 1;
+}
+
+/// Nobody waits for this verdict any more.
+pub(crate) fn give_up(parts: &mut Parts, number: u64) {
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.give_up(number);
+    }
+    parking::settle(parts);
+}
+
+/// Takes the socket that a client was promised; `None`: it went meanwhile, or its client missed too much.
+pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Option<Box<Back>> {
+    let now_ms = parts.clock.now.mono_ms;
+    let bytes_max = parts.books.config.limits.outbox_bytes_max / 2;
+    let answer = parts.recovery.as_mut()?.come_back(comer, now_ms);
+    let back = match answer {
+        Answer::Now(Ok(back)) if back.bytes() > bytes_max => {
+            note_lost(parts, NotRecovered::TooMuch);
+            None
+        }
+        Answer::Now(Ok(back)) => Some(back),
+        Answer::Now(Err(why)) => {
+            note_lost(parts, why);
+            None
+        }
+        Answer::Later(number) => {
+            if let Some(recovery) = &mut parts.recovery {
+                recovery.give_up(number);
+            }
+            note_lost(parts, NotRecovered::Claimed);
+            None
+        }
+    };
+    parking::settle(parts);
+    back
+}
+
+/// A new socket of a session is the one that was away: its rooms, its user and its data are what they were.
+pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
+    let (index, record) = (socket.id(), &back.record);
+    let name = record.socket.to_string();
+    for member in record.members.iter() {
+        match member.kind {
+            Kind::Room if *member.name != *name => {
+                // It was a member: its name and number were within their bounds.
+                let (people, books) = (&mut parts.people, &mut parts.books);
+                let _ = parts.rooms.join(people, books, index, &member.name);
+            }
+            Kind::User => {
+                let now_us = parts.clock.now_us();
+                let meters = &parts.access.meters;
+                meters.set_user(&mut parts.people, now_us, index, &member.name);
+            }
+            Kind::Room | Kind::Everyone | Kind::Socket => {}
+        }
+    }
+    if id::socket_owner(&record.socket) != parts.ids.me.place() {
+        parts.rooms.own_room(&mut parts.people, index, &name);
+    }
+    if let Some(slot) = parts.people.sockets.live_mut(socket) {
+        slot.flags.nameless = !record.members.has(Kind::Room, &name);
+        if record.data.is_some() {
+            slot.extra.get_or_insert_default().data = record.data.clone();
+        }
+    }
+    let lifeline = Lifeline {
+        pid: record.pid,
+        life: record.life.clone(),
+        uid: record.uid.clone(),
+        recovered: true,
+    };
+    parking::attach(parts, socket, lifeline);
+}
+
+/// Sends a client what it missed, after the answer to its CONNECT.
+pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
+    let namespace = Arc::clone(&back.record.namespace);
+    for (at, said) in &back.missed {
+        let event = said.event();
+        let mut out = Outgoing::new(&namespace, &event);
+        let recovery = parts.recovery.as_ref();
+        out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at));
+        let exempt = &parts.books.config.compression.exempt;
+        out.exempt = exempt.holds(&namespace, &[]);
+        parts.speaker().deliver(socket.id(), &mut out);
+    }
+    let counts = &mut parts.books.counts;
+    counts.returned[Returned::Recovered as usize] += 1;
+    counts.replayed += back.missed.len() as u64;
+    counts.replay_reads += back.read as u64;
+}
+
+/// A step of another shard.
+pub(crate) fn heard(parts: &mut Parts, step: &Return) {
+    let message = step.message.clone();
+    if let Message::Claim { pid, uid, .. } = &message {
+        give_up_transport(parts, *pid, uid.as_deref());
+    }
+    let now_ms = parts.clock.now.mono_ms;
+    let recovery = parts.recovery.as_mut();
+    let verdict = recovery.and_then(|recovery| recovery.hear(step.from, message, now_ms));
+    if let Some(verdict) = verdict {
+        decide(parts, verdict);
+    }
+    parking::settle(parts);
+}
+
+/// What is due: records and claims that end.
+pub(crate) fn tick(parts: &mut Parts) {
+    let now_ms = parts.clock.now.mono_ms;
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    for verdict in recovery.tick(now_ms) {
+        decide(parts, verdict);
+    }
+    parking::settle(parts);
+}
+
+/// A socket that was taken from another shard is kept here until its client is let in.
+fn decide(parts: &mut Parts, verdict: Verdict) {
+    let Verdict { number, result } = verdict;
+    let recovery = parts.recovery.as_mut();
+    let key = recovery.and_then(|recovery| recovery.waiting.remove(&number));
+    let found = match result {
+        Ok(back) => {
+            let (id, namespace) = (back.record.socket, Arc::clone(&back.record.namespace));
+            parking::keep(parts, back.record);
+            Some((id, namespace))
+        }
+        Err(why) => {
+            note_lost(parts, why);
+            None
+        }
+    };
+    if let Some(key) = key {
+        parts.outbound.found(key, found);
+    }
+}
+
+/// The session of a client that was promised its socket, and whose socket went meanwhile: it comes again, and is a new one.
+pub(crate) fn break_promise(parts: &mut Parts, session: SessionId) {
+    ending::close_session(parts, session, CloseReason::ServerClose);
+}
