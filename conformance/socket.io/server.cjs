@@ -40,6 +40,8 @@ function configuration(options, links) {
   if (options.serveClient !== undefined) socketio.push(`serve_client = ${options.serveClient}`);
   const { origin = "*", allowedHeaders = [] } = options.cors ?? { origin: [] };
   socketio.push(`cors = ${JSON.stringify([origin].flat().map((name) => (name === true ? "*" : name)))}`, `cors_headers = ${JSON.stringify([allowedHeaders].flat())}`);
+  const recovery = options.connectionStateRecovery;
+  const recovers = (namespace) => (recovery ? `[namespaces."${namespace}".recovery]\nlevel = "node"\nwindow = "${recovery.maxDisconnectionDuration ?? 120_000}ms"\n` : "");
   const digest = createHash("sha256").update(KEY).digest("hex");
   // Tests that open three clients at once want them in this order: with several shards any may be the first.
   return `profile = "socket.io"
@@ -56,9 +58,9 @@ api_keys = ["tests:${digest}"]
 openings = ${options.allowRequest !== undefined}
 [namespaces."/"]
 backend = "tests"
-[namespaces."*"]
+${recovers("/")}[namespaces."*"]
 backend = "tests"
-`;
+${recovers("*")}`;
 }
 
 /** Waits, and nothing else happens meanwhile: a client of the next line must find the gateway. */

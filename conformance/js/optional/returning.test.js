@@ -6,12 +6,14 @@ import { Cable } from "../peer/cable.js";
 import { event } from "../peer/packet.js";
 import { eventually } from "../peer/patience.js";
 import { openFor } from "../peer/session.js";
-import { ask, connected, once, record, RECOVERING_COMBINATIONS, settled } from "../peer/stock.js";
+import { ask, once, record, RECOVERING_COMBINATIONS, settled } from "../peer/stock.js";
 import { recoveryUrl as from } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 if (!from) throw new Error("CONFORMANCE_RECOVERY_URL is not set: give the URL of a server started with --recovery");
 
+/** Longer than a ping and the time for its answer. */
+const PATIENCE_MS = 20_000;
 const RECONNECTS = { reconnection: true, reconnectionDelay: 100, reconnectionDelayMax: 200 };
 const CUTS = {
   reset: (cable) => cable.reset(),
@@ -35,8 +37,10 @@ async function stage(t, client) {
   };
   /** Cuts it, speaks meanwhile, and waits until it is there again. */
   const away = async (cut, meanwhile = async () => {}) => {
-    const gone = once(socket, "disconnect", 20_000);
-    const back = connected(socket);
+    const gone = once(socket, "disconnect", PATIENCE_MS);
+    // Tries that fail meanwhile are no matter: it tries again.
+    const back = once(socket, "connect", 2 * PATIENCE_MS);
+    back.catch(() => {});
     const cutting = CUTS[cut](cable);
     await gone;
     await meanwhile();

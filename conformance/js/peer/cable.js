@@ -1,11 +1,14 @@
 // A cable between clients and the server that can be cut as networks cut: by a reset, by silence, by a proxy that restarts.
 import net from "node:net";
 
+const DOWN_MS = 50;
+
 export class Cable {
   #server;
   #pairs = new Set();
   #port;
   #target;
+  #down = false;
 
   static async lay(t, url) {
     const cable = new Cable();
@@ -29,7 +32,14 @@ export class Cable {
     );
   }
 
+  /** Between two polls there is nothing to cut: who comes a moment later meets the same fate. */
+  #downFor(ms) {
+    this.#down = true;
+    setTimeout(() => (this.#down = false), ms);
+  }
+
   #join(client) {
+    if (this.#down) return client.resetAndDestroy();
     const server = net.connect(Number(this.#target.port), this.#target.hostname);
     const pair = { client, server, silent: false };
     this.#pairs.add(pair);
@@ -45,6 +55,7 @@ export class Cable {
 
   /** Both ends see a reset. */
   reset() {
+    this.#downFor(DOWN_MS);
     for (const { client, server } of this.#pairs) {
       client.resetAndDestroy();
       server.resetAndDestroy();
@@ -53,6 +64,7 @@ export class Cable {
 
   /** The client sees a reset, and the server nothing at all: no packet comes either way. */
   silence() {
+    this.#downFor(DOWN_MS);
     for (const pair of this.#pairs) {
       pair.silent = true;
       pair.client.resetAndDestroy();

@@ -198,7 +198,7 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
         }
         let Some(notice) = notice else { continue };
         let admitted = match &notice {
-            Notice::Refused { .. } => refusals.admits(),
+            Notice::Refused { .. } | Notice::NotRecovered { .. } => refusals.admits(),
             Notice::TokenRefused { .. } => tokens.admits(),
             Notice::HandlerPanic { .. } => failures.admits(),
             Notice::ReservedEvent { .. } => reserved.admits(),
@@ -237,6 +237,9 @@ fn line(notice: Notice) {
         }
         Notice::TokenRefused { peer, cause } => {
             tracing::info!(%peer, cause, "token refused");
+        }
+        Notice::NotRecovered { peer, cause } => {
+            tracing::info!(%peer, cause, "came back, and is a new socket");
         }
         Notice::DistrustedProxy { peer } => tracing::warn!(
             %peer,

@@ -12,7 +12,7 @@ use control::backend::{
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::limits::Limits;
-use hub::{Keeping, Place, Places, Process};
+use hub::{Keeping, Places, Process};
 use rules::{Line, Tracer, Word};
 use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl ToShards for Handlers {
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {
-        Place::of_socket(socket).map(|place| place.shard)
+        self.process.whereabouts.shard_of(socket)
     }
 
     fn are_behind(&self) -> bool {

@@ -33,6 +33,7 @@ pub use census::invariants::Census;
 pub use census::memory::{Footprint, MemoryWalk};
 pub use clients::roll::{Listed, RollCall, RollWord};
 pub use clients::session::Protocol;
+pub use clients::whereabouts::Whereabouts;
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::foreign;
 pub use cluster::inbox::{Inbox, Read};
@@ -53,7 +54,7 @@ pub use seam::context::Context;
 pub use seam::deciding::Ticket;
 pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::event::{
-    AckTo, ConnectRequest, Data, Decision, Event, Refusal, ServerAck, ServerEvent,
+    AckTo, ConnectRequest, Data, Decision, Event, Refusal, Returns, ServerAck, ServerEvent,
 };
 pub use seam::group::{Apart, Away, Group, Here};
 pub use seam::handler::{Handler, HandlerFactory};

@@ -71,6 +71,7 @@ impl Parts {
         let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
         let mut people = People::default();
         people.roll = Roll::new(process.outlets.roll.as_ref());
+        people.whereabouts = Arc::clone(&process.whereabouts);
         if let Some(uplink) = &process.uplink {
             people.watch_interest(uplink.watch());
         }

@@ -616,6 +616,10 @@ fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> pro
         session: request.sid.to_string(),
         transport: request.transport.to_owned(),
         opening: 0,
+        returned: request.returns.map(|state| proto::Returned {
+            rooms: state.rooms.clone(),
+            data: state.data.clone(),
+        }),
     }
 }
 

@@ -204,6 +204,10 @@ impl Handler for RulesHandler {
             None => None,
         };
         self.tracks.arrived(socket.key(), decided);
+        if socket.recovered() {
+            // Its rooms and its data are what they were, and it gets what it missed.
+            return;
+        }
         let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
         let told = namespace.backend.is_some() && !namespace.auto_join.is_empty();
         self.desk.watch(socket, told, |socket| {

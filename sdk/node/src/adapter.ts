@@ -80,15 +80,15 @@ export class SockeyeAdapter extends Adapter {
   override restoreSession(pid: string): any {
     const member = this.#worker.member(pid);
     if (!member || member.stage === "ended" || member.namespace !== this.nsp.name) return null;
-    const { id: sid, resume } = member;
-    return { sid, pid, rooms: resume?.rooms ?? [], data: resume ? JSON.parse(resume.data) : {}, missedPackets: [] };
+    const { id: sid, past } = member;
+    return { sid, pid, rooms: past?.rooms ?? [], data: past ? JSON.parse(past.data) : {}, missedPackets: [] };
   }
 
   /** Before all middleware of the program. */
   introduce(socket: LocalSocket): void {
     const member = this.#worker.member(socket.id);
     if (!member) return;
-    socket.recovered = member.resume !== undefined;
+    socket.recovered = member.past !== undefined;
     socket.handshake.auth = member.auth;
     socket.emitWithAck = emitWithAck;
     socket.onevent = onevent;
@@ -100,6 +100,12 @@ export class SockeyeAdapter extends Adapter {
         return original.call(this, listener);
       };
     }
+  }
+
+  /** Its client comes back to the socket that it had. */
+  returns(id: SocketId): boolean {
+    const member = this.#worker.member(id);
+    return member !== undefined && member.resume === undefined && member.past !== undefined;
   }
 
   data(id: SocketId): unknown {
@@ -196,7 +202,7 @@ export class SockeyeAdapter extends Adapter {
     const before = this.sids.get(id);
     const fresh = [...rooms].filter((room) => room !== id && !before?.has(room));
     // Those of a socket that moves here were joined long ago.
-    const moves = member?.resume !== undefined && before === undefined;
+    const moves = member?.past !== undefined && before === undefined;
     const joins = member && fresh.length > 0 && !moves;
     if (joins && member.command({ join: { of: only(member), rooms: fresh.map(String) } }) === undefined) return;
     super.addAll(id, rooms);
@@ -246,7 +252,8 @@ export class SockeyeAdapter extends Adapter {
     const volatile = opts.flags?.volatile ?? false;
     const [first] = opts.rooms ?? [];
     const member = opts.rooms?.size === 1 && !opts.except?.size ? this.#worker.member(first) : undefined;
-    if (member && member.namespace === packet.nsp) {
+    // One that has ended may be away only, and its client come back: then the gateway keeps it.
+    if (member && member.stage !== "ended" && member.namespace === packet.nsp) {
       // `socket.emit` comes by this way, with the acks of its own.
       this.#socket(member.id)?.notifyOutgoingListeners(packet);
       if (Connection.watched) member.connection.created(packet, opts.flags);

@@ -1,7 +1,7 @@
 // One socket of this worker: how far it is, and what waits until it is further.
 import type { Connection } from "./connection.js";
 import type { Link } from "./link.js";
-import type { Command, Connect, Resume } from "./messages.js";
+import type { Command, Connect, Past, Resume } from "./messages.js";
 
 /** `asked`: middleware decides. `resuming`: it comes from another worker. `in`: its handlers run. `away`: another worker has it.
  * `ended`: nothing more is said of it. */
@@ -13,6 +13,8 @@ export class Member {
   /** What the client said when it connected. */
   readonly auth: Record<string, unknown>;
   readonly resume?: Resume;
+  /** Rooms and data that it had before: on another worker, or on a connection that its client lost. */
+  readonly past?: Past;
   stage: Stage;
   /** Raw JSON of its data, as the gateway has it. */
   said = "{}";
@@ -37,8 +39,9 @@ export class Member {
     this.connection = connection;
     this.link = link;
     this.resume = resume;
+    this.past = resume ?? connect.returned ?? undefined;
     this.stage = resume ? "resuming" : "asked";
-    if (resume) this.said = resume.data;
+    if (this.past) this.said = this.past.data;
   }
 
   /** What Socket.IO's namespace gets as `auth`: it finds the socket's id in it, by which `restoreSession` knows it. */

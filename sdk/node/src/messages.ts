@@ -77,12 +77,18 @@ export interface Connect {
   transport: string;
   opening: number;
   traceparent: string;
+  /** Its client comes back to the socket that it had. */
+  returned?: Past;
 }
 
-export interface Resume {
-  connect: Connect;
+/** The state of a socket before it came here. */
+export interface Past {
   rooms: string[];
   data: string;
+}
+
+export interface Resume extends Past {
+  connect: Connect;
 }
 
 export interface Event extends Values {

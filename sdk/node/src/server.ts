@@ -147,6 +147,11 @@ export class Server<
     return this;
   }
 
+  get #skips(): boolean {
+    const recovery = this.#options.connectionStateRecovery;
+    return recovery !== undefined && recovery.skipMiddlewares !== false;
+  }
+
   override of(
     name: Parameters<SocketIoServer["of"]>[0],
     listener?: (socket: Socket<ListenEvents, EmitEvents, ServerSideEvents, SocketData>) => void,
@@ -155,6 +160,7 @@ export class Server<
     const namespace = super.of(name);
     // Before all middleware of the program. A namespace made after a pattern has that of the pattern.
     if (!known) namespace.use(introduce as any);
+    if (!known) skipMiddlewares(namespace as any, () => this.#skips);
     if (listener) namespace.on("connect", listener as any);
     return namespace;
   }
@@ -202,6 +208,16 @@ export class Server<
     const error = await new Promise<Error | undefined>((resolve) => (server?.close ? server.close(resolve) : resolve(undefined)));
     done?.(error);
   }
+}
+
+/** A client that comes back was let in before: only its token is judged, by the gateway. */
+function skipMiddlewares(namespace: { run(socket: Socket, next: (error: Error | null) => void): void }, skips: () => boolean): void {
+  const run = namespace.run;
+  namespace.run = function (socket, next) {
+    const { adapter } = socket.nsp;
+    if (!(adapter instanceof SockeyeAdapter) || !adapter.returns(socket.id) || !skips()) return run.call(this, socket, next);
+    introduce(socket, () => next(null));
+  };
 }
 
 function introduce(socket: Socket, next: () => void): void {

@@ -56,6 +56,9 @@ impl MemoryWalk {
         let asked = parts.clock.expiries.heap_bytes()
             + parts.asks.heap_bytes()
             + parts.people.roll.heap_bytes();
+        let recovery = parts.recovery.as_ref();
+        let recovery =
+            recovery.map_or(0, |kept| kept.journal.bytes() + kept.parked.bytes());
         vec![
             ("connections", parts.line.conns.heap_bytes() + self.conns),
             ("sessions", sessions + self.sessions),
@@ -64,6 +67,7 @@ impl MemoryWalk {
             ("users", users + asked),
             ("outboxes", waiting + self.outboxes),
             ("history", parts.rooms.kept.heap_bytes()),
+            ("recovery", recovery),
             ("rounds", parts.rounds.heap_bytes()),
             ("timers", parts.clock.timers.heap_bytes()),
             ("turn log", log),

@@ -13,3 +13,4 @@ pub(crate) mod socket;
 pub(crate) mod speaker;
 pub(crate) mod table;
 pub(crate) mod users;
+pub(crate) mod whereabouts;

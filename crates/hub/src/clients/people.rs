@@ -7,6 +7,7 @@ use crate::clients::session::{Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::users::Users;
+use crate::clients::whereabouts::Whereabouts;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::clock::Clock;
@@ -40,6 +41,8 @@ pub(crate) struct People {
     namespace_names: HashMap<Arc<str>, NamespaceId>,
     interest: Interest,
     pub(crate) roll: Roll,
+    /// Sockets that are not where their ids say.
+    pub(crate) whereabouts: Arc<Whereabouts>,
     /// Of the last selection of sockets.
     mark: u32,
 }

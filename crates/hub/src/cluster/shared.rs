@@ -7,6 +7,7 @@ use crate::access::budgets::Budgets;
 use crate::access::cells::Shared;
 use crate::books::config::{Config, Rates};
 use crate::clients::roll::RollCall;
+use crate::clients::whereabouts::Whereabouts;
 use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
@@ -20,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 /// What the hubs of one process share.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
+    /// Sockets that are not where their ids say.
+    pub whereabouts: Arc<Whereabouts>,
     /// Connections by address.
     pub addresses: Arc<Addresses>,
     /// How full the mailboxes of the shards are.

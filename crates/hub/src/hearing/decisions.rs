@@ -4,6 +4,7 @@ use crate::access::tokens;
 use crate::books::claims::{Claims, Denied, Refused};
 use crate::books::metrics::Limit;
 use crate::hearing::{expiry, joining, plain_joining, socketio};
+use crate::recovery::messages::NotRecovered;
 use crate::seam::ask::Reply;
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
@@ -49,7 +50,7 @@ fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
             };
             stage.parts.outbound.tell(Told::Answered { token, answer });
         }
-        (Asked::Shards, _) => on_found(stage, pending, None),
+        (Asked::Shards, _) => on_found(stage, pending, Err(NotRecovered::Late)),
         // A ticket is not answered from outside.
         (Asked::Handler, _) => on_decision(stage, pending, Err(Refusal::unavailable())),
     }
@@ -82,7 +83,11 @@ fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal
 }
 
 /// Other shards were asked for the socket of a client that comes back.
-fn on_found(stage: &mut Stage, pending: Pending, found: Option<(Id20, Arc<str>)>) {
+fn on_found(
+    stage: &mut Stage,
+    pending: Pending,
+    found: Result<(Id20, Arc<str>), NotRecovered>,
+) {
     let Some(key) = pending.session else {
         return;
     };

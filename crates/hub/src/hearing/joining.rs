@@ -15,7 +15,7 @@ use crate::parts::Parts;
 use crate::recovery::messages::NotRecovered;
 use crate::recovery::shown::Shown;
 use crate::seam::ask::Token;
-use crate::seam::event::{ConnectRequest, Decision, Refusal};
+use crate::seam::event::{ConnectRequest, Decision, Refusal, Returns};
 use crate::seam::join::Join;
 use crate::seam::opening::HeaderLines;
 use crate::seam::question;
@@ -44,7 +44,7 @@ pub(crate) fn join_namespace(
         return come_back(stage, session, join);
     }
     let id = stage.parts.new_socket_id();
-    match ask_handler(stage, session, (id, false), namespace, auth, claims) {
+    match ask_handler(stage, session, (id, None), namespace, auth, claims) {
         Some(Decision::Later) => {
             let mut join = Join::new(namespace, auth.into());
             join.claims = claims.cloned();
@@ -61,8 +61,11 @@ pub(crate) fn join_namespace(
 fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
     let id = join.socket.unwrap_or_else(|| stage.parts.new_socket_id());
     join.socket = Some(id);
-    let (claims, recovers) = (join.claims.as_ref(), join.shown.is_some());
-    let socket = (id, recovers);
+    let claims = join.claims.as_ref();
+    let uid = claims.map(|claims| claims.uid.as_str());
+    let comer = join.shown.and_then(|shown| shown.comer(uid));
+    let returns = comer.map(|comer| returning::state(&stage.parts, comer));
+    let socket = (id, returns.as_ref());
     match ask_handler(stage, session, socket, &join.namespace, &join.auth, claims) {
         Some(Decision::Later) => await_decision(stage, session, join),
         Some(Decision::Admit) => on_joining_decided(stage, session, join, Ok(())),
@@ -80,14 +83,14 @@ fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
     let found = match comer {
         Some(comer) => returning::find(&mut stage.parts, &join.namespace, comer),
         // It shows the name of another server's socket.
-        None => {
-            returning::note_lost(&mut stage.parts, NotRecovered::Unknown);
-            Found::Nowhere
-        }
+        None => Found::Nowhere(NotRecovered::Unknown),
     };
     match found {
         Found::Here(id) => join.socket = Some(id),
-        Found::Nowhere => join.shown = None,
+        Found::Nowhere(why) => {
+            returning::note_lost(&mut stage.parts, session, why);
+            join.shown = None;
+        }
         Found::Asked(number) => return await_shards(stage, session, join, number),
     }
     join_from_gate(stage, session, join);
@@ -105,6 +108,7 @@ fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u
         }
         _ => {
             returning::give_up(parts, number);
+            returning::note_lost(parts, session, NotRecovered::Late);
             join.shown = None;
             join_from_gate(stage, session, join);
         }
@@ -116,11 +120,18 @@ pub(crate) fn on_found(
     stage: &mut Stage,
     session: SessionId,
     mut join: Join,
-    found: Option<(Id20, Arc<str>)>,
+    found: Result<(Id20, Arc<str>), NotRecovered>,
 ) {
+    let found = found.and_then(|(id, namespace)| match *namespace == *join.namespace {
+        true => Ok(id),
+        false => Err(NotRecovered::Unknown),
+    });
     match found {
-        Some((id, namespace)) if *namespace == *join.namespace => join.socket = Some(id),
-        _ => join.shown = None,
+        Ok(id) => join.socket = Some(id),
+        Err(why) => {
+            returning::note_lost(&mut stage.parts, session, why);
+            join.shown = None;
+        }
     }
     join_from_gate(stage, session, join);
 }
@@ -189,10 +200,14 @@ fn enter(
     let parts = &mut stage.parts;
     let uid = claims.map(|claims| claims.uid.as_str());
     let comer = shown.and_then(|shown| shown.comer(uid));
-    let back = comer.and_then(|comer| returning::take(parts, comer));
-    if comer.is_some() && back.is_none() {
-        return returning::break_promise(parts, session);
-    }
+    let back = match comer.map(|comer| returning::take(parts, comer)) {
+        Some(Err(why)) => {
+            returning::note_lost(parts, session, why);
+            return returning::break_promise(parts, session);
+        }
+        Some(Ok(back)) => Some(back),
+        None => None,
+    };
     let socket = opening::add_socket(parts, session, id, namespace, auth, claims);
     match &back {
         Some(back) => returning::restore(parts, socket, back),
@@ -342,7 +357,7 @@ pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool
 pub(crate) fn ask_handler(
     stage: &mut Stage,
     session: SessionId,
-    (socket, recovers): (Id20, bool),
+    (socket, returns): (Id20, Option<&Returns>),
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -356,7 +371,7 @@ pub(crate) fn ask_handler(
     });
     let request = ConnectRequest {
         socket,
-        recovers,
+        returns,
         sid,
         namespace,
         auth,

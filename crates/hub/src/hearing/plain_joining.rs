@@ -77,7 +77,7 @@ pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<
         return;
     };
     let id = stage.parts.new_socket_id();
-    match joining::ask_handler(stage, session, (id, false), &namespace, "{}", claims) {
+    match joining::ask_handler(stage, session, (id, None), &namespace, "{}", claims) {
         Some(Decision::Admit) => enter_plain(stage, session, Some(id), claims),
         Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
         Some(Decision::Later) => match stage.parts.asks.take_ticket() {

@@ -15,6 +15,7 @@ use crate::recovery::parked::News;
 use crate::recovery::pid::{OFFSET_LEN, Pid};
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
+use crate::tables::id;
 use crate::tables::interest::{Change, Subject};
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::sync::Arc;
@@ -104,12 +105,17 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let socket = parts.people.sockets.get_mut(index);
-    let extra = socket.and_then(|socket| socket.extra.as_mut());
+    let Some(socket) = parts.people.sockets.get_mut(index) else {
+        return;
+    };
+    let (id, extra) = (socket.id, socket.extra.as_mut());
     let Some(lifeline) = extra.and_then(|extra| extra.lifeline.take()) else {
         return;
     };
     recovery.live.remove(&lifeline.pid);
+    if id::socket_owner(&id) != parts.ids.me.place() {
+        parts.people.whereabouts.went(id, parts.ids.me.shard);
+    }
     if !how.may_return() {
         return;
     }

@@ -12,6 +12,8 @@ use crate::recovery::pid::Pid;
 use crate::recovery::record::Lifeline;
 use crate::recovery::taking::Back;
 use crate::rooms::outgoing::Outgoing;
+use crate::seam::effect::Notice;
+use crate::seam::event::Returns;
 use crate::tables::id;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::sync::Arc;
@@ -22,7 +24,7 @@ pub(crate) enum Found {
     /// Kept on this shard, under this id.
     Here(Id20),
     /// Nowhere that it could come back to.
-    Nowhere,
+    Nowhere(NotRecovered),
     /// Other shards are asked: a verdict with this number follows.
     Asked(u64),
 }
@@ -31,25 +33,47 @@ pub(crate) enum Found {
 pub(crate) fn find(parts: &mut Parts, namespace: &str, comer: Comer<'_>) -> Found {
     give_up_transport(parts, comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
+    let bytes_max = replay_bytes_max(parts);
     let Some(recovery) = &mut parts.recovery else {
-        return Found::Nowhere;
+        return Found::Nowhere(NotRecovered::Unknown);
     };
-    let why = match recovery.parked.look(comer.pid, comer.uid) {
-        Ok(record) if *record.namespace == *namespace => return Found::Here(record.socket),
-        Ok(_) => NotRecovered::Unknown,
-        Err(why @ NotRecovered::OtherUser) => why,
-        Err(_) => match recovery.come_back(comer, now_ms) {
-            Answer::Later(number) => {
-                parking::settle(parts);
-                return Found::Asked(number);
+    let why = match recovery.look(namespace, comer, bytes_max) {
+        Ok(id) => return Found::Here(id),
+        Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
+            match recovery.come_back(comer, now_ms) {
+                Answer::Later(number) => {
+                    parking::settle(parts);
+                    return Found::Asked(number);
+                }
+                // A socket of another namespace is nothing that this client could show here.
+                Answer::Now(Ok(_)) => NotRecovered::Unknown,
+                Answer::Now(Err(why)) => why,
             }
-            // What is here was looked at before.
-            Answer::Now(Ok(_)) => NotRecovered::Unknown,
-            Answer::Now(Err(why)) => why,
-        },
+        }
+        Err(why) => why,
     };
-    note_lost(parts, why);
-    Found::Nowhere
+    parking::settle(parts);
+    Found::Nowhere(why)
+}
+
+/// What waits for one client at once leaves room for what is said next.
+fn replay_bytes_max(parts: &Parts) -> usize {
+    parts.books.config.limits.outbox_bytes_max / 2
+}
+
+/// The state of the socket that a client comes back to, as far as it is kept here.
+pub(crate) fn state(parts: &Parts, comer: Comer<'_>) -> Returns {
+    let recovery = parts.recovery.as_ref();
+    let record = recovery.and_then(|recovery| recovery.parked.look(comer.pid, comer.uid).ok());
+    record.map_or_else(Returns::default, |record| {
+        let members = record.members.iter();
+        let rooms = members.filter(|member| member.kind == Kind::Room);
+        let data = record.data.as_deref().unwrap_or("{}");
+        Returns {
+            rooms: rooms.map(|room| room.name.to_string()).collect(),
+            data: data.to_owned(),
+        }
+    })
 }
 
 /// The old transport of a socket is silent or gone: from now on nothing more is read from it.
@@ -71,8 +95,13 @@ fn give_up_transport(parts: &mut Parts, pid: Pid, uid: Option<&str>) {
 }
 
 /// A client is not given its socket back, and is told so by a new `pid`.
-pub(crate) fn note_lost(parts: &mut Parts, why: NotRecovered) {
-    parts.books.counts.returned[why.outcome() as usize] += 1;
+pub(crate) fn note_lost(parts: &mut Parts, session: SessionId, why: NotRecovered) {
+    let outcome = why.outcome() as usize;
+    parts.books.counts.returned[outcome] += 1;
+    if let Some(peer) = parts.people.sessions.get(session).map(|slot| slot.peer) {
+        let cause = Returned::NAMES[outcome];
+        parts.outbound.log(Notice::NotRecovered { peer, cause });
+    }
 }
 
 /// Nobody waits for this verdict any more.
@@ -83,27 +112,20 @@ pub(crate) fn give_up(parts: &mut Parts, number: u64) {
     parking::settle(parts);
 }
 
-/// Takes the socket that a client was promised; `None`: it went meanwhile, or its client missed too much.
-pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Option<Box<Back>> {
+/// Takes the socket that a client was promised.
+///
+/// # Errors
+/// It went meanwhile, or its client missed too much.
+pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
     let now_ms = parts.clock.now.mono_ms;
-    let bytes_max = parts.books.config.limits.outbox_bytes_max / 2;
-    let answer = parts.recovery.as_mut()?.come_back(comer, now_ms);
-    let back = match answer {
-        Answer::Now(Ok(back)) if back.bytes() > bytes_max => {
-            note_lost(parts, NotRecovered::TooMuch);
-            None
-        }
-        Answer::Now(Ok(back)) => Some(back),
-        Answer::Now(Err(why)) => {
-            note_lost(parts, why);
-            None
-        }
+    let bytes_max = replay_bytes_max(parts);
+    let recovery = parts.recovery.as_mut().ok_or(NotRecovered::Unknown)?;
+    let back = match recovery.come_back(comer, now_ms) {
+        Answer::Now(Ok(back)) if back.bytes() > bytes_max => Err(NotRecovered::TooMuch),
+        Answer::Now(result) => result,
         Answer::Later(number) => {
-            if let Some(recovery) = &mut parts.recovery {
-                recovery.give_up(number);
-            }
-            note_lost(parts, NotRecovered::Claimed);
-            None
+            recovery.give_up(number);
+            Err(NotRecovered::Claimed)
         }
     };
     parking::settle(parts);
@@ -130,7 +152,10 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         }
     }
     if id::socket_owner(&record.socket) != parts.ids.me.place() {
-        parts.rooms.own_room(&mut parts.people, index, &name);
+        if record.members.has(Kind::Room, &name) {
+            parts.rooms.own_room(&mut parts.people, index, &name);
+        }
+        parts.people.whereabouts.came(record.socket, parts.ids.me.shard);
     }
     if let Some(slot) = parts.people.sockets.live_mut(socket) {
         slot.flags.nameless = !record.members.has(Kind::Room, &name);
@@ -197,16 +222,15 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
     let Verdict { number, result } = verdict;
     let recovery = parts.recovery.as_mut();
     let key = recovery.and_then(|recovery| recovery.waiting.remove(&number));
+    let bytes_max = replay_bytes_max(parts);
     let found = match result {
+        Ok(back) if back.bytes() > bytes_max => Err(NotRecovered::TooMuch),
         Ok(back) => {
             let (id, namespace) = (back.record.socket, Arc::clone(&back.record.namespace));
             parking::keep(parts, back.record);
-            Some((id, namespace))
+            Ok((id, namespace))
         }
-        Err(why) => {
-            note_lost(parts, why);
-            None
-        }
+        Err(why) => Err(why),
     };
     if let Some(key) = key {
         parts.outbound.found(key, found);

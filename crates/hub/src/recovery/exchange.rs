@@ -18,6 +18,7 @@ use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
 use crate::tables::slot::{AskKey, SocketKey};
 use std::collections::{BTreeMap, HashMap};
+use wire::base64url::Id20;
 
 /// Bounds of a shard's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,29 @@ impl Recovery {
     }
 
     // ---- the client's side --------------------------------------------------------------------------------------------
+
+    /// The socket that a client comes back to, if it is kept here and all that it missed is, which may be so many bytes. What it cannot get
+    /// is not kept any longer.
+    pub(crate) fn look(
+        &mut self,
+        namespace: &str,
+        comer: Comer<'_>,
+        bytes_max: usize,
+    ) -> Result<Id20, NotRecovered> {
+        let record = self.parked.look(comer.pid, comer.uid)?;
+        if *record.namespace != *namespace {
+            return Err(NotRecovered::Unknown);
+        }
+        let has = record.has(&self.journal, comer.offset);
+        let missed = record.missed(&self.journal, has);
+        let why = match missed {
+            Some(missed) if missed.bytes() <= bytes_max => return Ok(record.socket),
+            Some(_) => NotRecovered::TooMuch,
+            None => NotRecovered::Trimmed,
+        };
+        self.parked.remove(comer.pid);
+        Err(why)
+    }
 
     /// A client came back. `Later`: until the verdict it is told nothing.
     pub(crate) fn come_back(&mut self, comer: Comer<'_>, now_ms: u64) -> Answer {

@@ -209,6 +209,12 @@ pub(crate) struct Missed {
     pub(crate) read: usize,
 }
 
+impl Missed {
+    pub(crate) fn bytes(&self) -> usize {
+        self.events.iter().map(|(_, said)| said.bytes()).sum()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Random: a place in another journal means nothing here.

@@ -6,7 +6,7 @@ use crate::books::metrics::Limit;
 use crate::clients::people::People;
 use crate::rooms::room::{Change, RoomKind, Rooms};
 use crate::rooms::target::Target;
-use crate::tables::id::Place;
+use crate::tables::id::{self, Place};
 use crate::tables::interest::{Change as Interested, Subject};
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -115,7 +115,10 @@ impl Rooms {
         let socket = socket.ok_or(JoinError::Gone)?;
         // The room of a socket's own id exists without a table entry; leaving it is a flag.
         if name.as_bytes() == socket.id.encode() {
-            socket.flags.nameless = false;
+            let (id, was) = (socket.id, std::mem::take(&mut socket.flags.nameless));
+            if was && id::socket_owner(&id) != self.place() {
+                self.own_room(people, index, name);
+            }
             return Ok(());
         }
         let (namespace, joined) = (socket.namespace, socket.rooms.len());
@@ -140,9 +143,9 @@ impl Rooms {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
+        // Where it moved from another shard, its own room is in the table, too.
         if name.as_bytes() == socket.id.encode() {
             socket.flags.nameless = true;
-            return;
         }
         let room = self.find(socket.namespace, RoomKind::Named, name);
         let mut rooms = socket.rooms.iter();

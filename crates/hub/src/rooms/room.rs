@@ -10,7 +10,7 @@ use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
 use crate::rooms::log::Log;
 use crate::rooms::tap::Tap;
-use crate::tables::id::Identity;
+use crate::tables::id::{Identity, Place};
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -165,6 +165,10 @@ impl Rooms {
             kept: Log::default(),
             tap: None,
         }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.me.place()
     }
 
     /// With a tap where events are published.

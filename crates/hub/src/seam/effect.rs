@@ -95,6 +95,11 @@ pub enum Notice {
     HandlerPanic {
         peer: IpAddr,
     },
+    /// A client came back and is not given the socket that it had.
+    NotRecovered {
+        peer: IpAddr,
+        cause: &'static str,
+    },
     /// No rule knows an event.
     UnknownEvent {
         socket: Id20,

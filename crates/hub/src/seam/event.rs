@@ -13,8 +13,8 @@ use wire::base64url::Id20;
 pub struct ConnectRequest<'a> {
     /// Id of its socket, if it is let in.
     pub socket: Id20,
-    /// It had this socket before and comes back to it, with its rooms and its data.
-    pub recovers: bool,
+    /// It had this socket before and comes back to it; `None`: it is a new one.
+    pub returns: Option<&'a Returns>,
     /// Id of its session. It is a secret of the client's: it lets its bearer speak for the session.
     pub sid: Id20,
     /// The namespace that it wants to join.
@@ -34,6 +34,15 @@ pub struct ConnectRequest<'a> {
     /// What its token says; `None` = it showed none, and none is needed.
     pub claims: Option<&'a Claims>,
     pub(crate) session: SessionId,
+}
+
+/// The state of a socket whose client comes back.
+#[derive(Clone, Debug, Default)]
+pub struct Returns {
+    /// The rooms that it is in, its own id among them.
+    pub rooms: Vec<String>,
+    /// Raw JSON that a handler attached; `{}` when there is none.
+    pub data: String,
 }
 
 /// Why a namespace was not joined: CONNECT_ERROR's payload.

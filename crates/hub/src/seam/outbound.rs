@@ -1,5 +1,6 @@
 //! What waits to leave the hub's tables: effects for the shard, news for the handler, and what it decided.
 
+use crate::recovery::messages::NotRecovered;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
@@ -19,7 +20,7 @@ pub(crate) struct Outbound {
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
     /// Sockets that clients come back to, as far as they were found.
-    found: VecDeque<(AskKey, Option<(Id20, Arc<str>)>)>,
+    found: VecDeque<(AskKey, Result<(Id20, Arc<str>), NotRecovered>)>,
 }
 
 /// What the handler decided or held back, in the order in which it is carried out.
@@ -28,8 +29,8 @@ pub(crate) enum Next {
     /// A packet that waited before a gate.
     Released(SessionKey, Held),
     Decided(AskKey, Result<(), Refusal>),
-    /// The socket that a client came back to, and its namespace; `None`: it has none any more.
-    Found(AskKey, Option<(Id20, Arc<str>)>),
+    /// The socket that a client came back to, and its namespace.
+    Found(AskKey, Result<(Id20, Arc<str>), NotRecovered>),
 }
 
 impl Outbound {
@@ -58,7 +59,7 @@ impl Outbound {
     }
 
     /// The socket of a client that comes back was looked for.
-    pub(crate) fn found(&mut self, key: AskKey, found: Option<(Id20, Arc<str>)>) {
+    pub(crate) fn found(&mut self, key: AskKey, found: Result<(Id20, Arc<str>), NotRecovered>) {
         self.found.push_back((key, found));
     }
 

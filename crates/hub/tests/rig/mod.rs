@@ -322,6 +322,7 @@ fn line(notice: Notice) -> String {
         Notice::Refused { reason, .. } => format!("refused {}", reason.name()),
         Notice::TokenRefused { cause, .. } => format!("token refused {cause}"),
         Notice::DistrustedProxy { peer } => format!("distrusted proxy {peer}"),
+        Notice::NotRecovered { cause, .. } => format!("not recovered {cause}"),
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
         Notice::UnknownEvent { event, .. } => format!("unknown event {}", event.as_str()),
         Notice::ReservedEvent { name } => format!("reserved event {name}"),

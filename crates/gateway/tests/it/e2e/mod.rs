@@ -24,6 +24,7 @@ mod packed;
 mod plain;
 mod polling;
 mod raw;
+mod recovery;
 mod refining;
 mod rules;
 mod shutdown;

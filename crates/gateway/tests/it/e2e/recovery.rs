@@ -1,0 +1,248 @@
+//! Recovery on the real binary: clients that lose their connection and come back, its bounds, and what it says of itself. The stock client is
+//! in `conformance/js/optional/returning.test.js`.
+
+use super::client::PATIENCE;
+use crate::harness::{Gateway, RawConn};
+use client::OpCode;
+use serde_json::{Value, json};
+
+const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
+
+fn start(recovery: &str, more: &str) -> Gateway {
+    Gateway::start(&format!(
+        "profile = \"socket.io\"\nserver.shards = 2\n{more}\n\
+         [namespaces.\"/\"]\nclient_joins = true\n\
+         [namespaces.\"/\".recovery]\nlevel = \"node\"\n{recovery}\n\
+         [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"\n\
+         [namespaces.\"/\".events.echo]\naction = \"reply\"\n"
+    ))
+}
+
+/// A client by its own account.
+struct Client {
+    conn: RawConn,
+    sid: String,
+    pid: Option<String>,
+    /// The last argument of the last event that ended in a string.
+    offset: Option<String>,
+}
+
+impl Client {
+    fn new(gateway: &Gateway) -> Self {
+        Self::open(gateway, SIO, json!({}))
+    }
+
+    fn open(gateway: &Gateway, target: &str, auth: Value) -> Self {
+        let mut conn = RawConn::websocket(gateway.addr, target);
+        conn.frame();
+        conn.send_text(format!("40{auth}"));
+        let reply = text(&mut conn);
+        let reply: Value = serde_json::from_str(reply.strip_prefix("40").unwrap_or_default())
+            .unwrap_or_else(|_| panic!("no answer to CONNECT: {reply}"));
+        let member = |name: &str| reply[name].as_str().map(str::to_owned);
+        Self {
+            conn,
+            sid: member("sid").expect("a sid"),
+            pid: member("pid"),
+            offset: None,
+        }
+    }
+
+    /// Loses its connection without a word; the rest of it comes back.
+    fn lose(self) -> Value {
+        json!({ "pid": self.pid, "offset": self.offset })
+    }
+
+    fn comes_back(gateway: &Gateway, auth: Value) -> Self {
+        Self::open(gateway, SIO, auth)
+    }
+
+    fn ask(&mut self, id: u64, event: Value) {
+        self.conn.send_text(format!("42{id}{event}"));
+        let ack = format!("43{id}");
+        while !text(&mut self.conn).starts_with(&ack) {}
+    }
+
+    fn join(&mut self, room: &str) {
+        self.ask(1, json!(["join", room]));
+    }
+
+    /// The numbers of events up to an echo that it sends now.
+    fn hears(&mut self) -> Vec<u64> {
+        self.conn.send_text("42[\"echo\",\"end\"]");
+        let mut numbers = Vec::new();
+        loop {
+            let said = text(&mut self.conn);
+            let event: Value = serde_json::from_str(said.strip_prefix("42").expect("an event"))
+                .expect("a packet");
+            self.offset = event
+                .as_array()
+                .and_then(|event| event.last()?.as_str())
+                .map(str::to_owned);
+            if event[0] == "echo" {
+                return numbers;
+            }
+            numbers.push(event[1]["n"].as_u64().expect("a number"));
+        }
+    }
+}
+
+/// The next text that is no ping.
+fn text(conn: &mut RawConn) -> String {
+    loop {
+        let frame = conn.frame_within(PATIENCE).expect("a frame");
+        assert_eq!(frame.opcode, OpCode::Text, "{frame:?}");
+        if frame.text() != "2" {
+            return frame.text().to_owned();
+        }
+        conn.send_text("3");
+    }
+}
+
+/// Clients speak to rooms that they are in.
+fn say(speaker: &mut Client, room: &str, numbers: std::ops::Range<u64>, filler: &str) {
+    speaker.join(room);
+    for n in numbers {
+        let event = json!(["say", { "room": room, "n": n, "filler": filler }]);
+        speaker.conn.send_text(format!("42{event}"));
+    }
+    speaker.ask(9, json!(["echo", 0]));
+}
+
+fn outcome(gateway: &Gateway, outcome: &str) -> f64 {
+    gateway.reaches(
+        &format!("sockeye_returns_total{{outcome=\"{outcome}\"}}"),
+        1.0,
+    )
+}
+
+#[test]
+fn each_client_gets_what_it_missed_and_little_else_is_read() {
+    let gateway = start("", "");
+    let mut speaker = Client::new(&gateway);
+    let mut clients: Vec<Client> = (0..24).map(|_| Client::new(&gateway)).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.join(&format!("room {}", n % 8));
+    }
+    for room in 0..8 {
+        say(&mut speaker, &format!("room {room}"), 0..3, "");
+    }
+    for client in &mut clients {
+        assert_eq!(client.hears(), [0, 1, 2]);
+    }
+    let ids: Vec<String> = clients.iter().map(|client| client.sid.clone()).collect();
+    let lost: Vec<Value> = clients.into_iter().map(Client::lose).collect();
+    let parked = gateway.metric_settles("sockeye_parked_sockets", |sockets| sockets >= 24.0);
+    assert_eq!(parked, Ok(24.0));
+    for room in 0..8 {
+        say(&mut speaker, &format!("room {room}"), 3..43, "");
+    }
+    for (id, auth) in ids.iter().zip(lost) {
+        let mut client = Client::comes_back(&gateway, auth);
+        assert_eq!(client.sid, *id);
+        let missed: Vec<u64> = (3..43).collect();
+        assert_eq!(client.hears(), missed);
+    }
+    let returns = "sockeye_returns_total{outcome=\"recovered\"}";
+    assert_eq!(gateway.reaches(returns, 24.0), 24.0);
+    let replayed = gateway.reaches("sockeye_replayed_events_total", 24.0 * 40.0);
+    let read = gateway.metric("sockeye_replay_reads_total");
+    assert_eq!(replayed, 24.0 * 40.0);
+    assert!(read <= 1.2 * replayed, "{read} entries for {replayed}");
+}
+
+#[test]
+fn offsets_go_to_clients_that_ask_where_not_all_shall_have_them() {
+    let gateway = start("offsets = \"asked\"", "");
+    let mut stranger = Client::new(&gateway);
+    assert_eq!(stranger.pid, None);
+    stranger.conn.send_text("42[\"echo\",\"x\"]");
+    assert_eq!(text(&mut stranger.conn), "42[\"echo\",\"x\"]");
+    let asks = format!("{SIO}&recovery=1");
+    let mut client = Client::open(&gateway, &asks, json!({}));
+    client.conn.send_text("42[\"echo\",\"x\"]");
+    let said = text(&mut client.conn);
+    assert!(said.starts_with("42[\"echo\",\"x\",\""), "{said}");
+    let (sid, auth) = (client.sid.clone(), client.lose());
+    let back = Client::open(&gateway, &asks, auth);
+    assert_eq!(back.sid, sid);
+}
+
+#[test]
+fn after_the_window_it_is_a_new_socket() {
+    let gateway = start("window = \"1s\"", "");
+    let client = Client::new(&gateway);
+    let (sid, auth) = (client.sid.clone(), client.lose());
+    let parked = gateway.metric_settles("sockeye_parked_sockets", |sockets| sockets >= 1.0);
+    assert_eq!(parked, Ok(1.0));
+    let gone = gateway.metric_settles("sockeye_parked_sockets", |sockets| sockets == 0.0);
+    assert_eq!(gone, Ok(0.0));
+    let back = Client::comes_back(&gateway, auth);
+    assert_ne!(back.sid, sid);
+    assert_eq!(outcome(&gateway, "unknown"), 1.0);
+}
+
+#[test]
+fn a_full_journal_gives_up_the_oldest_and_nobody_is_told_a_lie() {
+    let gateway = start("", "limits.journal_bytes_max = \"64KiB\"");
+    let mut speaker = Client::new(&gateway);
+    let mut client = Client::new(&gateway);
+    client.join("den");
+    let (sid, auth) = (client.sid.clone(), client.lose());
+    say(&mut speaker, "den", 0..100, &"x".repeat(1_000));
+    let back = Client::comes_back(&gateway, auth);
+    assert_ne!(back.sid, sid);
+    assert_eq!(outcome(&gateway, "trimmed"), 1.0);
+    let bytes = gateway.metric("sockeye_journal_bytes");
+    assert!(bytes <= 65_536.0, "{bytes} bytes");
+}
+
+#[test]
+fn somebody_who_missed_more_than_may_wait_is_a_new_socket() {
+    let gateway = start("", "limits.outbox_bytes_max = \"1MiB\"");
+    let mut speaker = Client::new(&gateway);
+    let mut client = Client::new(&gateway);
+    client.join("den");
+    let (sid, auth) = (client.sid.clone(), client.lose());
+    say(&mut speaker, "den", 0..300, &"x".repeat(2_000));
+    let back = Client::comes_back(&gateway, auth);
+    assert_ne!(back.sid, sid);
+    assert_eq!(outcome(&gateway, "too_much"), 1.0);
+}
+
+#[test]
+fn those_that_would_end_first_make_way() {
+    let gateway = start("", "limits.parked_sockets_max = 8");
+    let mut clients: Vec<Client> = (0..40).map(|_| Client::new(&gateway)).collect();
+    let last = clients.pop().expect("one");
+    drop(clients);
+    let parked = "sockeye_parked_sockets";
+    assert_eq!(
+        gateway.reaches("sockeye_parked_crowded_total", 31.0),
+        31.0
+    );
+    assert_eq!(gateway.metric(parked), 8.0);
+    let (sid, auth) = (last.sid.clone(), last.lose());
+    assert_eq!(
+        gateway.reaches("sockeye_parked_crowded_total", 32.0),
+        32.0
+    );
+    let back = Client::comes_back(&gateway, auth);
+    assert_eq!(back.sid, sid);
+}
+
+#[test]
+fn a_namespace_without_recovery_knows_none() {
+    let gateway = Gateway::start(
+        "profile = \"socket.io\"\nserver.shards = 2\n\
+         [namespaces.\"/\"]\nclient_joins = true\n\
+         [namespaces.\"/\".events.echo]\naction = \"reply\"\n\
+         [namespaces.\"/other\".recovery]\nlevel = \"node\"\n",
+    );
+    let mut client = Client::new(&gateway);
+    assert_eq!(client.pid, None);
+    client.conn.send_text("42[\"echo\",\"x\"]");
+    assert_eq!(text(&mut client.conn), "42[\"echo\",\"x\"]");
+    drop(client);
+    assert_eq!(gateway.metric("sockeye_parked_sockets"), 0.0);
+}

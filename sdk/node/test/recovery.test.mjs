@@ -1,0 +1,102 @@
+// Clients that lose their connection and come back, with a worker behind the gateway, on two shards.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { io as connect } from "socket.io-client";
+import { stage, until, way } from "./stage.mjs";
+
+let gateway;
+
+before(async () => {
+  gateway = await stage("", 'recovery = { level = "node" }', '[namespaces."*".recovery]\nlevel = "node"\n[server]\nshards = 2');
+});
+
+after(() => gateway.close());
+
+/** A client on a way that can be cut. */
+async function client(t, namespace) {
+  const road = await way(new URL(gateway.url).host);
+  const socket = connect(`http://${road.address}${namespace}`, { transports: ["websocket"], forceNew: true, reconnectionDelay: 100, reconnectionDelayMax: 100 });
+  t.after(() => (socket.disconnect(), road.close()));
+  await once(socket, "connect");
+  return { socket, road };
+}
+
+/** Cuts it, does something meanwhile, and waits until it is there again. */
+async function away({ socket, road }, meanwhile) {
+  const back = once(socket, "connect");
+  road.lead(undefined);
+  await once(socket, "disconnect");
+  await meanwhile();
+  road.lead(new URL(gateway.url).host);
+  await back;
+}
+
+test("a worker finds the socket with its rooms and its data, and what it said meanwhile arrives", async (t) => {
+  const seen = [];
+  const io = await gateway.server({ connectionStateRecovery: {} }, (io) => {
+    io.of("/room").use((socket, next) => {
+      seen.push("middleware");
+      next();
+    });
+    io.of("/room").on("connection", (socket) => {
+      seen.push(socket.recovered ? "recovered" : "new");
+      if (!socket.recovered) {
+        socket.data.name = "ann";
+        socket.join("den");
+      }
+      socket.on("where", (done) => done({ rooms: [...socket.rooms].sort(), data: socket.data, id: socket.id }));
+      socket.on("disconnect", () => seen.push("gone"));
+    });
+  });
+  t.after(() => io.close());
+  // On one of the two shards it comes back to the other for sure.
+  for (let round = 0; round < 6; round++) {
+    seen.length = 0;
+    const place = await client(t, "/room");
+    const { socket } = place;
+    const { id } = socket;
+    const said = [];
+    socket.on("said", (n) => said.push(n));
+    await socket.emitWithAck("where");
+    await away(place, async () => {
+      await until(() => seen.includes("gone"));
+      io.of("/room").to("den").emit("said", 1);
+      io.of("/room").to(id).emit("said", 2);
+      io.of("/room").emit("said", 3);
+    });
+    assert.ok(socket.recovered, `round ${round}`);
+    assert.equal(socket.id, id);
+    assert.deepEqual(await socket.emitWithAck("where"), { rooms: [id, "den"].sort(), data: { name: "ann" }, id });
+    await until(() => said.length >= 3);
+    assert.deepEqual(said, [1, 2, 3]);
+    assert.deepEqual(seen, ["middleware", "new", "gone", "recovered"]);
+    // It hears its worker directly, by its room and by its id.
+    const [found] = await io.of("/room").in(id).fetchSockets();
+    assert.deepEqual(found.data, { name: "ann" });
+    found.emit("said", 4);
+    io.of("/room").to("den").emit("said", 5);
+    await until(() => said.length >= 5);
+    assert.deepEqual(said, [1, 2, 3, 4, 5]);
+    socket.disconnect();
+    await until(() => seen.length === 5);
+  }
+});
+
+test("middleware decides again where the option says so, and may refuse", async (t) => {
+  let open = true;
+  const io = await gateway.server({ connectionStateRecovery: { skipMiddlewares: false } }, (io) => {
+    io.of("/strict").use((socket, next) => next(open ? undefined : new Error("closed")));
+    io.of("/strict").on("connection", () => {});
+  });
+  t.after(() => io.close());
+  const place = await client(t, "/strict");
+  const errors = [];
+  place.socket.on("connect_error", ({ message }) => errors.push(message));
+  place.road.lead(undefined);
+  await once(place.socket, "disconnect");
+  open = false;
+  place.road.lead(new URL(gateway.url).host);
+  await until(() => errors.includes("closed"));
+  assert.equal(place.socket.connected, false);
+});
