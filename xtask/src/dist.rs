@@ -33,10 +33,10 @@ pub fn run(given: Option<PathBuf>) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let is_release = given.is_none();
     if is_release {
-        bench::release(&["--package", "gateway", "--bin", "sockeye"]).run()?;
-        bench::release(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
+        bench::production(&["--package", "gateway", "--bin", "sockeye"]).run()?;
+        bench::production(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
     }
-    let programs = given.unwrap_or_else(|| built("release"));
+    let programs = given.unwrap_or_else(|| built("production"));
     strip(&programs, "sockeye-bench", &folder)?;
     let size = split(&programs, &folder, &dist.join(format!("{name}.debug")))?;
     println!("dist: {size} bytes without symbols, {BINARY_BYTES_MAX} at most");
