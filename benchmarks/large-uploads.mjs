@@ -26,8 +26,8 @@ const { values } = parseArgs({
 });
 const numbers = ["users", "uploads", "megabytes", "seconds", "shards"];
 const [users, uploads, megabytes, seconds, shards] = numbers.map((name) => Number(values[name]));
-const GATEWAY = process.env.SOCKEYE_BIN ?? here("../target/release/sockeye");
-const BENCH = process.env.SOCKEYE_BENCH_BIN ?? here("../target/release/sockeye-bench");
+const GATEWAY = process.env.SOCKEYE_BIN ?? here("../target/production/sockeye");
+const BENCH = process.env.SOCKEYE_BENCH_BIN ?? here("../target/production/sockeye-bench");
 const SECRET = "a secret of this measurement, long enough";
 const MIB = 1024 * 1024;
 const folder = mkdtempSync(join(tmpdir(), "sockeye-uploads-"));

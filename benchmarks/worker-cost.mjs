@@ -21,8 +21,8 @@ const { values: options } = parseArgs({
     json: { type: "string" },
   },
 });
-const GATEWAY = process.env.SOCKEYE_BIN ?? here("../target/release/sockeye");
-const BENCH = process.env.SOCKEYE_BENCH_BIN ?? here("../target/release/sockeye-bench");
+const GATEWAY = process.env.SOCKEYE_BIN ?? here("../target/production/sockeye");
+const BENCH = process.env.SOCKEYE_BENCH_BIN ?? here("../target/production/sockeye-bench");
 const SDK = process.env.SDK ?? here("../sdk/node");
 const PACED = here("../crates/bench/scenarios/worker-paced.toml");
 const folder = mkdtempSync(join(tmpdir(), "sockeye-cost-"));

@@ -146,13 +146,13 @@ def stages_of_the_image_without_a_container():
     first, final = steps[stages[0] : stages[1]], steps[stages[-1] :]
     words = [word for word in dict(first)["RUN"].split() if not word.startswith("--mount=")]
     build, *others = " ".join(words).split(" && ")
-    parts = re.search(r"release\(&\[(.*)\]\)", read("xtask/src/dist.rs")).group(1)
-    assert build == " ".join(["cargo build --release --locked", *json.loads(f"[{parts}]")]), f"{build}: not the build of `cargo xtask dist`"
+    parts = re.search(r'GATEWAY: &str = "(.*)"', read("xtask/src/dist.rs")).group(1)
+    assert build == f"cargo build --profile production --locked {parts}", f"{build}: not the build of `cargo xtask dist`"
     with tempfile.TemporaryDirectory() as place:
         place = pathlib.Path(place)
         place.chmod(0o755)
-        (place / "target/release").mkdir(parents=True)
-        shutil.copy(SOCKEYE, place / "target/release/sockeye")
+        (place / "target/production").mkdir(parents=True)
+        shutil.copy(SOCKEYE, place / "target/production/sockeye")
         for command in others:
             code, said = run("sh", "-c", command.replace("/out/", f"{place}/out/"), cwd=place)
             assert code == 0, f"{command}: {said}"

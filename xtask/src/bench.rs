@@ -7,12 +7,12 @@ use anyhow::Result;
 
 /// Builds both sides and lets `sockeye-bench` do the rest.
 pub fn run(args: &[String]) -> Result<()> {
-    release(&["--package", "gateway", "--package", "bench"]).run()?;
+    production(&["--package", "gateway", "--package", "bench"]).run()?;
     let step = Step::new(
         "bench",
-        &built("release/sockeye-bench").display().to_string(),
+        &built("production/sockeye-bench").display().to_string(),
     );
-    let bin = built("release/sockeye").display().to_string();
+    let bin = built("production/sockeye").display().to_string();
     step.args(&whole(args, &bin)).run()
 }
 
@@ -33,17 +33,21 @@ fn whole(args: &[String], bin: &str) -> Vec<String> {
 pub fn demo() -> Result<()> {
     install::browser()?;
     install::npm("web")?;
-    release(&["--package", "gateway"]).run()?;
-    let bin = built("release/sockeye").display().to_string();
+    production(&["--package", "gateway"]).run()?;
+    let bin = built("production/sockeye").display().to_string();
     Step::new("screenshots", "node web/screenshots.mjs")
         .env("SOCKEYE_BIN", &bin)
         .run()
 }
 
-/// A release build.
-pub fn release(args: &[&str]) -> Step {
+/// A build as it is shipped: all measurements are of such ones.
+pub fn production(args: &[&str]) -> Step {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    Step::new("release build", "cargo build --release --locked").args(&args)
+    Step::new(
+        "production build",
+        "cargo build --profile production --locked",
+    )
+    .args(&args)
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use std::process::Command;
 /// Of the stripped binary.
 const BINARY_BYTES_MAX: u64 = 40_000_000;
 
+/// What is built of the gateway, with all features. The image has the same.
+const GATEWAY: &str = "--package gateway --bin sockeye --features s3";
+
 /// Files of the archive, beside the binary.
 const BESIDE: [&str; 8] = [
     "README.md",
@@ -33,10 +36,10 @@ pub fn run(given: Option<PathBuf>) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let is_release = given.is_none();
     if is_release {
-        bench::release(&["--package", "gateway", "--bin", "sockeye"]).run()?;
-        bench::release(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
+        bench::production(&GATEWAY.split(' ').collect::<Vec<_>>()).run()?;
+        bench::production(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
     }
-    let programs = given.unwrap_or_else(|| built("release"));
+    let programs = given.unwrap_or_else(|| built("production"));
     strip(&programs, "sockeye-bench", &folder)?;
     let size = split(&programs, &folder, &dist.join(format!("{name}.debug")))?;
     println!("dist: {size} bytes without symbols, {BINARY_BYTES_MAX} at most");

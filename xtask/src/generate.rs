@@ -21,7 +21,7 @@ pub fn run(check: bool) -> Result<()> {
 /// The pages of configuration, limits and metrics, the example file, and the figures that plans begin with: tests compare them
 /// with the tables of keys and metrics and with what was measured, and write them when they are told to.
 fn reference(check: bool) -> Result<()> {
-    let tests = "cargo test --quiet --locked --profile ci --package gateway --package control --bin sockeye --lib -- fresh limits_page built_in_figures";
+    let tests = "cargo test --quiet --locked --profile ci --workspace --bin sockeye --lib -- fresh limits_page built_in_figures";
     let step = Step::new("reference pages", tests);
     let step = if check { step } else { step.env("UPDATE", "1") };
     step.run()

@@ -78,7 +78,7 @@ enum Command {
     },
     /// Kill, cut off and replace workers under load, and write what clients noticed (benchmarks/results/workers.md).
     Workers(workers::Scale),
-    /// Measure: `sockeye-bench` with the release binary; further arguments are passed on.
+    /// Measure: `sockeye-bench` with the binary as it is shipped; further arguments are passed on.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,

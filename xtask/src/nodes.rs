@@ -56,10 +56,10 @@ pub fn run(args: &NodesArgs) -> Result<()> {
     }
     install::npm("benchmarks/node-socketio")?;
     if args.programs.is_none() {
-        bench::release(&["--package", "gateway", "--package", "bench"]).run()?;
+        bench::production(&["--package", "gateway", "--package", "bench"]).run()?;
     }
     let programs = args.programs.clone();
-    let programs = programs.unwrap_or_else(|| repository::built("release"));
+    let programs = programs.unwrap_or_else(|| repository::built("production"));
     let rig = Rig {
         bench: programs.join("sockeye-bench"),
         sockeye: programs.join("sockeye"),

@@ -63,6 +63,9 @@ fn linked(metadata: &Metadata) -> Result<Vec<&Package>> {
         "gateway",
         "--package",
         "bench",
+        // What is shipped has all features.
+        "--features",
+        "gateway/s3",
         "--edges",
         "normal",
         "--prefix",

@@ -21,6 +21,9 @@ const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 /// Most of their time tests of the gateway wait, so more run at once than there are cores.
 const WAITING_TESTS: &str = "12";
 
+/// The others wait as long, for servers to start, fail and be found again; each has several of them.
+const FOREIGN_WAITING_TESTS: &str = "6";
+
 /// Alone, neighbours to nobody.
 const ALONE: u8 = 0;
 const CLIENTS: u8 = 1;
@@ -94,6 +97,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "macos", macos),
     step(Lane::Nightly, "debian package", debian_package),
     step(Lane::Nightly, "first hour", first_hour),
+    step(Lane::Nightly, "first build", first_build),
     step(Lane::Nightly, "helm chart", helm_chart),
     step(Lane::Nightly, "load scripts", load_scripts),
     Entry {
@@ -183,9 +187,14 @@ fn bench_tests() -> Step {
 }
 
 fn foreign_tests() -> Step {
-    cargo(FOREIGN_TESTS, "test", "--no-fail-fast --tests -- --ignored")
-        .may_try_again()
-        .takes("2 min")
+    cargo(
+        FOREIGN_TESTS,
+        "test",
+        "--no-fail-fast --tests -- --ignored --test-threads",
+    )
+    .args(&[FOREIGN_WAITING_TESTS.to_owned()])
+    .may_try_again()
+    .takes("10 min")
 }
 
 fn js_clients() -> Step {
@@ -303,6 +312,15 @@ fn first_hour() -> Step {
     Step::new("first hour", "python3 benchmarks/first-hour.py")
         .args(&[binary])
         .takes("90 s")
+}
+
+/// All other steps are of what is shipped, which has all features. The first command of README has none.
+fn first_build() -> Step {
+    Step::new(
+        "first build",
+        "cargo clippy --profile ci --package gateway --locked -- --deny warnings",
+    )
+    .takes("3 min")
 }
 
 /// Helm comes from its own source with Go, which takes minutes.

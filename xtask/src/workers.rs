@@ -1,7 +1,7 @@
 //! `cargo xtask workers`: what clients notice while workers are killed, cut off, absent, replaced or slow, by the tests of the gateway
-//! with the release binary, and its record.
+//! with the binary as it is shipped, and its record.
 
-use crate::bench::release;
+use crate::bench::production;
 use crate::repository;
 use crate::steps::Step;
 use anyhow::{Context, Result};
@@ -38,7 +38,7 @@ struct Line {
 
 /// Plays the histories one after the other, and writes the record.
 pub fn run(scale: &Scale) -> Result<()> {
-    release(&["--package", "gateway"]).run()?;
+    production(&["--package", "gateway"]).run()?;
     let raw = repository::built("workers.txt");
     let _ = fs::remove_file(&raw);
     let args = ["--test", "it", "--", &scale.only, "--ignored"];
@@ -68,7 +68,9 @@ pub fn run(scale: &Scale) -> Result<()> {
 }
 
 fn built() -> String {
-    repository::built("release/sockeye").display().to_string()
+    repository::built("production/sockeye")
+        .display()
+        .to_string()
 }
 
 fn read(line: &str) -> Option<Line> {

@@ -72,7 +72,44 @@ pub use scope::Scope;
 pub use settings::Settings;
 pub use weight::growth;
 
-/// The messages of `proto/sockeye/worker/v1/worker.proto`.
+/// The messages of `proto/sockeye/worker/v1/worker.proto`, written by `cargo xtask gen`.
 pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/sockeye.worker.v1.rs"));
+    include!("proto/sockeye.worker.v1.rs");
+}
+
+#[cfg(test)]
+mod proto_tests {
+    //! They are made of the protocol's file, without `protoc`. They stand in the repository, so that a build of the gateway does not
+    //! build what makes them.
+
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn the_messages_of_workers_are_fresh() {
+        const PROTO: &str = "../../proto";
+        let files =
+            protox::compile(["sockeye/worker/v1/worker.proto"], [PROTO]).expect("it compiles");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = prost_build::Config::new();
+        config.bytes(["."]).out_dir(folder.path());
+        // Events and acks are the many, and are moved often: larger messages stand beside them.
+        for large in [
+            "Item.what.connect",
+            "Item.what.resume",
+            "Command.what.emit",
+            "Command.what.ask",
+            "Command.what.tell",
+        ] {
+            config.boxed(format!(".sockeye.worker.v1.{large}"));
+        }
+        config.compile_fds(files).expect("types");
+        let made = fs::read_to_string(folder.path().join("sockeye.worker.v1.rs")).expect("a file");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proto/sockeye.worker.v1.rs");
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&kept, &made).expect("it can be written");
+        }
+        let fresh = fs::read_to_string(&kept).is_ok_and(|text| text == made);
+        assert!(fresh, "stale: {}; run `cargo xtask gen`", kept.display());
+    }
 }

@@ -18,7 +18,7 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     match error.kind() {
         ErrorKind::NotFound => bail!(
             "cannot find {NAME} beside {} or on the PATH: in the source, `cargo build --release --package bench` builds it, \
-             and `cargo install --path crates/bench` installs it",
+             and `cargo install --profile production --path crates/bench` installs it",
             own.display()
         ),
         _ => Err(error).with_context(|| format!("cannot start {NAME}")),

@@ -11,10 +11,13 @@ mod once;
 pub(crate) mod problem;
 pub(crate) mod shards;
 
-/// The messages of `proto/sockeye/api/v1/api.proto`.
+/// The messages of `proto/sockeye/api/v1/api.proto`, written by `cargo xtask gen`.
 pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/sockeye.api.v1.rs"));
+    include!("proto/sockeye.api.v1.rs");
 }
+
+#[cfg(test)]
+mod proto_tests;
 
 pub use books::Books;
 pub(crate) use books::{BOUNDS, Durations};

@@ -4,6 +4,7 @@
 //! It has a thread of its own with a low priority, so that transfers slow no chat down.
 
 mod books;
+mod bucket;
 mod door;
 mod download;
 mod fault;
@@ -19,9 +20,10 @@ mod store;
 mod upload;
 
 pub use books::Books;
+pub use bucket::{Bucket, HAS_S3, WITHOUT_S3};
 pub use quota::Bounds;
 pub use sign::is_reserved;
-pub use store::{Bucket, Place};
+pub use store::Place;
 
 pub(crate) use books::load;
 pub(crate) use fault::Fault;

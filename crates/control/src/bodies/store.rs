@@ -3,14 +3,11 @@
 use super::fault::Fault;
 use super::key::{Key, unix_seconds};
 use super::spool::Spool;
-use crate::identity::Secret;
+use crate::bodies::bucket::{self, Bucket};
 use axum::body::Bytes;
-use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::path::Path;
-use object_store::prefix::PrefixStore;
 use object_store::{
-    BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult, MultipartUpload, ObjectStore,
-    ObjectStoreExt, PutPayload, RetryConfig,
+    GetOptions, GetRange, GetResult, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +19,6 @@ use tonic::codegen::tokio_stream::StreamExt;
 const PART_BYTES: u64 = 8 << 20;
 /// Parts on their way to a bucket, of all uploads: they are what a bucket costs in memory.
 const PARTS_MAX: usize = 2;
-/// Attempts that a request to a bucket may cost, within its time.
-const RETRIES_MAX: usize = 2;
 
 /// The store of bodies.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,19 +28,6 @@ pub struct Place {
     /// Bytes that the folder may hold.
     pub folder_bytes_max: u64,
     pub bucket: Option<Bucket>,
-}
-
-/// A bucket that speaks S3.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bucket {
-    pub name: String,
-    /// Before all names.
-    pub prefix: String,
-    /// `None`: Amazon's own.
-    pub endpoint: Option<String>,
-    pub region: String,
-    pub access_key: String,
-    pub secret_key: Secret,
 }
 
 /// A store that is open.
@@ -66,7 +48,7 @@ impl Store {
         let spool = Spool::open(&place.folder, place.folder_bytes_max, keep)?;
         let objects = match &place.bucket {
             None => spool.objects(),
-            Some(bucket) => open_bucket(bucket, timeout)?,
+            Some(bucket) => bucket::open(bucket, timeout)?,
         };
         Ok(Self {
             objects,
@@ -243,34 +225,4 @@ impl Incoming {
 
 fn path_of(key: &Key) -> Path {
     Path::from(key.path())
-}
-
-fn open_bucket(bucket: &Bucket, timeout: Duration) -> Result<Arc<dyn ObjectStore>, String> {
-    let retry = RetryConfig {
-        backoff: BackoffConfig::default(),
-        max_retries: RETRIES_MAX,
-        retry_timeout: timeout,
-    };
-    let plain = bucket.endpoint.as_ref();
-    let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
-    // Its own timeouts would count the time that a slow client takes for a body. `within` bounds each request.
-    let options = ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(timeout)
-        .with_allow_http(plain);
-    let mut builder = AmazonS3Builder::new()
-        .with_bucket_name(&bucket.name)
-        .with_region(&bucket.region)
-        .with_access_key_id(&bucket.access_key)
-        .with_secret_access_key(bucket.secret_key.reveal())
-        .with_conditional_put(S3ConditionalPut::Disabled)
-        .with_retry(retry)
-        .with_client_options(options);
-    if let Some(endpoint) = &bucket.endpoint {
-        builder = builder.with_endpoint(endpoint);
-    }
-    let objects = builder.build();
-    let objects = objects.map_err(|error| format!("cannot use the bucket: {error}"))?;
-    let prefix = Path::from(bucket.prefix.as_str());
-    Ok(Arc::new(PrefixStore::new(objects, prefix)))
 }

@@ -28,13 +28,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 pub use tls::Tls;
 
-/// What the machine contributes to the meaning of a configuration.
+/// What the machine and the build contribute to the meaning of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     pub hostname: String,
     pub cores: usize,
     /// Folder of the configuration file: relative paths in it start here.
     pub folder: PathBuf,
+    /// Whether this build can keep bodies in a bucket.
+    pub has_s3: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -11,6 +11,7 @@ fn machine() -> Machine {
         hostname: "sockeye-3".to_owned(),
         cores: 2,
         folder: PathBuf::from("/nowhere"),
+        has_s3: true,
     }
 }
 
@@ -151,6 +152,29 @@ fn the_node_number_can_come_from_the_host_name() {
         let problems = resolve(&layer, &machine).expect_err(hostname);
         assert!(problems[0].message.contains("host name"), "{problems:?}");
     }
+}
+
+/// A first build leaves the client of buckets out. It must not take a folder in silence.
+#[test]
+fn a_bucket_needs_a_build_that_can_reach_it() {
+    let text = "[large]\nfolder = \"bodies\"\nbucket = \"b\"\naccess_key = \"a\"\nsecret_key = \"s\"\n\
+                [namespaces.\"/\"]\nlarge = \"store\"";
+    let inputs = Inputs {
+        file: Some(("s.toml".to_owned(), text.to_owned())),
+        ..Inputs::default()
+    };
+    let (layer, _) = merge(&inputs);
+    assert!(resolve(&layer, &machine()).is_ok());
+    let machine = Machine {
+        has_s3: false,
+        ..machine()
+    };
+    let problems = resolve(&layer, &machine).expect_err("no client for S3");
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].message.contains("--features s3"),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -324,5 +324,8 @@ fn without_a_generator_bench_says_how_to_get_one() {
         told.starts_with("cannot find sockeye-bench beside"),
         "{told}"
     );
-    assert!(told.contains("cargo install --path crates/bench"), "{told}");
+    assert!(
+        told.contains("cargo install --profile production --path crates/bench"),
+        "{told}"
+    );
 }

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::config::keys::{Adapter, LargeEvents};
 use crate::config::raw::Path;
-use control::bodies::{Bounds, Bucket, Namespaces, Place, Settings, UploadSettings};
+use control::bodies::{Bounds, Bucket, Namespaces, Place, Settings, UploadSettings, WITHOUT_S3};
 use hub::config::Cors;
 use rules::Large;
 use std::time::Duration;
@@ -120,6 +120,9 @@ impl Resolver<'_> {
     fn bucket(&mut self) -> Option<Bucket> {
         let keys = &self.settings.large;
         let name = (*keys.bucket).clone().filter(|name| !name.is_empty())?;
+        if !self.machine.has_s3 {
+            self.problem(&keys.bucket, WITHOUT_S3);
+        }
         if keys.access_key.is_none() || keys.secret_key.is_none() {
             let message = "the bucket needs large.access_key and large.secret_key";
             self.problem(&keys.bucket, message);
