@@ -446,6 +446,19 @@ pub struct Connect {
     /// The `Opening` of its session, if a worker let it in; 0 = no worker was asked, or it joined a namespace before.
     #[prost(uint64, tag = "11")]
     pub opening: u64,
+    /// Set if its client lost the connection and comes back to the socket that it had (`recovery` of the namespace): the gateway gives it its rooms,
+    /// its data and what it missed.
+    #[prost(message, optional, tag = "12")]
+    pub returned: ::core::option::Option<Returned>,
+}
+/// The state of a socket whose client comes back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Returned {
+    #[prost(string, repeated, tag = "1")]
+    pub rooms: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Raw JSON, as `SetData` left it; `{}` if nothing did.
+    #[prost(string, tag = "2")]
+    pub data: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Header {

@@ -57,8 +57,7 @@ impl MemoryWalk {
             + parts.asks.heap_bytes()
             + parts.people.roll.heap_bytes();
         let recovery = parts.recovery.as_ref();
-        let recovery =
-            recovery.map_or(0, |kept| kept.journal.bytes() + kept.parked.bytes());
+        let recovery = recovery.map_or(0, |kept| kept.journal.bytes() + kept.parked.bytes());
         vec![
             ("connections", parts.line.conns.heap_bytes() + self.conns),
             ("sessions", sessions + self.sessions),

@@ -3,8 +3,8 @@
 use crate::books::claims::Grants;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
-use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};
 use crate::recovery::record::Lifeline;
+use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 

@@ -1,7 +1,7 @@
-//! Sockets that are on another shard than the one that their id names: their clients came back there. One table for the process, which
-//! a socket enters and leaves with its transport.
+//! Sockets that are on another shard than the one that their id names: their clients came back there. One table for the process, so that
+//! workers are heard by the right shard.
 
-use crate::tables::id::Place;
+use crate::tables::id::{self, Place};
 use papaya::HashMap;
 use wire::base64url::Id20;
 
@@ -19,11 +19,16 @@ impl Whereabouts {
         moved.or_else(|| Place::of_socket(socket).map(|place| place.shard))
     }
 
+    /// A shard has it from now on, with its transport or without.
     pub(crate) fn came(&self, id: Id20, shard: u16) {
-        self.shards.pin().insert(id, shard);
+        let shards = self.shards.pin();
+        match id::socket_owner(&id).shard == shard {
+            true => drop(shards.remove(&id)),
+            false => drop(shards.insert(id, shard)),
+        }
     }
 
-    /// It is another shard's by now if that is not its place any more.
+    /// A shard does not have it any more; another may have it by now.
     pub(crate) fn went(&self, id: Id20, shard: u16) {
         let _ = self.shards.pin().remove_if(&id, |_, at| *at == shard);
     }

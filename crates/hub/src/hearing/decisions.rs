@@ -8,14 +8,12 @@ use crate::recovery::messages::NotRecovered;
 use crate::seam::ask::Reply;
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
-use crate::seam::outbound::Next;
+use crate::seam::outbound::{FoundSocket, Next};
 use crate::seam::question;
 use crate::seam::questions::{Asked, Pending, Waiting};
 use crate::seam::stage::Stage;
 use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
-use std::sync::Arc;
-use wire::base64url::Id20;
 
 /// The answer to an `Effect::Ask`.
 pub(crate) fn answered(stage: &mut Stage, key: AskKey, reply: Reply) {
@@ -83,11 +81,7 @@ fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal
 }
 
 /// Other shards were asked for the socket of a client that comes back.
-fn on_found(
-    stage: &mut Stage,
-    pending: Pending,
-    found: Result<(Id20, Arc<str>), NotRecovered>,
-) {
+fn on_found(stage: &mut Stage, pending: Pending, found: FoundSocket) {
     let Some(key) = pending.session else {
         return;
     };

@@ -18,6 +18,7 @@ use crate::seam::ask::Token;
 use crate::seam::event::{ConnectRequest, Decision, Refusal, Returns};
 use crate::seam::join::Join;
 use crate::seam::opening::HeaderLines;
+use crate::seam::outbound::FoundSocket;
 use crate::seam::question;
 use crate::seam::questions::{Asked, Waiting};
 use crate::seam::stage::Stage;
@@ -116,12 +117,7 @@ fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u
 }
 
 /// Other shards were asked for the socket of a client that comes back.
-pub(crate) fn on_found(
-    stage: &mut Stage,
-    session: SessionId,
-    mut join: Join,
-    found: Result<(Id20, Arc<str>), NotRecovered>,
-) {
+pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, found: FoundSocket) {
     let found = found.and_then(|(id, namespace)| match *namespace == *join.namespace {
         true => Ok(id),
         false => Err(NotRecovered::Unknown),

@@ -15,7 +15,6 @@ use crate::recovery::parked::News;
 use crate::recovery::pid::{OFFSET_LEN, Pid};
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
-use crate::tables::id;
 use crate::tables::interest::{Change, Subject};
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::sync::Arc;
@@ -113,9 +112,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) {
         return;
     };
     recovery.live.remove(&lifeline.pid);
-    if id::socket_owner(&id) != parts.ids.me.place() {
-        parts.people.whereabouts.went(id, parts.ids.me.shard);
-    }
+    parts.people.whereabouts.went(id, parts.ids.me.shard);
     if !how.may_return() {
         return;
     }
@@ -133,6 +130,13 @@ pub(crate) fn keep(parts: &mut Parts, record: Record) {
     {
         let window_ms = recover.window.as_millis() as u64;
         let deadline_ms = parts.clock.now.mono_ms + window_ms;
+        let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
+        // What its last place still has of it goes first.
+        recovery
+            .parked
+            .take_left()
+            .for_each(|id| whereabouts.went(id, shard));
+        whereabouts.came(record.socket, shard);
         recovery.parked.park(record, deadline_ms);
     }
 }
@@ -180,6 +184,11 @@ pub(crate) fn settle(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
+    let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
+    recovery
+        .parked
+        .take_left()
+        .for_each(|id| whereabouts.went(id, shard));
     let (news, posts) = (recovery.take_news(), recovery.take_posts());
     news.iter().for_each(|news| list(parts, news));
     for (to, message) in posts {
@@ -201,7 +210,11 @@ fn list(parts: &mut Parts, news: &News) {
         Kind::Everyone => RoomKind::All,
         Kind::Room => RoomKind::Named,
         Kind::User => {
-            let change = if news.came { Change::Came } else { Change::Went };
+            let change = if news.came {
+                Change::Came
+            } else {
+                Change::Went
+            };
             return people.note_interest(namespace, Subject::User, name, change);
         }
         Kind::Socket => return,

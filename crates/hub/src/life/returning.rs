@@ -151,12 +151,12 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
             Kind::Room | Kind::Everyone | Kind::Socket => {}
         }
     }
-    if id::socket_owner(&record.socket) != parts.ids.me.place() {
-        if record.members.has(Kind::Room, &name) {
-            parts.rooms.own_room(&mut parts.people, index, &name);
-        }
-        parts.people.whereabouts.came(record.socket, parts.ids.me.shard);
+    let moved = id::socket_owner(&record.socket) != parts.ids.me.place();
+    if moved && record.members.has(Kind::Room, &name) {
+        parts.rooms.own_room(&mut parts.people, index, &name);
     }
+    let shard = parts.ids.me.shard;
+    parts.people.whereabouts.came(record.socket, shard);
     if let Some(slot) = parts.people.sockets.live_mut(socket) {
         slot.flags.nameless = !record.members.has(Kind::Room, &name);
         if record.data.is_some() {

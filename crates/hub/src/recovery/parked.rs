@@ -11,6 +11,7 @@ use crate::tables::id::Place;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{HeadingId, RecordId};
 use std::collections::{BTreeSet, HashMap};
+use wire::base64url::Id20;
 
 /// How many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub(crate) struct Parked {
     bounds: Bounds,
     bytes: usize,
     news: Vec<News>,
+    /// Sockets whose records left since they were taken note of.
+    left: Vec<Id20>,
     /// Records that made way for others and were not counted yet.
     crowded: u64,
 }
@@ -106,6 +109,7 @@ impl Parked {
             bounds,
             bytes: 0,
             news: Vec::new(),
+            left: Vec::new(),
             crowded: 0,
         }
     }
@@ -164,6 +168,7 @@ impl Parked {
 
     fn take(&mut self, id: RecordId) -> Option<Slot> {
         let slot = self.slots.remove(id)?;
+        self.left.push(slot.record.socket);
         self.by_pid.remove(&slot.record.pid);
         self.deadlines.remove(&(slot.deadline_ms, id));
         self.bytes -= slot.bytes;
@@ -207,6 +212,11 @@ impl Parked {
     /// Headings that have their first record since the last call, or had their last, in that order.
     pub(crate) fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
+    }
+
+    /// Sockets whose records left since the last call.
+    pub(crate) fn take_left(&mut self) -> impl Iterator<Item = Id20> + '_ {
+        self.left.drain(..)
     }
 
     /// Records that made way for others since the last call.

@@ -109,7 +109,10 @@ impl<'a> Outgoing<'a> {
     /// Appends the message of a variant.
     pub(super) fn write(&self, message: &mut Vec<u8>, variant: Variant) {
         let mut word = self.word();
-        let Some(offset) = self.offset.filter(|_| variant.offsets && self.ack.is_none()) else {
+        let Some(offset) = self
+            .offset
+            .filter(|_| variant.offsets && self.ack.is_none())
+        else {
             return variant.dialect.write(message, &word);
         };
         let mut args = String::with_capacity(word.data.len() + offset.len() + 3);

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
+/// The socket that a client comes back to and its namespace, or why it is given none.
+pub(crate) type FoundSocket = Result<(Id20, Arc<str>), NotRecovered>;
+
 /// What waits to leave the hub: effects for the shard, news for the handler.
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
@@ -20,7 +23,7 @@ pub(crate) struct Outbound {
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
     /// Sockets that clients come back to, as far as they were found.
-    found: VecDeque<(AskKey, Result<(Id20, Arc<str>), NotRecovered>)>,
+    found: VecDeque<(AskKey, FoundSocket)>,
 }
 
 /// What the handler decided or held back, in the order in which it is carried out.
@@ -30,7 +33,7 @@ pub(crate) enum Next {
     Released(SessionKey, Held),
     Decided(AskKey, Result<(), Refusal>),
     /// The socket that a client came back to, and its namespace.
-    Found(AskKey, Result<(Id20, Arc<str>), NotRecovered>),
+    Found(AskKey, FoundSocket),
 }
 
 impl Outbound {
@@ -59,7 +62,7 @@ impl Outbound {
     }
 
     /// The socket of a client that comes back was looked for.
-    pub(crate) fn found(&mut self, key: AskKey, found: Result<(Id20, Arc<str>), NotRecovered>) {
+    pub(crate) fn found(&mut self, key: AskKey, found: FoundSocket) {
         self.found.push_back((key, found));
     }
 

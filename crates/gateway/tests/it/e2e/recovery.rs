@@ -73,8 +73,8 @@ impl Client {
         let mut numbers = Vec::new();
         loop {
             let said = text(&mut self.conn);
-            let event: Value = serde_json::from_str(said.strip_prefix("42").expect("an event"))
-                .expect("a packet");
+            let event: Value =
+                serde_json::from_str(said.strip_prefix("42").expect("an event")).expect("a packet");
             self.offset = event
                 .as_array()
                 .and_then(|event| event.last()?.as_str())
@@ -217,16 +217,10 @@ fn those_that_would_end_first_make_way() {
     let last = clients.pop().expect("one");
     drop(clients);
     let parked = "sockeye_parked_sockets";
-    assert_eq!(
-        gateway.reaches("sockeye_parked_crowded_total", 31.0),
-        31.0
-    );
+    assert_eq!(gateway.reaches("sockeye_parked_crowded_total", 31.0), 31.0);
     assert_eq!(gateway.metric(parked), 8.0);
     let (sid, auth) = (last.sid.clone(), last.lose());
-    assert_eq!(
-        gateway.reaches("sockeye_parked_crowded_total", 32.0),
-        32.0
-    );
+    assert_eq!(gateway.reaches("sockeye_parked_crowded_total", 32.0), 32.0);
     let back = Client::comes_back(&gateway, auth);
     assert_eq!(back.sid, sid);
 }
