@@ -120,7 +120,7 @@ js_timing_suite() { (cd js && node_tests js-timing timing/*.test.js); }
 
 run_clients() {
   local optional=()
-  [[ -n "$recovery_url" ]] && optional+=(optional/recovery.test.js)
+  [[ -n "$recovery_url" ]] && optional+=(optional/recovery.test.js optional/returning.test.js)
   [[ -n "$msgpack_url" ]] && optional+=(optional/msgpack.test.js)
   [[ -n "$deflate_url" ]] && optional+=(optional/deflate.test.js)
   export CONFORMANCE_RECOVERY_URL="$recovery_url" CONFORMANCE_MSGPACK_URL="$msgpack_url"

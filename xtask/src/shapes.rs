@@ -79,7 +79,10 @@ impl Shape {
             let tests = file.ends_with("tests.rs") || path.iter().any(|part| part == "tests");
             if file.ends_with(".rs") && !tests {
                 let text = fs::read_to_string(repository::root().join(&path))?;
-                shape.add(file, &text);
+                let first = text.lines().next().unwrap_or_default();
+                if !first.contains(tidy::GENERATED) {
+                    shape.add(file, &text);
+                }
             }
         }
         Ok(shape)

@@ -9,7 +9,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// A module is named after what it owns.
 const NAMES_REFUSED: [&str; 5] = ["utils", "common", "helpers", "types", "misc"];
 /// In the first line of a file that nobody writes, and so nobody reads.
-const GENERATED: &str = "@generated";
+pub const GENERATED: &str = "@generated";
 /// A file of this many lines needs to say what it is about.
 const HEADER_FROM_LINES: usize = 10;
 

@@ -150,9 +150,15 @@ impl Parked {
         self.make_way();
     }
 
+    /// Those whose clients are back make way for nobody: their claims have bounds of their own.
     fn make_way(&mut self) {
         while self.slots.len() > self.bounds.records_max || self.bytes > self.bounds.bytes_max {
-            let Some((_, first)) = self.deadlines.first().copied() else {
+            let waits = |id: &RecordId| {
+                let slot = self.slots.get(*id);
+                slot.is_some_and(|slot| matches!(slot.state, State::Here))
+            };
+            let mut ids = self.deadlines.iter().map(|(_, id)| *id);
+            let Some(first) = ids.find(waits) else {
                 return;
             };
             self.take(first);
