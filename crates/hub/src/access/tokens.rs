@@ -24,6 +24,11 @@ pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
         // Names and numbers have bounds, which are counted where they bite.
         let _ = memberships::join(parts, index, room);
     }
+    renew(parts, socket, claims);
+}
+
+/// Gives a socket what its token says beside rooms and user.
+pub(crate) fn renew(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     set_grants(&mut parts.people, socket, claims.grants.as_ref());
     if let Some(expires_s) = claims.expires_s {
         let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);

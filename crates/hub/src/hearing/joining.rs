@@ -82,7 +82,7 @@ fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
     let uid = join.claims.as_ref().map(|claims| claims.uid.as_str());
     let comer = join.shown.and_then(|shown| shown.comer(uid));
     let found = match comer {
-        Some(comer) => returning::find(&mut stage.parts, &join.namespace, comer),
+        Some(comer) => returning::find(&mut stage.parts, session, &join.namespace, comer),
         // It shows the name of another server's socket.
         None => Found::Nowhere(NotRecovered::Unknown),
     };
@@ -101,7 +101,8 @@ fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u
     // Shards answer sooner, or are given up.
     const TIMEOUT: Duration = Duration::from_secs(10);
     let parts = &mut stage.parts;
-    let key = question::open_question(parts, Some(session), Asked::Shards, 0, TIMEOUT);
+    let bytes = join.namespace.len() + join.auth.len();
+    let key = question::open_question(parts, Some(session), Asked::Shards, bytes, TIMEOUT);
     match (key, &mut parts.recovery) {
         (Some(key), Some(recovery)) => {
             recovery.waiting.insert(number, key);
@@ -123,7 +124,12 @@ pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, fo
         false => Err(NotRecovered::Unknown),
     });
     match found {
-        Ok(id) => join.socket = Some(id),
+        Ok(id) => {
+            if let Some(pid) = join.shown.and_then(|shown| shown.pid) {
+                returning::promise(&mut stage.parts, session, pid);
+            }
+            join.socket = Some(id);
+        }
         Err(why) => {
             returning::note_lost(&mut stage.parts, session, why);
             join.shown = None;
@@ -198,6 +204,7 @@ fn enter(
     let comer = shown.and_then(|shown| shown.comer(uid));
     let back = match comer.map(|comer| returning::take(parts, comer)) {
         Some(Err(why)) => {
+            parking::settle(parts);
             returning::note_lost(parts, session, why);
             return returning::break_promise(parts, session);
         }
@@ -206,11 +213,18 @@ fn enter(
     };
     let socket = opening::add_socket(parts, session, id, namespace, auth, claims);
     match &back {
-        Some(back) => returning::restore(parts, socket, back),
+        Some(back) => {
+            returning::restore(parts, socket, back);
+            parking::settle(parts);
+        }
         None => parking::begin(parts, session, socket, uid),
     }
     if let Some(claims) = claims {
-        tokens::grant(parts, socket, claims);
+        // One that came back is where it was: what its token said of rooms, it had when it began.
+        match back {
+            Some(_) => tokens::renew(parts, socket, claims),
+            None => tokens::grant(parts, socket, claims),
+        }
     }
     opening::greet(parts, session, socket, namespace);
     if let Some(back) = &back {

@@ -17,6 +17,7 @@ use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
 use crate::tables::interest::{Change, Subject};
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
@@ -41,6 +42,7 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         pid: Pid::draw(&mut parts.ids),
         life: Life::new(recovery.journal.head()),
         uid: uid.map(Into::into),
+        since_ms: parts.clock.now.mono_ms,
         recovered: false,
     };
     attach(parts, socket, lifeline);
@@ -89,11 +91,15 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     }
     let now_ms = parts.clock.now.mono_ms;
     let waited_ms = (now_ms as u32).wrapping_sub(slot.heart.pinged_ms);
-    let at = recovery.journal.before(now_ms - u64::from(waited_ms));
+    let pinged_ms = now_ms - u64::from(waited_ms);
+    let at = recovery.journal.before(pinged_ms);
     for index in slot.sockets.clone() {
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
-        if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
+        // What a socket got when it began, its client may not have had when that ping came.
+        if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut())
+            && pinged_ms > lifeline.since_ms
+        {
             lifeline.life.confirm(at);
         }
     }
@@ -179,45 +185,59 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
     settle(parts);
 }
 
-/// What is wanted here is listed **before** messages leave that say so.
+/// What is wanted here is listed **before** messages leave that say so, and what goes and comes in one step stays listed throughout: a
+/// publisher on another thread may read a card at any time.
 pub(crate) fn settle(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
     let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
-    recovery
-        .parked
-        .take_left()
-        .for_each(|id| whereabouts.went(id, shard));
+    let left = recovery.parked.take_left();
+    left.for_each(|id| whereabouts.went(id, shard));
     let (news, posts) = (recovery.take_news(), recovery.take_posts());
-    news.iter().for_each(|news| list(parts, news));
+    let mut changes: BTreeMap<(Box<str>, Membership), (bool, bool)> = BTreeMap::new();
+    for News {
+        came,
+        namespace,
+        member,
+    } in news
+    {
+        let change = changes.entry((namespace, member)).or_insert((!came, came));
+        change.1 = came;
+    }
+    let changed = changes.into_iter();
+    let changed = changed.filter(|(_, (before, after))| before != after);
+    let (came, went): (Vec<_>, Vec<_>) = changed.partition(|(_, (_, after))| *after);
+    for ((namespace, member), _) in came {
+        list(parts, &namespace, &member, true);
+    }
+    // Users before rooms, and everyone last: with its last room a namespace is forgotten.
+    for ((namespace, member), _) in went.into_iter().rev() {
+        list(parts, &namespace, &member, false);
+    }
     for (to, message) in posts {
         let from = parts.ids.me.place();
         send::send_to(parts, to.shard, Return { from, message });
     }
 }
 
-fn list(parts: &mut Parts, news: &News) {
-    let (people, name) = (&mut parts.people, &*news.member.name);
-    let namespace = match news.came {
-        true => people.namespace(&news.namespace),
-        false => match people.find_namespace(&news.namespace) {
+fn list(parts: &mut Parts, namespace: &str, member: &Membership, came: bool) {
+    let (people, name) = (&mut parts.people, &*member.name);
+    let namespace = match came {
+        true => people.namespace(namespace),
+        false => match people.find_namespace(namespace) {
             Some(namespace) => namespace,
             None => return,
         },
     };
-    let kind = match news.member.kind {
+    let kind = match member.kind {
         Kind::Everyone => RoomKind::All,
         Kind::Room => RoomKind::Named,
         Kind::User => {
-            let change = if news.came {
-                Change::Came
-            } else {
-                Change::Went
-            };
+            let change = if came { Change::Came } else { Change::Went };
             return people.note_interest(namespace, Subject::User, name, change);
         }
         Kind::Socket => return,
     };
-    parts.rooms.want(people, namespace, (kind, name), news.came);
+    parts.rooms.want(people, namespace, (kind, name), came);
 }

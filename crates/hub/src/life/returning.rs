@@ -30,22 +30,34 @@ pub(crate) enum Found {
 }
 
 /// Looks for the socket of a client that comes back to a namespace.
-pub(crate) fn find(parts: &mut Parts, namespace: &str, comer: Comer<'_>) -> Found {
-    give_up_transport(parts, comer.pid, comer.uid);
+pub(crate) fn find(
+    parts: &mut Parts,
+    session: SessionId,
+    namespace: &str,
+    comer: Comer<'_>,
+) -> Found {
+    give_up_transport(parts, Some(namespace), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
     let bytes_max = replay_bytes_max(parts);
     let Some(recovery) = &mut parts.recovery else {
         return Found::Nowhere(NotRecovered::Unknown);
     };
-    let why = match recovery.look(namespace, comer, bytes_max) {
-        Ok(id) => return Found::Here(id),
+    let kept = recovery.parked.look(comer.pid, comer.uid);
+    if kept.is_ok_and(|record| *record.namespace != *namespace) {
+        return Found::Nowhere(NotRecovered::Unknown);
+    }
+    let why = match recovery.look(comer, bytes_max) {
+        Ok(id) => {
+            promise(parts, session, comer.pid);
+            return Found::Here(id);
+        }
         Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
             match recovery.come_back(comer, now_ms) {
                 Answer::Later(number) => {
                     parking::settle(parts);
                     return Found::Asked(number);
                 }
-                // A socket of another namespace is nothing that this client could show here.
+                // What is here was looked at before.
                 Answer::Now(Ok(_)) => NotRecovered::Unknown,
                 Answer::Now(Err(why)) => why,
             }
@@ -76,8 +88,34 @@ pub(crate) fn state(parts: &Parts, comer: Comer<'_>) -> Returns {
     })
 }
 
-/// The old transport of a socket is silent or gone: from now on nothing more is read from it.
-fn give_up_transport(parts: &mut Parts, pid: Pid, uid: Option<&str>) {
+/// A client is promised a socket that is kept here, until its handler lets it in.
+pub(crate) fn promise(parts: &mut Parts, session: SessionId, pid: Pid) {
+    const SPARE: usize = 64;
+    let key = parts.people.sessions.key(session);
+    if let Some(recovery) = &mut parts.recovery {
+        let (promised, parked) = (&mut recovery.promised, &recovery.parked);
+        if promised.len() > 2 * parked.len() + SPARE {
+            promised.retain(|pid, _| parked.has(*pid));
+        }
+        promised.insert(pid, key);
+    }
+}
+
+/// The old transport of a socket is silent or gone: from now on nothing more is read from it. The same holds for one that was promised
+/// the socket and waits for its handler. `namespace`: where it must be; `None`: its `pid` says enough.
+fn give_up_transport(parts: &mut Parts, namespace: Option<&str>, pid: Pid, uid: Option<&str>) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let waits = match recovery.parked.look(pid, uid) {
+        Ok(_) => recovery.promised.remove(&pid),
+        Err(_) => None,
+    };
+    if let Some(key) = waits
+        && parts.people.sessions.live(key).is_some()
+    {
+        ending::close_session(parts, key.id(), CloseReason::TransportClose);
+    }
     let live = parts.recovery.as_ref();
     let Some(key) = live.and_then(|recovery| recovery.live.get(&pid)).copied() else {
         return;
@@ -85,6 +123,10 @@ fn give_up_transport(parts: &mut Parts, pid: Pid, uid: Option<&str>) {
     let Some(slot) = parts.people.socket(key) else {
         return;
     };
+    let label = parts.people.label(slot.namespace);
+    if namespace.is_some_and(|name| label.is_none_or(|label| **label != *name)) {
+        return;
+    }
     let lifeline = slot
         .extra
         .as_ref()
@@ -112,24 +154,19 @@ pub(crate) fn give_up(parts: &mut Parts, number: u64) {
     parking::settle(parts);
 }
 
-/// Takes the socket that a client was promised.
+/// Takes the socket that a client was promised. The caller lets it live and settles in the same step: its rooms stay listed.
 ///
 /// # Errors
 /// It went meanwhile, or its client missed too much.
 pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
-    let now_ms = parts.clock.now.mono_ms;
     let bytes_max = replay_bytes_max(parts);
     let recovery = parts.recovery.as_mut().ok_or(NotRecovered::Unknown)?;
-    let back = match recovery.come_back(comer, now_ms) {
-        Answer::Now(Ok(back)) if back.bytes() > bytes_max => Err(NotRecovered::TooMuch),
-        Answer::Now(result) => result,
-        Answer::Later(number) => {
-            recovery.give_up(number);
-            Err(NotRecovered::Claimed)
-        }
-    };
-    parking::settle(parts);
-    back
+    recovery.promised.remove(&comer.pid);
+    let back = recovery.take(comer)?;
+    match back.bytes() > bytes_max {
+        true => Err(NotRecovered::TooMuch),
+        false => Ok(back),
+    }
 }
 
 /// A new socket of a session is the one that was away: its rooms, its user and its data are what they were.
@@ -167,6 +204,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         pid: record.pid,
         life: record.life.clone(),
         uid: record.uid.clone(),
+        since_ms: parts.clock.now.mono_ms,
         recovered: true,
     };
     parking::attach(parts, socket, lifeline);
@@ -194,7 +232,7 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
 pub(crate) fn heard(parts: &mut Parts, step: &Return) {
     let message = step.message.clone();
     if let Message::Claim { pid, uid, .. } = &message {
-        give_up_transport(parts, *pid, uid.as_deref());
+        give_up_transport(parts, None, *pid, uid.as_deref());
     }
     let now_ms = parts.clock.now.mono_ms;
     let recovery = parts.recovery.as_mut();

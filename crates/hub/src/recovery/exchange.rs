@@ -16,7 +16,7 @@ use crate::recovery::stamp::{Stamp, Stamps};
 use crate::recovery::taking::{self, Back, Taking};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
-use crate::tables::slot::{AskKey, SocketKey};
+use crate::tables::slot::{AskKey, SessionKey, SocketKey};
 use std::collections::{BTreeMap, HashMap};
 use wire::base64url::Id20;
 
@@ -66,6 +66,8 @@ pub(crate) struct Recovery {
     bounds: Bounds,
     /// Sockets with a transport that can come back.
     pub(crate) live: HashMap<Pid, SocketKey>,
+    /// Sessions that were promised a socket and wait for their handler.
+    pub(crate) promised: HashMap<Pid, SessionKey>,
     /// Questions that wait for verdicts, by their numbers.
     pub(crate) waiting: HashMap<u64, AskKey>,
 }
@@ -85,6 +87,7 @@ impl Recovery {
             posts: Vec::new(),
             bounds,
             live: HashMap::new(),
+            promised: HashMap::new(),
             waiting: HashMap::new(),
         }
     }
@@ -135,14 +138,10 @@ impl Recovery {
     /// is not kept any longer.
     pub(crate) fn look(
         &mut self,
-        namespace: &str,
         comer: Comer<'_>,
         bytes_max: usize,
     ) -> Result<Id20, NotRecovered> {
         let record = self.parked.look(comer.pid, comer.uid)?;
-        if *record.namespace != *namespace {
-            return Err(NotRecovered::Unknown);
-        }
         let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
         let why = match missed {
@@ -152,6 +151,12 @@ impl Recovery {
         };
         self.parked.remove(comer.pid);
         Err(why)
+    }
+
+    /// Takes a socket that is kept here; nobody else is asked.
+    pub(crate) fn take(&mut self, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
+        let record = self.parked.take_here(comer.pid, comer.uid)?;
+        self.resume(record, comer.offset)
     }
 
     /// A client came back. `Later`: until the verdict it is told nothing.

@@ -419,6 +419,10 @@ impl Parked {
         }
     }
 
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.by_pid.contains_key(&pid)
+    }
+
     /// The record that a client may come back to here.
     pub(crate) fn look(&self, pid: Pid, uid: Option<&str>) -> Result<&Record, NotRecovered> {
         let id = self.free(pid, uid, None)?;

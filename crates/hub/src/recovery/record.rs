@@ -29,6 +29,8 @@ pub(crate) struct Lifeline {
     pub(crate) life: Life,
     /// As its token said.
     pub(crate) uid: Option<Box<str>>,
+    /// When it began with this transport, monotonic milliseconds.
+    pub(crate) since_ms: u64,
     /// It came back with this transport.
     pub(crate) recovered: bool,
 }

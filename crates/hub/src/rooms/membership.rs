@@ -278,10 +278,12 @@ impl Rooms {
         let Some(socket) = people.sockets.get(index) else {
             return Vec::new();
         };
+        let id = socket.id.encode();
         let named = socket.rooms.iter().filter_map(|membership| {
             let room = self.get(membership.room)?;
-            let named = room.kind() == RoomKind::Named && !room.is_own();
-            named.then(|| room.name().to_string())
+            // Where it moved from another shard, its own room is in the table, too.
+            let own = room.name().as_bytes() == id;
+            (room.kind() == RoomKind::Named && !own).then(|| room.name().to_string())
         });
         let own = (!socket.flags.nameless).then(|| socket.id.to_string());
         own.into_iter().chain(named).collect()

@@ -83,10 +83,6 @@ impl Room {
         }
     }
 
-    pub(crate) fn is_own(&self) -> bool {
-        self.own
-    }
-
     /// It stays, though it may have no members here.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
