@@ -136,14 +136,11 @@ pub(crate) fn keep(parts: &mut Parts, record: Record) {
     {
         let window_ms = recover.window.as_millis() as u64;
         let deadline_ms = parts.clock.now.mono_ms + window_ms;
-        let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
-        // What its last place still has of it goes first.
-        recovery
-            .parked
-            .take_left()
-            .for_each(|id| whereabouts.went(id, shard));
-        whereabouts.came(record.socket, shard);
+        let (socket, shard) = (record.socket, parts.ids.me.shard);
         recovery.parked.park(record, deadline_ms);
+        // A record that it takes the place of is no other place.
+        note_left(parts);
+        parts.people.whereabouts.came(socket, shard);
     }
 }
 
@@ -185,15 +182,22 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
     settle(parts);
 }
 
+/// Sockets whose records left are not here, until they come anew.
+pub(crate) fn note_left(parts: &mut Parts) {
+    let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
+    if let Some(recovery) = &mut parts.recovery {
+        let left = recovery.parked.take_left();
+        left.for_each(|id| whereabouts.went(id, shard));
+    }
+}
+
 /// What is wanted here is listed **before** messages leave that say so, and what goes and comes in one step stays listed throughout: a
 /// publisher on another thread may read a card at any time.
 pub(crate) fn settle(parts: &mut Parts) {
+    note_left(parts);
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
-    let left = recovery.parked.take_left();
-    left.for_each(|id| whereabouts.went(id, shard));
     let (news, posts) = (recovery.take_news(), recovery.take_posts());
     let mut changes: BTreeMap<(Box<str>, Membership), (bool, bool)> = BTreeMap::new();
     for News {

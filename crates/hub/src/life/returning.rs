@@ -162,7 +162,10 @@ pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Result<Box<Back>, Not
     let bytes_max = replay_bytes_max(parts);
     let recovery = parts.recovery.as_mut().ok_or(NotRecovered::Unknown)?;
     recovery.promised.remove(&comer.pid);
-    let back = recovery.take(comer)?;
+    let back = recovery.take(comer);
+    // It left its record, and is here as soon as it lives.
+    parking::note_left(parts);
+    let back = back?;
     match back.bytes() > bytes_max {
         true => Err(NotRecovered::TooMuch),
         false => Ok(back),
