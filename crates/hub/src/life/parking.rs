@@ -15,10 +15,12 @@ use crate::recovery::parked::News;
 use crate::recovery::pid::{OFFSET_LEN, Pid};
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
+use crate::tables::id;
 use crate::tables::interest::{Change, Subject};
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::base64url::Id20;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
 pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
@@ -226,6 +228,15 @@ pub(crate) fn settle(parts: &mut Parts) {
 }
 
 fn list(parts: &mut Parts, namespace: &str, member: &Membership, came: bool) {
+    // What is said to the id of a socket that began here comes here anyway.
+    let id = Id20::decode(member.name.as_bytes());
+    let here = |id: &Id20| {
+        let (me, now_ms) = (parts.ids.me.place(), parts.clock.now.wall_ms);
+        id::may_be_socket(id, now_ms) && id::socket_owner(id) == me
+    };
+    if came && member.kind == Kind::Room && id.as_ref().is_some_and(here) {
+        return;
+    }
     let (people, name) = (&mut parts.people, &*member.name);
     let namespace = match came {
         true => people.namespace(namespace),

@@ -23,6 +23,7 @@ mod publication;
 mod rates;
 mod raw;
 mod regressions;
+mod returning;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
