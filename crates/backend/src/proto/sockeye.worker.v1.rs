@@ -323,7 +323,7 @@ pub struct Welcome {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Manners {
-    /// What clients are announced while there are few of them.
+    /// The interval that clients are announced while there are few of them.
     #[prost(uint32, tag = "1")]
     pub ping_interval_ms: u32,
     #[prost(uint32, tag = "2")]

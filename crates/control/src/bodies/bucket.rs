@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Whether this build has a client for buckets.
 pub const HAS_S3: bool = cfg!(feature = "s3");
 
-/// What to do where it has none.
+/// The advice where it has none.
 pub const WITHOUT_S3: &str = "this build has no client for S3: leave large.bucket out to keep bodies in large.folder, or build with \
                               `--features s3`; packages and images have it";
 

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 pub use tls::Tls;
 
-/// What the machine and the build contribute to the meaning of a configuration.
+/// Facts of the machine and the build that a configuration depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     pub hostname: String,

@@ -109,7 +109,7 @@ named! {
 }
 
 impl Recovery {
-    /// What holds in a namespace.
+    /// Recovery in a namespace, if it has any.
     #[inline]
     pub fn of(&self, namespace: &str) -> Option<&Recover> {
         if self.namespaces.is_empty() {

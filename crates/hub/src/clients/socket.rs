@@ -73,7 +73,7 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
-    /// What it needs to come back, where clients do.
+    /// The name and the places by which its client can come back, if it can.
     pub(crate) lifeline: Option<Box<Lifeline>>,
 }
 

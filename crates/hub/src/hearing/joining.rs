@@ -175,6 +175,9 @@ pub(crate) fn on_joining_decided(
             join.claims.as_ref(),
         ),
         Err(refusal) => {
+            if let Some(pid) = join.shown.and_then(|shown| shown.pid) {
+                returning::take_back_promise(&mut stage.parts, pid);
+            }
             keep_out(&mut stage.parts, session, &join.namespace, &refusal);
             // What it sent as a member goes nowhere; another CONNECT is another try.
             while held.next_if(|packet| !packet.connects()).is_some() {

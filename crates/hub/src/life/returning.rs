@@ -5,7 +5,7 @@ use crate::books::metrics::Returned;
 use crate::cluster::letter::Return;
 use crate::life::{ending, parking};
 use crate::parts::Parts;
-use crate::recovery::exchange::{Answer, Comer, Verdict};
+use crate::recovery::exchange::{Comer, Verdict};
 use crate::recovery::headings::Kind;
 use crate::recovery::messages::{Message, NotRecovered};
 use crate::recovery::pid::Pid;
@@ -36,7 +36,7 @@ pub(crate) fn find(
     namespace: &str,
     comer: Comer<'_>,
 ) -> Found {
-    give_up_transport(parts, Some(namespace), comer.pid, comer.uid);
+    give_up_transport(parts, Some((session, namespace)), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
     let bytes_max = replay_bytes_max(parts);
     let Some(recovery) = &mut parts.recovery else {
@@ -51,17 +51,13 @@ pub(crate) fn find(
             promise(parts, session, comer.pid);
             return Found::Here(id);
         }
-        Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
-            match recovery.come_back(comer, now_ms) {
-                Answer::Later(number) => {
-                    parking::settle(parts);
-                    return Found::Asked(number);
-                }
-                // What is here was looked at before.
-                Answer::Now(Ok(_)) => NotRecovered::Unknown,
-                Answer::Now(Err(why)) => why,
+        Err(NotRecovered::Unknown | NotRecovered::Claimed) => match recovery.ask(comer, now_ms) {
+            Ok(number) => {
+                parking::settle(parts);
+                return Found::Asked(number);
             }
-        }
+            Err(why) => why,
+        },
         Err(why) => why,
     };
     parking::settle(parts);
@@ -101,9 +97,21 @@ pub(crate) fn promise(parts: &mut Parts, session: SessionId, pid: Pid) {
     }
 }
 
+/// The handler does not let it in: its session may live on, and waits for nothing.
+pub(crate) fn take_back_promise(parts: &mut Parts, pid: Pid) {
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.promised.remove(&pid);
+    }
+}
+
 /// The old transport of a socket is silent or gone: from now on nothing more is read from it. The same holds for one that was promised
-/// the socket and waits for its handler. `namespace`: where it must be; `None`: its `pid` says enough.
-fn give_up_transport(parts: &mut Parts, namespace: Option<&str>, pid: Pid, uid: Option<&str>) {
+/// the socket and waits for its handler. `for_whom`: the session that asks, and the namespace; `None`: another shard asks.
+fn give_up_transport(
+    parts: &mut Parts,
+    for_whom: Option<(SessionId, &str)>,
+    pid: Pid,
+    uid: Option<&str>,
+) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
@@ -112,6 +120,7 @@ fn give_up_transport(parts: &mut Parts, namespace: Option<&str>, pid: Pid, uid: 
         Err(_) => None,
     };
     if let Some(key) = waits
+        && for_whom.is_none_or(|(session, _)| session != key.id())
         && parts.people.sessions.live(key).is_some()
     {
         ending::close_session(parts, key.id(), CloseReason::TransportClose);
@@ -124,7 +133,7 @@ fn give_up_transport(parts: &mut Parts, namespace: Option<&str>, pid: Pid, uid: 
         return;
     };
     let label = parts.people.label(slot.namespace);
-    if namespace.is_some_and(|name| label.is_none_or(|label| **label != *name)) {
+    if for_whom.is_some_and(|(_, name)| label.is_none_or(|label| **label != *name)) {
         return;
     }
     let lifeline = slot

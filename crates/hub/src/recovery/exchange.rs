@@ -44,14 +44,6 @@ pub(crate) struct Verdict {
     pub(crate) result: Result<Box<Back>, NotRecovered>,
 }
 
-/// The outcome for a client that shows a `pid`.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Now(Result<Box<Back>, NotRecovered>),
-    /// Other shards are asked: a verdict with this number follows.
-    Later(u64),
-}
-
 #[derive(Debug)]
 pub(crate) struct Recovery {
     me: Place,
@@ -159,17 +151,14 @@ impl Recovery {
         self.resume(record, comer.offset)
     }
 
-    /// A client came back. `Later`: until the verdict it is told nothing.
-    pub(crate) fn come_back(&mut self, comer: Comer<'_>, now_ms: u64) -> Answer {
-        match self.parked.take_here(comer.pid, comer.uid) {
-            Ok(record) => return Answer::Now(self.resume(record, comer.offset)),
-            Err(why @ NotRecovered::OtherUser) => return Answer::Now(Err(why)),
-            // Where a claim on it was not confirmed, its socket lives on another shard.
-            Err(why) if self.peers.is_empty() => return Answer::Now(Err(why)),
-            Err(_) => {}
+    /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. Also where another has a claim on
+    /// it: if that was not confirmed, its socket lives there.
+    pub(crate) fn ask(&mut self, comer: Comer<'_>, now_ms: u64) -> Result<u64, NotRecovered> {
+        if self.peers.is_empty() {
+            return Err(NotRecovered::Unknown);
         }
         if self.takings.len() >= self.bounds.takings_max {
-            return Answer::Now(Err(NotRecovered::Late));
+            return Err(NotRecovered::Late);
         }
         self.claims += 1;
         let number = self.claims;
@@ -188,7 +177,7 @@ impl Recovery {
             };
             self.posts.push((*peer, claim));
         }
-        Answer::Later(number)
+        Ok(number)
     }
 
     /// It came back to the shard that it left: its places stay what they were.

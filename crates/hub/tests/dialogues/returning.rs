@@ -37,6 +37,9 @@ impl Handler for Porch {
             None => "connecting",
         });
         assert!(!request.auth.contains("pid"), "{}", request.auth);
+        if request.auth.contains("unwelcome") {
+            return Decision::Refuse(Refusal::unavailable());
+        }
         if request.namespace != "/late" {
             return Decision::Admit;
         }
@@ -145,6 +148,25 @@ fn a_promise_that_waits_ends_before_the_same_socket_is_promised_again() {
         "recovered",
     ];
     assert_eq!(heard, expected);
+}
+
+#[test]
+fn somebody_refused_keeps_the_session_and_the_socket_stays_for_the_next_try() {
+    let (mut rig, _) = rig();
+    let first = connects(&mut rig, "/picky,", "");
+    let (sid, pid) = welcomed(&mut rig, first);
+    rig.break_off(first);
+    let refused = connects(&mut rig, "", "");
+    welcomed(&mut rig, refused);
+    let unwelcome = format!("40/picky,{{\"pid\":\"{pid}\",\"unwelcome\":1}}");
+    for _ in 0..2 {
+        send(&mut rig, refused, &unwelcome);
+        assert!(answers(&mut rig, refused)[0].starts_with("44/picky,"));
+    }
+    let back = connects(&mut rig, "/picky,", &format!("{{\"pid\":\"{pid}\"}}"));
+    assert_eq!(welcomed(&mut rig, back), (sid, pid));
+    send(&mut rig, refused, "42[\"still\",1]");
+    assert!(answers(&mut rig, refused)[0].starts_with("42[\"still\",1,"));
 }
 
 #[test]

@@ -1692,7 +1692,7 @@ type Manners struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// What clients are announced while there are few of them.
+	// The interval that clients are announced while there are few of them.
 	PingIntervalMs   uint32 `protobuf:"varint,1,opt,name=ping_interval_ms,json=pingIntervalMs,proto3" json:"ping_interval_ms,omitempty"`
 	PingTimeoutMs    uint32 `protobuf:"varint,2,opt,name=ping_timeout_ms,json=pingTimeoutMs,proto3" json:"ping_timeout_ms,omitempty"`
 	ConnectTimeoutMs uint32 `protobuf:"varint,3,opt,name=connect_timeout_ms,json=connectTimeoutMs,proto3" json:"connect_timeout_ms,omitempty"`

@@ -100,7 +100,7 @@ table! {
 }
 
 table! {
-    /// What becomes of clients that lose their connection and come back.
+    /// The treatment of clients that lose their connection and come back.
     Recovery {
         level: RecoveryLevel = "off",
             "`node`: a Socket.IO client that loses its connection and comes back to this node within `window` has its socket again: its id, its \

@@ -140,9 +140,14 @@ impl World {
         };
         self.trace(|| format!("client {client} comes back on {shard}"));
         self.park_named(shard, pid);
-        match self.shards[shard].recovery.come_back(comer, self.now_ms) {
-            Answer::Now(result) => self.answer(shard, (client, transport), result),
-            Answer::Later(number) => {
+        let recovery = &mut self.shards[shard].recovery;
+        let asked = match recovery.take(comer) {
+            Err(NotRecovered::Unknown | NotRecovered::Claimed) => recovery.ask(comer, self.now_ms),
+            here => return self.answer(shard, (client, transport), here),
+        };
+        match asked {
+            Err(why) => self.answer(shard, (client, transport), Err(why)),
+            Ok(number) => {
                 let waiting = &mut self.shards[shard].waiting;
                 waiting.insert(number, (client, transport));
                 self.settle(shard);

@@ -12,7 +12,7 @@ mod rare;
 mod truth;
 
 use crate::dialect::speech::Emit;
-use crate::recovery::exchange::{Answer, Bounds, Comer, Recovery, Verdict};
+use crate::recovery::exchange::{Bounds, Comer, Recovery, Verdict};
 use crate::recovery::headings::{Heading, Kind, Membership};
 use crate::recovery::journal::{self, Action, Moment};
 use crate::recovery::members::{Aim, Members};
