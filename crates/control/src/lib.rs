@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod debug;
 pub mod flood;
 pub mod health;
+pub mod history;
 pub mod identity;
 pub mod metrics;
 pub mod page;

@@ -17,6 +17,7 @@ mod foyer;
 mod generator;
 mod greeting;
 mod health;
+mod history;
 mod init;
 mod inside;
 mod listeners;

@@ -3,12 +3,14 @@
 
 use crate::secure::Secure;
 use control::flood::{FLOOD_WINDOW, Flood};
+use control::history::History;
 use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use control::relay::{Relayed, Relays};
 use hub::claims::Denied;
 use hub::{Ask, Notice, Parcel, Reply};
+use rules::history::Request;
 use shard::tls::SecureStream;
 use shard::{Answerer, Detached, Handover, Outside, Relay};
 use std::io;
@@ -26,6 +28,7 @@ const QUEUE_NOTICES: usize = 65_536;
 pub struct Link {
     pages: Pages,
     relays: Option<Relays>,
+    history: Option<Arc<History>>,
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
@@ -50,6 +53,8 @@ pub struct Desks {
     pub tokens: Option<TokenDesk>,
     /// `None`: nothing is relayed to other nodes.
     pub relays: Option<Relays>,
+    /// `None`: nothing is stored.
+    pub history: Option<Arc<History>>,
 }
 
 impl Link {
@@ -69,6 +74,7 @@ impl Link {
         Ok(Link {
             pages,
             relays: desks.relays,
+            history: desks.history,
             verifier: desks.tokens,
             notices,
             log_connections,
@@ -117,9 +123,15 @@ impl Outside for Link {
     fn ask(&self, ask: Ask, answerer: Answerer) {
         let token = match ask {
             Ask::Verify { token } => token,
-            // The built-in rules ask for large events to be stored, and nothing else.
+            // The built-in rules ask for pages of history, and for large events to be stored.
             Ask::Handler { question } => {
                 let answered = move |answer| answerer.answer(Reply::Answered(answer));
+                if Request::read(&question).is_some() {
+                    return match &self.history {
+                        Some(history) => history.ask(&question, answered),
+                        None => answered(None),
+                    };
+                }
                 return match self.pages.bodies() {
                     Some(bodies) => bodies.ask(question, answered),
                     None => answered(None),

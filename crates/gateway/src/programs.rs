@@ -17,12 +17,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 /// The outlets of hubs.
-pub fn outlets(config: &Resolved) -> Outlets {
+pub fn outlets(config: &Resolved, facts: &Facts) -> Outlets {
     let cluster = config.cluster.as_ref();
     let directory = cluster.and_then(|cluster| cluster.directory.as_ref());
     Outlets {
         roll: directory.map(|_| Arc::new(RollCall::default())),
         tap: cluster.filter(|cluster| !cluster.feeds.is_empty()).map(tap),
+        history: facts.history.get().map(|history| Arc::clone(history.tap())),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::descriptors;
 use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
+use crate::history;
 use crate::inside::Inside;
 use crate::listeners;
 use crate::memory;
@@ -82,6 +83,7 @@ pub fn start<'a>(
         return Ok(None);
     };
     bodies::start(&loaded.resolved, &facts)?;
+    history::start(&loaded.resolved, &facts, &runtime)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
@@ -90,14 +92,14 @@ pub fn start<'a>(
         &rules,
         Entrance(unix, Arc::clone(&places), certificates.of_clients()),
         &facts,
-        desks(&runtime, verifier.as_ref(), relays.as_ref()),
+        desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts),
     )?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
-    let room = (&shards, &places);
+    let room = (&shards, &rules, &places);
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
@@ -248,10 +250,16 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
     verifier.context("cannot check tokens")
 }
 
-fn desks(runtime: &Runtime, verifier: Option<&Arc<Verifier>>, relays: Option<&Relays>) -> Desks {
+fn desks(
+    runtime: &Runtime,
+    verifier: Option<&Arc<Verifier>>,
+    relays: Option<&Relays>,
+    facts: &Facts,
+) -> Desks {
     Desks {
         tokens: token_desk(runtime, verifier),
         relays: relays.cloned(),
+        history: facts.history.get().cloned(),
     }
 }
 
@@ -340,7 +348,7 @@ fn start_shards(
         shards: config.server.shards,
         node: node_number(config, member),
         uplink: member.map(|member| Arc::clone(member.uplink())),
-        outlets: programs::outlets(config),
+        outlets: programs::outlets(config, facts),
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
@@ -387,8 +395,15 @@ fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
 }
 
 /// The server API, by HTTP and gRPC.
-fn server_api(config: &Resolved, credentials: &Credentials, shards: &Shards, facts: &Facts) -> Api {
+fn server_api(
+    config: &Resolved,
+    credentials: &Credentials,
+    (shards, rules): (&Shards, &RulesFactory),
+    facts: &Facts,
+) -> Api {
     let settings = api::Settings {
+        history: facts.history.get().cloned(),
+        keeping: rules.keeping(),
         large: config.large.clone(),
         bodies: facts.bodies.get().cloned(),
         keys: credentials.of_operators(),
@@ -404,10 +419,10 @@ fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
-    (shards, places): (&Shards, &Arc<Places>),
+    (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> (Arc<Api>, Gate) {
-    let api = Arc::new(server_api(config, credentials, shards, facts));
+    let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     let gate = Gate {
@@ -481,6 +496,7 @@ impl Node<'_> {
             self.tell_of_the_last();
         }
         // The last messages of clients that were told to go have left their shards by now.
+        history::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {
             member.leave();
         }

@@ -82,7 +82,10 @@ impl Parts {
             ids,
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory).tapped(process.outlets.tap.as_ref()),
+            rooms: Rooms::new(me, &process.directory).tapped(
+                process.outlets.tap.as_ref(),
+                process.outlets.history.as_ref(),
+            ),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),

@@ -1,7 +1,7 @@
 //! Rules as compiled at start, shared by all shards.
 
 use crate::chat;
-use crate::config::{Action, EventRule, NamespaceRules, Rules};
+use crate::config::{Action, EventRule, NamespaceRules, Offers, Rules};
 use crate::large::Large;
 use crate::line::Line;
 use crate::trace::Tracer;
@@ -33,8 +33,7 @@ pub(crate) struct Rule {
 
 pub(crate) struct Namespace {
     pub(crate) backend: Option<Arc<dyn Line>>,
-    pub(crate) chat: bool,
-    pub(crate) client_joins: bool,
+    pub(crate) offers: Offers,
     pub(crate) auto_join: Vec<String>,
     /// Something of its rooms is kept for late joiners.
     pub(crate) history: bool,
@@ -106,6 +105,11 @@ impl RulesFactory {
         })))
     }
 
+    /// The events that rooms keep.
+    pub fn keeping(&self) -> Arc<Keeping> {
+        Arc::clone(&self.0.keeping)
+    }
+
     /// Large events are treated so in these namespaces.
     #[must_use]
     pub fn with_large(mut self, large: &BTreeMap<String, Large>) -> Self {
@@ -153,8 +157,11 @@ impl Compiler<'_> {
             .and_then(|name| self.lines.get(name));
         Ok(Namespace {
             backend: line.cloned(),
-            chat: source.chat,
-            client_joins: source.client_joins,
+            offers: Offers {
+                chat: source.chat,
+                client_joins: source.client_joins,
+                reads_history: source.reads_history,
+            },
             auto_join: source.auto_join.clone(),
             history,
             replays: self.limiter(REPLAYS),

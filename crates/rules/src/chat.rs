@@ -3,7 +3,7 @@
 use crate::book::Namespace;
 use crate::large::{Publication, Queue};
 use crate::rooms::may_publish;
-use hub::{Context, Emit, Event, Member, notices};
+use hub::{Author, Context, Emit, Event, Member, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
 
@@ -70,7 +70,10 @@ pub(crate) fn message(
         namespace: name,
         rooms: &[&room],
         echo: true,
-        event: Emit::new(MESSAGE, &args),
+        event: Emit {
+            author: Author::Client(socket.key()),
+            ..Emit::new(MESSAGE, &args)
+        },
         answer: &answer,
     };
     queue.publish(socket, namespace.large, &what, event.ack);

@@ -1,5 +1,6 @@
 //! What the rules are told at start. Plain data: reading files is the binary's business.
 
+use crate::history;
 use hub::config::Rate;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,8 @@ pub struct NamespaceRules {
     pub client_joins: bool,
     /// Rooms each socket is put into on connect.
     pub auto_join: Vec<String>,
+    /// Members may read what a store has of their rooms.
+    pub reads_history: bool,
     /// Clients come back to what they missed: all that is said has one order.
     pub recovers: bool,
     /// Rules by the name of their event.
@@ -87,20 +90,29 @@ pub enum BuiltIn {
     Leave,
     /// Checked, stamped and sent to its room.
     ChatMessage,
+    /// Answered with a page of what a room said.
+    History,
+}
+
+/// What a namespace does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// The chat events.
+    pub chat: bool,
+    /// Clients may join and leave rooms.
+    pub client_joins: bool,
+    /// Members may read the history of their rooms.
+    pub reads_history: bool,
 }
 
 impl BuiltIn {
     /// What the namespace does with an event of that name by itself. `granted`: the client's token speaks of rooms.
-    pub fn of(
-        event: &str,
-        chat: bool,
-        client_joins: bool,
-        granted: impl Fn() -> bool,
-    ) -> Option<Self> {
+    pub fn of(event: &str, offers: Offers, granted: impl Fn() -> bool) -> Option<Self> {
         match event {
-            "join" if client_joins || granted() => Some(Self::Join),
-            "leave" if client_joins || granted() => Some(Self::Leave),
-            "chat-message" if chat => Some(Self::ChatMessage),
+            "join" if offers.client_joins || granted() => Some(Self::Join),
+            "leave" if offers.client_joins || granted() => Some(Self::Leave),
+            "chat-message" if offers.chat => Some(Self::ChatMessage),
+            history::EVENT if offers.reads_history => Some(Self::History),
             _ => None,
         }
     }
@@ -110,6 +122,7 @@ impl BuiltIn {
         match self {
             Self::Join => "clients that emit it join no room and get no history",
             Self::Leave => "clients that emit it leave no room",
+            Self::History => "clients that emit it get no page of a room's history",
             Self::ChatMessage => {
                 "content is not checked; messages and their acks have no id and no timestamp, and the sender is what the \
                  client claims"

@@ -477,10 +477,8 @@ impl Desk {
     fn tell(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, tell: &proto::Tell) {
         let attachments = as_vecs(&tell.attachments);
         let event = Emit {
-            name: &tell.event,
-            args: text(&tell.args),
             attachments: &attachments,
-            volatile: false,
+            ..Emit::new(&tell.event, text(&tell.args))
         };
         let servers = cx.servers(&tell.namespace);
         if tell.query == 0 {
@@ -625,10 +623,9 @@ fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> pro
 
 fn as_emit<'a>(emit: &'a proto::Emit, attachments: &'a [Vec<u8>]) -> Emit<'a> {
     Emit {
-        name: &emit.event,
-        args: text(&emit.args),
         attachments,
         volatile: emit.volatile,
+        ..Emit::new(&emit.event, text(&emit.args))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
-use hub::{Collected, Context, Emit, Found, Reach};
+use hub::{Author, Collected, Context, Emit, Found, Reach};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub enum Wanted {
         close: bool,
     },
     Fetch(Duration),
+    /// Rooms forget what they keep for those who join; without rooms, all of the namespace.
+    Forget(Vec<String>),
 }
 
 /// An event, checked by its sender.
@@ -63,6 +65,8 @@ pub struct Message {
     pub args: String,
     pub attachments: Vec<Vec<u8>>,
     pub volatile: bool,
+    /// The program waits until the event is stored, and knows it by this number.
+    pub receipt: Option<u64>,
 }
 
 /// The result of an errand.
@@ -95,7 +99,7 @@ impl Errand {
                 let attached: usize = message.attachments.iter().map(Vec::len).sum();
                 message.event.len() + message.args.len() + attached
             }
-            Wanted::Join(rooms) | Wanted::Leave(rooms) => names(rooms),
+            Wanted::Join(rooms) | Wanted::Leave(rooms) | Wanted::Forget(rooms) => names(rooms),
             Wanted::Disconnect { .. } | Wanted::Fetch(_) => 0,
         };
         size_of::<Self>() + chosen + what
@@ -134,6 +138,7 @@ impl Errands {
             Wanted::Emit(message) => group.emit(&as_emit(&message)),
             Wanted::Join(names) => group.join(&borrowed(&names)),
             Wanted::Leave(names) => group.leave(&borrowed(&names)),
+            Wanted::Forget(names) => group.forget(&borrowed(&names)),
             Wanted::Disconnect { close } => group.disconnect(close),
         };
         answer(Outcome::Done {
@@ -169,10 +174,10 @@ impl Errands {
 
 fn as_emit(message: &Message) -> Emit<'_> {
     Emit {
-        name: &message.event,
-        args: &message.args,
         attachments: &message.attachments,
         volatile: message.volatile,
+        author: message.receipt.map_or(Author::Program, Author::Waiting),
+        ..Emit::new(&message.event, &message.args)
     }
 }
 

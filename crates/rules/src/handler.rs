@@ -4,13 +4,14 @@ use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
+use crate::history::Readers;
 use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, rooms};
 use hub::{
-    AnswerHeaders, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
-    Found, Handler, HandlerFactory, Keeping, Member, Opening, Protocol, Refusal, Request,
+    AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
+    Event, Found, Handler, HandlerFactory, Keeping, Member, Opening, Protocol, Refusal, Request,
     ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
@@ -31,6 +32,7 @@ pub(crate) struct RulesHandler {
     errands: Errands,
     tracks: Tracks,
     queue: Queue,
+    readers: Readers,
 }
 
 impl HandlerFactory for RulesFactory {
@@ -46,6 +48,7 @@ impl RulesHandler {
             desk: Desk::new(shard),
             errands: Errands::default(),
             queue: Queue::default(),
+            readers: Readers::default(),
             tracks: Tracks::new(book.tracer.clone()),
             book,
         }
@@ -116,6 +119,7 @@ impl RulesHandler {
                 self.desk
                     .watch(socket, worker, |socket| rooms::leave(socket, event));
             }
+            BuiltIn::History => self.readers.ask(socket, event, namespace),
             BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
         }
     }
@@ -216,7 +220,7 @@ impl Handler for RulesHandler {
                 let _ = socket.join(room);
             }
         });
-        if namespace.chat {
+        if namespace.offers.chat {
             chat::connected(socket, auth);
         }
         if replays {
@@ -243,7 +247,9 @@ impl Handler for RulesHandler {
     }
 
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
-        self.queue.answered(cx, token, answer);
+        if !self.readers.answered(cx, token, answer) {
+            self.queue.answered(cx, token, answer);
+        }
     }
 
     fn acked(
@@ -306,7 +312,7 @@ impl Handler for RulesHandler {
         self.book
             .namespaces
             .iter()
-            .any(|(_, namespace)| namespace.chat)
+            .any(|(_, namespace)| namespace.offers.chat)
     }
 
     fn room_count_changed(
@@ -317,7 +323,7 @@ impl Handler for RulesHandler {
         count: u64,
     ) {
         if let Some(at) = self.find(namespace)
-            && self.book.namespaces[at].1.chat
+            && self.book.namespaces[at].1.offers.chat
         {
             chat::presence(cx, namespace, room, count);
         }
@@ -327,7 +333,7 @@ impl Handler for RulesHandler {
 impl Namespace {
     fn built_in(&self, socket: &Member<'_>, event: &str) -> Option<BuiltIn> {
         let granted = || socket.grants().is_some();
-        BuiltIn::of(event, self.chat, self.client_joins, granted)
+        BuiltIn::of(event, self.offers, granted)
     }
 }
 
@@ -435,7 +441,10 @@ impl Rule {
             namespace: name,
             rooms: &rooms,
             echo,
-            event: as_emit(&event),
+            event: Emit {
+                author: Author::Client(socket.key()),
+                ..as_emit(&event)
+            },
             answer: "",
         };
         queue.publish(socket, namespace.large, &what, event.ack);
@@ -444,9 +453,7 @@ impl Rule {
 
 fn as_emit<'a>(event: &Event<'a>) -> Emit<'a> {
     Emit {
-        name: event.name,
-        args: event.args,
         attachments: event.attachments,
-        volatile: false,
+        ..Emit::new(event.name, event.args)
     }
 }

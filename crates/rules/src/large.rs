@@ -4,7 +4,7 @@
 
 use crate::forbidden::Forbidden;
 use bytes::Bytes;
-use hub::{AckTo, Context, Emit, Member, SocketKey, notices};
+use hub::{AckTo, Author, Context, Emit, Member, SocketKey, notices};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use wire::json;
@@ -183,6 +183,8 @@ struct Waiting {
     except: Option<Box<str>>,
     body: Body,
     volatile: bool,
+    /// Its client's.
+    user: Option<Box<str>>,
     ack: Option<AckTo>,
     answer: Box<str>,
 }
@@ -212,7 +214,8 @@ impl Waiting {
             // The question keeps it.
             Body::Asked(_) | Body::Kept(_) | Body::Failed(_) => 0,
         };
-        size_of::<Self>() + rooms + self.namespace.len() + self.answer.len() + body
+        let user = self.user.as_ref().map_or(0, |user| user.len());
+        size_of::<Self>() + rooms + self.namespace.len() + user + self.answer.len() + body
     }
 }
 
@@ -324,6 +327,7 @@ impl Queue {
             except: id.map(|id| id.to_string().into()),
             body,
             volatile: what.event.volatile,
+            user: socket.user().map(Into::into),
             ack,
             answer: what.answer.into(),
         };
@@ -376,13 +380,17 @@ fn release(socket: &mut Member<'_>, waiting: Waiting) {
         except,
         body,
         volatile,
+        user,
         ack,
         answer,
     } = waiting;
+    // Its client may be gone, and its user's events must be found by the user all the same.
+    let author = user.as_deref().map_or(Author::Program, Author::User);
     let rooms: Vec<&str> = rooms.iter().map(|room| &**room).collect();
     let event = match &body {
         Body::Kept(reference) => Emit {
             volatile,
+            author,
             ..Emit::new(notices::LARGE, reference)
         },
         Body::Small {
@@ -390,10 +398,10 @@ fn release(socket: &mut Member<'_>, waiting: Waiting) {
             args,
             attachments,
         } => Emit {
-            name,
-            args,
             attachments,
             volatile,
+            author,
+            ..Emit::new(name, args)
         },
         Body::Failed(why) => {
             let message = format!("The event is too large to send, and could not be stored: {why}");

@@ -12,6 +12,7 @@ mod doorway;
 mod errand;
 mod forbidden;
 mod handler;
+pub mod history;
 pub mod large;
 mod line;
 mod rooms;
@@ -19,7 +20,7 @@ mod trace;
 mod uploads;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
-pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
+pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
 pub use large::Large;
 pub use line::{Line, Word};

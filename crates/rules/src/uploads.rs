@@ -78,7 +78,7 @@ impl Uploads {
             return Err(Unannounced::Reserved);
         }
         let own = namespace.events.get(event);
-        let built_in = BuiltIn::of(event, namespace.chat, namespace.client_joins, || true);
+        let built_in = BuiltIn::of(event, namespace.offers, || true);
         if built_in.is_some() && own.is_none_or(|rule| !rule.replaces) {
             return Err(Unannounced::NotForRooms);
         }

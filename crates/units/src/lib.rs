@@ -9,7 +9,8 @@ pub use nearest::nearest;
 use std::time::Duration;
 
 /// In microseconds; largest first, so that formatting picks the shortest exact spelling.
-const DURATIONS: [(&str, u64); 5] = [
+const DURATIONS: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
     ("h", 3_600_000_000),
     ("m", 60_000_000),
     ("s", 1_000_000),

@@ -93,6 +93,7 @@ fn read(body: &[u8]) -> Result<Order, String> {
         1 => Ok(Order {
             whom,
             all: Some(false),
+            stored: false,
             wanted: Wanted::Disconnect { close },
         }),
         _ => Err("one of uid, socket and room is needed".to_owned()),

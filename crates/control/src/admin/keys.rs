@@ -60,16 +60,19 @@ pub(crate) enum Scope {
     Disconnect,
     /// To see sockets, rooms, nodes and metrics.
     Read,
+    /// To read what rooms said, and to delete it.
+    History,
     /// To look inside the process, and to change what it does.
     Operate,
 }
 
 impl Scope {
-    const ALL: [(Scope, &str); 5] = [
+    const ALL: [(Scope, &str); 6] = [
         (Scope::Emit, "emit"),
         (Scope::Members, "members"),
         (Scope::Disconnect, "disconnect"),
         (Scope::Read, "read"),
+        (Scope::History, "history"),
         (Scope::Operate, "operate"),
     ];
 

@@ -15,11 +15,12 @@ pub(crate) enum Call {
     ListRooms,
     CountRoom,
     DeleteBody,
+    History,
 }
 
 impl Call {
     /// In the order of the variants: the metric's label, the path, the method of gRPC.
-    const ROWS: [(&'static str, &'static str, &'static str); 8] = [
+    const ROWS: [(&'static str, &'static str, &'static str); 9] = [
         ("emit", "/v1/emit", "Emit"),
         ("join", "/v1/join", "Join"),
         ("leave", "/v1/leave", "Leave"),
@@ -29,8 +30,9 @@ impl Call {
         ("count_room", "/v1/rooms/{room}/count", "CountRoom"),
         // Only by HTTP.
         ("delete_body", "/v1/large/{key}", ""),
+        ("history", "/v1/history", ""),
     ];
-    const ALL: [Call; 8] = [
+    const ALL: [Call; 9] = [
         Call::Emit,
         Call::Join,
         Call::Leave,
@@ -39,6 +41,7 @@ impl Call {
         Call::ListRooms,
         Call::CountRoom,
         Call::DeleteBody,
+        Call::History,
     ];
 
     fn row(self) -> (&'static str, &'static str, &'static str) {

@@ -91,7 +91,12 @@ impl Call {
     async fn order(&self, target: Option<proto::Target>, wanted: Wanted) -> Result<Done, Problem> {
         let (whom, all) = whom(target);
         let all = Some(all);
-        let order = Order { whom, all, wanted };
+        let order = Order {
+            whom,
+            all,
+            stored: false,
+            wanted,
+        };
         let key = self.key.as_deref();
         self.api.order(&self.caller, key, order).await
     }
@@ -117,6 +122,7 @@ async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitRespon
         args: check::arguments(&elements(&asked.args)?)?,
         attachments: asked.attachments,
         volatile: asked.volatile,
+        receipt: None,
     };
     let timeout_ms = (asked.ack_timeout_ms > 0).then_some(asked.ack_timeout_ms.into());
     let wanted = check::event(message, timeout_ms)?;
@@ -381,8 +387,8 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
                 books::Call::ListSockets => api.run(request, list_sockets).await,
                 books::Call::ListRooms => api.run(request, list_rooms).await,
                 books::Call::CountRoom => api.run(request, count_room).await,
-                books::Call::DeleteBody => {
-                    Status::unimplemented("bodies are deleted by HTTP").into_http()
+                books::Call::DeleteBody | books::Call::History => {
+                    Status::unimplemented("this call is made by HTTP").into_http()
                 }
             };
             let problem = problem_of(&answer);

@@ -2,11 +2,13 @@
 
 use super::books::{Call, Door};
 use super::model::{
-    Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Sockets, Whom,
+    Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Join, Leave, Order,
+    Rooms, Sockets, Whom,
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
 use crate::admin::{Operator, nodes};
+use crate::history::{Deletion, Range};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, MatchedPath, Path, RawQuery, Request, State};
@@ -99,6 +101,7 @@ fn described() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(rooms))
         .routes(routes!(count))
         .routes(routes!(delete_body))
+        .routes(routes!(read_history, delete_history))
 }
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
@@ -249,10 +252,12 @@ impl TryFrom<Emit> for Order {
             attachments: check::decoded(&emit.attachments)?,
             event: emit.event,
             volatile: emit.volatile,
+            receipt: None,
         };
         Ok(Self {
             whom,
             all: None,
+            stored: emit.stored,
             wanted: check::event(message, emit.ack.map(|ack| ack.timeout_ms))?,
         })
     }
@@ -268,6 +273,7 @@ macro_rules! orders {
                 Ok(Self {
                     whom: $request.whom(),
                     all: Some($request.all),
+                    stored: false,
                     wanted: $wanted,
                 })
             }
@@ -388,6 +394,58 @@ async fn delete_body(
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
+/// Read what a room said
+///
+/// From the store of history, if the namespace has one (`namespaces.NAME.history.stored`).
+#[utoipa::path(get, path = "/v1/history",
+    params(
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("room" = String, Query, description = "The room."),
+        ("before" = Option<String>, Query, description = "Only events before this place, newest first; `next` of the page before."),
+        ("after" = Option<String>, Query, description = "Only events after this place, oldest first; `0` is the beginning."),
+        ("since" = Option<u64>, Query, description = "Only events of this time and later, in ms since 1970."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "Events of one page; 100 if it is left out. A page has 1 MiB at most."),
+    ),
+    responses((status = 200, description = "A page.", body = HistoryPage),
+        (status = 404, description = "Nothing of this room is stored.", body = Details, content_type = "application/problem+json"), Problems))]
+async fn read_history(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let known = ["namespace", "room", "before", "after", "since", "limit"];
+    let asked = AskedHistory::read(query.as_deref(), &known)?;
+    let room = asked.room.as_deref().ok_or_else(|| missing("room"))?;
+    let range = asked.range()?;
+    let page = api.read_history(&caller, &asked.namespace, room, range);
+    Ok(Json(page.await?).into_response())
+}
+
+/// Delete what was said
+///
+/// A whole room, one event of it, or all that clients of one user said in the namespace. What clients have is theirs.
+#[utoipa::path(delete, path = "/v1/history",
+    params(
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("room" = Option<String>, Query, description = "All of this room, or with `at` one event of it."),
+        ("at" = Option<String>, Query, description = "`at` of the event."),
+        ("user" = Option<String>, Query, description = "All that clients of this user said. Either `room` or `user` is needed."),
+    ),
+    responses((status = 200, description = "It is gone from the store.", body = Deleted),
+        (status = 404, description = "Nothing of this namespace is stored.", body = Details, content_type = "application/problem+json"), Problems))]
+async fn delete_history(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let asked = AskedHistory::read(query.as_deref(), &["namespace", "room", "at", "user"])?;
+    let deletion = asked.deletion()?;
+    let deleted = api
+        .delete_history(&caller, &asked.namespace, deletion)
+        .await?;
+    Ok(Json(deleted).into_response())
+}
+
 /// The members of a query string.
 #[derive(Default)]
 struct Asked {
@@ -441,6 +499,74 @@ impl Asked {
         };
         (whom, self.page)
     }
+}
+
+/// The members of a query string about history. Each stands once.
+struct AskedHistory {
+    namespace: String,
+    room: Option<String>,
+    user: Option<String>,
+    at: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+    since: Option<String>,
+    limit: Option<String>,
+}
+
+impl AskedHistory {
+    fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        let mut given = std::collections::HashMap::new();
+        for (name, value) in query_pairs(query.unwrap_or_default()) {
+            if !known.contains(&&*name) {
+                let detail = format!("the parameter is not known; known: {}", known.join(", "));
+                return Err(Problem::field(name, detail));
+            }
+            if given.insert(name.to_string(), value.into_owned()).is_some() {
+                return Err(Problem::field(name, "it is given twice"));
+            }
+        }
+        let mut take = |name: &str| given.remove(name);
+        Ok(Self {
+            namespace: take("namespace").unwrap_or_else(|| "/".to_owned()),
+            room: take("room"),
+            user: take("user"),
+            at: take("at"),
+            before: take("before"),
+            after: take("after"),
+            since: take("since"),
+            limit: take("limit"),
+        })
+    }
+
+    fn range(&self) -> Result<Range, Problem> {
+        let limit = self.limit.as_deref();
+        let limit = limit.map(|text| parsed("limit", text, "a whole number"));
+        let since = self.since.as_deref();
+        let since = since.map(|text| parsed("since", text, "a time in ms since 1970"));
+        let (before, after) = (self.before.as_deref(), self.after.as_deref());
+        let range = Range::read(before, after, limit.transpose()?);
+        let range = range.map_err(|error| Problem::new(Kind::InvalidRequest, error))?;
+        Ok(range.since(since.transpose()?))
+    }
+
+    fn deletion(&self) -> Result<Deletion, Problem> {
+        let at = self.at.as_deref();
+        let at = at.map(|text| {
+            text.parse()
+                .map_err(|error| Problem::field("at", format!("{error}")))
+        });
+        match (self.room.clone(), self.user.clone(), at.transpose()?) {
+            (Some(room), None, at) => Ok(Deletion::Room { room, at }),
+            (None, Some(user), None) => Ok(Deletion::User { user }),
+            (None, None, _) => Err(missing("room")),
+            (None, Some(_), Some(_)) => Err(Problem::field("at", "it is for events of a room")),
+            (Some(_), Some(_), _) => Err(Problem::field("user", "give either a room or a user")),
+        }
+    }
+}
+
+fn missing(name: &str) -> Problem {
+    Problem::field(name, "it is missing")
 }
 
 fn parsed<T: std::str::FromStr>(name: &str, value: &str, needed: &str) -> Result<T, Problem> {

@@ -4,6 +4,7 @@
 mod books;
 mod check;
 pub(crate) mod grpc;
+mod histories;
 pub(crate) mod http;
 mod lists;
 mod model;
@@ -29,10 +30,12 @@ pub use shards::ToShards;
 
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
+use crate::history::History;
 use crate::page::limiter::{Standing, Windows};
 use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hub::Keeping;
 use hub::config::Rate;
 use model::{Accepted, Answer, Collected, Done};
 pub(crate) use model::{Order, Whom};
@@ -68,6 +71,10 @@ pub struct Settings {
     pub large: Namespaces,
     /// Their store; `None`: no namespace has some stored.
     pub bodies: Option<Arc<Bodies>>,
+    /// The store of history, if there is one, and what it gets.
+    pub history: Option<Arc<History>>,
+    /// The events that rooms keep.
+    pub keeping: Arc<Keeping>,
 }
 
 /// The one implementation behind both doors.
@@ -78,6 +85,8 @@ pub struct Api {
     namespaces: Option<BTreeSet<String>>,
     large: Namespaces,
     bodies: Option<Arc<Bodies>>,
+    history: Option<Arc<History>>,
+    keeping: Arc<Keeping>,
     rates: Windows<String>,
     calls: Semaphore,
     questions: Semaphore,
@@ -101,6 +110,8 @@ impl Api {
             namespaces: settings.namespaces,
             large: settings.large,
             bodies: settings.bodies,
+            history: settings.history,
+            keeping: settings.keeping,
             rates: Windows::new(settings.rate),
             calls: Semaphore::new(CALLS_MAX),
             questions: Semaphore::new(CALLS_MAX),
@@ -149,7 +160,12 @@ impl Api {
         key: Option<&str>,
         order: Order,
     ) -> once::Answer {
-        let Order { whom, all, wanted } = order;
+        let Order {
+            whom,
+            all,
+            stored,
+            wanted,
+        } = order;
         may(caller, scope_of(&wanted), &whom.namespace)?;
         if wanted == (Wanted::Disconnect { close: true })
             && !caller.may_everywhere(Scope::Disconnect)
@@ -163,9 +179,12 @@ impl Api {
         }
         let of = whom.chosen(all)?;
         check::namespace(&of.namespace, self.namespaces.as_ref())?;
+        if stored {
+            self.check_stored(&of, &wanted)?;
+        }
         note(caller, &wanted, &of);
         let Some(key) = key else {
-            return self.carry_out(of, wanted).await;
+            return self.carry_out(of, wanted, stored).await;
         };
         if key.is_empty() || key.len() > once::KEY_BYTES_MAX {
             let detail = format!(
@@ -176,38 +195,49 @@ impl Api {
             return Err(Problem::field("Idempotency-Key", detail));
         }
         let name = (caller.name().to_owned(), key.to_owned());
-        let mut slot =
-            match self
-                .once
-                .begin(name.clone(), digest_of(&of, &wanted), Instant::now())?
-            {
-                Turn::Repeated(slot) => slot,
-                Turn::First(sender) => {
-                    let (api, slot) = (Arc::clone(self), sender.subscribe());
-                    tokio::spawn(async move {
-                        let answer = api.carry_out(of, wanted).await;
-                        api.once.end(&name, &answer);
-                        sender.send_replace(Some(answer));
-                    });
-                    slot
-                }
-            };
+        let mut slot = match self.once.begin(
+            name.clone(),
+            digest_of(&of, &wanted, stored),
+            Instant::now(),
+        )? {
+            Turn::Repeated(slot) => slot,
+            Turn::First(sender) => {
+                let (api, slot) = (Arc::clone(self), sender.subscribe());
+                tokio::spawn(async move {
+                    let answer = api.carry_out(of, wanted, stored).await;
+                    api.once.end(&name, &answer);
+                    sender.send_replace(Some(answer));
+                });
+                slot
+            }
+        };
         let answer = slot.wait_for(Option::is_some).await;
         let answer = answer.ok().and_then(|answer| answer.clone());
         answer.unwrap_or_else(|| Err(stopping()))
     }
 
-    async fn carry_out(&self, of: Chosen, wanted: Wanted) -> once::Answer {
-        let wanted = self.make_small(&of.namespace, wanted).await?;
+    async fn carry_out(&self, of: Chosen, wanted: Wanted, stored: bool) -> once::Answer {
+        let mut wanted = self.make_small(&of.namespace, wanted).await?;
+        let history = self.history.as_ref().filter(|_| stored);
+        let receipt = history.map(|history| history.receipt());
+        if let (Some(receipt), Wanted::Emit(message)) = (&receipt, &mut wanted) {
+            message.receipt = Some(receipt.number());
+        }
         let within = match &wanted {
             Wanted::Ask(_, timeout) => *timeout,
             _ => Duration::ZERO,
         };
         match self.ask(of, wanted, within).await? {
-            Outcome::Done { everywhere } => Ok(Done::Accepted(Accepted {
-                accepted: true,
-                everywhere,
-            })),
+            Outcome::Done { everywhere } => {
+                if let Some(receipt) = receipt {
+                    receipt.stored(GRACE).await.map_err(not_stored)?;
+                }
+                Ok(Done::Accepted(Accepted {
+                    accepted: true,
+                    everywhere,
+                    stored,
+                }))
+            }
             Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
             Outcome::Found(_) => Err(stopping()),
         }
@@ -282,6 +312,12 @@ impl Api {
     }
 }
 
+/// Members have it.
+fn not_stored(fault: history::Fault) -> Problem {
+    let detail = format!("the event was sent, and is not known to be stored: {fault}");
+    Problem::new(Kind::NoAnswer, detail)
+}
+
 fn unstored(fault: Fault) -> Problem {
     let detail = format!("{}: nothing was sent", fault.message());
     Problem::new(Kind::Busy, detail)
@@ -327,6 +363,7 @@ fn scope_of(wanted: &Wanted) -> Scope {
         Wanted::Join(_) | Wanted::Leave(_) => Scope::Members,
         Wanted::Disconnect { .. } => Scope::Disconnect,
         Wanted::Fetch(_) => Scope::Read,
+        Wanted::Forget(_) => Scope::History,
     }
 }
 
@@ -337,11 +374,12 @@ fn name_of(wanted: &Wanted) -> &'static str {
         Wanted::Leave(_) => "leave",
         Wanted::Disconnect { .. } => "disconnect",
         Wanted::Fetch(_) => "list",
+        Wanted::Forget(_) => "forget",
     }
 }
 
 /// Two orders with one digest are the same order.
-fn digest_of(of: &Chosen, wanted: &Wanted) -> [u8; 32] {
+fn digest_of(of: &Chosen, wanted: &Wanted, stored: bool) -> [u8; 32] {
     struct Sum(digest::Context);
 
     impl Hasher for Sum {
@@ -355,7 +393,7 @@ fn digest_of(of: &Chosen, wanted: &Wanted) -> [u8; 32] {
     }
 
     let mut sum = Sum(digest::Context::new(&digest::SHA256));
-    (of, wanted).hash(&mut sum);
+    (of, wanted, stored).hash(&mut sum);
     sum.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
@@ -413,6 +451,8 @@ mod tests {
             namespaces: None,
             large: Namespaces::new(),
             bodies: None,
+            history: None,
+            keeping: Arc::default(),
         };
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [
@@ -433,6 +473,7 @@ mod tests {
             let order = Order {
                 whom,
                 all: Some(false),
+                stored: false,
                 wanted: Wanted::Disconnect { close },
             };
             let done = api.order(&caller, None, order).await;

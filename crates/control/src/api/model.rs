@@ -85,6 +85,8 @@ pub(crate) struct Order {
     pub(crate) whom: Whom,
     /// The whole namespace is meant; `None`: it is if nobody is named.
     pub(crate) all: Option<bool>,
+    /// The caller waits until the store of history has it.
+    pub(crate) stored: bool,
     pub(crate) wanted: Wanted,
 }
 
@@ -107,6 +109,9 @@ about_sockets! {
         /// Wait for the answers of all receivers.
         #[schema(nullable = false)]
         ack: Option<Ack>,
+        /// Wait until the store of history has the event in all of `rooms`.
+        #[serde(default)]
+        stored: bool,
     }
 }
 
@@ -162,6 +167,9 @@ pub struct Accepted {
     pub accepted: bool,
     /// `false`: other nodes cannot be reached now, and only the sockets of this one are concerned.
     pub everywhere: bool,
+    /// `true`: the store of history has it. Only with `stored` in the request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
 }
 
 /// The result of an event that wanted answers. Each socket that was meant is in one of the four counts.
@@ -253,4 +261,40 @@ pub struct Count {
 pub(crate) enum Done {
     Accepted(Accepted),
     Collected(Collected),
+}
+
+/// A page of what a room said.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct HistoryPage {
+    /// Newest first; with `after`, oldest first.
+    pub events: Vec<HistoryEvent>,
+    /// The `before` of the next page, or its `after` if this one was asked for by `after`; none on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// An event that a store has.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct HistoryEvent {
+    /// Its place in the room.
+    pub at: String,
+    /// The time when it was published, in ms since 1970.
+    pub time: u64,
+    /// Its name.
+    pub event: String,
+    /// Its arguments.
+    #[schema(value_type = Vec<serde_json::Value>)]
+    pub args: Box<RawValue>,
+    /// The user of the client that said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// The result of a deletion.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Deleted {
+    /// Events that the store does not have any more.
+    pub deleted: u64,
+    /// `false`: other nodes cannot be reached now, and their rooms may still show their last events to those who join.
+    pub everywhere: bool,
 }

@@ -59,6 +59,7 @@ async fn store(api: &Api, emit: &mut proto::Emit) -> bool {
             .map(|bytes| bytes.to_vec())
             .collect(),
         volatile: emit.volatile,
+        receipt: None,
     };
     let Ok(Some(reference)) = bodies.replace(&to.namespace, &message).await else {
         return false;

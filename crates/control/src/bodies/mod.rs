@@ -226,6 +226,7 @@ impl Bodies {
             args,
             attachments,
             volatile,
+            receipt,
         } = message;
         let large = treatment(&self.settings.namespaces, namespace);
         if !large.stores(event_bytes(event, args, attachments)) {
@@ -240,6 +241,7 @@ impl Bodies {
             args: kept?,
             attachments: Vec::new(),
             volatile: *volatile,
+            receipt: *receipt,
         }))
     }
 

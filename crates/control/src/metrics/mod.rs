@@ -11,6 +11,7 @@ mod cluster;
 pub mod detection;
 mod directory;
 mod foreign;
+mod history;
 pub mod lag;
 pub mod node;
 #[cfg(test)]

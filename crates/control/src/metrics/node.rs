@@ -10,6 +10,7 @@ use crate::cluster::directory;
 use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
+use crate::history::History;
 use crate::identity::Verifier;
 use crate::relay;
 use crate::traces;
@@ -65,6 +66,8 @@ pub struct Node {
     pub api: OnceLock<Arc<api::Books>>,
     /// Large bodies, if they are kept.
     pub bodies: OnceLock<Arc<Bodies>>,
+    /// The store of history, if there is one.
+    pub history: OnceLock<Arc<History>>,
 }
 
 /// HTTP requests that the control plane refused.

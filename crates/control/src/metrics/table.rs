@@ -72,6 +72,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::bodies::BODIES,
     },
     Group {
+        title: "History",
+        intro: "Events that a store keeps for programs and clients that read them ([history.md](history.md)).",
+        metrics: super::history::HISTORY,
+    },
+    Group {
         title: "Relayed connections",
         intro: "Requests for sessions of other nodes, which are passed on to them ([cluster.md](cluster.md)).",
         metrics: super::relay::RELAY,

@@ -68,6 +68,7 @@ impl Counter {
             chat: false,
             client_joins: false,
             auto_join: Vec::new(),
+            reads_history: false,
             recovers: false,
             events: BTreeMap::new(),
             default_event: EventRule::new(Action::Backend),

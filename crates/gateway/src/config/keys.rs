@@ -9,6 +9,7 @@ mod cluster;
 mod compat;
 mod edges;
 mod feed;
+mod history;
 mod large;
 mod namespaces;
 mod operators;
@@ -26,6 +27,7 @@ pub use cluster::{Adapter, Cluster, Directory, RedisMode, Routing, StartMode};
 pub use compat::Compat;
 pub use edges::{Origins, Proxies};
 pub use feed::{Feed, TABLES as FEEDS};
+pub use history::{History, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use large::{Large, Uploads};
@@ -198,6 +200,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "large",
         "Large events and uploads: a store keeps their bodies, and clients fetch them. See docs/large-events.md.",
     ),
+    (
+        "history",
+        "The store of what rooms said, for programs and clients that read it. See docs/history.md.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "traces",
@@ -255,7 +261,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys()];
+            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys(), RoomHistory::all_keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -288,6 +294,7 @@ settings! {
     pages: Pages;
     large: Large;
     uploads: Uploads;
+    history: History;
     log: Log;
     traces: Traces;
     workers: Workers;

@@ -5,6 +5,7 @@ mod access;
 mod auth;
 mod backends;
 mod cluster;
+mod history;
 mod large;
 mod relations;
 mod scopes;
@@ -64,6 +65,8 @@ pub struct Resolved {
     pub large: control::bodies::Namespaces,
     /// None: nothing is kept outside.
     pub bodies: Option<control::bodies::Settings>,
+    /// None: no event is stored.
+    pub history: Option<control::history::Settings>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +112,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
     let auth = resolver.auth();
     let server = resolver.server();
     let large = resolver.large();
+    let rules = resolver.rules();
     let mut resolved = Resolved {
         profile: *settings.top.profile,
         tls: resolver.tls(&server.listen),
@@ -118,7 +122,8 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
             auth: auth.hub.clone(),
             ..resolver.hub()
         },
-        rules: resolver.rules(),
+        history: resolver.history(&rules),
+        rules,
         auth,
         memory_max: settings.admission.memory_max.map(|max| max.0),
         admin: resolver.admin_access(),

@@ -1,13 +1,15 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
-use super::keys::{Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel};
+use super::keys::{
+    Event, HistoryReaders, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomHistory,
+};
 use super::problem::Problem;
 use super::raw::{Layer, Path, Source};
 use super::typed::Field;
 use hub::config::{Exempt, Parser, Rate, Recover, SlowConsumer, SlowEvents};
 use hub::notices;
-use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
+use rules::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use units::nearest;
@@ -51,7 +53,9 @@ pub fn doubts(layer: &Layer) -> Vec<String> {
         for event in events(layer, name) {
             let key = Event::of(layer, name, event).action;
             let setting = layer.settings.get(&key.path).filter(|_| key.is_said);
-            if let (Some(setting), Some(built_in)) = (setting, built_in(&keys, event)) {
+            if let (Some(setting), Some(built_in)) =
+                (setting, built_in(layer, (name, &keys), event))
+            {
                 doubts.push(format!(
                     "{}: \"{}\" replaces what the gateway does with {event:?} itself: {}. Without it, the other keys of \
                      the rule (schema, rate) refine that",
@@ -66,8 +70,24 @@ pub fn doubts(layer: &Layer) -> Vec<String> {
 }
 
 /// What the gateway does with an event of that name, if nothing replaces it.
-fn built_in(namespace: &Namespace, event: &str) -> Option<BuiltIn> {
-    BuiltIn::of(event, *namespace.chat, *namespace.client_joins, || false)
+fn built_in(layer: &Layer, (name, keys): (&str, &Namespace), event: &str) -> Option<BuiltIn> {
+    let offers = Offers {
+        chat: *keys.chat,
+        client_joins: *keys.client_joins,
+        reads_history: reads_history(layer, name),
+    };
+    BuiltIn::of(event, offers, || false)
+}
+
+fn reads_history(layer: &Layer, namespace: &str) -> bool {
+    *RoomHistory::of(layer, namespace).readers != HistoryReaders::Nobody
+}
+
+/// What of the rooms of namespaces is stored.
+pub fn histories(layer: &Layer) -> Vec<(String, RoomHistory)> {
+    let names = names_below(layer, &["namespaces"]).into_iter();
+    let own = names.map(|name| (name.to_owned(), RoomHistory::of(layer, name)));
+    own.filter(|(_, keys)| *keys.stored).collect()
 }
 
 /// Messages that are never compressed, by the marks of their namespaces.
@@ -199,7 +219,7 @@ impl Reader<'_> {
             let event_keys = Event::of(self.layer, name, event);
             let rule = self.event(&event_keys);
             self.check_name(&place, event, &rule.action);
-            if !rule.replaces && built_in(keys, event).is_some() {
+            if !rule.replaces && built_in(self.layer, (name, keys), event).is_some() {
                 self.check_refinement(&event_keys, event);
             }
             rules.insert(event.to_owned(), rule);
@@ -212,6 +232,7 @@ impl Reader<'_> {
             chat: *keys.chat,
             client_joins: *keys.client_joins,
             auto_join: keys.auto_join.clone(),
+            reads_history: reads_history(self.layer, name),
             recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),

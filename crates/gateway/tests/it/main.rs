@@ -9,6 +9,7 @@ mod e2e;
 mod edges;
 mod faults;
 mod harness;
+mod history;
 mod large;
 mod noise;
 mod observability;

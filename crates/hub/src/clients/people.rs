@@ -8,7 +8,7 @@ use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
-use crate::dialect::speech::Variant;
+use crate::dialect::speech::{Author, Variant};
 use crate::output::compression::Deflate;
 use crate::tables::clock::Clock;
 use crate::tables::interest::{Change, Interest, Subject, Watch};
@@ -428,5 +428,14 @@ impl People {
     pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
         let place = self.sockets.get(socket)?.place;
         Some(&self.users.get(place.user?)?.name)
+    }
+
+    /// Name of the user whose word an event is, if it is a client's.
+    pub(crate) fn user_behind<'a>(&'a self, author: Author<'a>) -> Option<&'a str> {
+        match author {
+            Author::Client(socket) => self.user_of(self.sockets.live(socket).map(|_| socket.id())?),
+            Author::User(user) => Some(user),
+            Author::Program | Author::Waiting(_) | Author::Elsewhere => None,
+        }
     }
 }

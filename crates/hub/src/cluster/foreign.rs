@@ -1,7 +1,9 @@
 //! Servers of another kind in the same cluster. The control plane speaks their languages; to hubs they are one more node.
 
 use crate::cluster::inbox::{Inbox, Read};
-use crate::cluster::letter::{Address, Answer, Broadcast, Order, Reply, Response, RoundId};
+use crate::cluster::letter::{
+    Address, Answer, Broadcast, Order, OwnedAuthor, Reply, Response, RoundId,
+};
 use crate::cluster::wire::{self, Post, Unreadable};
 use crate::tables::id::Place;
 
@@ -82,7 +84,7 @@ pub enum Overheard {
 pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
-        Post::Count { .. } => return Ok(Overheard::Ours),
+        Post::Count { .. } | Post::Forget { .. } => return Ok(Overheard::Ours),
         Post::Response {
             round,
             parts,
@@ -235,6 +237,7 @@ fn broadcast(to: Address, event: Event) -> Broadcast {
         name,
         args,
         attachments,
+        author: OwnedAuthor::Elsewhere,
         volatile,
         at: None,
         stamp: None,

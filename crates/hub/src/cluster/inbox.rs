@@ -67,6 +67,15 @@ impl Inbox {
                 let letter = Arc::new(Letter::Room(news));
                 Read { letter, shards }
             }
+            Post::Forget { of, rooms } => {
+                let keeping = self.process.keeping.get();
+                let home = keeping.and_then(|all| all.home_of(of.namespace(), self.shards));
+                let mut shards = ShardSet::default();
+                home.into_iter().for_each(|home| shards.insert(home));
+                let namespace = of.namespace().to_owned();
+                let letter = Arc::new(Letter::Room(RoomNews::Forget { namespace, rooms }));
+                Read { letter, shards }
+            }
             Post::Response {
                 shard,
                 round,

@@ -1,7 +1,8 @@
 //! What hubs write to each other. Orders and responses have the verbs of Socket.IO's cluster adapter, so that other nodes can be
 //! asked in the same words as other shards; news of rooms stay within the process.
 
-use crate::dialect::speech::Emit;
+use crate::clients::people::People;
+use crate::dialect::speech::{Author, Emit};
 use crate::recovery;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::directory::Expected;
@@ -162,10 +163,32 @@ pub struct Broadcast {
     pub(crate) args: String,
     pub(crate) attachments: Vec<Vec<u8>>,
     pub(crate) volatile: bool,
+    pub(crate) author: OwnedAuthor,
     /// Its place among the events that its rooms keep.
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that publishes it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
+}
+
+/// Whose word an event is, on its way to its home. See [`Author`].
+#[derive(Clone, Debug, Default)]
+pub(crate) enum OwnedAuthor {
+    #[default]
+    Program,
+    Waiting(u64),
+    User(Box<str>),
+    Elsewhere,
+}
+
+impl OwnedAuthor {
+    fn as_author(&self) -> Author<'_> {
+        match self {
+            Self::Program => Author::Program,
+            Self::Waiting(receipt) => Author::Waiting(*receipt),
+            Self::User(user) => Author::User(user),
+            Self::Elsewhere => Author::Elsewhere,
+        }
+    }
 }
 
 /// What the asker of a round is told.
@@ -200,6 +223,7 @@ impl Broadcast {
             args: event.args.to_owned(),
             attachments: event.attachments.to_vec(),
             volatile: event.volatile,
+            author: OwnedAuthor::default(),
             at: None,
             stamp: None,
         }
@@ -211,12 +235,29 @@ impl Broadcast {
             args: &self.args,
             attachments: &self.attachments,
             volatile: self.volatile,
+            author: self.author.as_author(),
         }
+    }
+
+    /// For the home: it is told whose word it is.
+    pub(crate) fn said(mut self, people: &People, event: &Emit<'_>) -> Self {
+        self.author = match event.author {
+            Author::Waiting(receipt) => OwnedAuthor::Waiting(receipt),
+            Author::Elsewhere => OwnedAuthor::Elsewhere,
+            author => people
+                .user_behind(author)
+                .map_or(OwnedAuthor::Program, |user| OwnedAuthor::User(user.into())),
+        };
+        self
     }
 
     fn bytes(&self) -> usize {
         let attached: usize = self.attachments.iter().map(Vec::len).sum();
-        self.to.bytes() + self.name.len() + self.args.len() + attached
+        let author = match &self.author {
+            OwnedAuthor::User(user) => user.len(),
+            OwnedAuthor::Program | OwnedAuthor::Waiting(_) | OwnedAuthor::Elsewhere => 0,
+        };
+        self.to.bytes() + self.name.len() + self.args.len() + attached + author
     }
 }
 
@@ -268,6 +309,11 @@ pub enum RoomNews {
         socket: Id20,
         ticket: u64,
         kept: Kept,
+    },
+    /// To the home: these rooms keep nothing of what was said; without any, no room of the namespace does.
+    Forget {
+        namespace: String,
+        rooms: Vec<String>,
     },
     /// From another node: one of its shards has so many members of a room.
     Elsewhere {
@@ -373,6 +419,7 @@ impl Letter {
             Self::ByHome(inner) => inner.letter.bytes(),
             Self::Return(step) => step.message.bytes(),
             Self::Room(RoomNews::Publish(broadcast)) => broadcast.bytes(),
+            Self::Room(RoomNews::Forget { rooms, .. }) => rooms.iter().map(String::len).sum(),
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
             Self::Room(RoomNews::Elsewhere { to, .. }) => to.bytes(),
             Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,

@@ -70,6 +70,9 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
             ticket,
             kept,
         } => publish::replayed(parts, room, socket, *ticket, kept),
+        RoomNews::Forget { namespace, rooms } => {
+            parts.rooms.kept.forget(namespace, &borrowed(rooms));
+        }
         RoomNews::Elsewhere {
             to,
             from,

@@ -12,6 +12,7 @@ use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
+use crate::rooms::history::HistoryTap;
 use crate::rooms::keeping::Keeping;
 use crate::rooms::tap::Tap;
 use std::net::IpAddr;
@@ -54,6 +55,8 @@ pub struct Outlets {
     pub roll: Option<Arc<RollCall>>,
     /// Copies of events.
     pub tap: Option<Arc<Tap>>,
+    /// Events for a store of history.
+    pub history: Option<Arc<HistoryTap>>,
 }
 
 impl Process {

@@ -2,7 +2,8 @@
 //! their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
 
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Found, Order, Response, RoundId, Target, borrowed,
+    Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, RoundId, Target,
+    borrowed,
 };
 use crate::dialect::speech::Emit;
 use crate::tables::id::Place;
@@ -18,6 +19,7 @@ const FETCH: u8 = 7;
 const RESPONSE: u8 = 8;
 const SERVER: u8 = 9;
 const COUNT: u8 = 10;
+const FORGET: u8 = 11;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,11 @@ pub(crate) enum Post {
         shard: u16,
         members: u32,
         asks: bool,
+    },
+    /// What these rooms keep is to be forgotten; without any, what the whole namespace does.
+    Forget {
+        of: Address,
+        rooms: Vec<String>,
     },
     Response {
         shard: u16,
@@ -65,6 +72,8 @@ pub(crate) enum Ask<'a> {
         members: u32,
         asks: bool,
     },
+    /// To forget what these rooms keep; without any, what the whole namespace does.
+    Forget(&'a [&'a str]),
 }
 
 // ---- writing ------------------------------------------------------------------------------------------------------------------
@@ -116,6 +125,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Fetch(_) => FETCH,
         Ask::Server(..) => SERVER,
         Ask::Count { .. } => COUNT,
+        Ask::Forget(_) => FORGET,
     });
     bytes(out, to.namespace.as_bytes());
     [to.rooms, to.users, to.except]
@@ -127,7 +137,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
             round(out, of);
             event(out, emit);
         }
-        Ask::Join(rooms) | Ask::Leave(rooms) => names(out, rooms),
+        Ask::Join(rooms) | Ask::Leave(rooms) | Ask::Forget(rooms) => names(out, rooms),
         Ask::Disconnect { close } => out.push(u8::from(close)),
         Ask::Fetch(of) => round(out, of),
         Ask::Server(emit, of) => {
@@ -186,7 +196,7 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=COUNT).contains(kind) {
+    if !(EVENT..=FORGET).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -273,6 +283,7 @@ impl<'a> Reader<'a> {
     fn event(&mut self, to: Address) -> Option<Broadcast> {
         Some(Broadcast {
             to,
+            author: OwnedAuthor::Elsewhere,
             volatile: self.flag()?,
             name: self.text()?,
             args: self.text()?,
@@ -329,6 +340,10 @@ impl<'a> Reader<'a> {
                     members: self.number()?.try_into().ok()?,
                     asks: self.flag()?,
                 });
+            }
+            FORGET => {
+                let rooms = self.names()?;
+                return Some(Post::Forget { of, rooms });
             }
             FETCH => Order::Fetch {
                 of,
@@ -420,6 +435,7 @@ mod tests {
                 members: 300,
                 asks: true,
             },
+            Ask::Forget(&["a", ""]),
         ];
         let socket = Fetched {
             id: "id".to_owned(),
@@ -490,6 +506,9 @@ mod tests {
                 };
                 write(&mut out, to, ask);
             }),
+            Post::Forget { of, rooms } => {
+                of.with(|to| write(&mut out, to, Ask::Forget(&borrowed(rooms))));
+            }
             Post::Response {
                 shard,
                 round,

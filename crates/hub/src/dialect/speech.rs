@@ -1,5 +1,6 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
+use crate::tables::slot::SocketKey;
 use wire::engineio::payload;
 use wire::plain::raw;
 use wire::socketio::{self, Packet, PacketType, msgpack};
@@ -53,6 +54,24 @@ pub struct Emit<'a> {
     pub attachments: &'a [Vec<u8>],
     /// Dropped, not queued, for clients that cannot take it this instant.
     pub volatile: bool,
+    /// Whose word it is.
+    pub author: Author<'a>,
+}
+
+/// Whose word an event is. Stores of history ask for it; receivers are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Author<'a> {
+    /// The gateway's own, or that of logic outside.
+    #[default]
+    Program,
+    /// A program's that waits until the event is stored, under this number.
+    Waiting(u64),
+    /// A client's.
+    Client(SocketKey),
+    /// The same, by the name of its user.
+    User(&'a str),
+    /// Another node's, which has stored it.
+    Elsewhere,
 }
 
 impl<'a> Emit<'a> {
@@ -63,6 +82,7 @@ impl<'a> Emit<'a> {
             args,
             attachments: &[],
             volatile: false,
+            author: Author::Program,
         }
     }
 }

@@ -43,10 +43,8 @@ impl Said {
 
     pub(crate) fn event(&self) -> Emit<'_> {
         Emit {
-            name: &self.name,
-            args: &self.args,
             attachments: &self.attachments,
-            volatile: false,
+            ..Emit::new(&self.name, &self.args)
         }
     }
 

@@ -74,6 +74,12 @@ impl Keeping {
         named.map_or(self.others.as_ref(), |(_, keeps)| keeps.as_ref())
     }
 
+    /// Whether rooms of a namespace keep events of this name.
+    pub fn keeps(&self, namespace: &str, event: &str) -> bool {
+        let keeps = self.of(namespace);
+        keeps.is_some_and(|keeps| keeps.form(event) != Form::Passing)
+    }
+
     /// The shard that gives the events of a namespace their order; `None`: nobody does.
     pub fn home_of(&self, namespace: &str, shards: u16) -> Option<u16> {
         self.of(namespace).map(|keeps| home(&keeps.home, shards))
@@ -102,10 +108,14 @@ fn home(key: &str, shards: u16) -> u16 {
 }
 
 impl Keeps {
+    fn form(&self, event: &str) -> Form {
+        self.forms.get(event).copied().unwrap_or(self.others)
+    }
+
     /// What is kept of an event. Volatile ones are for this instant only; attachments would be copied for every room. `rule`: the
     /// event whose rule counts.
     pub(crate) fn record(&self, event: &Emit<'_>, rule: &str) -> Record {
-        let form = self.forms.get(rule).copied().unwrap_or(self.others);
+        let form = self.form(rule);
         if event.volatile || form == Form::Passing {
             return Record::Passing;
         }

@@ -120,6 +120,20 @@ impl Log {
         }
     }
 
+    /// Forgets what these rooms keep, or all rooms of the namespace when none is named. Clients that missed something of it are not told
+    /// that they have all.
+    pub(crate) fn forget(&mut self, namespace: &str, rooms: &[&str]) {
+        for (key, ring) in &mut self.rooms {
+            if key.0 == namespace && (rooms.is_empty() || rooms.contains(&&*key.1)) {
+                self.bytes -= ring.bytes;
+                *ring = Ring {
+                    floor: ring.last(),
+                    ..Ring::default()
+                };
+            }
+        }
+    }
+
     /// An event that cannot be kept: who missed it is not told that it has all.
     fn miss(&mut self, namespace: &str, room: &str) {
         let key = (namespace.to_owned(), room.to_owned());
@@ -304,6 +318,29 @@ mod tests {
         assert!(
             home.all("r").starts_with("1,2,"),
             "newcomers get the others"
+        );
+    }
+
+    #[test]
+    fn what_is_forgotten_is_a_hole() {
+        let mut home = home(1);
+        let before = home.append(&["r", "s"], "1");
+        home.append(&["r", "s"], "2");
+        home.log.forget("/other", &[]);
+        home.log.forget("/", &["r"]);
+        assert_eq!(
+            (home.all("r"), home.all("s")),
+            (String::new(), "1,2".to_owned())
+        );
+        assert_eq!(home.kept("r", Some(before)).resumed, Some(false));
+        let after = home.append(&["r"], "3");
+        assert_eq!(home.all("r"), "3");
+        home.log.forget("/", &[]);
+        assert_eq!((home.log.bytes, home.all("s")), (0, String::new()));
+        assert_eq!(
+            home.kept("r", Some(after)).resumed,
+            Some(true),
+            "it has all that there was"
         );
     }
 

@@ -1,9 +1,11 @@
 //! Rooms: membership, fan-out and history.
 
+pub(crate) mod copies;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;
 pub(crate) mod fanout;
+pub(crate) mod history;
 pub(crate) mod keeping;
 pub(crate) mod log;
 pub(crate) mod membership;

@@ -8,6 +8,7 @@ use crate::clients::table::Table;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
+use crate::rooms::history::HistoryTap;
 use crate::rooms::log::Log;
 use crate::rooms::tap::Tap;
 use crate::tables::id::{Identity, Place};
@@ -140,6 +141,7 @@ pub(crate) struct Rooms {
     pub(crate) kept: Log,
     /// Copies events for programs outside.
     pub(crate) tap: Option<Arc<Tap>>,
+    pub(crate) history_tap: Option<Arc<HistoryTap>>,
 }
 
 /// Places that lists and tables keep for later.
@@ -160,6 +162,7 @@ impl Rooms {
             me,
             kept: Log::default(),
             tap: None,
+            history_tap: None,
         }
     }
 
@@ -167,9 +170,14 @@ impl Rooms {
         self.me.place()
     }
 
-    /// With a tap where events are published.
-    pub(crate) fn tapped(mut self, tap: Option<&Arc<Tap>>) -> Self {
+    /// With taps where events are published.
+    pub(crate) fn tapped(
+        mut self,
+        tap: Option<&Arc<Tap>>,
+        history: Option<&Arc<HistoryTap>>,
+    ) -> Self {
         self.tap = tap.cloned();
+        self.history_tap = history.cloned();
         self
     }
 

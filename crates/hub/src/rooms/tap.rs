@@ -1,15 +1,12 @@
 //! The tap: copies of chosen events for programs outside, taken where events are published. Without one nothing is copied.
 
 use crate::dialect::speech::Emit;
+use crate::rooms::copies::{Copies, Weigh};
 use crate::rooms::target::{Scope, Target};
-use crossbeam_queue::SegQueue;
 use std::collections::HashMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-/// Bytes of copies that may wait for their reader. Above it they are dropped.
-const WAITING_BYTES_MAX: usize = 8 << 20;
 /// Cost of a copy beside its texts.
 const OVERHEAD_BYTES: usize = 128;
 
@@ -28,7 +25,7 @@ pub struct Tapped {
     pub users: Vec<String>,
 }
 
-impl Tapped {
+impl Weigh for Tapped {
     fn bytes(&self) -> usize {
         let names = self.rooms.iter().chain(&self.users);
         let names: usize = names.map(|name| name.len() + size_of::<String>()).sum();
@@ -43,11 +40,8 @@ pub struct Tap {
     chosen: HashMap<String, Vec<String>>,
     /// Longer ones are not copied.
     args_bytes_max: usize,
-    copies: SegQueue<Tapped>,
-    waiting: AtomicUsize,
-    dropped: AtomicU64,
+    copies: Copies<Tapped>,
     unfit: AtomicU64,
-    reader: OnceLock<Waker>,
 }
 
 impl Tap {
@@ -60,30 +54,24 @@ impl Tap {
         Self {
             chosen: by_namespace,
             args_bytes_max,
-            copies: SegQueue::new(),
-            waiting: AtomicUsize::new(0),
-            dropped: AtomicU64::new(0),
+            copies: Copies::default(),
             unfit: AtomicU64::new(0),
-            reader: OnceLock::new(),
         }
     }
 
     /// Wakes the one reader for each copy from now on.
     pub fn wake_for_each(&self, reader: Waker) {
-        // There is one.
-        let _ = self.reader.set(reader);
+        self.copies.wake_for_each(reader);
     }
 
     /// The next copy; those of one shard are in order.
     pub fn next(&self) -> Option<Tapped> {
-        let copy = self.copies.pop()?;
-        self.waiting.fetch_sub(copy.bytes(), Ordering::Relaxed);
-        Some(copy)
+        self.copies.next()
     }
 
     /// Events that were not copied because too many copies waited.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.copies.dropped()
     }
 
     /// Events that were not copied because they are too large, or have binary attachments.
@@ -116,17 +104,8 @@ impl Tap {
             rooms: owned(to.rooms),
             users: owned(to.users),
         };
-        let bytes = copy.bytes();
-        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        if waiting + bytes > WAITING_BYTES_MAX {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.copies.push(copy);
-        if let Some(reader) = self.reader.get() {
-            reader.wake_by_ref();
-        }
+        // One that finds no room is counted.
+        let _ = self.copies.push(copy);
     }
 }
 
@@ -180,9 +159,7 @@ mod tests {
             tap.pass(&to, &Emit::new("news", &args));
         }
         tap.pass(&to, &Emit::new("news", &"7".repeat(1_001)));
-        assert!(tap.waiting.load(Ordering::Relaxed) <= WAITING_BYTES_MAX);
         let kept = std::iter::from_fn(|| tap.next()).count() as u64;
         assert_eq!((kept + tap.dropped(), tap.unfit()), (20_000, 1));
-        assert_eq!(tap.waiting.load(Ordering::Relaxed), 0);
     }
 }

@@ -189,6 +189,12 @@ impl Group<'_, '_> {
         self.with(|parts, of| orders::leave_all(parts, of, rooms))
     }
 
+    /// Lets rooms forget the events that they keep for those who join; without rooms, all of the namespace. Not of the group alone.
+    pub fn forget(self, rooms: &[&str]) -> Reach {
+        let _inside = Inside::enter();
+        self.with(|parts, of| publish::forget(parts, of, rooms))
+    }
+
     /// Ends their memberships in the namespace; with `close` their sessions.
     pub fn disconnect(self, close: bool) -> Reach {
         let _inside = Inside::enter();

@@ -7,7 +7,7 @@
 //! the live stream begins.
 
 use crate::books::faults::{self, Fault};
-use crate::cluster::letter::{Broadcast, Order, RoomNews, Scope, Target};
+use crate::cluster::letter::{Broadcast, Order, RoomNews, Scope, Target, owned};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::notices;
@@ -164,7 +164,8 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     match home_of(parts, to.namespace) {
         Some(home) if home != parts.ids.me.shard => {
             send::wait_for(parts, send::shards_of(parts, to));
-            send::send_to(parts, home, RoomNews::Publish(Broadcast::new(to, event)));
+            let event = Broadcast::new(to, event).said(&parts.people, event);
+            send::send_to(parts, home, RoomNews::Publish(event));
         }
         _ => append(parts, to, event),
     }
@@ -188,11 +189,30 @@ pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
         let id = Id20::decode(room.as_bytes());
         !id.is_some_and(|id| id::may_be_socket(&id, now_ms))
     });
+    if let Some(tap) = &parts.rooms.history_tap
+        && !matches!(record, Record::Passing)
+    {
+        let author = parts.people.user_behind(event.author);
+        tap.pass((to.namespace, rooms.clone()), event, author, now_ms);
+    }
     let log = &mut parts.rooms.kept;
     let at = log.append(&mut parts.ids, to.namespace, rooms, record);
     if !faults::is_back(Fault::RecordApart) {
         spread(parts, to, event, at);
     }
+}
+
+/// What rooms keep is forgotten on all nodes; without rooms, what all of the namespace do.
+pub(crate) fn forget(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Reach {
+    match home_of(parts, of.namespace) {
+        Some(home) if home != parts.ids.me.shard => {
+            let (namespace, rooms) = (of.namespace.to_owned(), owned(rooms));
+            send::send_to(parts, home, RoomNews::Forget { namespace, rooms });
+        }
+        Some(_) => parts.rooms.kept.forget(of.namespace, rooms),
+        None => return Reach::Everyone,
+    }
+    send::send_away(parts, of, Ask::Forget(rooms))
 }
 
 /// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events of the room.

@@ -7,7 +7,7 @@ use hub::config::{Offsets, Parser, Rate, SlowConsumer};
 use std::time::Duration;
 
 /// Where the keys of a namespace are.
-const NAMESPACE: &str = "namespaces.*";
+pub(super) const NAMESPACE: &str = "namespaces.*";
 
 /// What a rule does with its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

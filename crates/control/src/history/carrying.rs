@@ -1,0 +1,89 @@
+//! From the hubs' tap into the queue of the store, one event for each of its rooms.
+
+use super::History;
+use super::receipts::Stored;
+use ::history::{Event, Fault, Position};
+use hub::Recorded;
+use hub::mailbox::waker;
+use std::sync::{Arc, PoisonError};
+use tokio::sync::{Notify, oneshot};
+
+/// Takes events until the process ends.
+pub(super) fn start(history: &Arc<History>) {
+    let bell = Arc::new(Notify::new());
+    let rung = Arc::clone(&bell);
+    history.tap.wake_for_each(waker(move || rung.notify_one()));
+    let history = Arc::clone(history);
+    tokio::spawn(async move {
+        loop {
+            drain(&history);
+            bell.notified().await;
+        }
+    });
+}
+
+/// What waits now.
+pub(super) fn drain(history: &History) {
+    let _one = history
+        .emptying
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    while let Some(recorded) = history.tap.next() {
+        take(history, recorded);
+    }
+}
+
+fn take(history: &History, recorded: Recorded) {
+    let Recorded {
+        namespace,
+        rooms,
+        event: name,
+        args,
+        user,
+        time_ms,
+        receipt,
+    } = recorded;
+    let mut stored = Vec::new();
+    for room in rooms {
+        if !history.keeps(&namespace, &room) {
+            continue;
+        }
+        let event = Event {
+            namespace: namespace.clone(),
+            room,
+            name: name.clone(),
+            args: args.clone(),
+            user: user.clone(),
+            time_ms,
+        };
+        let waiter = receipt.map(|_| {
+            let (sender, receiver) = oneshot::channel();
+            stored.push(receiver);
+            sender
+        });
+        history.intake.push(event, waiter);
+    }
+    if let Some(number) = receipt {
+        history.tell_when_stored(number, stored);
+    }
+}
+
+type Waits = Vec<oneshot::Receiver<Result<Position, Fault>>>;
+
+async fn all(rooms: Waits) -> Stored {
+    for room in rooms {
+        // A queue that is dropped stores nothing more.
+        room.await.unwrap_or_else(|_| Err(Fault::closed()))?;
+    }
+    Ok(())
+}
+
+impl History {
+    fn tell_when_stored(&self, number: u64, rooms: Waits) {
+        let receipts = Arc::clone(&self.receipts);
+        self.runtime.spawn(async move {
+            let stored = all(rooms).await;
+            receipts.answer(number, stored);
+        });
+    }
+}

@@ -1,0 +1,179 @@
+//! What rooms said, for those who read it later: from the hubs' tap into a store, and pages out of it. The stores are in the crate
+//! `history`; this is their place in the process.
+
+mod books;
+mod carrying;
+mod opening;
+mod pages;
+mod receipts;
+mod wanted;
+
+pub use ::history::{Keep, Plan};
+pub use books::Books;
+pub use opening::{Place, Settings, Sync, missing};
+pub(crate) use pages::{Deletion, Range};
+
+use ::history::{Ask, Fault, Forget, Intake, Page, Store};
+use hub::HistoryTap;
+use receipts::{Receipt, Receipts};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// Requests for pages under way at once.
+const READS_MAX: usize = 64;
+/// One of them may take so long.
+const READ_TIME: Duration = Duration::from_secs(10);
+/// A deletion looks at everything that a user said.
+const FORGET_TIME: Duration = Duration::from_secs(60);
+/// How often what is too old is removed.
+const TRIM_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The store, its queue and its readers.
+pub struct History {
+    store: Arc<dyn Store>,
+    intake: Intake,
+    plan: Plan,
+    receipts: Arc<Receipts>,
+    reads: Semaphore,
+    books: Books,
+    runtime: Handle,
+    tap: Arc<HistoryTap>,
+    /// Held by the one who empties the tap: order is that of the tap.
+    emptying: Mutex<()>,
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History").finish_non_exhaustive()
+    }
+}
+
+impl History {
+    /// Opens the store and begins to take events from the tap. Within a runtime.
+    pub async fn start(settings: Settings) -> Result<Arc<Self>, Fault> {
+        let store = opening::open(&settings).await?;
+        let Settings {
+            plan,
+            waiting_bytes_max,
+            ..
+        } = settings;
+        let history = Arc::new(Self {
+            intake: Intake::new(Arc::clone(&store), waiting_bytes_max, random()),
+            tap: Arc::new(HistoryTap::new(plan.namespaces().map(str::to_owned))),
+            store,
+            plan,
+            receipts: Arc::default(),
+            reads: Semaphore::new(READS_MAX),
+            books: Books::default(),
+            runtime: Handle::current(),
+            emptying: Mutex::default(),
+        });
+        carrying::start(&history);
+        tokio::spawn(trim(Arc::clone(&history)));
+        Ok(history)
+    }
+
+    /// Where hubs put the events.
+    pub fn tap(&self) -> &Arc<HistoryTap> {
+        &self.tap
+    }
+
+    /// The figures.
+    pub fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// Stored, dropped, refused, unfit.
+    pub(crate) fn events(&self) -> [u64; 4] {
+        let figures = self.intake.figures();
+        let dropped = figures.dropped + self.tap.dropped();
+        [figures.stored, dropped, figures.refused, self.tap.unfit()]
+    }
+
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.intake.figures().waiting_bytes
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.intake.figures().failures
+    }
+
+    pub(crate) fn away_seconds(&self) -> u64 {
+        self.intake.figures().away_seconds
+    }
+
+    /// Whether events of a room are stored.
+    pub(crate) fn keeps(&self, namespace: &str, room: &str) -> bool {
+        self.plan.of(namespace, room).is_some()
+    }
+
+    pub(crate) fn keeps_some_of(&self, namespace: &str) -> bool {
+        self.plan.namespaces().any(|name| name == namespace)
+    }
+
+    /// For a program that waits until its event is stored.
+    pub(crate) fn receipt(&self) -> Receipt<'_> {
+        self.receipts.open()
+    }
+
+    /// A page, or why there is none. One of many that are under way is refused.
+    pub(crate) async fn page(&self, ask: Ask) -> Result<Page, Fault> {
+        self.within(READ_TIME, self.store.page(ask)).await
+    }
+
+    /// Deletes; how many events there were.
+    pub(crate) async fn forget(&self, what: Forget) -> Result<u64, Fault> {
+        // What waits in the queue would come after the deletion, and stay.
+        self.intake.settle().await;
+        self.within(FORGET_TIME, self.store.forget(what)).await
+    }
+
+    async fn within<T>(
+        &self,
+        time: Duration,
+        asked: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let Ok(_place) = self.reads.try_acquire() else {
+            self.books.refused();
+            return Err(Fault::busy(READS_MAX));
+        };
+        let answer = tokio::time::timeout(time, asked).await;
+        let answer = answer.unwrap_or_else(|_| Err(Fault::slow(time)));
+        self.books.note(&answer);
+        answer
+    }
+
+    /// Writes what waits, for at most so long, and closes the store.
+    pub async fn close(&self, within: Duration) {
+        carrying::drain(self);
+        self.intake.close(within).await;
+        if let Err(fault) = self.store.close().await {
+            tracing::error!(%fault, "cannot close the store of history");
+        }
+    }
+}
+
+/// Removes what is too old, until the process ends.
+async fn trim(history: Arc<History>) {
+    loop {
+        tokio::time::sleep(TRIM_INTERVAL).await;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = now.map_or(0, |since| since.as_millis() as u64);
+        match history.store.trim(now_ms).await {
+            Ok(trimmed) => history.books.trimmed(trimmed),
+            Err(fault) => {
+                tracing::warn!(%fault, "cannot remove what is too old in the store of history")
+            }
+        }
+    }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness no process gets so far.
+    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,79 @@
+//! Which store it is, and how it is opened.
+
+use crate::identity::Secret;
+use ::history::{Fault, Kind, Memory, Plan, Store};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The store.
+    pub place: Place,
+    /// Which rooms are stored, and how much of each.
+    pub plan: Plan,
+    /// Bytes of events that may wait for the store.
+    pub waiting_bytes_max: usize,
+}
+
+/// The store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// In this process, for as long as it lives.
+    Memory {
+        /// Of all rooms.
+        bytes_max: u64,
+    },
+    /// In files of this node.
+    Disk {
+        /// Made if it is not there.
+        folder: PathBuf,
+        /// When they are written through.
+        sync: Sync,
+    },
+    /// In streams of Redis.
+    Redis {
+        /// With user and password.
+        url: Secret,
+    },
+    /// In tables of PostgreSQL.
+    Postgres {
+        /// With user and password.
+        url: Secret,
+    },
+}
+
+/// When files are written through to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// With each batch.
+    Always,
+    /// Every second.
+    Second,
+    /// When the operating system does.
+    Os,
+}
+
+/// Why this build has no such store; `None`: it has.
+pub fn missing(store: &str) -> Option<String> {
+    let has = match store {
+        "memory" => true,
+        "disk" => cfg!(feature = "history-disk"),
+        "redis" => cfg!(feature = "history-redis"),
+        "postgres" => cfg!(feature = "history-postgres"),
+        _ => false,
+    };
+    (!has).then(|| {
+        format!("this build has no store {store:?}: build with `--features history-{store}`; packages and images have it")
+    })
+}
+
+pub(super) async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Fault> {
+    let plan = settings.plan.clone();
+    Ok(match &settings.place {
+        Place::Memory { bytes_max } => Arc::new(Memory::new(plan, *bytes_max)),
+        Place::Disk { .. } | Place::Redis { .. } | Place::Postgres { .. } => {
+            return Err(Fault::new(Kind::Refused, "not there yet"));
+        }
+    })
+}

@@ -1,0 +1,89 @@
+//! `[history]`: the store of what rooms said; `[namespaces.NAME.history]`: of which rooms, how much, and who may read it.
+
+use super::Key;
+use super::namespaces::{NAMESPACE, table};
+use crate::config::raw::{Layer, Path};
+use crate::config::typed::{Bytes, Field, Typed, Whole, choice, section};
+use control::identity::Secret;
+use std::time::Duration;
+
+/// Where events are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryStore {
+    Memory,
+    Disk,
+    Redis,
+    Postgres,
+}
+
+/// When the folder's files are written through to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistorySync {
+    Always,
+    Second,
+    Os,
+}
+
+/// The clients that may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryReaders {
+    Nobody,
+    Members,
+}
+
+choice! {
+    HistoryStore {
+        "memory" => HistoryStore::Memory, "disk" => HistoryStore::Disk, "redis" => HistoryStore::Redis, "postgres" => HistoryStore::Postgres,
+    }
+    HistorySync { "always" => HistorySync::Always, "second" => HistorySync::Second, "os" => HistorySync::Os }
+    HistoryReaders { "nobody" => HistoryReaders::Nobody, "members" => HistoryReaders::Members }
+}
+
+section! {
+    /// The store.
+    History = "history." {
+        store: Option<HistoryStore> = "",
+            "Where the events of namespaces with `history.stored` are kept, so that programs and clients can read them: in `memory`, in files on this \
+             node's `disk`, in `redis` or in `postgres`. Unset: rooms only keep the last of them for those who join.";
+        folder: String = "history",
+            "Folder of the `disk` store, relative to this file. One process has it at a time.";
+        sync: HistorySync = "second",
+            "The `disk` store writes through to the disk with each batch (`always`), every `second`, or when the `os` does. An event counts as \
+             stored after that with `always`, before it otherwise: a power cut may take the last second.";
+        url: Option<Secret> = "",
+            "Address of the server, with user and password: `postgres://user:password@host/database` or `redis://host:6379`. Better placed in the \
+             environment (`SOCKEYE__HISTORY__URL`).";
+        memory_max: Bytes = "256MiB",
+            "Bytes that the `memory` store may hold. What is oldest makes way.";
+        waiting_max: Bytes = "32MiB",
+            "Bytes of events that wait for the store. Above it events are not stored, which is counted and logged; members get them all the same.";
+    }
+}
+
+table! {
+    /// The rooms of a namespace that are stored.
+    RoomHistory {
+        stored: bool = "false",
+            "Events with `history` are also put into `history.store`, from which they can be read (docs/history.md).";
+        rooms: Vec<String> = "*",
+            "Rooms that are stored; `*` in a name stands for any text.";
+        events: Whole<1, 1_000_000_000> = "10000",
+            "Events that each room keeps. Older ones make way.";
+        bytes: Bytes = "16MiB",
+            "Bytes that each room keeps, likewise.";
+        age: Duration = "7d",
+            "Older events are removed.";
+        readers: HistoryReaders = "nobody",
+            "`members` of a room may read all that is stored of it, by the event `history` with an ack. `nobody`: only programs, by the server API.";
+    }
+}
+
+impl RoomHistory {
+    pub fn of(layer: &Layer, namespace: &str) -> Self {
+        RoomHistory::read(layer, &["namespaces", namespace, "history"])
+    }
+
+    pub fn all_keys() -> Vec<Key> {
+        RoomHistory::keys(&format!("{NAMESPACE}.history"))
+    }
+}

@@ -1,0 +1,140 @@
+//! `[history]` and what namespaces say of theirs, for the control plane.
+
+use super::Resolver;
+use crate::config::keys::{Adapter, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
+use crate::config::raw::Path;
+use crate::config::rules::{histories, names_below};
+use control::history::{Keep, Place, Plan, Settings, Sync};
+use rules::Rules;
+
+/// A batch has as much.
+const WAITING_MIN: usize = 1 << 20;
+
+impl Resolver<'_> {
+    /// `None`: nothing is stored.
+    pub(super) fn history(&mut self, rules: &Rules) -> Option<Settings> {
+        let stored = histories(self.layer);
+        self.history_readers();
+        let (name, _) = stored.first()?;
+        let place = Path::new(&["namespaces", name, "history", "stored"]);
+        let keys = &self.settings.history;
+        if keys.waiting_max.get() < WAITING_MIN {
+            self.problem(&keys.waiting_max, "must be \"1MiB\" or more");
+        }
+        for (name, keys) in &stored {
+            self.history_of(name, keys, rules);
+        }
+        let Some(store) = *keys.store else {
+            let message = "there is no store: set history.store = \"disk\", \"postgres\", \"redis\" or \"memory\"";
+            self.problem_at(&place, message);
+            return None;
+        };
+        let place = self.history_place(store)?;
+        let plan = stored.iter().flat_map(|(name, keys)| {
+            let keep = Keep {
+                events: keys.events.get::<u64>(),
+                bytes: keys.bytes.get() as u64,
+                age_ms: keys.age.as_millis() as u64,
+            };
+            let rooms = keys.rooms.iter();
+            rooms
+                .map(move |room| (name.clone(), room.clone(), keep))
+                .collect::<Vec<_>>()
+        });
+        Some(Settings {
+            place,
+            plan: Plan::new(plan),
+            waiting_bytes_max: keys.waiting_max.get(),
+        })
+    }
+
+    fn history_of(&mut self, name: &str, keys: &RoomHistory, rules: &Rules) {
+        let namespace = rules.namespaces.get(name);
+        let kept = namespace.is_some_and(|rules| {
+            let mut all = rules.events.values().chain([&rules.default_event]);
+            rules.chat || all.any(|rule| rule.history)
+        });
+        if !kept {
+            let message = format!(
+                "no event of the namespace is kept: set namespaces.{name:?}.default.history = true, or that of single events"
+            );
+            self.problem(&keys.stored, message);
+        }
+        if keys.rooms.is_empty() {
+            self.problem(
+                &keys.rooms,
+                "at least one room is needed; \"*\" stands for all",
+            );
+        }
+        if keys.age.is_zero() {
+            self.problem(&keys.age, "must be longer than zero");
+        }
+    }
+
+    /// Clients that may read where nothing is stored.
+    fn history_readers(&mut self) {
+        for name in names_below(self.layer, &["namespaces"]) {
+            let keys = RoomHistory::of(self.layer, name);
+            if *keys.readers != HistoryReaders::Nobody && !*keys.stored {
+                let message = "there is nothing to read: set `stored = true` beside it";
+                self.problem(&keys.readers, message);
+            }
+        }
+    }
+
+    fn history_place(&mut self, store: HistoryStore) -> Option<Place> {
+        let keys = &self.settings.history;
+        let is_alone = *self.settings.cluster.adapter == Adapter::Memory;
+        let missing = control::history::missing(store_name(store));
+        if let Some(message) = missing {
+            self.problem(&keys.store, message);
+            return None;
+        }
+        if !is_alone && matches!(store, HistoryStore::Memory | HistoryStore::Disk) {
+            let message = "each node would have only what was said by its own clients and programs: several nodes need \"redis\" or \"postgres\"";
+            self.problem(&keys.store, message);
+        }
+        let scheme = match store {
+            HistoryStore::Memory => {
+                return Some(Place::Memory {
+                    bytes_max: keys.memory_max.get() as u64,
+                });
+            }
+            HistoryStore::Disk => {
+                return Some(Place::Disk {
+                    folder: self.machine.folder.join(&*keys.folder),
+                    sync: match *keys.sync {
+                        HistorySync::Always => Sync::Always,
+                        HistorySync::Second => Sync::Second,
+                        HistorySync::Os => Sync::Os,
+                    },
+                });
+            }
+            HistoryStore::Redis => &["redis://", "rediss://"][..],
+            HistoryStore::Postgres => &["postgres://", "postgresql://"],
+        };
+        let url = (*keys.url).clone();
+        let fits = |url: &str| scheme.iter().any(|scheme| url.starts_with(scheme));
+        let Some(url) = url.filter(|url| fits(url.reveal())) else {
+            let message = format!(
+                "the store needs an address that begins with {:?}",
+                scheme[0]
+            );
+            self.problem(&keys.url, message);
+            return None;
+        };
+        Some(match store {
+            HistoryStore::Redis => Place::Redis { url },
+            _ => Place::Postgres { url },
+        })
+    }
+}
+
+fn store_name(store: HistoryStore) -> &'static str {
+    match store {
+        HistoryStore::Memory => "memory",
+        HistoryStore::Disk => "disk",
+        HistoryStore::Redis => "redis",
+        HistoryStore::Postgres => "postgres",
+    }
+}

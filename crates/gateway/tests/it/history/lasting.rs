@@ -1,0 +1,178 @@
+//! Stores that outlive the process: what was acknowledged as stored is there after each kind of end, once.
+
+use super::{all, call, config, is_stored, join, page, publish, say};
+use crate::harness::{Gateway, eventually};
+use serde_json::json;
+use servers::{Postgres, Redis};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn on_disk(folder: &Path, sync: &str) -> String {
+    config(
+        &format!("store = \"disk\"\nfolder = {folder:?}\nsync = {sync:?}"),
+        "",
+        "",
+    )
+}
+
+/// Killed at any moment, ten times.
+#[test]
+fn what_was_acknowledged_survives_kill_and_is_there_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut acknowledged = Vec::new();
+    for life in 0..10 {
+        let mut node = Gateway::start(&on_disk(folder.path(), "always"));
+        let stored = all(&node, "on-a");
+        assert!(
+            acknowledged.iter().all(|n| stored.contains(n)),
+            "life {life}: {stored:?}"
+        );
+        let mut once = stored.clone();
+        once.dedup();
+        assert_eq!(once, stored, "in order, and nothing twice");
+        for n in 0..5 + life {
+            let n = life * 100 + n;
+            assert_eq!(publish(&node, "on-a", n), is_stored());
+            acknowledged.push(n);
+        }
+        node.kill();
+    }
+}
+
+/// An orderly end stores what waits.
+#[test]
+fn an_orderly_end_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Gateway::start(&on_disk(folder.path(), "os"));
+    let mut client = join(&node, "on-a");
+    for n in 0..200 {
+        client.emit("say", &[json!({"room": "on-a", "n": n})]);
+    }
+    while client.next_named("say").args[0]["n"] != 199 {}
+    node.stop();
+    let node = Gateway::start(&on_disk(folder.path(), "os"));
+    assert_eq!(all(&node, "on-a"), (0..200).collect::<Vec<_>>());
+}
+
+/// Two processes with one folder: the second says so and ends.
+#[test]
+fn a_folder_has_one_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = on_disk(folder.path(), "os");
+    let _first = Gateway::start(&text);
+    let file = folder.path().join("second.toml");
+    std::fs::write(&file, &text).expect("a file");
+    let mut second = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    second
+        .args([
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--config",
+        ])
+        .arg(&file);
+    let output = second.output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && said.contains("history"),
+        "{said}"
+    );
+}
+
+/// A server that stops and comes back: events wait, programs that wait are told, and nothing is there twice.
+fn outage(mut stop: impl FnMut(), mut start: impl FnMut(), history: &str) {
+    let node = Gateway::start(&config(history, "", ""));
+    let mut client = join(&node, "on-a");
+    say(&mut client, "on-a", 0);
+    eventually("the first is stored", || all(&node, "on-a") == [0]);
+    stop();
+    for n in 1..50 {
+        // Members get it all the same.
+        say(&mut client, "on-a", n);
+    }
+    let began = Instant::now();
+    let (status, answer) = publish(&node, "on-a", 50);
+    assert_eq!(status, 504, "{answer}");
+    assert!(
+        answer["detail"]
+            .to_string()
+            .contains("not known to be stored"),
+        "{answer}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(node.metric("sockeye_history_waiting_bytes") > 0.0);
+    start();
+    let expected: Vec<u64> = (0..=50).collect();
+    eventually("what waited is stored", || {
+        let (status, _) = call(&node, "GET", "/v1/history?room=on-a", &json!(null));
+        status == 200 && all(&node, "on-a") == expected
+    });
+    assert!(node.metric("sockeye_history_failures_total") > 0.0);
+    eventually("it is not away any more", || {
+        node.metric("sockeye_history_away_seconds") == 0.0
+    });
+    assert_eq!(
+        page(&node, "room=on-a&limit=1")["events"][0]["args"][0]["n"],
+        50
+    );
+}
+
+#[test]
+fn redis_may_stop_and_come_back() {
+    let redis = std::cell::RefCell::new(Redis::start_with(&[
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ]));
+    let url = redis.borrow().url();
+    let history = format!("store = \"redis\"\nurl = {url:?}");
+    outage(
+        || redis.borrow_mut().stop(),
+        || redis.borrow_mut().start_again(),
+        &history,
+    );
+}
+
+#[test]
+fn postgres_may_stop_and_come_back() {
+    let postgres = std::cell::RefCell::new(Postgres::start());
+    let url = postgres.borrow().url();
+    let history = format!("store = \"postgres\"\nurl = {url:?}");
+    outage(
+        || postgres.borrow_mut().stop(),
+        || postgres.borrow_mut().start_again(),
+        &history,
+    );
+}
+
+/// Without the server nothing starts, and the reason is named.
+#[test]
+fn a_store_that_cannot_be_reached_at_the_start_is_named() {
+    let [port] = servers::free_ports();
+    let folder = tempfile::tempdir().expect("a folder");
+    for url in ["redis", "postgres"].map(|store| (store, format!("{store}://127.0.0.1:{port}"))) {
+        let (store, url) = url;
+        let file = folder.path().join("sockeye.toml");
+        let text = config(&format!("store = {store:?}\nurl = {url:?}"), "", "");
+        std::fs::write(&file, text).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command
+            .args([
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--config",
+            ])
+            .arg(&file);
+        let output = command.output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains("history.store"),
+            "{store}: {said}"
+        );
+    }
+}

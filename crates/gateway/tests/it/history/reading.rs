@@ -1,0 +1,284 @@
+//! Pages, rights, deletion, and what is refused.
+
+use super::{KEY, all, call, config, is_stored, join, numbers, page, publish, say};
+use super::{SECRET, SocketIo};
+use crate::harness::{Gateway, eventually};
+use serde_json::{Value, json};
+use std::process::Command;
+
+const MEMORY: &str = "store = \"memory\"";
+
+fn gateway() -> Gateway {
+    Gateway::start(&config(MEMORY, "", ""))
+}
+
+/// What clients and programs say has one order, and pages show all of it at every size, both ways.
+#[test]
+fn pages_of_every_size_show_everything_once_and_in_order() {
+    let node = gateway();
+    let mut client = join(&node, "on-a");
+    for n in 0..10 {
+        say(&mut client, "on-a", 2 * n);
+        assert_eq!(publish(&node, "on-a", 2 * n + 1), is_stored());
+        client.next_named("say");
+    }
+    // Neither another event nor another room is in it.
+    client.emit("hint", &[json!({"room": "on-a", "n": 99})]);
+    assert_eq!(publish(&node, "on-b", 77), is_stored());
+    let expected: Vec<u64> = (0..20).collect();
+    for limit in 1..=21 {
+        for (way, first) in [("after", Some("0".to_owned())), ("before", None)] {
+            let (mut read, mut place) = (Vec::new(), first);
+            loop {
+                let place_of = |at: String| format!("&{way}={at}");
+                let from = place.map(place_of).unwrap_or_default();
+                let page = page(&node, &format!("room=on-a&limit={limit}{from}"));
+                let own = numbers(&page);
+                assert!(own.len() <= limit);
+                read.extend(own);
+                place = page["next"].as_str().map(str::to_owned);
+                if place.is_none() {
+                    break;
+                }
+            }
+            if way == "before" {
+                read.reverse();
+            }
+            assert_eq!(read, expected, "{limit} {way}");
+        }
+    }
+    let newest = page(&node, "room=on-a&limit=3");
+    assert_eq!(numbers(&newest), [19, 18, 17]);
+    let time = newest["events"][1]["time"].as_u64().expect("a time");
+    let since = page(&node, &format!("room=on-a&since={time}"));
+    assert!(numbers(&since).len() >= 2, "{since}");
+    assert_eq!(all(&node, "on-b"), [77]);
+}
+
+/// A room that is not stored and a namespace that is not are told apart from an empty one; what cannot be used is named.
+#[test]
+fn what_cannot_be_read_is_said() {
+    let node = gateway();
+    assert_eq!(page(&node, "room=on-empty"), json!({"events": []}));
+    for (query, status, words) in [
+        ("room=off-a", 404, "history.rooms"),
+        ("namespace=/x&room=a", 404, "history.stored"),
+        ("", 400, "missing"),
+        ("room=on-a&limit=0", 400, "limit"),
+        ("room=on-a&limit=1001", 400, "limit"),
+        ("room=on-a&before=no%20place", 400, "before"),
+        ("room=on-a&room=on-b", 400, "twice"),
+        ("room=on-a&since=yesterday", 400, "since"),
+        ("room=on-a&bafore=1", 400, "known"),
+    ] {
+        let (got, body) = call(&node, "GET", &format!("/v1/history?{query}"), &Value::Null);
+        assert_eq!(got, status, "{query}: {body}");
+        assert!(
+            body["detail"].to_string().contains(words),
+            "{query}: {body}"
+        );
+    }
+    let volatile =
+        json!({"event": "say", "rooms": ["on-a"], "args": [1], "stored": true, "volatile": true});
+    for (body, words) in [
+        (volatile, "volatile"),
+        (
+            json!({"event": "say", "args": [1], "stored": true}),
+            "rooms",
+        ),
+        (
+            json!({"event": "hint", "rooms": ["on-a"], "args": [1], "stored": true}),
+            "not kept",
+        ),
+        (
+            json!({"event": "say", "rooms": ["on-a", "off-a"], "args": [1], "stored": true}),
+            "off-a",
+        ),
+        (
+            json!({"event": "say", "rooms": ["on-a"], "args": [1], "stored": true, "ack": {"timeout_ms": 100}}),
+            "answers",
+        ),
+    ] {
+        let (status, answer) = call(&node, "POST", "/v1/emit", &body);
+        assert_eq!(
+            (status, &answer["field"]),
+            (400, &json!("stored")),
+            "{answer}"
+        );
+        assert!(answer["detail"].to_string().contains(words), "{answer}");
+    }
+    assert_eq!(
+        page(&node, "room=on-a"),
+        json!({"events": []}),
+        "nothing was stored"
+    );
+}
+
+/// Members read by the event `history`; others do not, and each request is answered.
+#[test]
+fn members_read_their_rooms_and_no_others() {
+    let node = gateway();
+    let mut member = join(&node, "on-a");
+    for n in 0..5 {
+        say(&mut member, "on-a", n);
+    }
+    eventually("all is stored", || all(&node, "on-a").len() == 5);
+    let first = member.ask("history", &[json!({"room": "on-a", "limit": 2})]);
+    assert_eq!(numbers(&first[0]), [4, 3]);
+    let event = &first[0]["events"][0];
+    assert_eq!(
+        (&event["event"], event["user"].is_null()),
+        (&json!("say"), true)
+    );
+    let next = member.ask(
+        "history",
+        &[json!({"room": "on-a", "before": first[0]["next"]})],
+    );
+    assert_eq!(numbers(&next[0]), [2, 1, 0]);
+    assert!(next[0]["next"].is_null());
+    let forwards = member.ask(
+        "history",
+        &[json!({"room": "on-a", "after": "0", "limit": 1})],
+    );
+    assert_eq!(numbers(&forwards[0]), [0]);
+    for (wanted, code) in [
+        (json!({"room": "on-b"}), "NOT_IN_ROOM"),
+        (json!({"limit": 3}), "INVALID_ROOM"),
+        (json!(null), "INVALID_ROOM"),
+        (json!({"room": "on-a", "limit": 0}), "INVALID_REQUEST"),
+        (json!({"room": "on-a", "limit": "many"}), "INVALID_REQUEST"),
+        (json!({"room": "on-a", "before": 7}), "INVALID_REQUEST"),
+        (json!({"room": "on-a", "whole": true}), "INVALID_REQUEST"),
+    ] {
+        let answer = member.ask("history", &[wanted.clone()]);
+        assert_eq!(answer[0]["code"], code, "{wanted}: {answer:?}");
+    }
+    // Nobody who left reads on.
+    assert_eq!(member.ask("leave", &[json!("on-a")]), [json!(["on-a"])]);
+    let answer = member.ask("history", &[json!({"room": "on-a"})]);
+    assert_eq!(answer[0]["code"], "NOT_IN_ROOM");
+}
+
+/// A client that asks again and again is slowed down, answered each time, and holds nobody up.
+#[test]
+fn a_crowd_of_requests_is_answered_one_by_one() {
+    let node = gateway();
+    let mut member = join(&node, "on-a");
+    say(&mut member, "on-a", 1);
+    let asked: Vec<u64> = (0..300)
+        .map(|_| member.ask_later("history", &[json!({"room": "on-a"})]))
+        .collect();
+    let (mut pages, mut refused) = (0, 0);
+    for _ in &asked {
+        let answer = member.ack();
+        match answer[0]["code"].as_str() {
+            None => pages += 1,
+            Some("HISTORY_UNAVAILABLE") => refused += 1,
+            Some(other) => panic!("{other}: {answer:?}"),
+        }
+    }
+    assert!(pages >= 1 && refused >= 1, "{pages} {refused}");
+}
+
+/// A text without end, a room of 300 KB, a page that is larger than any client may get.
+#[test]
+fn pages_are_bounded_in_bytes() {
+    let node = gateway();
+    let text = "x".repeat(200_000);
+    for n in 0..20 {
+        let event = json!({"event": "say", "rooms": ["on-a"], "args": [{"n": n, "text": text}], "stored": true});
+        assert_eq!(call(&node, "POST", "/v1/emit", &event), is_stored());
+    }
+    let whole = page(&node, "room=on-a&limit=1000");
+    assert!(
+        (1..=6).contains(&numbers(&whole).len()),
+        "{:?}",
+        numbers(&whole)
+    );
+    assert_eq!(all(&node, "on-a"), (0..20).collect::<Vec<_>>());
+    let mut member = join(&node, "on-a");
+    let own = member.ask("history", &[json!({"room": "on-a", "limit": 1000})]);
+    assert_eq!(numbers(&own[0]), [19]);
+}
+
+/// One event, a room, a user: gone for all readers.
+#[test]
+fn what_is_deleted_is_gone() {
+    let auth = format!("[auth]\nsecret = \"{SECRET}\"\n");
+    let node = Gateway::start(&config(MEMORY, "", &auth));
+    let mut speakers = ["ada", "bob"].map(|user| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.args(["token", "--secret", SECRET, "--user", user]);
+        let output = command.output().expect("sockeye token runs");
+        assert!(output.status.success(), "{output:?}");
+        let token = String::from_utf8(output.stdout).expect("text");
+        let mut client = SocketIo::websocket(node.addr, "/", json!({"token": token.trim()}));
+        client.ask("join", &[json!("on-a")]);
+        client
+    });
+    for n in 0..6 {
+        let [ada, bob] = &mut speakers;
+        let (speaker, other) = if n % 2 == 0 { (ada, bob) } else { (bob, ada) };
+        say(speaker, "on-a", n);
+        other.next_named("say");
+    }
+    eventually("all is stored", || all(&node, "on-a").len() == 6);
+    let stored = page(&node, "room=on-a");
+    assert_eq!(stored["events"][0]["user"], "bob");
+    let at = stored["events"][0]["at"].as_str().expect("a place");
+    let delete = |query: &str| {
+        call(
+            &node,
+            "DELETE",
+            &format!("/v1/history?{query}"),
+            &Value::Null,
+        )
+    };
+    assert_eq!(
+        delete(&format!("room=on-a&at={at}")),
+        (200, json!({"deleted": 1}))
+    );
+    assert_eq!(all(&node, "on-a"), [0, 1, 2, 3, 4]);
+    assert_eq!(delete("user=ada"), (200, json!({"deleted": 3})));
+    assert_eq!(all(&node, "on-a"), [1, 3]);
+    assert_eq!(delete("room=on-a"), (200, json!({"deleted": 2})));
+    assert_eq!(all(&node, "on-a"), Vec::<u64>::new());
+    for query in ["", "room=a&user=b", "user=b&at=0", "room=on-a&at=what"] {
+        assert_eq!(delete(query).0, 400, "{query}");
+    }
+    // A place is not given twice.
+    assert_eq!(publish(&node, "on-a", 7), is_stored());
+    let again = page(&node, "room=on-a");
+    assert!(again["events"][0]["at"].as_str() > Some(at), "{again}");
+}
+
+/// A key for other things reads nothing.
+#[test]
+fn a_key_without_the_scope_reads_and_deletes_nothing() {
+    let (key, entry) =
+        control::admin::keys::generate("feed", &["emit".to_owned(), "read".to_owned()])
+            .expect("a key");
+    let config = config(MEMORY, "", "").replace(&format!("{:?}", KEY.1), &format!("{entry:?}"));
+    let node = Gateway::start(&config);
+    for method in ["GET", "DELETE"] {
+        let headers = format!("Authorization: Bearer {key}\r\n");
+        let path = "/v1/history?room=on-a";
+        let response = ::client::full::request(node.admin, method, path, &headers, "");
+        assert_eq!(response.status, 403, "{response:?}");
+        assert!(response.body.contains("history"), "{response:?}");
+    }
+}
+
+/// Each bound of a room holds.
+#[test]
+fn a_room_keeps_what_it_may() {
+    let node = Gateway::start(&config(MEMORY, "events = 3", ""));
+    for n in 0..10 {
+        assert_eq!(publish(&node, "on-a", n), is_stored());
+    }
+    assert_eq!(all(&node, "on-a"), [7, 8, 9]);
+    assert_eq!(
+        node.metric("sockeye_history_events_total{outcome=\"stored\"}"),
+        10.0
+    );
+}

@@ -1,0 +1,27 @@
+//! What rooms said, in stores that applications can read. One trait ([`Store`]), one queue before it ([`Intake`]), one suite of tests for
+//! all stores.
+//!
+//! A store keeps events of rooms, each at a [`Position`] that it is given when it is stored. Positions of a namespace grow and are never
+//! given twice, so a reader that goes on behind the last one it has misses nothing.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod ask;
+mod event;
+mod fault;
+mod figures;
+mod intake;
+mod memory;
+mod plan;
+mod position;
+mod store;
+
+pub use ask::{Ask, Forget, Page, Trimmed, Way};
+pub use event::{Batch, Event, Kept};
+pub use fault::{Fault, Kind};
+pub use figures::Figures;
+pub use intake::{Intake, Waiter};
+pub use memory::Memory;
+pub use plan::{Keep, Plan};
+pub use position::{NoPosition, Position};
+pub use store::{Answer, Store};

@@ -1,0 +1,237 @@
+//! A store in memory, for as long as the process lives.
+
+use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::event::{Batch, Event, Kept};
+use crate::fault::{Fault, Kind};
+use crate::plan::{Keep, Plan};
+use crate::position::Position;
+use crate::store::{Answer, Store};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Events of the rooms of a [`Plan`], bounded in bytes for all together.
+#[derive(Debug)]
+pub struct Memory {
+    plan: Plan,
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+type Name = Arc<(String, String)>;
+
+#[derive(Debug, Default)]
+struct State {
+    rooms: HashMap<Name, Room>,
+    /// All events in the order of their places, which are those of the whole store.
+    order: BTreeMap<Position, Name>,
+    last: Position,
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Room {
+    /// In the order of their places.
+    events: VecDeque<Kept>,
+    bytes: u64,
+}
+
+impl Memory {
+    /// An empty store. Above `bytes_max` the oldest events of all rooms make way.
+    pub fn new(plan: Plan, bytes_max: u64) -> Self {
+        Self {
+            plan,
+            bytes_max,
+            state: Mutex::default(),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn put(&self, batch: &Batch) -> Result<Vec<Position>, Fault> {
+        let keeps = batch.events.iter();
+        let keeps = keeps.map(|event| keep_of(&self.plan, event));
+        let keeps: Vec<Keep> = keeps.collect::<Result<_, _>>()?;
+        let rows = batch.events.iter().zip(keeps);
+        Ok(self.with(|state| {
+            let places = rows.map(|(event, keep)| state.put(event, &keep)).collect();
+            while state.bytes > self.bytes_max && state.drop_oldest() {}
+            places
+        }))
+    }
+}
+
+/// The bounds of an event's room.
+pub(crate) fn keep_of(plan: &Plan, event: &Event) -> Result<Keep, Fault> {
+    plan.of(&event.namespace, &event.room)
+        .copied()
+        .ok_or_else(|| {
+            let text = format!(
+                "the room {:?} of {:?} is not to be stored",
+                event.room, event.namespace
+            );
+            Fault::new(Kind::Refused, text)
+        })
+}
+
+impl State {
+    fn put(&mut self, event: &Event, keep: &Keep) -> Position {
+        let at = self.last.next(event.time_ms);
+        self.last = at;
+        let name: Name = Arc::new((event.namespace.clone(), event.room.clone()));
+        let name = match self.rooms.get_key_value(&name) {
+            Some((known, _)) => Arc::clone(known),
+            None => name,
+        };
+        self.order.insert(at, Arc::clone(&name));
+        let bytes = event.bytes() as u64;
+        self.bytes += bytes;
+        let room = self.rooms.entry(Arc::clone(&name)).or_default();
+        room.bytes += bytes;
+        let event = event.clone();
+        room.events.push_back(Kept { at, event });
+        while self.is_above(&name, keep) && self.drop_first(&name) {}
+        at
+    }
+
+    fn is_above(&self, name: &Name, keep: &Keep) -> bool {
+        let room = self.rooms.get(name);
+        room.is_some_and(|room| room.events.len() as u64 > keep.events || room.bytes > keep.bytes)
+    }
+
+    /// `false`: the room has none.
+    fn drop_first(&mut self, name: &Name) -> bool {
+        let first = self.rooms.get(name).and_then(|room| room.events.front());
+        let Some(at) = first.map(|kept| kept.at) else {
+            return false;
+        };
+        self.remove(name, at)
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some((at, name)) = self.order.first_key_value() else {
+            return false;
+        };
+        let (at, name) = (*at, Arc::clone(name));
+        self.remove(&name, at)
+    }
+
+    /// `false`: there is no such event.
+    fn remove(&mut self, name: &Name, at: Position) -> bool {
+        let Some(room) = self.rooms.get_mut(name) else {
+            return false;
+        };
+        let Ok(index) = room.events.binary_search_by_key(&at, |kept| kept.at) else {
+            return false;
+        };
+        let bytes = room
+            .events
+            .remove(index)
+            .map_or(0, |kept| kept.event.bytes() as u64);
+        room.bytes -= bytes;
+        self.bytes -= bytes;
+        self.order.remove(&at);
+        if room.events.is_empty() {
+            self.rooms.remove(name);
+        }
+        true
+    }
+
+    fn page(&self, ask: &Ask) -> Page {
+        let mut filling = Filling::new(ask);
+        let name = (ask.namespace.clone(), ask.room.clone());
+        let Some(room) = self.rooms.get(&name) else {
+            return filling.done();
+        };
+        let is_asked = |kept: &&Kept| {
+            ask.after.is_none_or(|after| kept.at > after)
+                && ask.before.is_none_or(|before| kept.at < before)
+        };
+        let from = ask.after.map_or(0, |after| {
+            room.events.partition_point(|kept| kept.at <= after)
+        });
+        let to = ask.before.map_or(room.events.len(), |before| {
+            room.events.partition_point(|kept| kept.at < before)
+        });
+        let events = room.events.range(from..to.max(from)).filter(is_asked);
+        match ask.way {
+            Way::Forward => events.cloned().all(|kept| filling.push(kept)),
+            Way::Backward => events.rev().cloned().all(|kept| filling.push(kept)),
+        };
+        filling.done()
+    }
+
+    fn forget(&mut self, what: &Forget) -> u64 {
+        let meant: Vec<(Name, Position)> = match what {
+            Forget::Event {
+                namespace,
+                room,
+                at,
+            } => vec![(Arc::new((namespace.clone(), room.clone())), *at)],
+            Forget::Room { namespace, room } => {
+                let name = Arc::new((namespace.clone(), room.clone()));
+                let events = self
+                    .rooms
+                    .get(&name)
+                    .into_iter()
+                    .flat_map(|room| &room.events);
+                events.map(|kept| (Arc::clone(&name), kept.at)).collect()
+            }
+            Forget::User { namespace, user } => {
+                let rooms = self.rooms.iter();
+                let rooms =
+                    rooms.filter(|(name, _)| namespace.as_ref().is_none_or(|own| *own == name.0));
+                let of_user = |kept: &&Kept| kept.event.user.as_ref() == Some(user);
+                rooms
+                    .flat_map(|(name, room)| {
+                        let events = room.events.iter().filter(of_user);
+                        events.map(|kept| (Arc::clone(name), kept.at))
+                    })
+                    .collect()
+            }
+        };
+        let gone = meant.iter().filter(|(name, at)| self.remove(name, *at));
+        gone.count() as u64
+    }
+
+    fn trim(&mut self, plan: &Plan, now_ms: u64) -> u64 {
+        let too_old = |kept: &Kept| {
+            let keep = plan.of(&kept.event.namespace, &kept.event.room);
+            keep.is_none_or(|keep| kept.event.time_ms.saturating_add(keep.age_ms) < now_ms)
+        };
+        let old: Vec<(Name, Position)> = self
+            .rooms
+            .iter()
+            .flat_map(|(name, room)| {
+                let old = room.events.iter().take_while(|kept| too_old(kept));
+                old.map(|kept| (Arc::clone(name), kept.at))
+            })
+            .collect();
+        let gone = old.iter().filter(|(name, at)| self.remove(name, *at));
+        gone.count() as u64
+    }
+}
+
+impl Store for Memory {
+    fn append<'a>(&'a self, batch: &'a Batch) -> Answer<'a, Vec<Position>> {
+        Box::pin(async move { self.put(batch) })
+    }
+
+    fn page(&self, ask: Ask) -> Answer<'_, Page> {
+        Box::pin(async move { Ok(self.with(|state| state.page(&ask))) })
+    }
+
+    fn forget(&self, what: Forget) -> Answer<'_, u64> {
+        Box::pin(async move { Ok(self.with(|state| state.forget(&what))) })
+    }
+
+    fn trim(&self, now_ms: u64) -> Answer<'_, Trimmed> {
+        let events = self.with(|state| state.trim(&self.plan, now_ms));
+        Box::pin(async move { Ok(Trimmed { events }) })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}

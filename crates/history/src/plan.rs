@@ -1,0 +1,124 @@
+//! Which rooms are stored, and how much of each.
+
+/// Bounds of one room. What is beyond any of them is removed, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Number of events.
+    pub events: u64,
+    /// Bytes of events, as [`crate::Event::bytes`] counts them.
+    pub bytes: u64,
+    /// Age in ms.
+    pub age_ms: u64,
+}
+
+/// A row: rooms of a namespace by a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    namespace: String,
+    /// `*` stands for any text.
+    pattern: String,
+    keep: Keep,
+}
+
+/// All rows; the first that fits a room counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    rows: Vec<Row>,
+}
+
+impl Plan {
+    /// Rows of namespace, pattern of rooms, and bounds.
+    pub fn new(rows: impl IntoIterator<Item = (String, String, Keep)>) -> Self {
+        let rows = rows.into_iter();
+        let rows = rows.map(|(namespace, pattern, keep)| Row {
+            namespace,
+            pattern,
+            keep,
+        });
+        Self {
+            rows: rows.collect(),
+        }
+    }
+
+    /// The bounds of a room; `None`: it is not stored.
+    pub fn of(&self, namespace: &str, room: &str) -> Option<&Keep> {
+        let mut rows = self.rows.iter();
+        let row = rows.find(|row| row.namespace == namespace && fits(&row.pattern, room));
+        row.map(|row| &row.keep)
+    }
+
+    /// The namespaces that have rows; one may come several times.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|row| row.namespace.as_str())
+    }
+
+    /// The longest that anything is kept, in ms.
+    pub fn longest_age_ms(&self) -> u64 {
+        let ages = self.rows.iter().map(|row| row.keep.age_ms);
+        ages.max().unwrap_or_default()
+    }
+}
+
+/// `*` stands for any text, also for none; it may stand several times.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "ä", true),
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("", "", true),
+            ("", "a", false),
+            ("a*", "a", true),
+            ("a*b", "ab", true),
+            ("a*a", "a", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "acb", false),
+            ("*-*", "x", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_row_counts() {
+        let keep = |events| Keep {
+            events,
+            bytes: 1,
+            age_ms: events,
+        };
+        let rows = [("/", "a*", 1), ("/", "*", 2), ("/x", "b", 3)];
+        let plan = Plan::new(rows.map(|(ns, room, n)| (ns.to_owned(), room.to_owned(), keep(n))));
+        let events = |ns, room| plan.of(ns, room).map(|keep| keep.events);
+        assert_eq!(events("/", "ab"), Some(1));
+        assert_eq!(events("/", "b"), Some(2));
+        assert_eq!(
+            (events("/x", "b"), events("/x", "a"), events("/y", "a")),
+            (Some(3), None, None)
+        );
+        assert_eq!(plan.longest_age_ms(), 3);
+    }
+}
