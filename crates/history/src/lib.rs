@@ -7,6 +7,10 @@
 #![warn(missing_docs)]
 
 mod ask;
+#[cfg(feature = "disk")]
+mod disk;
+#[cfg(feature = "disk")]
+mod disk_keys;
 mod event;
 mod fault;
 mod figures;
@@ -17,6 +21,8 @@ mod position;
 mod store;
 
 pub use ask::{Ask, Forget, Page, Trimmed, Way};
+#[cfg(feature = "disk")]
+pub use disk::{Disk, Sync};
 pub use event::{Batch, Event, Kept};
 pub use fault::{Fault, Kind};
 pub use figures::Figures;

@@ -52,10 +52,10 @@ impl Plan {
         self.rows.iter().map(|row| row.namespace.as_str())
     }
 
-    /// The longest that anything is kept, in ms.
-    pub fn longest_age_ms(&self) -> u64 {
+    /// What is younger is kept in every room, as far as age matters. In ms.
+    pub fn shortest_age_ms(&self) -> u64 {
         let ages = self.rows.iter().map(|row| row.keep.age_ms);
-        ages.max().unwrap_or_default()
+        ages.min().unwrap_or_default()
     }
 }
 
@@ -119,6 +119,6 @@ mod tests {
             (events("/x", "b"), events("/x", "a"), events("/y", "a")),
             (Some(3), None, None)
         );
-        assert_eq!(plan.longest_age_ms(), 3);
+        assert_eq!(plan.shortest_age_ms(), 1);
     }
 }

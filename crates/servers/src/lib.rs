@@ -9,6 +9,7 @@ mod cable;
 mod cluster;
 mod node;
 mod peer;
+mod postgres;
 mod python;
 mod redis;
 mod reference;
@@ -20,6 +21,7 @@ pub use bucket::Bucket;
 pub use cable::Cable;
 pub use cluster::Cluster;
 pub use node::NodePeer;
+pub use postgres::Postgres;
 pub use python::{Python, installed};
 pub use redis::Redis;
 pub use reference::Reference;
@@ -106,7 +108,7 @@ fn one_at_a_time(folder: &Path, list: &str, script: &str) {
 }
 
 /// Ports that were free a moment ago, all different.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub fn free_ports<const N: usize>() -> [u16; N] {
     let listeners: [TcpListener; N] =
         std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("its address").port())

@@ -62,6 +62,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         backend: None,
         chat: false,
         client_joins: true,
+        reads_history: false,
         recovers: false,
         auto_join: Vec::new(),
         events: (0..plan.rooms).map(say).chain(pairs.map(both)).collect(),

@@ -24,6 +24,7 @@ fn rules() -> Rules {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
+        reads_history: false,
         recovers: false,
         events: [
             ("say".to_owned(), kept(Some(ROOM))),

@@ -26,6 +26,7 @@ pub(crate) fn rules() -> Rules {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
+        reads_history: false,
         recovers: false,
         events: events.into(),
         default_event: rule(Action::Drop),

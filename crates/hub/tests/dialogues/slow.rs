@@ -216,6 +216,7 @@ fn histories_of_two_rooms_do_not_replace_each_other() {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
+        reads_history: false,
         recovers: false,
         events: [("say".to_owned(), kept)].into(),
         default_event: rule(Action::Drop),

@@ -1,7 +1,8 @@
 //! Stores that outlive the process: what was acknowledged as stored is there after each kind of end, once.
 
-use super::{all, call, config, is_stored, join, page, publish, say};
-use crate::harness::{Gateway, eventually};
+use super::{all, call, config, is_stored, join, page, publish, say, soon};
+use crate::harness::Gateway;
+use crate::harness::PATIENCE;
 use serde_json::json;
 use servers::{Postgres, Redis};
 use std::path::Path;
@@ -44,13 +45,18 @@ fn what_was_acknowledged_survives_kill_and_is_there_once() {
 #[test]
 fn an_orderly_end_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Gateway::start(&on_disk(folder.path(), "os"));
+    let mut node = Gateway::start(&on_disk(folder.path(), "os"));
     let mut client = join(&node, "on-a");
     for n in 0..200 {
         client.emit("say", &[json!({"room": "on-a", "n": n})]);
     }
     while client.next_named("say").args[0]["n"] != 199 {}
-    node.stop();
+    node.terminate();
+    assert!(
+        node.exit_status(PATIENCE)
+            .is_some_and(|status| status.success())
+    );
+    drop(node);
     let node = Gateway::start(&on_disk(folder.path(), "os"));
     assert_eq!(all(&node, "on-a"), (0..200).collect::<Vec<_>>());
 }
@@ -86,7 +92,7 @@ fn outage(mut stop: impl FnMut(), mut start: impl FnMut(), history: &str) {
     let node = Gateway::start(&config(history, "", ""));
     let mut client = join(&node, "on-a");
     say(&mut client, "on-a", 0);
-    eventually("the first is stored", || all(&node, "on-a") == [0]);
+    soon("the first is stored", || all(&node, "on-a") == [0]);
     stop();
     for n in 1..50 {
         // Members get it all the same.
@@ -105,12 +111,12 @@ fn outage(mut stop: impl FnMut(), mut start: impl FnMut(), history: &str) {
     assert!(node.metric("sockeye_history_waiting_bytes") > 0.0);
     start();
     let expected: Vec<u64> = (0..=50).collect();
-    eventually("what waited is stored", || {
+    soon("what waited is stored", || {
         let (status, _) = call(&node, "GET", "/v1/history?room=on-a", &json!(null));
         status == 200 && all(&node, "on-a") == expected
     });
     assert!(node.metric("sockeye_history_failures_total") > 0.0);
-    eventually("it is not away any more", || {
+    soon("it is not away any more", || {
         node.metric("sockeye_history_away_seconds") == 0.0
     });
     assert_eq!(
@@ -130,8 +136,8 @@ fn redis_may_stop_and_come_back() {
     let url = redis.borrow().url();
     let history = format!("store = \"redis\"\nurl = {url:?}");
     outage(
-        || redis.borrow_mut().stop(),
-        || redis.borrow_mut().start_again(),
+        || redis.borrow_mut().kill(),
+        || redis.borrow_mut().restart(),
         &history,
     );
 }
@@ -142,8 +148,8 @@ fn postgres_may_stop_and_come_back() {
     let url = postgres.borrow().url();
     let history = format!("store = \"postgres\"\nurl = {url:?}");
     outage(
-        || postgres.borrow_mut().stop(),
-        || postgres.borrow_mut().start_again(),
+        || postgres.borrow_mut().kill(),
+        || postgres.borrow_mut().restart(),
         &history,
     );
 }

@@ -5,7 +5,7 @@ mod lasting;
 mod nodes;
 mod reading;
 
-use crate::harness::Gateway;
+use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{SocketIo, request};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -65,6 +65,11 @@ fn all(node: &Gateway, room: &str) -> Vec<u64> {
             None => return read,
         }
     }
+}
+
+/// Waits until it is so.
+fn soon(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(eventually(PATIENCE, is_so), "waited in vain: {what}");
 }
 
 fn join(node: &Gateway, room: &str) -> SocketIo {

@@ -1,7 +1,7 @@
 //! Several nodes, one store: each event is there once, whoever said it where.
 
-use super::{all, config, is_stored, join, publish};
-use crate::harness::{Gateway, eventually};
+use super::{all, config, is_stored, join, publish, soon};
+use crate::harness::Gateway;
 use client::full::SocketIo;
 use serde_json::json;
 use servers::{Postgres, Redis};
@@ -29,7 +29,7 @@ fn once_each(history: &str, redis: &Redis) {
     let mut clients = [join(&nodes[0], "on-a"), join(&nodes[1], "on-a")];
     // Both are known on both nodes when both have heard both.
     for at in [0, 1] {
-        eventually("the other node has a member", || {
+        soon("the other node has a member", || {
             publish(&nodes[at], "on-b", 1) == is_stored()
                 && nodes[at].metric("sockeye_cluster_peers") >= 1.0
         });
@@ -44,7 +44,7 @@ fn once_each(history: &str, redis: &Redis) {
         assert_eq!(heard.len(), 200);
     }
     for node in &nodes {
-        eventually("all is stored", || all(node, "on-a").len() >= 200);
+        soon("all is stored", || all(node, "on-a").len() >= 200);
         let stored = all(node, "on-a");
         assert_eq!(stored.len(), 200, "each once");
         // What one publisher said keeps its order.
