@@ -12,7 +12,7 @@ use std::process::Command;
 const BINARY_BYTES_MAX: u64 = 40_000_000;
 
 /// What is built of the gateway, with all features. The image has the same.
-const GATEWAY: &str = "--package gateway --bin sockeye --features s3";
+const GATEWAY: &str = "--package gateway --bin sockeye --features full";
 
 /// Files of the archive, beside the binary.
 const BESIDE: [&str; 8] = [

@@ -65,7 +65,7 @@ fn linked(metadata: &Metadata) -> Result<Vec<&Package>> {
         "bench",
         // What is shipped has all features.
         "--features",
-        "gateway/s3",
+        "gateway/full",
         "--edges",
         "normal",
         "--prefix",

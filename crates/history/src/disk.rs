@@ -7,6 +7,7 @@ use crate::fault::{Fault, Kind};
 use crate::plan::{Keep, Plan};
 use crate::position::Position;
 use crate::store::{Answer, Store};
+use crate::sync::Sync;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as Changes, PersistMode};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::DirBuilder;
@@ -22,17 +23,6 @@ const STEP: usize = 1_000;
 /// Events that one call of [`Store::trim`] looks at.
 const TRIM_MAX: usize = 50_000;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-
-/// When files are written through to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// With each batch: what is stored survives a power cut.
-    Always,
-    /// Every second.
-    Second,
-    /// When the operating system does.
-    Os,
-}
 
 /// Events in a folder.
 #[derive(Debug)]

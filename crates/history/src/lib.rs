@@ -18,11 +18,16 @@ mod intake;
 mod memory;
 mod plan;
 mod position;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 mod store;
+mod sync;
 
 pub use ask::{Ask, Forget, Page, Trimmed, Way};
 #[cfg(feature = "disk")]
-pub use disk::{Disk, Sync};
+pub use disk::Disk;
 pub use event::{Batch, Event, Kept};
 pub use fault::{Fault, Kind};
 pub use figures::Figures;
@@ -30,4 +35,9 @@ pub use intake::{Intake, Waiter};
 pub use memory::Memory;
 pub use plan::{Keep, Plan};
 pub use position::{NoPosition, Position};
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 pub use store::{Answer, Store};
+pub use sync::Sync;

@@ -26,6 +26,8 @@ struct State {
     order: BTreeMap<Position, Name>,
     last: Position,
     bytes: u64,
+    /// Writer, number and places of the last batch.
+    batch: (u64, u64, Vec<Position>),
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +57,12 @@ impl Memory {
         let keeps: Vec<Keep> = keeps.collect::<Result<_, _>>()?;
         let rows = batch.events.iter().zip(keeps);
         Ok(self.with(|state| {
-            let places = rows.map(|(event, keep)| state.put(event, &keep)).collect();
+            let (writer, number, known) = &state.batch;
+            if (*writer, *number) == (batch.writer, batch.number) && !known.is_empty() {
+                return known.clone();
+            }
+            let places: Vec<_> = rows.map(|(event, keep)| state.put(event, &keep)).collect();
+            state.batch = (batch.writer, batch.number, places.clone());
             while state.bytes > self.bytes_max && state.drop_oldest() {}
             places
         }))

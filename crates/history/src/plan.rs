@@ -52,6 +52,12 @@ impl Plan {
         self.rows.iter().map(|row| row.namespace.as_str())
     }
 
+    /// Namespace, pattern of rooms, and bounds of each row.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &str, &Keep)> {
+        let rows = self.rows.iter();
+        rows.map(|row| (row.namespace.as_str(), row.pattern.as_str(), &row.keep))
+    }
+
     /// What is younger is kept in every room, as far as age matters. In ms.
     pub fn shortest_age_ms(&self) -> u64 {
         let ages = self.rows.iter().map(|row| row.keep.age_ms);

@@ -97,7 +97,10 @@ impl Postgres {
             conn.read_exact(&mut answer)
         });
         let ready = std::fs::read_to_string(self.folder.path().join("log"));
-        asked.is_ok() && ready.is_ok_and(|log| log.rfind("ready to accept connections") > log.rfind("starting PostgreSQL"))
+        asked.is_ok()
+            && ready.is_ok_and(|log| {
+                log.rfind("ready to accept connections") > log.rfind("starting PostgreSQL")
+            })
     }
 
     fn wait(&self) {

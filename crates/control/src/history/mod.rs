@@ -8,9 +8,9 @@ mod pages;
 mod receipts;
 mod wanted;
 
-pub use ::history::{Keep, Plan};
+pub use ::history::{Keep, Plan, Sync};
 pub use books::Books;
-pub use opening::{Place, Settings, Sync, missing};
+pub use opening::{Place, Settings, missing};
 pub(crate) use pages::{Deletion, Range};
 
 use ::history::{Ask, Fault, Forget, Intake, Page, Store};

@@ -1,7 +1,7 @@
 //! Which store it is, and how it is opened.
 
 use crate::identity::Secret;
-use ::history::{Fault, Kind, Memory, Plan, Store};
+use ::history::{Fault, Kind, Memory, Plan, Store, Sync};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,17 +43,6 @@ pub enum Place {
     },
 }
 
-/// When files are written through to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// With each batch.
-    Always,
-    /// Every second.
-    Second,
-    /// When the operating system does.
-    Os,
-}
-
 /// Why this build has no such store; `None`: it has.
 pub fn missing(store: &str) -> Option<String> {
     let has = match store {
@@ -72,8 +61,26 @@ pub(super) async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Fault> {
     let plan = settings.plan.clone();
     Ok(match &settings.place {
         Place::Memory { bytes_max } => Arc::new(Memory::new(plan, *bytes_max)),
-        Place::Disk { .. } | Place::Redis { .. } | Place::Postgres { .. } => {
-            return Err(Fault::new(Kind::Refused, "not there yet"));
+        #[cfg(feature = "history-disk")]
+        Place::Disk { folder, sync } => {
+            use ::history::Disk;
+            Arc::new(Disk::open(folder.clone(), *sync, plan).await?)
+        }
+        #[cfg(feature = "history-redis")]
+        Place::Redis { url } => Arc::new(::history::Redis::open(url.reveal(), plan).await?),
+        #[cfg(feature = "history-postgres")]
+        Place::Postgres { url } => Arc::new(::history::Postgres::open(url.reveal(), plan).await?),
+        // The configuration is refused before.
+        #[cfg(not(all(
+            feature = "history-disk",
+            feature = "history-redis",
+            feature = "history-postgres"
+        )))]
+        place => {
+            return Err(Fault::new(
+                Kind::Refused,
+                format!("this build has no such store: {place:?}"),
+            ));
         }
     })
 }

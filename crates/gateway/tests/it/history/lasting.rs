@@ -126,6 +126,7 @@ fn outage(mut stop: impl FnMut(), mut start: impl FnMut(), history: &str) {
 }
 
 #[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
 fn redis_may_stop_and_come_back() {
     let redis = std::cell::RefCell::new(Redis::start_with(&[
         "--appendonly",
@@ -143,6 +144,7 @@ fn redis_may_stop_and_come_back() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: cargo xtask test foreign"]
 fn postgres_may_stop_and_come_back() {
     let postgres = std::cell::RefCell::new(Postgres::start());
     let url = postgres.borrow().url();

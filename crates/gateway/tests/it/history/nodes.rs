@@ -57,6 +57,7 @@ fn once_each(history: &str, redis: &Redis) {
 }
 
 #[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
 fn redis_has_each_event_of_two_nodes_once() {
     let redis = Redis::start();
     once_each(
@@ -66,6 +67,7 @@ fn redis_has_each_event_of_two_nodes_once() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: cargo xtask test foreign"]
 fn postgres_has_each_event_of_two_nodes_once() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     once_each(

@@ -145,7 +145,10 @@ fn members_read_their_rooms_and_no_others() {
         (json!({"room": "on-b"}), "Not in that room"),
         (json!({"limit": 3}), "Room must be a string"),
         (json!(null), "Room must be a string"),
-        (json!({"room": "on-a", "limit": 0}), "limit: must be from 1 to 1000, not 0"),
+        (
+            json!({"room": "on-a", "limit": 0}),
+            "limit: must be from 1 to 1000, not 0",
+        ),
         (json!({"room": "on-a", "limit": "many"}), "invalid type"),
         (json!({"room": "on-a", "before": 7}), "invalid type"),
         (json!({"room": "on-a", "whole": true}), "unknown field"),
@@ -169,7 +172,7 @@ fn a_crowd_of_requests_is_answered_one_by_one() {
     conn.send_text("40");
     conn.frame();
     conn.send_text("420[\"join\",\"on-a\"]");
-    assert_eq!(conn.frame().text(), "430[\"on-a\"]");
+    assert_eq!(conn.frame().text(), "430[[\"on-a\"]]");
     for id in 1..=300 {
         conn.send_text(format!("42{id}[\"history\",{{\"room\":\"on-a\"}}]"));
     }
@@ -243,12 +246,18 @@ fn what_is_deleted_is_gone() {
     };
     assert_eq!(
         delete(&format!("room=on-a&at={at}")),
-        (200, json!({"deleted": 1}))
+        (200, json!({"deleted": 1, "everywhere": true}))
     );
     assert_eq!(all(&node, "on-a"), [0, 1, 2, 3, 4]);
-    assert_eq!(delete("user=ada"), (200, json!({"deleted": 3})));
+    assert_eq!(
+        delete("user=ada"),
+        (200, json!({"deleted": 3, "everywhere": true}))
+    );
     assert_eq!(all(&node, "on-a"), [1, 3]);
-    assert_eq!(delete("room=on-a"), (200, json!({"deleted": 2})));
+    assert_eq!(
+        delete("room=on-a"),
+        (200, json!({"deleted": 2, "everywhere": true}))
+    );
     assert_eq!(all(&node, "on-a"), Vec::<u64>::new());
     for query in ["", "room=a&user=b", "user=b&at=0", "room=on-a&at=what"] {
         assert_eq!(delete(query).0, 400, "{query}");

@@ -1,0 +1,52 @@
+-- Stores the events of one namespace in one step, each in the stream of its room. The id of an entry is its place: ms and a counter, which
+-- grow in the namespace. Numbers of Lua hold 53 bits, so the two are kept apart.
+-- KEYS: the last place, the last batch of this writer. ARGV: number of the batch, beginning of the keys of rooms and users, and for each
+-- event: room, name, args, user (empty: none), whether there is one, time, number of events and ms that the room keeps.
+local number, prefix = ARGV[1], ARGV[2]
+local known = redis.call('GET', KEYS[2])
+if known then
+    local of, places = string.match(known, '^(%d+):(.*)$')
+    if of == number then
+        return places
+    end
+end
+local last = redis.call('GET', KEYS[1]) or '0-0'
+local ms, count = string.match(last, '^(%d+)-(%d+)$')
+ms, count = tonumber(ms), tonumber(count)
+local places = {}
+local at = 3
+while at <= #ARGV do
+    local room, name, args, user, has_user, time, events, age =
+        ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], tonumber(ARGV[at + 5]), ARGV[at + 6], tonumber(ARGV[at + 7])
+    at = at + 8
+    if time > ms then
+        ms, count = time, 0
+    elseif count < 1048575 then
+        count = count + 1
+    else
+        ms, count = ms + 1, 0
+    end
+    local id = string.format('%.0f-%.0f', ms, count)
+    local stream = prefix .. 'room:' .. room
+    redis.call('XADD', stream, 'MAXLEN', '=', events, id, 'n', name, 'a', args, 'u', user, 'h', has_user, 't', string.format('%.0f', time))
+    if ms > age then
+        redis.call('XTRIM', stream, 'MINID', string.format('%.0f', ms - age))
+    end
+    redis.call('PEXPIRE', stream, string.format('%.0f', age))
+    if has_user == '1' then
+        local index = prefix .. 'user:' .. user
+        redis.call('ZADD', index, string.format('%.0f', ms), id .. ' ' .. room)
+        if ms > age then
+            redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', ms - age))
+        end
+        local left = redis.call('PTTL', index)
+        if left < age then
+            redis.call('PEXPIRE', index, string.format('%.0f', age))
+        end
+    end
+    places[#places + 1] = id
+end
+redis.call('SET', KEYS[1], places[#places])
+local all = table.concat(places, ' ')
+redis.call('SET', KEYS[2], number .. ':' .. all, 'EX', 3600)
+return all
