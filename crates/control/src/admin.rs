@@ -164,6 +164,8 @@ mod tests {
             namespaces: None,
             large: crate::bodies::Namespaces::new(),
             bodies: None,
+            history: None,
+            keeping: Arc::default(),
         };
         Gate {
             keys,

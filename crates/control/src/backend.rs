@@ -346,6 +346,8 @@ mod tests {
             namespaces: None,
             large: crate::bodies::Namespaces::new(),
             bodies: None,
+            history: None,
+            keeping: Arc::default(),
         };
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {

@@ -6,6 +6,7 @@
 use crate::calls::{DisconnectArgs, EmitArgs, RoomsArgs, SocketsArgs};
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
+use crate::history_calls::{ExportArgs, ForgetArgs, HistoryCall, ShowArgs};
 use crate::init::InitArgs;
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
@@ -86,6 +87,9 @@ enum CommandArgs {
         #[command(flatten)]
         asked: Asked,
     },
+    /// Read what rooms said, or delete it.
+    #[command(subcommand)]
+    History(HistoryCommand),
     Disconnect {
         #[command(flatten)]
         args: Box<DisconnectArgs>,
@@ -112,7 +116,7 @@ enum CommandArgs {
     ApiKey {
         /// Name of its user, for the log.
         name: String,
-        /// Allow only this: a scope (emit, members, disconnect, read, operate) or a namespace, such as `/chat`; may be given several
+        /// Allow only this: a scope (emit, members, disconnect, read, history, operate) or a namespace, such as `/chat`; may be given several
         /// times. Without it, the key allows everything.
         #[arg(long, value_name = "SCOPE")]
         allow: Vec<String>,
@@ -143,6 +147,38 @@ enum ConfigArgs {
         #[arg(long)]
         toml: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum HistoryCommand {
+    Show {
+        #[command(flatten)]
+        args: Box<ShowArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Export {
+        #[command(flatten)]
+        args: Box<ExportArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Forget {
+        #[command(flatten)]
+        args: Box<ForgetArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+}
+
+impl HistoryCommand {
+    fn parts(self) -> (HistoryCall, Asked) {
+        match self {
+            Self::Show { args, asked } => (HistoryCall::Show(args), asked),
+            Self::Export { args, asked } => (HistoryCall::Export(args), asked),
+            Self::Forget { args, asked } => (HistoryCall::Forget(args), asked),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -224,6 +260,7 @@ pub enum Command {
     Emit(Box<EmitArgs>, Request),
     Sockets(Box<SocketsArgs>, Request),
     Rooms(Box<RoomsArgs>, Request),
+    History(HistoryCall, Request),
     Disconnect(Box<DisconnectArgs>, Request),
     Nodes(Box<NodesArgs>, Request),
     Completions(clap_complete::Shell),
@@ -267,6 +304,10 @@ impl Cli {
                 Command::Sockets(args, merged(asked.into()))
             }
             Some(CommandArgs::Rooms { args, asked }) => Command::Rooms(args, merged(asked.into())),
+            Some(CommandArgs::History(command)) => {
+                let (call, asked) = command.parts();
+                Command::History(call, merged(asked.into()))
+            }
             Some(CommandArgs::Disconnect { args, asked }) => {
                 Command::Disconnect(args, merged(asked.into()))
             }

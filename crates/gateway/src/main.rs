@@ -18,6 +18,7 @@ mod generator;
 mod greeting;
 mod health;
 mod history;
+mod history_calls;
 mod init;
 mod inside;
 mod listeners;
@@ -68,6 +69,9 @@ fn main() -> ExitCode {
         }
         Command::Rooms(args, request) => {
             ended(calls::rooms(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::History(call, request) => {
+            ended(history_calls::run(&call, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::Disconnect(args, request) => {
             ended(calls::disconnect(&args, &request).map(|()| ExitCode::SUCCESS))

@@ -82,8 +82,7 @@ pub fn start<'a>(
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    bodies::start(&loaded.resolved, &facts)?;
-    history::start(&loaded.resolved, &facts, &runtime)?;
+    start_stores(&loaded.resolved, &facts, &runtime)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
@@ -128,6 +127,12 @@ pub fn start<'a>(
         runtime,
         _socket_files: socket_files,
     }))
+}
+
+/// Of large events, and of history.
+fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
+    bodies::start(config, facts)?;
+    history::start(config, facts, runtime)
 }
 
 /// For the connections of clients.

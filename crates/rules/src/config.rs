@@ -1,7 +1,7 @@
 //! What the rules are told at start. Plain data: reading files is the binary's business.
 
-use crate::history;
 use hub::config::Rate;
+use hub::notices;
 use std::collections::BTreeMap;
 
 /// What client events do without any backend, per namespace.
@@ -112,7 +112,7 @@ impl BuiltIn {
             "join" if offers.client_joins || granted() => Some(Self::Join),
             "leave" if offers.client_joins || granted() => Some(Self::Leave),
             "chat-message" if offers.chat => Some(Self::ChatMessage),
-            history::EVENT if offers.reads_history => Some(Self::History),
+            notices::HISTORY if offers.reads_history => Some(Self::History),
             _ => None,
         }
     }

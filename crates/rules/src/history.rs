@@ -6,8 +6,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 use wire::json::{self, member};
 
-/// The event by which clients ask.
-pub(crate) const EVENT: &str = "history";
 /// Questions to the store begin with it; those about large events begin otherwise.
 const MARK: u8 = b'h';
 /// Tokens of these questions have it, those about large events do not.

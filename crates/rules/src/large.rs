@@ -463,10 +463,8 @@ mod tests {
     fn a_question_is_read_as_it_was_asked() {
         for attachments in [vec![], vec![vec![1, 2, 3], vec![]]] {
             let event = Emit {
-                name: "e",
-                args: "1,\"ä\"",
                 attachments: &attachments,
-                volatile: false,
+                ..Emit::new("e", "1,\"ä\"")
             };
             let question = LargeEvent::ask("/chat", &event);
             for end in 0..question.len().min(12) {

@@ -442,6 +442,8 @@ mod tests {
             namespaces: None,
             large: crate::bodies::Namespaces::new(),
             bodies: None,
+            history: None,
+            keeping: Arc::default(),
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

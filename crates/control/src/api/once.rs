@@ -211,6 +211,7 @@ mod tests {
     const DONE: Answer = Ok(Done::Accepted(Accepted {
         accepted: true,
         everywhere: true,
+        stored: false,
     }));
 
     #[test]

@@ -5,13 +5,15 @@ mod books;
 mod carrying;
 mod opening;
 mod pages;
+mod range;
 mod receipts;
 mod wanted;
 
 pub use ::history::{Keep, Plan, Sync};
 pub use books::Books;
 pub use opening::{Place, Settings, missing};
-pub(crate) use pages::{Deletion, Range};
+pub(crate) use pages::Deletion;
+pub(crate) use range::Range;
 
 use ::history::{Ask, Fault, Forget, Intake, Page, Store};
 use hub::HistoryTap;

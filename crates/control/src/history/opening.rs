@@ -1,7 +1,7 @@
 //! Which store it is, and how it is opened.
 
 use crate::identity::Secret;
-use ::history::{Fault, Kind, Memory, Plan, Store, Sync};
+use ::history::{Fault, Memory, Plan, Store, Sync};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,15 +43,17 @@ pub enum Place {
     },
 }
 
+/// The stores of this build.
+const STORES: [(&str, bool); 4] = [
+    ("memory", true),
+    ("disk", cfg!(feature = "history-disk")),
+    ("redis", cfg!(feature = "history-redis")),
+    ("postgres", cfg!(feature = "history-postgres")),
+];
+
 /// Why this build has no such store; `None`: it has.
 pub fn missing(store: &str) -> Option<String> {
-    let has = match store {
-        "memory" => true,
-        "disk" => cfg!(feature = "history-disk"),
-        "redis" => cfg!(feature = "history-redis"),
-        "postgres" => cfg!(feature = "history-postgres"),
-        _ => false,
-    };
+    let has = STORES.contains(&(store, true));
     (!has).then(|| {
         format!("this build has no store {store:?}: build with `--features history-{store}`; packages and images have it")
     })
@@ -78,7 +80,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Fault> {
         )))]
         place => {
             return Err(Fault::new(
-                Kind::Refused,
+                ::history::Kind::Refused,
                 format!("this build has no such store: {place:?}"),
             ));
         }

@@ -1,6 +1,6 @@
 //! What a client or a program wants to read, and the page as JSON.
 
-use super::pages::Range;
+use super::range::Range;
 use ::history::{Fault, Page};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,7 +1,5 @@
 //! The one table of all metrics: names, types, labels, what they mean and where they are read. The exporter and
-//! `docs/metrics.md` are made from it.
-//!
-//! To add a counter of the data plane: a field of `hub::metrics`, and a row here. Labels have values from a table of ours,
+//! `docs/metrics.md` are made from it. To add a counter of the data plane: a field of `hub::metrics`, and a row here. Labels have values from a table of ours,
 //! never from a client.
 
 use super::backends::BACKENDS;

@@ -104,10 +104,8 @@ impl Lab {
             "ask" => {
                 let (args, attachments) = (event.args, event.attachments);
                 let question = Emit {
-                    name: "question",
-                    args,
                     attachments,
-                    volatile: false,
+                    ..Emit::new("question", args)
                 };
                 socket.ask(&question, ASK_TIMEOUT, 0);
             }
@@ -128,10 +126,8 @@ impl Lab {
             "server-side-emit" => {
                 let (name, rest) = (args.text(0), args.rest(1));
                 let emit = Emit {
-                    name: &name,
-                    args: &rest,
                     attachments: event.attachments,
-                    volatile: false,
+                    ..Emit::new(&name, &rest)
                 };
                 socket.cx().servers(NAMESPACE).emit(&emit);
             }
@@ -171,10 +167,8 @@ impl Lab {
             return;
         };
         let emit = Emit {
-            name: &name,
-            args: &rest,
             attachments,
-            volatile: false,
+            ..Emit::new(&name, &rest)
         };
         cx.of(NAMESPACE)
             .to(&borrowed(&rooms))
@@ -188,10 +182,8 @@ impl Lab {
             return;
         };
         let emit = Emit {
-            name: &name,
-            args: &rest,
             attachments,
-            volatile: false,
+            ..Emit::new(&name, &rest)
         };
         cx.servers(NAMESPACE).ask(&emit, FETCH_TIMEOUT, token);
     }
@@ -280,10 +272,8 @@ pub(crate) fn server_event(cx: &mut Context<'_>, event: ServerEvent<'_>) {
         }
         None => {
             let emit = Emit {
-                name: "node-event",
-                args: &first,
                 attachments: event.attachments,
-                volatile: false,
+                ..Emit::new("node-event", &first)
             };
             cx.of(NAMESPACE).local().emit(&emit);
         }
@@ -301,10 +291,8 @@ fn echo(socket: &mut Member<'_>, event: Event<'_>) {
     match event.ack {
         Some(ack) => socket.cx().ack(ack, args, attachments),
         None => socket.emit(&Emit {
-            name: "echo",
-            args,
             attachments,
-            volatile: false,
+            ..Emit::new("echo", args)
         }),
     }
 }
@@ -344,10 +332,9 @@ fn broadcast(socket: &mut Member<'_>, event: &Event<'_>, args: &Args<'_>) {
         rest = json!(iso_date(args.number(1))).to_string();
     }
     let emit = Emit {
-        name: &name,
-        args: &rest,
         attachments: event.attachments,
         volatile: event.name == "in-volatile",
+        ..Emit::new(&name, &rest)
     };
     let mut cx = socket.cx();
     let everyone = cx.of(NAMESPACE);

@@ -228,10 +228,8 @@ impl Handler for Application {
         let mut socket = cx.socket(socket);
         match (socket.namespace(), event.name, event.ack) {
             (Some("/"), "message", _) => socket.emit(&Emit {
-                name: "message-back",
-                args: event.args,
                 attachments: event.attachments,
-                volatile: false,
+                ..Emit::new("message-back", event.args)
             }),
             (Some("/"), "message-with-ack", Some(ack)) | (Some(late::NAMESPACE), _, Some(ack)) => {
                 socket.cx().ack(ack, event.args, event.attachments);
@@ -250,10 +248,8 @@ impl Handler for Application {
         bin: &[Vec<u8>],
     ) {
         let answer = Emit {
-            name: "answer",
-            args,
             attachments: bin,
-            volatile: false,
+            ..Emit::new("answer", args)
         };
         cx.socket(socket).emit(&answer);
     }

@@ -118,6 +118,8 @@ impl Counter {
             namespaces: None,
             large: control::bodies::Namespaces::new(),
             bodies: None,
+            history: None,
+            keeping: std::sync::Arc::default(),
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {

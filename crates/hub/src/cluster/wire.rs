@@ -409,10 +409,9 @@ mod tests {
     fn samples() -> Vec<Vec<u8>> {
         let attachments = [vec![1, 2], vec![]];
         let emit = Emit {
-            name: "grüße",
-            args: "1,{\"a\":2}",
             attachments: &attachments,
             volatile: true,
+            ..Emit::new("grüße", "1,{\"a\":2}")
         };
         let to = Target {
             namespace: "/chat",

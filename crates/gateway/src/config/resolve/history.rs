@@ -110,7 +110,7 @@ impl Resolver<'_> {
                     },
                 });
             }
-            HistoryStore::Redis => &["redis://", "rediss://"][..],
+            HistoryStore::Redis => &["redis://"][..],
             HistoryStore::Postgres => &["postgres://", "postgresql://"],
         };
         let url = (*keys.url).clone();

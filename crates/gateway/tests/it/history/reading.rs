@@ -153,7 +153,7 @@ fn members_read_their_rooms_and_no_others() {
         (json!({"room": "on-a", "before": 7}), "invalid type"),
         (json!({"room": "on-a", "whole": true}), "unknown field"),
     ] {
-        let answer = member.ask("history", &[wanted.clone()]);
+        let answer = member.ask("history", std::slice::from_ref(&wanted));
         let error = answer[0]["error"].as_str().unwrap_or_default();
         assert!(error.contains(error_words), "{wanted}: {answer:?}");
     }
@@ -297,4 +297,49 @@ fn a_room_keeps_what_it_may() {
         node.metric("sockeye_history_events_total{outcome=\"stored\"}"),
         10.0
     );
+}
+
+/// `sockeye history` asks the server API.
+fn command(node: &Gateway, args: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command
+        .arg("history")
+        .args(args)
+        .args(["--admin", &node.admin.to_string()]);
+    let output = command
+        .env("SOCKEYE_API_KEY", &KEY.0)
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn the_command_line_shows_exports_and_deletes() {
+    let node = gateway();
+    for n in 0..1_200 {
+        assert_eq!(publish(&node, "on-a", n), is_stored());
+    }
+    let (ok, page) = command(&node, &["show", "on-a", "--limit", "2"]);
+    assert!(
+        ok && page.contains("\"n\":1199") && page.contains("there are more"),
+        "{page}"
+    );
+    let (ok, lines) = command(&node, &["export", "on-a"]);
+    assert!(ok, "{lines}");
+    let events: Vec<u64> = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|event| event["args"][0]["n"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(events, (0..1_200).collect::<Vec<_>>());
+    let (ok, said) = command(&node, &["forget"]);
+    assert!(!ok && said.contains("--room"), "{said}");
+    let (ok, said) = command(&node, &["forget", "--room", "on-a"]);
+    assert!(ok && said.contains("1200 deleted"), "{said}");
+    let (ok, said) = command(&node, &["show", "off-a"]);
+    assert!(!ok && said.contains("not stored"), "{said}");
 }
