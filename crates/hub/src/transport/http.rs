@@ -256,7 +256,7 @@ fn engine_request(
     }
     let websocket = query.transport == Some(Transport::WebSocket);
     let unreadable =
-        !websocket && query.jsonp.is_some() && !serves_scripts(&parts.books.config, query);
+        !websocket && query.jsonp.is_some() && !takes_scripts(&parts.books.config, query);
     let enabled = transport_enabled(&parts.books.config, head, websocket);
     if query.transport.is_none() || unreadable || !enabled {
         return Err(RequestError::UnknownTransport);
@@ -279,8 +279,8 @@ fn engine_request(
 
 /// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so where
 /// only some pages may connect there is none.
-fn serves_scripts(config: &Config, query: &Query<'_>) -> bool {
-    config.allow_eio3 && config.origins.is_empty() && query.revision == Some(Revision::Three)
+fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
+    query.revision == Some(Revision::Three) && config.origins.is_empty()
 }
 
 /// A session speaks one protocol, so a request that does not say so is another's.
