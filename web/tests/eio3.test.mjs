@@ -68,7 +68,8 @@ for (const [way, options] of Object.entries(WAYS)) {
       const told = (event) => new Promise((resolve) => socket.once(event, resolve));
       const ask = (...args) => new Promise((resolve) => socket.emit(...args, resolve));
       await told("connect");
-      if (!options.transports) await new Promise((resolve) => socket.io.engine.once("upgrade", resolve));
+      if (!options.transports)
+        await new Promise((resolve) => socket.io.engine.once("upgrade", resolve));
       const texts = ["😀 é \u2028", 'a\\nb\n"\\\\n', "x".repeat(70_000)];
       const back = [];
       for (const text of texts) back.push((await ask("echo", text)) === text);
