@@ -2,10 +2,10 @@
 # Points every conformance runner at a server and sums up.
 #
 #   run.sh --url http://127.0.0.1:PORT   a server that runs already (and --patient-url, --recovery-url,
-#                                        --msgpack-url, --deflate-url for the variants below, as far as
-#                                        they exist)
+#                                        --msgpack-url, --deflate-url, --eio3-url for the variants below,
+#                                        as far as they exist)
 #   run.sh --server "COMMAND"            starts COMMAND --port P itself, and with it the variants:
-#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate,
+#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate, --allow-eio3,
 #                                        --tls-cert FILE --tls-key FILE
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
@@ -23,7 +23,7 @@ source ./servers.sh
 
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' run.sh | sed '/^set /d' >&2; exit 2; }
 
-url= patient_url= recovery_url= msgpack_url= deflate_url= tls_url= tls_cert= server= peer=sockeye cases=quick
+url= patient_url= recovery_url= msgpack_url= deflate_url= eio3_url= tls_url= tls_cert= server= peer=sockeye cases=quick
 suites=()
 while (($#)); do
   case "$1" in
@@ -32,6 +32,7 @@ while (($#)); do
     --recovery-url) recovery_url="${2:?}"; shift 2 ;;
     --msgpack-url) msgpack_url="${2:?}"; shift 2 ;;
     --deflate-url) deflate_url="${2:?}"; shift 2 ;;
+    --eio3-url) eio3_url="${2:?}"; shift 2 ;;
     --server) server="${2:?}"; shift 2 ;;
     --reference) peer=reference; server="node $here/reference/server.js"; shift ;;
     --only) suites+=("${2:?}"); shift 2 ;;
@@ -123,8 +124,9 @@ run_clients() {
   [[ -n "$recovery_url" ]] && optional+=(optional/recovery.test.js optional/returning.test.js)
   [[ -n "$msgpack_url" ]] && optional+=(optional/msgpack.test.js)
   [[ -n "$deflate_url" ]] && optional+=(optional/deflate.test.js)
+  [[ -n "$eio3_url" ]] && optional+=(optional/eio3.test.js)
   export CONFORMANCE_RECOVERY_URL="$recovery_url" CONFORMANCE_MSGPACK_URL="$msgpack_url"
-  export CONFORMANCE_PATIENT_URL="$patient_url" CONFORMANCE_DEFLATE_URL="$deflate_url"
+  export CONFORMANCE_PATIENT_URL="$patient_url" CONFORMANCE_DEFLATE_URL="$deflate_url" CONFORMANCE_EIO3_URL="$eio3_url"
   local jobs=()
   if wants js; then CONFORMANCE_URL="$url" record js js_suite "${optional[@]}" & jobs+=($!); fi
   if wants core; then CONFORMANCE_URL="$url" record js-core js_core_suite & jobs+=($!); fi

@@ -1,6 +1,6 @@
 # Sourced by run.sh: starts the conformance application in its variants on free ports, waits until
 # each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url,
-# deflate_url, tls_url, tls_cert.
+# deflate_url, eio3_url, tls_url, tls_cert.
 
 # A first start may compile.
 START_TIMEOUT_SECONDS=900
@@ -20,6 +20,8 @@ start_servers() {
   patient_url="$started_url"
   if wants js; then
     if offers recovery "${PATIENCE[@]}" --recovery; then recovery_url="$started_url"; fi
+    # Its clients ping by themselves, so the interval is theirs, and a test waits for the end of one that does not.
+    if offers eio3 --connect-timeout 45000 --allow-eio3; then eio3_url="$started_url"; fi
     start_tls_variant
   fi
   if wants js || wants python; then
@@ -70,6 +72,7 @@ say_what_has_no_url() {
   [[ -n "$recovery_url" ]] || not_run recovery "no --recovery-url"
   [[ -n "$msgpack_url" ]] || not_run msgpack "no --msgpack-url"
   [[ -n "$deflate_url" ]] || not_run deflate "no --deflate-url"
+  [[ -n "$eio3_url" ]] || not_run eio3 "no --eio3-url"
   not_run tls "needs --server"
 }
 

@@ -51,6 +51,7 @@ export async function attachSocketIo(server, settings) {
   const options = { ...engineOptions(settings), path: "/socket.io/", connectTimeout: settings.connectTimeout };
   if (settings.parser === "msgpack") options.parser = msgpackParser;
   if (settings.recovery) options.connectionStateRecovery = {};
+  options.allowEIO3 = settings.allowEIO3;
   return new SocketIo(server, options);
 }
 

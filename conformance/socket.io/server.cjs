@@ -37,6 +37,7 @@ function configuration(options, links) {
   if (options.maxHttpBufferSize !== undefined) socketio.push(`max_http_buffer_size = "${options.maxHttpBufferSize}B"`);
   if (options.path !== undefined) socketio.push(`path = "/${options.path.replace(/^\/|\/$/g, "")}/"`);
   if (options.transports !== undefined) socketio.push(`transports = ${JSON.stringify(options.transports)}`);
+  if (options.allowEIO3 !== undefined) socketio.push(`allow_eio3 = ${options.allowEIO3}`);
   if (options.serveClient !== undefined) socketio.push(`serve_client = ${options.serveClient}`);
   const { origin = "*", allowedHeaders = [] } = options.cors ?? { origin: [] };
   socketio.push(`cors = ${JSON.stringify([origin].flat().map((name) => (name === true ? "*" : name)))}`, `cors_headers = ${JSON.stringify([allowedHeaders].flat())}`);

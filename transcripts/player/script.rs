@@ -26,6 +26,8 @@ pub struct Settings {
     pub max_payload: usize,
     pub plain_max_payload: usize,
     pub cors: bool,
+    /// Clients of protocol 3 are served.
+    pub eio3: bool,
     /// Data-plane threads of the gateway; a hub in memory is always one.
     pub shards: u16,
 }
@@ -44,6 +46,7 @@ impl Default for Settings {
             max_payload: 1_000_000,
             plain_max_payload: 65_536,
             cors: false,
+            eio3: false,
             shards: 1,
         }
     }
@@ -174,6 +177,7 @@ impl Script {
             "plain_max_payload" => settings.plain_max_payload = number()?,
             "shards" => settings.shards = number()? as u16,
             "cors" => settings.cors = value == "any",
+            "eio3" => settings.eio3 = value == "on",
             _ => return Err(format!("no setting {key:?}")),
         }
         Ok(())

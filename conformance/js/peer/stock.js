@@ -2,6 +2,7 @@
 import { io as io484 } from "socket.io-client";
 import { io as io472 } from "socket.io-client-4.7.2";
 import { io as io462 } from "socket.io-client-4.6.2";
+import io250 from "socket.io-client-2.5.0";
 import { url as base } from "./target.js";
 import { within } from "./patience.js";
 
@@ -14,6 +15,9 @@ const TRANSPORTS = { "polling only": ["polling"], "websocket only": ["websocket"
 export const COMBINATIONS = combinations(VERSIONS);
 /** The same of all versions that come back to what they missed. */
 export const RECOVERING_COMBINATIONS = combinations(RECOVERING);
+
+/** The last version of protocol 3. */
+export const EIO3_COMBINATIONS = combinations({ "2.5.0": io250 });
 
 function combinations(versions) {
   return Object.entries(versions).flatMap(([version, io]) =>
@@ -30,7 +34,7 @@ function Combination(version, io, way, transports) {
   /** A socket of its own connection that is still connecting; closed with the test. */
   this.create = (t, namespace = "/lab", { from = base, ...options } = {}) => {
     const socket = io(from + namespace, { transports, forceNew: true, reconnection: false, ...options });
-    t.after(() => socket.io._close());
+    t.after(() => (socket.io._close ?? socket.io.close).call(socket.io));
     return socket;
   };
 

@@ -6,6 +6,7 @@
 //   CONFORMANCE_RECOVERY_URL  the same with --recovery, optional
 //   CONFORMANCE_MSGPACK_URL   the same with --parser msgpack, optional
 //   CONFORMANCE_DEFLATE_URL   the same with --deflate, optional
+//   CONFORMANCE_EIO3_URL      the same with --allow-eio3, optional
 
 function required(name) {
   const value = process.env[name];
@@ -20,6 +21,7 @@ export const url = process.env.CONFORMANCE_PATIENT_URL ?? strictUrl;
 export const recoveryUrl = process.env.CONFORMANCE_RECOVERY_URL;
 export const msgpackUrl = process.env.CONFORMANCE_MSGPACK_URL;
 export const deflateUrl = process.env.CONFORMANCE_DEFLATE_URL;
+export const eio3Url = process.env.CONFORMANCE_EIO3_URL;
 
 const peer = process.env.CONFORMANCE_PEER ?? "sockeye";
 if (!["sockeye", "reference"].includes(peer)) throw new Error(`CONFORMANCE_PEER is "${peer}", give sockeye or reference`);

@@ -1,7 +1,7 @@
 // Order and completeness, above all while the connection moves from polling to WebSocket.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { connected, holdUpgrade, once, record, upgraded } from "../peer/stock.js";
+import { ask, connected, holdUpgrade, once, record, upgraded } from "../peer/stock.js";
 import { eventually, sleep } from "../peer/patience.js";
 
 const upTo = (count) => Array.from({ length: count }, (_, i) => i);
@@ -54,12 +54,13 @@ export function order(client) {
     await connected(socket);
     const { id } = socket;
     const sid = socket.io.engine.id;
-    assert.equal((await socket.emitWithAck("who")).transport, "polling");
+    assert.equal((await ask(socket, "who"))[0].transport, "polling");
     release();
     await upgraded(socket);
-    const who = await socket.emitWithAck("who");
+    const [who] = await ask(socket, "who");
     assert.equal(who.transport, "websocket");
-    assert.equal(who.id, id);
+    // Clients of version 2 name their sockets by the session; the server has names of its own.
+    if (!client.version.startsWith("2.")) assert.equal(who.id, id);
     assert.equal(socket.io.engine.id, sid);
   });
 
@@ -70,7 +71,7 @@ export function order(client) {
     const socket = client.create(t);
     const release = holdUpgrade(socket);
     await connected(socket);
-    await socket.emitWithAck("join", room);
+    await ask(socket, "join", room);
     const seen = record(socket, "tick");
     const moved = upgraded(socket);
     let sent = 0;

@@ -17,6 +17,7 @@ pub fn run(input: &[u8]) {
     };
     let mut config = Config {
         plain_raw: Some(rig::lab_raw()),
+        allow_eio3: true,
         ..Config::default()
     };
     config.limits.outbox_bytes_max = OUTBOX_BYTES;

@@ -4,6 +4,7 @@ mod base64url;
 mod compat;
 mod deflate;
 mod engineio_payload;
+mod engineio_payload3;
 mod http_chunked;
 mod http_head;
 mod hub;
@@ -18,11 +19,12 @@ mod websocket;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its seeds' folder.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("base64url", base64url::run),
     ("compat", compat::run),
     ("deflate", deflate::run),
     ("engineio_payload", engineio_payload::run),
+    ("engineio_payload3", engineio_payload3::run),
     ("http_chunked", http_chunked::run),
     ("http_head", http_head::run),
     ("hub", hub::run),

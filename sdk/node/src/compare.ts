@@ -11,7 +11,6 @@ const REFUSED: { [Name in keyof ServerOptions]?: string } = {
   wsEngine: "the gateway speaks with clients",
   adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
   cookie: "the gateway sets none: no request needs to find the node of its session; `io.engine.on(\"initial_headers\")` can set one",
-  allowEIO3: "the gateway speaks Engine.IO 4",
   initialPacket: "the gateway opens sessions",
 };
 
@@ -21,6 +20,7 @@ const UNUSED: { [Name in keyof ServerOptions]?: string } = {
   perMessageDeflate: "[compression]",
   httpCompression: "[compression]",
   allowUpgrades: "socketio.transports",
+  allowEIO3: "socketio.allow_eio3",
 };
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== false;

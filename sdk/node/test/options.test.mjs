@@ -26,7 +26,6 @@ test("io.adapter() took an adapter, and ids and rooms were broken", async () => 
 const REFUSED = [
   [{ cookie: true }, /the option `cookie`/],
   [{ cookie: { name: "io" } }, /the option `cookie`/],
-  [{ allowEIO3: true }, /the option `allowEIO3`/],
   [{ cors: () => {} }, /a function as the option `cors`/],
   [{ cors: { origin: /example/ } }, /a function or an expression as the option `cors.origin`/],
   [{ cors: { origin: ["https://a.example", /example/] } }, /a function or an expression/],

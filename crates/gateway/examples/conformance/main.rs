@@ -74,6 +74,9 @@ struct Flags {
     /// Clients get their socket back, with what they missed, within two minutes.
     #[arg(long)]
     recovery: bool,
+    /// Serve clients of Socket.IO 2 too.
+    #[arg(long)]
+    allow_eio3: bool,
     /// Look at opening requests, as their header `X-Opening` says, and add header lines to answers.
     #[arg(long)]
     porter: bool,
@@ -89,6 +92,7 @@ impl Flags {
         Config {
             engineio_path: Some("/engine.io/".into()),
             raw_path: Some("/echo".into()),
+            allow_eio3: self.allow_eio3,
             ping_interval: Duration::from_millis(self.ping_interval),
             ping_timeout: Duration::from_millis(self.ping_timeout),
             connect_timeout: Duration::from_millis(self.connect_timeout),

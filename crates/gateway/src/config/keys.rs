@@ -419,6 +419,8 @@ section! {
     SocketIo = "socketio." {
         path: String = "/socket.io/",
             "Path prefix, with both slashes.";
+        allow_eio3: bool = "false",
+            "Serve clients of Socket.IO 2 too, which speak Engine.IO 3. Without it they get the error `Unsupported protocol version`.";
         transports: Vec<String> = "polling,websocket",
             "Transports offered; `[\"websocket\"]` switches long-polling off.";
         polling_user_agents: Vec<String> = EMPTY_LIST,

@@ -306,6 +306,7 @@ impl Resolver<'_> {
                 path,
                 namespace: raw.namespace.clone(),
             }),
+            allow_eio3: *socketio.allow_eio3,
             parser: *socketio.parser,
             parsers: super::rules::parsers(self.layer),
             transports: self.transports(),

@@ -103,7 +103,7 @@ fn toml(settings: &Settings) -> String {
         "profile = \"{profile}\"\n\
          [server]\nshards = {}\npin = false\ndrain_window = {}\n\
          [socketio]\nping_interval = {}\nping_timeout = {}\nconnect_timeout = {}\n\
-         upgrade_timeout = {}\nmax_http_buffer_size = \"{}B\"\ncors = {}\n\
+         upgrade_timeout = {}\nmax_http_buffer_size = \"{}B\"\ncors = {}\nallow_eio3 = {}\n\
          [plain]\nenabled = true\nping_interval = {}\nmax_payload = \"{}B\"\n\
          [limits]\nmessage_timeout = {}\n{rules}",
         settings.shards,
@@ -114,6 +114,7 @@ fn toml(settings: &Settings) -> String {
         ms(settings.upgrade_timeout),
         settings.max_payload,
         if settings.cors { "[\"*\"]" } else { "[]" },
+        settings.eio3,
         ms(settings.plain_ping_interval),
         settings.plain_max_payload,
         ms(settings.message_timeout),

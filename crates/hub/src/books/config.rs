@@ -16,6 +16,8 @@ pub struct Config {
     pub closed: bool,
     /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
     pub socketio_path: String,
+    /// Socket.IO clients of protocol 3 are served too (those of Socket.IO 1 and 2).
+    pub allow_eio3: bool,
     /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
     pub plain_path: Option<String>,
     /// Path of the plain protocol in Server-Sent Events: `/sse`; `None` switches it off.
@@ -440,6 +442,7 @@ impl Default for Config {
         Self {
             closed: false,
             socketio_path: "/socket.io/".into(),
+            allow_eio3: false,
             plain_path: Some("/ws".into()),
             sse_path: Some("/sse".into()),
             engineio_path: None,

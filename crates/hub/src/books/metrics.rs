@@ -14,7 +14,7 @@ pub const DURATION_BOUNDS_MS: [f64; 6] = [0.1, 5.0, 15.0, 50.0, 100.0, 500.0];
 pub const TURN_BOUNDS_US: [u64; 8] = [50, 200, 1_000, 5_000, 20_000, 100_000, 500_000, 2_000_000];
 
 /// The forms in which events are delivered, by `Variant`.
-pub const VARIANTS: [&str; 9] = [
+pub const VARIANTS: [&str; 11] = [
     "websocket",
     "websocket_base64",
     "polling",
@@ -24,6 +24,8 @@ pub const VARIANTS: [&str; 9] = [
     "polling_msgpack",
     "event_stream",
     "plain_raw",
+    "websocket_eio3",
+    "polling_eio3",
 ];
 
 named! {

@@ -16,6 +16,8 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
+use wire::engineio::Revision;
+use wire::engineio::jsonp::Callback;
 use wire::http::{Chunked, Encoding};
 
 /// Protocol a session speaks.
@@ -66,6 +68,8 @@ impl Protocol {
 pub(crate) struct Session {
     pub(crate) sid: Id20,
     pub(crate) protocol: Protocol,
+    /// Of Engine.IO; without it, that of today.
+    pub(crate) revision: Revision,
     pub(crate) flags: Flags,
     pub(crate) heart: Heart,
     /// The WebSocket or event stream; none while polling.
@@ -83,7 +87,7 @@ pub(crate) struct Session {
 /// Pings and what answers them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heart {
-    /// Low 32 bits of the millisecond clock at the last ping.
+    /// Low 32 bits of the millisecond clock at the last ping, whoever sends them.
     pub(crate) pinged_ms: u32,
     /// A ping is unanswered.
     pub(crate) awaiting_pong: bool,
@@ -147,13 +151,14 @@ pub(crate) struct Flags {
 }
 
 impl Session {
-    pub(crate) fn new(sid: Id20, protocol: Protocol, conn: Option<ConnId>, peer: IpAddr) -> Self {
+    pub(crate) fn new(sid: Id20, protocol: Protocol, revision: Revision, peer: IpAddr) -> Self {
         Self {
             sid,
             protocol,
+            revision,
             flags: Flags::default(),
             heart: Heart::default(),
-            conn,
+            conn: None,
             peer,
             sockets: SmallVec::new(),
             polling: None,
@@ -170,6 +175,7 @@ impl Session {
             Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
             Protocol::PlainMsgpack => Dialect::PlainMsgpack,
             Protocol::PlainRaw => Dialect::PlainRaw,
+            _ if self.revision == Revision::Three => Dialect::SocketIo3,
             _ if self.flags.msgpack => Dialect::SocketIoMsgpack,
             _ => Dialect::SocketIo,
         };
@@ -289,6 +295,8 @@ pub(crate) struct Polling {
     pub(crate) late: bool,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
+    /// That answer is a script.
+    pub(crate) script: Option<Callback>,
     /// That client takes any number of packets in one answer.
     pub(crate) takes_all: bool,
     /// What that answer may be compressed with.
@@ -303,6 +311,8 @@ pub(crate) struct Polling {
 #[derive(Debug, Default)]
 pub(crate) struct Post {
     pub(crate) conn: Option<ConnId>,
+    /// Its body is a form with the payload in it.
+    pub(crate) form: bool,
     /// Its body comes in chunks.
     pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for its answer.
@@ -315,6 +325,8 @@ pub(crate) struct Probe {
     pub(crate) conn: ConnId,
     /// Low 32 bits of the millisecond clock when it came.
     pub(crate) at_ms: u32,
+    /// Its client takes no binary there.
+    pub(crate) b64: bool,
 }
 
 /// A binary packet whose attachments are still coming.

@@ -82,7 +82,7 @@ impl Speaker<'_> {
             Dialect::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
             // It would take it for the word of another client. The close code says the worst.
             Dialect::PlainRaw => return true,
-            Dialect::SocketIo | Dialect::SocketIoMsgpack => return false,
+            Dialect::SocketIo | Dialect::SocketIo3 | Dialect::SocketIoMsgpack => return false,
         }
         self.line.reply(conn, |out| variant.wrap(out, &text, &[]));
         true

@@ -1,7 +1,7 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
 use crate::tables::slot::SocketKey;
-use wire::engineio::payload;
+use wire::engineio::{payload, payload3};
 use wire::plain::raw;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
@@ -18,6 +18,8 @@ pub(crate) enum Dialect {
     PlainMsgpack,
     /// No words, only the arguments of events.
     PlainRaw,
+    /// Socket.IO packets as text for clients of Engine.IO 3.
+    SocketIo3,
 }
 
 /// How words travel.
@@ -26,7 +28,7 @@ pub(crate) enum Framing {
     WebSocket,
     /// Frames of a WebSocket whose client takes no binary (`b64=1`).
     Base64,
-    /// Packets of a polling payload.
+    /// Packets of a polling payload. They wait as protocol 4 has them; those of protocol 3 get their form with the answer to a poll.
     Polling,
     /// Events of a `text/event-stream`, which only plain JSON clients have.
     EventStream,
@@ -138,10 +140,16 @@ impl Dialect {
         matches!(self, Self::SocketIoMsgpack | Self::PlainMsgpack)
     }
 
+    /// Attachments follow the message.
+    fn attaches(self) -> bool {
+        matches!(self, Self::SocketIo | Self::SocketIo3)
+    }
+
     /// Appends the message; attachments that do not stand in it follow it ([`Variant::wrap`]).
     pub(crate) fn write(self, out: &mut Vec<u8>, word: &Word<'_>) {
         match self {
             Self::SocketIo => return write_text(out, word),
+            Self::SocketIo3 => return write_text(out, &in_words_of_3(word)),
             Self::PlainRaw => return write_raw(out, word),
             _ => {}
         }
@@ -170,6 +178,22 @@ impl Dialect {
             ),
         }
     }
+}
+
+/// Clients of protocol 3 know the id of their socket already, and take the message of a refusal alone, or the data that
+/// stand for it.
+fn in_words_of_3<'a>(word: &Word<'a>) -> Word<'a> {
+    let data = match word.kind {
+        PacketType::Connect => "",
+        PacketType::ConnectError => {
+            let members = || json::members(word.data);
+            let named = |name| members().find(|(key, _)| *key == name);
+            let reason = named("\"data\"").or_else(|| named("\"message\""));
+            reason.map_or(word.data, |(_, value)| value)
+        }
+        _ => word.data,
+    };
+    Word { data, ..*word }
 }
 
 /// Text of a Socket.IO packet with the Engine.IO `4` before it.
@@ -235,7 +259,7 @@ impl Variant {
     };
 
     /// Forms in which a message stands in frames: an event is encoded once for each.
-    pub(crate) const FRAMED: usize = 14;
+    pub(crate) const FRAMED: usize = 16;
     /// Forms in which it stands in a polling payload.
     pub(crate) const POLLED: usize = 4;
 
@@ -245,14 +269,14 @@ impl Variant {
         let second = usize::from(self.framing != Framing::WebSocket);
         let form = self.dialect as usize * 2 + second;
         match self.offsets {
-            true => 10 + form % 4,
+            true => 12 + form % 4,
             false => form,
         }
     }
 
-    /// The same of polling payloads.
+    /// The same of polling payloads. Events wait in one form for clients of both protocols.
     pub(crate) fn polled(self) -> usize {
-        (self.dialect as usize % 2) + 2 * usize::from(self.offsets)
+        usize::from(self.dialect == Dialect::SocketIoMsgpack) + 2 * usize::from(self.offsets)
     }
 
     /// Its name in metrics, by place in `books::metrics::VARIANTS`.
@@ -261,6 +285,8 @@ impl Variant {
             (Dialect::SocketIo, Framing::Base64) => 1,
             (Dialect::SocketIo, Framing::Polling) => 2,
             (Dialect::SocketIo, _) => 0,
+            (Dialect::SocketIo3, Framing::Polling) => 10,
+            (Dialect::SocketIo3, _) => 9,
             (Dialect::PlainJson, Framing::EventStream) => 7,
             (Dialect::PlainJson, _) => 3,
             (Dialect::PlainMsgpack, _) => 4,
@@ -276,7 +302,7 @@ impl Variant {
             return wrap_raw(out, message);
         }
         self.wrap_one(out, message, self.dialect.is_binary());
-        if self.dialect != Dialect::SocketIo {
+        if !self.dialect.attaches() {
             return;
         }
         for attachment in attachments {
@@ -289,6 +315,9 @@ impl Variant {
 
     fn wrap_one(self, out: &mut Vec<u8>, message: &[u8], binary: bool) {
         match (self.framing, binary) {
+            (Framing::WebSocket | Framing::Base64, true) if self.dialect == Dialect::SocketIo3 => {
+                write_binary3(out, message, self.framing == Framing::Base64);
+            }
             (Framing::WebSocket, true) => frame::write_frame(out, OpCode::Binary, message),
             (Framing::Base64, true) => {
                 let mut encoded = Vec::new();
@@ -304,11 +333,24 @@ impl Variant {
 
     /// Engine.IO packets that [`Variant::wrap`] makes.
     pub(crate) fn packets(self, attachments: usize) -> usize {
-        match self.dialect {
-            Dialect::SocketIo => 1 + attachments,
-            _ => 1,
+        match self.dialect.attaches() {
+            true => 1 + attachments,
+            false => 1,
         }
     }
+}
+
+/// Appends a frame with a binary message of protocol 3: the type stands before it.
+pub(crate) fn write_binary3(out: &mut Vec<u8>, message: &[u8], base64: bool) {
+    let mut content = Vec::with_capacity(message.len() + 1);
+    if base64 {
+        content.extend_from_slice(b"b4");
+        payload::append_base64(&mut content, message);
+        return frame::write_frame(out, OpCode::Text, &content);
+    }
+    content.push(payload3::MESSAGE);
+    content.extend_from_slice(message);
+    frame::write_frame(out, OpCode::Binary, &content);
 }
 
 /// The data of an event, and its end. A line end would end the data; JSON has them between tokens only, where a space means the

@@ -17,7 +17,26 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
 use std::mem;
+use wire::engineio::Revision;
 use wire::socketio::{self, Packet, PacketType, msgpack};
+use wire::{http, json};
+
+/// A session of protocol 3 is in `/` without asking for it: its CONNECT is said in its place. Its parser is the one for text.
+pub(crate) fn begin_session(stage: &mut Stage, session: SessionId) {
+    let slot = stage.parts.people.sessions.get_mut(session);
+    let Some(slot) = slot.filter(|slot| slot.revision == Revision::Three) else {
+        return;
+    };
+    slot.flags.heard_packet = true;
+    let packet = Packet {
+        kind: PacketType::Connect,
+        attachments: 0,
+        namespace: "/",
+        id: None,
+        data: "",
+    };
+    outside(stage, session, &packet, &[]);
+}
 
 /// The first packet shows which parser the client has: text or MessagePack. Nobody changes it later.
 #[cold]
@@ -193,6 +212,19 @@ pub(crate) fn on_packet(
 /// A packet for a namespace that the client is not in, or not yet.
 #[cold]
 fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+    let slot = stage.parts.people.sessions.get(session);
+    if slot.is_some_and(|slot| slot.revision == Revision::Three)
+        && packet.kind == PacketType::Connect
+        && let Some((namespace, query)) = packet.namespace.split_once('?')
+    {
+        let data = &auth_of(query);
+        let packet = Packet {
+            namespace,
+            data,
+            ..*packet
+        };
+        return on_packet(stage, session, &packet, attachments);
+    }
     let (parts, namespace) = (&mut stage.parts, packet.namespace);
     if let Some(ask) = gate::gate(&parts.asks, &parts.people, session, namespace) {
         gate::hold(parts, session, ask, packet, attachments);
@@ -201,6 +233,22 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
     } else if booking::connect_within_rates(parts, session, namespace) {
         on_connect(stage, session, packet);
     }
+}
+
+/// The query of a namespace, which clients of protocol 3 send, as the payload of a CONNECT: its parameters as an object of strings.
+/// Of a name that comes twice the last value counts, as in `JSON.parse`.
+fn auth_of(query: &str) -> String {
+    let mut auth = b"{".to_vec();
+    for (name, value) in http::query_pairs(query) {
+        if auth.len() > 1 {
+            auth.push(b',');
+        }
+        json::quote(&mut auth, &name);
+        auth.push(b':');
+        json::quote(&mut auth, &value);
+    }
+    auth.push(b'}');
+    String::from_utf8_lossy(&auth).into_owned()
 }
 
 /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
@@ -234,7 +282,9 @@ fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
     } else {
         packet.data
     };
+    let slot = stage.parts.people.sessions.get(session);
     let recovers = stage.parts.books.config.recovery.of(packet.namespace);
+    let recovers = recovers.filter(|_| slot.is_some_and(|slot| slot.revision == Revision::Four));
     let (auth, shown) = match recovers {
         // The name of its socket is a secret: nobody else sees it.
         Some(_) => shown::take_out(auth),

@@ -7,14 +7,15 @@ use crate::life::{ending, parking, stream};
 use crate::parts::Parts;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
-use wire::engineio::PacketType;
+use wire::engineio::{PacketType, Revision};
 use wire::websocket::frame::{self, OpCode};
 
 /// Arms what a new session needs.
 pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
-    let Some(slot) = parts.people.sessions.get(session) else {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
+    slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
     if slot.protocol == Protocol::SocketIo {
         let timeout = parts.books.config.connect_timeout;
         let (people, clock) = (&parts.people, &mut parts.clock);
@@ -47,14 +48,18 @@ pub(crate) fn heard(people: &mut People, session: SessionId) {
     }
 }
 
-/// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
-pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
+/// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4). `false` = a violation:
+/// clients of protocol 3 are not pinged.
+pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
-        return;
+        return true;
     };
+    if slot.revision == Revision::Three {
+        return false;
+    }
     if !std::mem::replace(&mut slot.heart.awaiting_pong, false) {
         slot.heart.heard = true;
-        return;
+        return true;
     }
     slot.heart.heard = false;
     if parts.recovery.is_some() {
@@ -64,6 +69,57 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
         slot.heart.extended = false;
     }
     arm_beat(parts, session);
+    true
+}
+
+/// A ping of a client: only those of protocol 3 send any. `false` = a violation.
+pub(crate) fn on_ping(parts: &mut Parts, session: SessionId) -> bool {
+    let now = parts.clock.now.mono_ms as u32;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return true;
+    };
+    if slot.revision != Revision::Three {
+        return false;
+    }
+    slot.heart.pinged_ms = now;
+    slot.heart.heard = false;
+    slot.heart.extended = false;
+    parts.books.counts.heartbeats += 1;
+    parts
+        .speaker()
+        .send_packet(session, &[PacketType::Pong as u8]);
+    true
+}
+
+/// A client of protocol 3 pings by itself: it has the interval and the timeout for that. If something else comes, it has the
+/// timeout once more, for a ping may be stuck behind a large upload.
+fn ping_awaited(parts: &mut Parts, session: SessionId) {
+    let now_ms = parts.clock.now.mono_ms;
+    let config = &parts.books.config;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    if slot.flags.closing {
+        return;
+    }
+    let timeout_ms = config.ping_timeout.as_millis() as u64;
+    let mut patience_ms = config.ping_interval(slot.heart.step).as_millis() as u64 + timeout_ms;
+    let silent_ms = u64::from((now_ms as u32).wrapping_sub(slot.heart.pinged_ms));
+    if silent_ms >= patience_ms && slot.heart.heard {
+        slot.heart.extended = true;
+    }
+    if slot.heart.extended {
+        patience_ms += timeout_ms;
+    }
+    if silent_ms >= patience_ms {
+        return ending::close_session(parts, session, CloseReason::PingTimeout);
+    }
+    let (due, key) = (
+        now_ms + patience_ms - silent_ms,
+        parts.people.sessions.key(session),
+    );
+    let timers = &mut parts.clock.timers.sessions;
+    timers.arm_odd(SessionTimer::Pong, due, key);
 }
 
 pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
@@ -71,6 +127,9 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
+    if slot.revision == Revision::Three {
+        return ping_awaited(parts, session);
+    }
     if slot.heart.awaiting_pong || slot.flags.closing {
         return;
     }
@@ -100,6 +159,9 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
+    if slot.revision == Revision::Three {
+        return ping_awaited(parts, session);
+    }
     let waited = now.wrapping_sub(slot.heart.pinged_ms);
     if !slot.heart.awaiting_pong || u128::from(waited) < timeout.as_millis() {
         return;

@@ -21,6 +21,7 @@ use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::base64url::Id20;
+use wire::engineio::Revision;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
 pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
@@ -37,7 +38,8 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         return;
     };
     let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
-    if carrier.protocol != Protocol::SocketIo || !gets_offsets {
+    let comes_back = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
+    if !comes_back || !gets_offsets {
         return;
     }
     let lifeline = Lifeline {

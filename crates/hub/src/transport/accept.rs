@@ -2,7 +2,7 @@
 
 use crate::clients::conn::State;
 use crate::clients::session::Protocol;
-use crate::hearing::plain_joining;
+use crate::hearing::{plain_joining, socketio};
 use crate::life::heartbeat;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -49,6 +49,7 @@ pub(crate) fn open_websocket(
         stage.parts.line.recycle(open);
     }
     heartbeat::start_session(&mut stage.parts, session);
+    socketio::begin_session(stage, session);
     if protocol.is_plain_websocket() {
         plain_joining::open_plain(stage, session);
     }

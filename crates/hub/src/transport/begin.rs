@@ -12,7 +12,7 @@ use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
 use crate::seam::stage::Stage;
 use crate::tables::id;
 use crate::tables::slot::{ConnId, SessionId};
-use wire::engineio::{self, Query};
+use wire::engineio::{self, Query, Revision};
 use wire::http::Head;
 
 /// A request as a handler sees it.
@@ -46,7 +46,12 @@ pub(crate) fn new_session(
         .conns
         .get(conn)
         .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
-    let mut session = Session::new(sid, protocol, None, peer);
+    let query = Query::parse(match protocol.is_engineio() {
+        true => head.query,
+        false => "",
+    });
+    let revision = query.revision.unwrap_or(Revision::Four);
+    let mut session = Session::new(sid, protocol, revision, peer);
     if stage.parts.books.config.keep_handshake || stage.reads_requests {
         let rare = session.rare.get_or_insert_default();
         if stage.parts.books.config.keep_handshake {
@@ -60,11 +65,8 @@ pub(crate) fn new_session(
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
-    if protocol.is_engineio() {
-        let query = Query::parse(head.query);
-        session.flags.b64 = query.base64;
-        session.flags.asks_offsets = query.recovery;
-    }
+    session.flags.b64 = query.base64;
+    session.flags.asks_offsets = query.recovery;
     stage.parts.access.admission.session_came();
     session.heart.step = step(&stage.parts, protocol);
     stage.parts.people.insert_session(session)

@@ -8,7 +8,7 @@ use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use crate::transport::polling;
-use wire::engineio::{self, PacketType as EnginePacket};
+use wire::engineio::{self, PacketType as EnginePacket, Revision, payload3};
 use wire::websocket::close;
 
 /// One Engine.IO packet; `false` = a violation, the session ends with `parse error`.
@@ -21,10 +21,11 @@ pub(crate) fn on_engine_packet(
 ) -> bool {
     match kind {
         EnginePacket::Message => message::on_data(stage, session, Data::Text(data)),
-        EnginePacket::Pong => heartbeat::on_pong(&mut stage.parts, session),
+        EnginePacket::Pong => return heartbeat::on_pong(&mut stage.parts, session),
         EnginePacket::Close => on_close_packet(&mut stage.parts, session),
-        // Pings go from server to client only (protocol 3.4).
-        EnginePacket::Ping | EnginePacket::Open => return false,
+        // Pings go from server to client (protocol 3.4), but for clients of protocol 3.
+        EnginePacket::Ping => return heartbeat::on_ping(&mut stage.parts, session),
+        EnginePacket::Open => return false,
         EnginePacket::Upgrade | EnginePacket::Noop => {}
     }
     true
@@ -53,11 +54,30 @@ fn client_closed_polling(parts: &mut Parts, session: SessionId) {
     ending::close_session(parts, session, CloseReason::TransportClose);
 }
 
-/// `b` + base64 in a text frame: binary from clients that cannot send it.
+/// `b` + base64 in a text frame: binary from clients that cannot send it. Those of protocol 3 say its type too.
 pub(crate) fn on_base64(stage: &mut Stage, session: SessionId, text: &str) -> bool {
-    let Some(text) = text.strip_prefix('b') else {
+    let slot = stage.parts.people.sessions.get(session);
+    let prefix = match slot.map(|slot| slot.revision) {
+        Some(Revision::Three) => "b4",
+        _ => "b",
+    };
+    let Some(text) = text.strip_prefix(prefix) else {
         return false;
     };
+    take_base64(stage, session, text)
+}
+
+/// A binary message of protocol 3; `false` = it is none, and the session ends.
+pub(crate) fn on_binary3(stage: &mut Stage, session: SessionId, message: &[u8]) -> bool {
+    let content = payload3::split_binary(message);
+    if let Some(bytes) = content {
+        message::on_data(stage, session, Data::Binary(bytes));
+    }
+    content.is_some()
+}
+
+/// A binary message as base64; `false` = it is none, and the session ends.
+pub(crate) fn take_base64(stage: &mut Stage, session: SessionId, text: &str) -> bool {
     let mut bytes = Vec::new();
     if engineio::payload::decode_base64(text, &mut bytes).is_err() {
         return false;

@@ -14,7 +14,7 @@ use crate::tables::id::{self, Place};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{accept, door, polling, posts, sse, stash, upgrade};
 use wire::base64url::Id20;
-use wire::engineio::{Query, RequestError, Transport};
+use wire::engineio::{Query, RequestError, Revision, Transport};
 use wire::http::{self, Expectation, Head, Method};
 use wire::websocket::handshake::{self, first_subprotocol};
 
@@ -255,10 +255,10 @@ fn engine_request(
         return Ok(());
     }
     let websocket = query.transport == Some(Transport::WebSocket);
-    // JSONP is not offered: its client cannot read what it would be given.
-    let jsonp = !websocket && query.jsonp;
+    let unreadable =
+        !websocket && query.jsonp.is_some() && !takes_scripts(&parts.books.config, query);
     let enabled = transport_enabled(&parts.books.config, head, websocket);
-    if query.transport.is_none() || jsonp || !enabled {
+    if query.transport.is_none() || unreadable || !enabled {
         return Err(RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
@@ -272,9 +272,29 @@ fn engine_request(
     let session = Id20::decode(sid.as_bytes()).and_then(|sid| parts.people.find_session(&sid));
     match session.filter(|session| speaks(&parts.people, *session, protocol)) {
         None => Err(RequestError::UnknownSid),
-        // A session speaks version 4, so a request that does not say so is another protocol's.
-        Some(_) if !query.is_version_4 => Err(RequestError::BadRequest),
+        Some(session) if !continues(&parts.people, session, query) => Err(RequestError::BadRequest),
         Some(session) => session_request(stage, conn, head, query, session),
+    }
+}
+
+/// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so where
+/// only some pages may connect there is none.
+fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
+    query.revision == Some(Revision::Three) && config.origins.is_empty()
+}
+
+/// A session speaks one protocol, so a request that does not say so is another's.
+fn continues(people: &People, session: SessionId, query: &Query<'_>) -> bool {
+    let slot = people.sessions.get(session);
+    query.revision == slot.map(|slot| slot.revision)
+}
+
+/// Whether new sessions may speak that protocol.
+fn is_spoken(config: &Config, protocol: Protocol, revision: Option<Revision>) -> bool {
+    match revision {
+        Some(Revision::Four) => true,
+        Some(Revision::Three) => config.allow_eio3 && protocol == Protocol::SocketIo,
+        None => false,
     }
 }
 
@@ -309,14 +329,14 @@ fn session_request(
     session: SessionId,
 ) -> Result<(), RequestError> {
     let websocket = query.transport == Some(Transport::WebSocket);
-    let (upgrade, t) = (handshake::wants_upgrade(head), query.t.as_deref());
+    let upgrade = handshake::wants_upgrade(head);
     let slot = stage.parts.people.sessions.get(session);
     let polls = slot.is_some_and(|slot| slot.polling.is_some());
     match head.method {
         _ if websocket != upgrade || !websocket && !polls => Err(RequestError::BadRequest),
-        _ if websocket => upgrade::open_probe(stage, conn, head, session),
-        Method::Get => polling::poll(stage, conn, head, session, t),
-        Method::Post => posts::post(stage, conn, head, session, t),
+        _ if websocket => upgrade::open_probe(stage, conn, head, session, query.base64),
+        Method::Get => polling::poll(stage, conn, head, session, query),
+        Method::Post => posts::post(stage, conn, head, session, query),
         _ => {
             stage.parts.answers().refuse_method(conn, head);
             Ok(())
@@ -339,13 +359,13 @@ fn new_session_request(
     if websocket != upgrade {
         return Err(RequestError::BadRequest);
     }
-    if !query.is_version_4 {
+    if !is_spoken(&stage.parts.books.config, protocol, query.revision) {
         return Err(RequestError::UnsupportedVersion);
     }
     if door::admits(stage, conn, head, protocol) {
         match websocket {
             true => accept::open_websocket(stage, conn, head, protocol, first_subprotocol(head)),
-            false => polling::open_polling(stage, conn, head, protocol, query.t.as_deref()),
+            false => polling::open_polling(stage, conn, head, protocol, query),
         }
     }
     Ok(())

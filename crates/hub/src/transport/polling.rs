@@ -6,15 +6,20 @@ use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Polling, Protocol};
+use crate::hearing::socketio;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::begin;
-use wire::engineio::{PacketType, RequestError, payload};
+use std::borrow::Cow;
+use wire::engineio::jsonp::Callback;
+use wire::engineio::{PacketType, Query, RequestError, Revision, payload, payload3};
 use wire::http::{Encoding, Head};
 
 const TEXT: &str = "text/plain; charset=UTF-8";
+const BINARY: &str = "application/octet-stream";
+const SCRIPT: &str = "text/javascript; charset=UTF-8";
 
 /// Clients that take any number of packets in one answer say so by their name: browsers, and the JavaScript client's own requests
 /// in Node. Others may be python-engineio, which breaks off at the seventeenth.
@@ -52,12 +57,12 @@ pub(crate) fn open_polling(
     conn: ConnId,
     head: &Head<'_>,
     protocol: Protocol,
-    t: Option<&str>,
+    query: &Query<'_>,
 ) {
     let session = begin::new_session(stage, conn, head, protocol);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         let polling = slot.polling.insert(Box::default());
-        polling.last = LastPoll::opened(t);
+        polling.last = LastPoll::opened(query.t.as_deref());
     }
     let parts = &mut stage.parts;
     heartbeat::start_session(parts, session);
@@ -65,8 +70,58 @@ pub(crate) fn open_polling(
     begin::write_open(&parts.books.config, &parts.people, session, &mut body);
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
+    let slot = stage.parts.people.sessions.get(session);
+    let payload = match slot.map(|slot| slot.revision) {
+        Some(Revision::Three) => Payload::of_3(&body, false, query.jsonp),
+        _ => Payload::of_4(&body),
+    };
+    payload.announce(&mut extra);
     let mut answers = stage.parts.answers();
-    answers.respond(conn, 200, TEXT, &extra, &body);
+    answers.respond(conn, 200, payload.content_type, &extra, &payload.body);
+    socketio::begin_session(stage, session);
+}
+
+/// The body of an answer to a poll.
+struct Payload<'a> {
+    body: Cow<'a, [u8]>,
+    content_type: &'static str,
+}
+
+impl<'a> Payload<'a> {
+    /// Packets wait in this form.
+    fn of_4(packets: &'a [u8]) -> Self {
+        Self {
+            body: Cow::Borrowed(packets),
+            content_type: TEXT,
+        }
+    }
+
+    fn of_3(packets: &[u8], takes_binary: bool, script: Option<Callback>) -> Self {
+        let mut body = Vec::with_capacity(packets.len() + 16);
+        let form = payload3::write(&mut body, packets, takes_binary && script.is_none());
+        let content_type = match (script, form) {
+            (Some(_), _) => SCRIPT,
+            (None, payload3::Form::Text) => TEXT,
+            (None, payload3::Form::Binary) => BINARY,
+        };
+        if let Some(callback) = script {
+            let text = String::from_utf8_lossy(&body);
+            let mut called = Vec::with_capacity(text.len() + 32);
+            callback.write(&mut called, &text);
+            body = called;
+        }
+        Self {
+            body: Cow::Owned(body),
+            content_type,
+        }
+    }
+
+    /// Browsers are to take a script for a script, and nothing else for one.
+    fn announce(&self, extra: &mut Vec<u8>) {
+        if self.content_type != TEXT {
+            extra.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
+        }
+    }
 }
 
 /// A GET for packets. A second one while the first waits ends the session. So does one that was answered already: a proxy repeats
@@ -76,7 +131,7 @@ pub(crate) fn poll(
     conn: ConnId,
     head: &Head<'_>,
     session: SessionId,
-    t: Option<&str>,
+    query: &Query<'_>,
 ) -> Result<(), RequestError> {
     let cors = begin::extra_headers(stage, conn, head, session, false);
     let parts = &mut stage.parts;
@@ -89,12 +144,13 @@ pub(crate) fn poll(
         ending::end_violated(parts, session);
         return Err(RequestError::BadRequest);
     }
-    if polling.last.polled(t) {
+    if polling.last.polled(query.t.as_deref()) {
         ending::close_session(parts, session, CloseReason::AnswerLost);
         return Err(RequestError::UnknownSid);
     }
     polling.get = Some(conn);
     polling.late = closing;
+    polling.script = query.jsonp;
     polling.takes_all = is_javascript(head);
     polling.encoding = Encoding::accepted(head);
     polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
@@ -161,7 +217,11 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
 
 /// Ends the waiting poll, if there is one, with this payload.
 pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], exempt: bool) {
-    let Some(polling) = parts.people.polling(session) else {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let (revision, takes_binary) = (slot.revision, !slot.flags.b64);
+    let Some(polling) = slot.polling.as_deref_mut() else {
         return;
     };
     let Some(conn) = polling.get.take() else {
@@ -170,10 +230,17 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     let encoding = polling.encoding.filter(|_| !exempt);
     let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
+    let payload = match revision {
+        Revision::Three => Payload::of_3(body, takes_binary, polling.script.take()),
+        Revision::Four => Payload::of_4(body),
+    };
+    payload.announce(&mut extra);
     let coded = parts
         .line
-        .encode_body(&mut parts.books, encoding, body, &mut extra);
-    parts.answers().respond(conn, 200, TEXT, &extra, &coded);
+        .encode_body(&mut parts.books, encoding, &payload.body, &mut extra);
+    parts
+        .answers()
+        .respond(conn, 200, payload.content_type, &extra, &coded);
     // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
     if body.len() > 1
         && let Some(slot) = parts.line.conns.get_mut(conn)

@@ -1,5 +1,6 @@
 //! POST bodies of polling sessions: whole or in chunks, taken in as far as the turn has room (protocol 3.3).
 
+use crate::books::config::Config;
 use crate::books::limits::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
@@ -10,7 +11,7 @@ use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{begin, engine, pace, stash};
-use wire::engineio::{RequestError, payload};
+use wire::engineio::{Query, RequestError, Revision, jsonp, payload, payload3};
 use wire::http::{ChunkError, Head};
 
 /// How much of a body was taken in.
@@ -29,7 +30,7 @@ pub(crate) fn post(
     conn: ConnId,
     head: &Head<'_>,
     session: SessionId,
-    t: Option<&str>,
+    query: &Query<'_>,
 ) -> Result<(), RequestError> {
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
     let polling = stage.parts.people.polling(session);
@@ -39,12 +40,15 @@ pub(crate) fn post(
     let len = head.content_length.unwrap_or(0);
     let cors = begin::extra_headers(stage, conn, head, session, false);
     let parts = &mut stage.parts;
-    if len > parts.books.config.max_payload as u64 {
+    let form = query.jsonp.is_some();
+    let bytes_max = body_bytes_max(&parts.books.config, form);
+    if len > bytes_max as u64 {
         refuse_size(parts, conn, &cors);
         return Ok(());
     }
     let kind = head.header("content-type").unwrap_or_default();
-    let binary = kind.starts_with(b"application/octet-stream");
+    let binary =
+        kind.starts_with(b"application/octet-stream") && query.revision != Some(Revision::Three);
     let Some(polling) = parts.people.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
@@ -52,8 +56,9 @@ pub(crate) fn post(
         ending::end_violated(parts, session);
         return Err(RequestError::BadRequest);
     }
-    polling.last.posted(t);
+    polling.last.posted(query.t.as_deref());
     polling.post.conn = Some(conn);
+    polling.post.form = form;
     polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
     polling.post.chunked = head.chunked.then(Box::default);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
@@ -68,6 +73,15 @@ pub(crate) fn post(
         on_body(stage, conn, 0, b"");
     }
     Ok(())
+}
+
+/// Bytes of the largest body; what is in a form has the bound of other bodies.
+fn body_bytes_max(config: &Config, form: bool) -> usize {
+    let bytes_max = match form {
+        true => jsonp::form_bytes_max(config.max_payload),
+        false => config.max_payload,
+    };
+    bytes_max.min(u32::MAX as usize)
 }
 
 /// The session lives on (protocol 3.3); the body is not read.
@@ -85,16 +99,13 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     let Some(session) = slot.and_then(|slot| slot.session) else {
         return 0;
     };
-    let bytes_max = stage.parts.books.config.max_payload;
-    let Some(mut chunked) = stage
-        .parts
-        .people
-        .polling(session)
-        .and_then(|polling| polling.post.chunked.take())
-    else {
+    let post = stage.parts.people.polling(session);
+    let post = post.map(|polling| (polling.post.form, polling.post.chunked.take()));
+    let Some((form, Some(mut chunked))) = post else {
         conns::finish(&mut stage.parts, conn);
         return data.len();
     };
+    let bytes_max = body_bytes_max(&stage.parts.books.config, form);
     match chunked.decode(data, bytes_max) {
         Ok(used) if chunked.is_done() => {
             stash::input_complete(&mut stage.parts.line, conn);
@@ -126,6 +137,19 @@ fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
     }
 }
 
+/// The body of a form: the payload in it is read like any other body.
+fn on_form(stage: &mut Stage, conn: ConnId, session: SessionId, form: &[u8]) {
+    let payload = jsonp::read_form(form);
+    let bytes_max = stage.parts.books.config.max_payload;
+    match payload {
+        Some(payload) if payload.len() <= bytes_max => {
+            on_unchunked(stage, conn, payload.into_bytes());
+        }
+        Some(_) => refuse_chunks(&mut stage.parts, conn, session, ChunkError::TooLarge),
+        None => refuse_chunks(&mut stage.parts, conn, session, ChunkError::Malformed),
+    }
+}
+
 fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: ChunkError) {
     let extra = parts.people.polling(session).and_then(|polling| {
         polling.post.conn = None;
@@ -153,6 +177,11 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
     let Some(session) = slot.and_then(|slot| slot.session) else {
         return len;
     };
+    let post = stage.parts.people.polling(session);
+    if post.is_some_and(|polling| std::mem::take(&mut polling.post.form)) {
+        on_form(stage, conn, session, &data[..len]);
+        return len;
+    }
     // The packets may do anything to the session: this request is answered here.
     let cors = stage.parts.people.polling(session).and_then(|polling| {
         polling.post.conn = None;
@@ -192,6 +221,10 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
 
 /// Takes in the packets of a body, or those that the turn has room for.
 fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
+    let slot = stage.parts.people.sessions.get(session);
+    if slot.is_some_and(|slot| slot.revision == Revision::Three) {
+        return take_packets3(stage, session, body);
+    }
     let separators = body
         .iter()
         .filter(|byte| **byte == payload::SEPARATOR)
@@ -221,20 +254,49 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     }
 }
 
+/// The same of a payload of protocol 3.
+fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
+    if payload3::exceeds(body, stage.parts.books.config.limits.post_packets_max) {
+        stage.parts.books.counts.hit(Limit::PostPackets);
+        return Taken::Refused;
+    }
+    let (mut at, mut packets) = (0, 0);
+    loop {
+        let Some((packet, used)) = payload3::first(&body[at..]) else {
+            return Taken::Refused;
+        };
+        if !take_packet3(stage, session, packet) {
+            return Taken::Refused;
+        }
+        (at, packets) = (at + used, packets + 1);
+        if at == body.len() || !stage.parts.people.is_open(session) {
+            return Taken::All;
+        }
+        if packets == POST_PACKETS_PER_TURN || pace::why_yield(&stage.parts, 0).is_some() {
+            return Taken::Some(at);
+        }
+    }
+}
+
+fn take_packet3(stage: &mut Stage, session: SessionId, packet: payload3::Packet<'_>) -> bool {
+    match packet {
+        payload3::Packet::Empty => true,
+        payload3::Packet::Text(kind, data) => engine::on_engine_packet(stage, session, kind, data),
+        payload3::Packet::Base64(text) => engine::take_base64(stage, session, text),
+        payload3::Packet::Binary(bytes) => {
+            message::on_data(stage, session, Data::Binary(bytes));
+            true
+        }
+    }
+}
+
 /// Takes in one packet; `false` = not Engine.IO, the session ends.
 fn take_packet(stage: &mut Stage, session: SessionId, packet: &[u8]) -> bool {
     match payload::split(packet).and_then(|mut packets| packets.next()) {
         Some(Ok(payload::Packet::Text(kind, data))) => {
             engine::on_engine_packet(stage, session, kind, data)
         }
-        Some(Ok(payload::Packet::Base64(text))) => {
-            let mut bytes = Vec::new();
-            if payload::decode_base64(text, &mut bytes).is_err() {
-                return false;
-            }
-            message::on_data(stage, session, Data::Binary(&bytes));
-            true
-        }
+        Some(Ok(payload::Packet::Base64(text))) => engine::take_base64(stage, session, text),
         _ => false,
     }
 }

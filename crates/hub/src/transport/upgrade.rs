@@ -5,6 +5,7 @@ use crate::clients::conn::State;
 use crate::clients::session::Polling;
 use crate::clients::session::Probe;
 use crate::cluster::waiting;
+use crate::dialect::speech::{self, Dialect, Framing, Variant};
 use crate::life::{conns, ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::questions::Waiting;
@@ -13,19 +14,26 @@ use crate::seam::told::Told;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
-use wire::engineio::{self, PacketType, RequestError};
+use wire::engineio::{self, PacketType, RequestError, Revision};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::handshake;
 
 /// Polling packets as WebSocket frames.
-fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
+fn write_unit(out: &mut Vec<u8>, text: &[u8], to: Variant) {
+    let (three, base64) = (
+        to.dialect == Dialect::SocketIo3,
+        to.framing == Framing::Base64,
+    );
     for packet in text.split(|byte| *byte == engineio::payload::SEPARATOR) {
         match packet {
-            [b'b', encoded @ ..] if !base64 => {
+            [b'b', encoded @ ..] if three || !base64 => {
                 let encoded = std::str::from_utf8(encoded).unwrap_or_default();
                 let mut bytes = Vec::new();
-                if engineio::payload::decode_base64(encoded, &mut bytes).is_ok() {
+                let decoded = engineio::payload::decode_base64(encoded, &mut bytes);
+                if decoded.is_ok() && three {
+                    speech::write_binary3(out, &bytes, base64);
+                } else if decoded.is_ok() {
                     frame::write_frame(out, OpCode::Binary, &bytes);
                 }
             }
@@ -40,6 +48,7 @@ pub(crate) fn open_probe(
     conn: ConnId,
     head: &Head<'_>,
     session: SessionId,
+    b64: bool,
 ) -> Result<(), RequestError> {
     let accept = handshake::accept(head).map_err(|_| RequestError::BadRequest)?;
     let extra = begin::extra_headers(stage, conn, head, session, false);
@@ -56,6 +65,7 @@ pub(crate) fn open_probe(
     polling.probe = Some(Probe {
         conn,
         at_ms: parts.clock.now.mono_ms as u32,
+        b64,
     });
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::Probe;
@@ -104,7 +114,13 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let (polling, base64) = (slot.polling.take(), slot.flags.b64);
+    let polling = slot.polling.take();
+    // In protocol 3 each transport says for itself whether it takes binary.
+    if let Some(probe) = polling.as_ref().and_then(|polling| polling.probe)
+        && slot.revision == Revision::Three
+    {
+        slot.flags.b64 = probe.b64;
+    }
     let variant = slot.variant();
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
@@ -115,7 +131,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let deflate = parts.line.deflate_of(Some(conn));
     parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {
-        carry_over(parts, conn, *polling, base64);
+        carry_over(parts, conn, *polling, variant);
     }
     tell_handler(parts, session);
     close_upgraded(parts, conn, session);
@@ -140,12 +156,12 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
 }
 
 /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.
-fn carry_over(parts: &mut Parts, conn: ConnId, mut polling: Polling, base64: bool) {
+fn carry_over(parts: &mut Parts, conn: ConnId, mut polling: Polling, variant: Variant) {
     while let Some(unit) = polling.queue.pop() {
         parts
             .line
             .reply_message(&mut parts.books, conn, unit.exempt, unit.fate, |out| {
-                write_unit(out, unit.bytes(), base64);
+                write_unit(out, unit.bytes(), variant);
             });
     }
     if let Some(post) = polling.post.conn {

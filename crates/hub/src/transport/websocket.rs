@@ -14,7 +14,7 @@ use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{engine, pace, stash, upgrade};
-use wire::engineio;
+use wire::engineio::{self, Revision};
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::message::{Assembler, Limits, Message, Step, Violation, check_text};
@@ -44,6 +44,7 @@ struct Source {
     conn: ConnId,
     session: SessionId,
     protocol: Protocol,
+    revision: Revision,
     /// It is not the session's transport yet.
     probes: bool,
 }
@@ -97,11 +98,13 @@ fn begin_frames(parts: &mut Parts, conn: ConnId) -> Option<(Source, Assembler, L
     let session = slot.session?;
     let (state, deflate) = (slot.state, slot.flags.inflates);
     let assembler = std::mem::take(&mut slot.assembler);
-    let protocol = parts.people.sessions.get(session)?.protocol;
+    let slot = parts.people.sessions.get(session)?;
+    let (protocol, revision) = (slot.protocol, slot.revision);
     let from = Source {
         conn,
         session,
         protocol,
+        revision,
         probes: state == State::Probe,
     };
     Some((
@@ -205,6 +208,12 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Text(text) if from.protocol.is_engineio() => {
             return on_text(stage, session, text);
         }
+        Message::Binary(bytes) if from.revision == Revision::Three => {
+            return match engine::on_binary3(stage, session, bytes) {
+                true => Next::Continue,
+                false => not_engineio(stage, session),
+            };
+        }
         Message::Text(text) => message::on_data(stage, session, Data::Text(text)),
         Message::Binary(bytes) => message::on_data(stage, session, Data::Binary(bytes)),
         Message::Ping(payload) => on_ping(&mut stage.parts, from, payload),
@@ -212,7 +221,9 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Pong(_) if from.protocol.is_engineio() => {
             heartbeat::heard(&mut stage.parts.people, session)
         }
-        Message::Pong(_) => heartbeat::on_pong(&mut stage.parts, session),
+        Message::Pong(_) => {
+            heartbeat::on_pong(&mut stage.parts, session);
+        }
         Message::Close(frame) => {
             let code = frame.map(|frame| frame.code);
             conns::say_goodbye(&mut stage.parts, conn, code, "");
@@ -249,11 +260,15 @@ fn on_text(stage: &mut Stage, session: SessionId, text: &str) -> Next {
         Some((kind, data)) => engine::on_engine_packet(stage, session, kind, data),
         None => engine::on_base64(stage, session, text),
     };
-    if !taken {
-        ending::close_session(&mut stage.parts, session, CloseReason::ParseError);
-        return Next::Stop;
+    match taken {
+        true => Next::Continue,
+        false => not_engineio(stage, session),
     }
-    Next::Continue
+}
+
+fn not_engineio(stage: &mut Stage, session: SessionId) -> Next {
+    ending::close_session(&mut stage.parts, session, CloseReason::ParseError);
+    Next::Stop
 }
 
 fn violated(parts: &mut Parts, from: Source, violation: Violation) -> Next {

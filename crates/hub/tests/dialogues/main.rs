@@ -6,6 +6,7 @@ mod compression;
 mod counts;
 mod departures;
 mod directory;
+mod eio3;
 mod heard;
 mod heartbeats;
 mod history;

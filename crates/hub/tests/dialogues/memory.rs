@@ -123,6 +123,7 @@ fn config(settings: &Settings) -> Config {
         max_payload: settings.max_payload,
         plain_max_payload: settings.plain_max_payload,
         plain_raw: Some(rig::lab_raw()),
+        allow_eio3: settings.eio3,
         cors: if settings.cors { Cors::Any } else { Cors::Off },
         ..Config::default()
     };

@@ -1,10 +1,13 @@
 //! Engine.IO protocol 4: packets, the open packet, request errors. Polling payloads are in
-//! [`payload`], requests in `request`. Sessions, heartbeats and upgrades are not a codec's business.
+//! [`payload`], requests in `request`. Where protocol 3 differs is in [`payload3`] and [`jsonp`]. Sessions, heartbeats and
+//! upgrades are not a codec's business.
 
+pub mod jsonp;
 pub mod payload;
+pub mod payload3;
 mod request;
 
-pub use request::{Query, RequestError, Transport};
+pub use request::{Query, RequestError, Revision, Transport};
 
 use crate::json;
 

@@ -1,8 +1,18 @@
 //! What a request to Engine.IO's path asks for, and why it is refused.
 
+use super::jsonp::Callback;
 use crate::http;
 use crate::json;
 use std::borrow::Cow;
+
+/// Which protocol a client speaks, `EIO` in its requests. A session has one for its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revision {
+    /// That of Socket.IO 1 and 2.
+    Three,
+    /// That of Socket.IO 3 and 4.
+    Four,
+}
 
 /// How a client wants to exchange packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +31,14 @@ pub struct Query<'a> {
     pub transport: Option<Transport>,
     /// The session; one that is given twice is empty, which is no session's.
     pub sid: Option<Cow<'a, str>>,
-    /// `EIO` is 4.
-    pub is_version_4: bool,
+    /// `None` = missing, unknown or given twice.
+    pub revision: Option<Revision>,
     /// Binary is to be sent as base64, also by WebSocket.
     pub base64: bool,
     /// The client takes offsets, by which it can come back (`recovery=1`; no part of Engine.IO).
     pub recovery: bool,
-    /// The answer is to be a script (JSONP).
-    pub jsonp: bool,
+    /// The answer is to be a script (JSONP), which calls this.
+    pub jsonp: Option<Callback>,
     /// A word that clients make up for each request, so that no cache answers it.
     pub t: Option<Cow<'a, str>>,
 }
@@ -45,7 +55,7 @@ impl<'a> Query<'a> {
                 "EIO" => note(&mut version, value),
                 "b64" => found.base64 = !value.is_empty() && value != "0",
                 "recovery" => found.recovery = !value.is_empty() && value != "0",
-                "j" => found.jsonp = true,
+                "j" => found.jsonp = Some(Callback::parse(&value)),
                 "t" => found.t = Some(value),
                 _ => {}
             }
@@ -56,7 +66,11 @@ impl<'a> Query<'a> {
             _ => None,
         };
         found.sid = sid;
-        found.is_version_4 = version.as_deref() == Some("4");
+        found.revision = match version.as_deref() {
+            Some("3") => Some(Revision::Three),
+            Some("4") => Some(Revision::Four),
+            _ => None,
+        };
         found
     }
 }
@@ -81,7 +95,7 @@ pub enum RequestError {
     BadRequest = 3,
     /// The allow hook refused.
     Forbidden = 4,
-    /// `EIO` is not 4.
+    /// `EIO` is not 4, or 3 where that is allowed.
     UnsupportedVersion = 5,
 }
 
@@ -130,15 +144,26 @@ mod tests {
         let usual = Query::parse("EIO=4&transport=polling&t=abc&sid=x%2D1");
         assert_eq!(usual.transport, Some(Transport::Polling));
         assert_eq!(usual.sid.as_deref(), Some("x-1"));
-        assert!(usual.is_version_4 && !usual.base64 && !usual.jsonp);
+        assert_eq!((usual.revision, usual.jsonp), (Some(Revision::Four), None));
+        assert!(!usual.base64);
         let twice =
             Query::parse("EIO=4&EIO=4&transport=polling&transport=polling&sid=x&sid=x&%73id=x");
         assert_eq!(twice.transport, None);
         assert_eq!(twice.sid.as_deref(), Some(""));
-        assert!(!twice.is_version_4);
+        assert_eq!(twice.revision, None);
         let other = Query::parse("transport=websocket&b64=1&j=0");
         assert_eq!(other.transport, Some(Transport::WebSocket));
-        assert!(other.base64 && other.jsonp && other.sid.is_none() && !other.is_version_4);
+        assert!(other.base64 && other.jsonp.is_some() && other.sid.is_none());
+        assert_eq!(other.revision, None);
+        for (query, revision) in [
+            ("EIO=3", Some(Revision::Three)),
+            ("EIO=3&EIO=4", None),
+            ("EIO=03", None),
+            ("EIO=5", None),
+            ("EIO=", None),
+        ] {
+            assert_eq!(Query::parse(query).revision, revision, "{query}");
+        }
         assert!(!Query::parse("b64=0").base64);
     }
 
