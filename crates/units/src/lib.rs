@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(rate("10/s"), Some(("10", Duration::from_secs(1))));
         assert_eq!(rate("100 / 60s"), Some(("100", Duration::from_secs(60))));
         assert_eq!(rate("2.5/m"), Some(("2.5", Duration::from_secs(60))));
-        for text in ["10", "10/", "10/0s", "1/d"] {
+        for text in ["10", "10/", "10/0s", "1/w"] {
             assert_eq!(rate(text), None, "{text}");
         }
     }

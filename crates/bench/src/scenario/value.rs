@@ -64,7 +64,7 @@ mod tests {
         for bad in ["5", "s", "-1s", "1 day", "nans"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
-        for bad in ["5", "0/s", "x/s", "1/d"] {
+        for bad in ["5", "0/s", "x/s", "1/w"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
         assert!(size("12").is_err());
