@@ -166,6 +166,7 @@ async fn many_rooms(ground: &Ground, rooms: u64) {
         intake.push(event, None);
     }
     intake.close(Duration::from_secs(60)).await;
+    println!("filled, {}", memory());
     disk.close().await.expect("closed");
     drop((intake, disk));
     println!(
@@ -174,7 +175,7 @@ async fn many_rooms(ground: &Ground, rooms: u64) {
     );
     let began = Instant::now();
     let disk = store("disk", ground).await;
-    println!("opened in {:?}", began.elapsed());
+    println!("opened in {:?}, {}", began.elapsed(), memory());
     let mut waits = Vec::new();
     for n in 0..5_000_u64 {
         let ask = Ask {
@@ -200,11 +201,15 @@ async fn many_rooms(ground: &Ground, rooms: u64) {
         trimmed.events,
         began.elapsed()
     );
+    println!("{}", memory());
+}
+
+fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
+    let lines = status
         .lines()
-        .filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"))
-        .for_each(|line| println!("{line}"));
+        .filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"));
+    lines.collect::<Vec<_>>().join(", ")
 }
 
 fn megabytes(ground: &Ground) -> u64 {

@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// Of decoded blocks, for all rooms.
 const CACHE_BYTES: u64 = 32 << 20;
+/// What each of the five trees holds in memory before it is written out; and of the journal, which is read at the start.
+const TREE_BYTES: u64 = 8 << 20;
+const JOURNAL_BYTES: u64 = 64 << 20;
 /// Events that one step deletes or looks at, so that events that come wait no longer than for that.
 const STEP: usize = 1_000;
 /// Events that one call of [`Store::trim`] looks at.
@@ -305,7 +308,7 @@ impl Inner {
         match state.open.take() {
             None => Ok(()),
             Some(open) => {
-                let written = open.database.persist(PersistMode::SyncAll);
+                let written = open.write_out();
                 written.map_err(|error| fault(&error, &self.folder))
             }
         }
@@ -320,9 +323,11 @@ impl Open {
             .create(folder)?;
         let database = Database::builder(folder)
             .cache_size(CACHE_BYTES)
-            .worker_threads(1)
+            .max_journaling_size(JOURNAL_BYTES)
+            .worker_threads(2)
             .open()?;
-        let keyspace = |name: &str| database.keyspace(name, KeyspaceCreateOptions::default);
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(TREE_BYTES);
+        let keyspace = |name: &str| database.keyspace(name, options);
         Ok(Self {
             events: keyspace("events")?,
             rooms: keyspace("rooms")?,
@@ -331,6 +336,22 @@ impl Open {
             facts: keyspace("facts")?,
             database,
         })
+    }
+}
+
+impl Open {
+    /// The next start reads no journal.
+    fn write_out(&self) -> Result<(), fjall::Error> {
+        for tree in [
+            &self.events,
+            &self.rooms,
+            &self.times,
+            &self.users,
+            &self.facts,
+        ] {
+            tree.rotate_memtable_and_wait()?;
+        }
+        self.database.persist(PersistMode::SyncAll)
     }
 }
 
