@@ -92,9 +92,9 @@ impl Api {
                     .to_owned(),
             );
         };
-        if message.volatile || of.local || !message.attachments.is_empty() {
+        if message.volatile || !message.attachments.is_empty() {
             return refused(
-                "volatile events, those of one node and those with attachments are not stored"
+                "volatile events and those with attachments are not stored"
                     .to_owned(),
             );
         }

@@ -113,6 +113,24 @@ fn every_operation_answers_as_the_document_says() {
             Value::Null,
         ),
         (
+            "get",
+            "/v1/history",
+            "/v1/history?room=r".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/history",
+            "/v1/history?room=r&limit=0".to_owned(),
+            Value::Null,
+        ),
+        (
+            "delete",
+            "/v1/history",
+            "/v1/history?user=u".to_owned(),
+            Value::Null,
+        ),
+        (
             "delete",
             "/v1/large/{key}",
             "/v1/large/none".to_owned(),
