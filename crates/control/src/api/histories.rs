@@ -93,10 +93,7 @@ impl Api {
             );
         };
         if message.volatile || !message.attachments.is_empty() {
-            return refused(
-                "volatile events and those with attachments are not stored"
-                    .to_owned(),
-            );
+            return refused("volatile events and those with attachments are not stored".to_owned());
         }
         if of.rooms.is_empty() {
             return refused("name the rooms: only rooms have a history".to_owned());

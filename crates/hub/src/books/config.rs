@@ -16,7 +16,7 @@ pub struct Config {
     pub closed: bool,
     /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
     pub socketio_path: String,
-    /// Socket.IO clients of protocol 3 are served too (those of Socket.IO 1 and 2).
+    /// Socket.IO clients of protocol 3 are served too (those of Socket.IO 2).
     pub allow_eio3: bool,
     /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
     pub plain_path: Option<String>,

@@ -313,6 +313,8 @@ pub(crate) struct Post {
     pub(crate) conn: Option<ConnId>,
     /// Its body is a form with the payload in it.
     pub(crate) form: bool,
+    /// The packets of its body were counted.
+    pub(crate) counted: bool,
     /// Its body comes in chunks.
     pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for its answer.

@@ -218,6 +218,11 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
         && let Some((namespace, query)) = packet.namespace.split_once('?')
     {
         let data = &auth_of(query);
+        // Escaping makes it longer than the message that it came in, which was within the bound.
+        if data.len() > stage.parts.books.config.max_payload {
+            stage.parts.books.counts.hit(Limit::Payload);
+            return ending::close_session(&mut stage.parts, session, CloseReason::MessageTooBig);
+        }
         let packet = Packet {
             namespace,
             data,

@@ -81,6 +81,9 @@ pub(crate) fn on_ping(parts: &mut Parts, session: SessionId) -> bool {
     if slot.revision != Revision::Three {
         return false;
     }
+    if slot.flags.closing {
+        return true;
+    }
     slot.heart.pinged_ms = now;
     slot.heart.heard = false;
     slot.heart.extended = false;

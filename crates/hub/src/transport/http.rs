@@ -1,7 +1,7 @@
 //! HTTP requests on realtime paths: which endpoint, which session, which shard.
 
 use crate::access::trust;
-use crate::books::config::{Config, PROBES};
+use crate::books::config::{Config, Cors, PROBES};
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::clients::people::People;
@@ -277,10 +277,11 @@ fn engine_request(
     }
 }
 
-/// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so where
-/// only some pages may connect there is none.
+/// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so there is
+/// none where only some pages may connect, or may read answers: any page may open a WebSocket, if there are some.
 fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
-    query.revision == Some(Revision::Three) && config.origins.is_empty()
+    let any_page = config.transports.websocket || config.cors == Cors::Any;
+    query.revision == Some(Revision::Three) && config.origins.is_empty() && any_page
 }
 
 /// A session speaks one protocol, so a request that does not say so is another's.

@@ -59,6 +59,7 @@ pub(crate) fn post(
     polling.last.posted(query.t.as_deref());
     polling.post.conn = Some(conn);
     polling.post.form = form;
+    polling.post.counted = false;
     polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
     polling.post.chunked = head.chunked.then(Box::default);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
@@ -256,7 +257,14 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
 
 /// The same of a payload of protocol 3.
 fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
-    if payload3::exceeds(body, stage.parts.books.config.limits.post_packets_max) {
+    let post = stage
+        .parts
+        .people
+        .polling(session)
+        .map(|polling| &mut polling.post);
+    // Once for a body: counting walks all of it, and what is left of it has fewer.
+    let is_counted = post.is_some_and(|post| std::mem::replace(&mut post.counted, true));
+    if !is_counted && payload3::exceeds(body, stage.parts.books.config.limits.post_packets_max) {
         stage.parts.books.counts.hit(Limit::PostPackets);
         return Taken::Refused;
     }

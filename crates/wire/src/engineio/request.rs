@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Which protocol a client speaks, `EIO` in its requests. A session has one for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revision {
-    /// That of Socket.IO 1 and 2.
+    /// That of Socket.IO 2.
     Three,
     /// That of Socket.IO 3 and 4.
     Four,
