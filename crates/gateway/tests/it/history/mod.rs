@@ -19,7 +19,7 @@ static KEY: LazyLock<(String, String)> =
 /// `/`: members say `say` in the rooms that they name. All rooms but `off-…` are stored.
 fn config(history: &str, room: &str, more: &str) -> String {
     format!(
-        "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_keys = [{:?}]\n\
+        "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_rate = \"100000/s\"\napi_keys = [{:?}]\n\
          [history]\n{history}\n\
          [namespaces.\"/\"]\nclient_joins = true\n\
          [namespaces.\"/\".history]\nstored = true\nrooms = [\"on-*\"]\nreaders = \"members\"\n{room}\n\
