@@ -116,7 +116,7 @@ enum CommandArgs {
     ApiKey {
         /// Name of its user, for the log.
         name: String,
-        /// Allow only this: a scope (emit, members, disconnect, read, history, operate) or a namespace, such as `/chat`; may be given several
+        /// Allow only this: a scope (emit, members, disconnect, read, history, forget, operate) or a namespace, such as `/chat`; may be given several
         /// times. Without it, the key allows everything.
         #[arg(long, value_name = "SCOPE")]
         allow: Vec<String>,

@@ -40,12 +40,18 @@ declare
     given bigint[] := '{}';
     lasts jsonb := '{}';
     one text;
+    -- A gateway whose clock is ahead does not move all places: a minute is more than clocks differ.
+    latest bigint := extract(epoch from clock_timestamp())::bigint * 1000 + 60000;
 begin
     insert into sockeye_history_writers (writer, number, places) values (by_writer, -1, '{}') on conflict do nothing;
     -- A first attempt may still be under way: this waits for it.
     select * into known from sockeye_history_writers where writer = by_writer for update;
     if known.number = by_number then
         return known.places;
+    end if;
+    -- Given up by its writer, which has gone on: another attempt stored it.
+    if known.number > by_number then
+        raise exception 'an attempt that came too late';
     end if;
     -- In one order for all gateways, so that two of them never wait for each other.
     for one in select distinct unnest(namespaces) order by 1 loop
@@ -54,7 +60,7 @@ begin
         lasts := jsonb_set(lasts, array[one], to_jsonb(place));
     end loop;
     for i in 1 .. array_length(namespaces, 1) loop
-        place := greatest((lasts ->> namespaces[i])::bigint + 1, times[i] << 20);
+        place := greatest((lasts ->> namespaces[i])::bigint + 1, least(times[i], latest) << 20);
         lasts := jsonb_set(lasts, array[namespaces[i]], to_jsonb(place));
         given := given || place;
     end loop;

@@ -74,6 +74,8 @@ pub enum Forget {
 pub struct Trimmed {
     /// Events.
     pub events: u64,
+    /// There is more to remove now.
+    pub more: bool,
 }
 
 /// Fills a page, event by event, up to its bounds.

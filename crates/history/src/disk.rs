@@ -166,8 +166,11 @@ impl Inner {
             keys::check(event)?;
         }
         self.change(|step| {
-            if let Some(places) = step.known(batch)? {
-                return Ok(places);
+            match step.last_batch(batch.writer)? {
+                Some((number, places)) if number == batch.number => return Ok(Some(places)),
+                // Given up by its writer, which has gone on: another attempt stored it.
+                Some((number, _)) if number > batch.number => return Ok(None),
+                _ => {}
             }
             let mut last = step.last()?;
             let mut places = Vec::new();
@@ -185,8 +188,9 @@ impl Inner {
             for (room, keep) in rooms {
                 step.hold(&room, &keep)?;
             }
-            Ok(places)
-        })
+            Ok(Some(places))
+        })?
+        .ok_or_else(|| Fault::late())
     }
 
     fn page(&self, ask: &Ask) -> Result<Page, Fault> {
@@ -265,7 +269,7 @@ impl Inner {
 
     /// One walk over all events by their time takes several calls. Those that are young end it.
     fn trim(&self, now_ms: u64) -> Result<Trimmed, Fault> {
-        let mut events = 0;
+        let (mut events, mut more) = (0, true);
         for _ in 0..TRIM_MAX / STEP {
             let from = self.lock().trimmed.clone();
             let plan = &self.plan;
@@ -293,13 +297,15 @@ impl Inner {
                 Ok((step.remove_all(old)?, next))
             })?;
             events += gone;
-            let ended = next.is_empty();
+            more = !next.is_empty();
             self.lock().trimmed = next;
-            if ended {
+            if !more {
                 break;
             }
         }
-        Ok(Trimmed { events })
+        // A walk past what is kept takes its time.
+        let more = more && events > 0;
+        Ok(Trimmed { events, more })
     }
 
     fn close(&self) -> Result<(), Fault> {
@@ -416,10 +422,10 @@ impl<'a> Step<'a> {
         Ok(Position::from_u64(last.map_or(0, |(last, _)| last)))
     }
 
-    /// The places of a batch that is stored already.
-    fn known(&self, batch: &Batch) -> Result<Option<Vec<Position>>, fjall::Error> {
+    /// Number and places of the last batch, if it is this writer's.
+    fn last_batch(&self, writer: u64) -> Result<Option<(u64, Vec<Position>)>, fjall::Error> {
         let stored = self.open.facts.get(keys::BATCH)?;
-        Ok(stored.and_then(|stored| keys::read_batch(&stored, batch.writer, batch.number)))
+        Ok(stored.and_then(|stored| keys::read_batch(&stored, writer)))
     }
 
     fn note(&mut self, batch: &Batch, places: &[Position], last: Position) {

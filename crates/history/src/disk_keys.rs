@@ -113,15 +113,12 @@ pub(crate) fn batch(batch: &Batch, places: &[Position]) -> Vec<u8> {
     bytes
 }
 
-/// The places of a batch, if it is this one.
-pub(crate) fn read_batch(bytes: &[u8], writer: u64, own: u64) -> Option<Vec<Position>> {
-    let is_own = read_pair(bytes)? == (writer, own);
+/// Number and places of the last batch, if it is this writer's.
+pub(crate) fn read_batch(bytes: &[u8], writer: u64) -> Option<(u64, Vec<Position>)> {
+    let (own, number) = read_pair(bytes)?;
     let places = bytes.get(16..)?.as_chunks().0.iter();
-    is_own.then(|| {
-        places
-            .map(|at| Position::from_u64(u64::from_be_bytes(*at)))
-            .collect()
-    })
+    let places = places.map(|at| Position::from_u64(u64::from_be_bytes(*at)));
+    (own == writer).then(|| (number, places.collect()))
 }
 
 /// An event without its room and place.

@@ -58,6 +58,20 @@ impl Fault {
         )
     }
 
+    /// A batch of a writer that has gone on: it was given up, and another attempt stored it.
+    pub fn late() -> Self {
+        Self::new(
+            Kind::Refused,
+            "an attempt to store a batch came too late: a later one is stored",
+        )
+    }
+
+    /// Events that are older than a deletion still wait for the store.
+    pub fn unsettled() -> Self {
+        let text = "events that were said before still wait for the store of history: try again when it has them";
+        Self::new(Kind::Busy, text)
+    }
+
     /// The kind.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -71,6 +71,23 @@ struct UnderWay {
     bytes: usize,
 }
 
+impl UnderWay {
+    /// Its number is given when it is tried.
+    fn new(writer: u64, events: Vec<Event>, waiters: Vec<Option<Waiter>>) -> Self {
+        let bytes = events.iter().map(Event::bytes).sum();
+        let batch = Batch {
+            writer,
+            number: 0,
+            events,
+        };
+        Self {
+            batch,
+            waiters,
+            bytes,
+        }
+    }
+}
+
 impl Intake {
     /// Begins to store what it is given, within a runtime. Above `bytes_max` events are dropped, and counted.
     pub fn new(store: Arc<dyn Store>, bytes_max: usize, writer: u64) -> Self {
@@ -111,26 +128,28 @@ impl Intake {
         }
     }
 
-    /// Waits for what was given so far, some seconds at most.
-    pub async fn settle(&self) {
+    /// Waits for what was given so far, some seconds at most; `false`: some of it still waits.
+    pub async fn settle(&self) -> bool {
+        tokio::time::timeout(SETTLE_TIME, self.settled())
+            .await
+            .is_ok()
+    }
+
+    async fn settled(&self) {
         let pushed = self.shared.with(|state| state.pushed);
-        let settled = async {
-            loop {
-                let done = self.shared.done.notified();
-                if self.shared.with(|state| state.ended >= pushed) {
-                    return;
-                }
-                done.await;
+        loop {
+            let done = self.shared.done.notified();
+            if self.shared.with(|state| state.ended >= pushed) {
+                return;
             }
-        };
-        // A store that is away does not delete either, and says so.
-        let _ = tokio::time::timeout(SETTLE_TIME, settled).await;
+            done.await;
+        }
     }
 
     /// Takes nothing more, and waits for what was given so far.
     pub async fn close(&self, within: Duration) {
         self.shared.with(|state| state.closed = true);
-        let _ = tokio::time::timeout(within, self.settle()).await;
+        let _ = tokio::time::timeout(within, self.settled()).await;
         self.shared.bell.notify_one();
         let left = self.shared.with(|state| state.pushed - state.ended);
         if left > 0 {
@@ -166,7 +185,7 @@ impl Shared {
     }
 
     /// The next batch; `None`: nothing waits.
-    fn take(&self, writer: u64, number: u64) -> Option<UnderWay> {
+    fn take(&self, writer: u64) -> Option<UnderWay> {
         self.with(|state| {
             let (mut events, mut waiters, mut bytes) = (Vec::new(), Vec::new(), 0);
             while let Some((event, _)) = state.waiting.front()
@@ -178,16 +197,7 @@ impl Shared {
                 events.push(event);
                 waiters.push(waiter);
             }
-            let batch = Batch {
-                writer,
-                number,
-                events,
-            };
-            (!waiters.is_empty()).then_some(UnderWay {
-                batch,
-                waiters,
-                bytes,
-            })
+            (!waiters.is_empty()).then(|| UnderWay::new(writer, events, waiters))
         })
     }
 
@@ -223,9 +233,8 @@ impl Shared {
 async fn run(shared: Arc<Shared>, writer: u64) {
     let mut number = 0;
     loop {
-        number += 1;
-        if let Some(under_way) = shared.take(writer, number) {
-            number += store(&shared, under_way).await;
+        if let Some(under_way) = shared.take(writer) {
+            store(&shared, under_way, &mut number).await;
             continue;
         }
         if shared.with(|state| state.closed && state.waiting.is_empty()) {
@@ -235,13 +244,15 @@ async fn run(shared: Arc<Shared>, writer: u64) {
     }
 }
 
-/// Stores a batch, however long it takes; how many numbers more it took.
-async fn store(shared: &Shared, under_way: UnderWay) -> u64 {
+/// Stores a batch, however long it takes. `number`: that of the last batch, which only grows.
+async fn store(shared: &Shared, under_way: UnderWay, number: &mut u64) {
+    *number += 1;
     let UnderWay {
         mut batch,
-        waiters,
+        mut waiters,
         bytes,
     } = under_way;
+    batch.number = *number;
     match persist(shared, &batch).await {
         Ok(places) => {
             let count = waiters.len() as u64;
@@ -249,34 +260,22 @@ async fn store(shared: &Shared, under_way: UnderWay) -> u64 {
             for (waiter, at) in waiters.into_iter().zip(places) {
                 tell(waiter, Ok(at));
             }
-            0
         }
-        // One event of it may be at fault: the others are stored without it.
+        // One event of it may be at fault: it is found by halves, and the others are stored without it.
         Err(_) if batch.events.len() > 1 => {
-            let mut extra = 0;
-            for (event, waiter) in std::mem::take(&mut batch.events).into_iter().zip(waiters) {
-                extra += 1;
-                let bytes = event.bytes();
-                let single = UnderWay {
-                    batch: Batch {
-                        writer: batch.writer,
-                        number: batch.number + extra,
-                        events: vec![event],
-                    },
-                    waiters: vec![waiter],
-                    bytes,
-                };
-                Box::pin(store(shared, single)).await;
-            }
-            extra
+            let half = batch.events.len() / 2;
+            let events = batch.events.split_off(half);
+            let later = UnderWay::new(batch.writer, events, waiters.split_off(half));
+            let first = UnderWay::new(batch.writer, batch.events, waiters);
+            Box::pin(store(shared, first, number)).await;
+            Box::pin(store(shared, later, number)).await;
         }
         Err(fault) => {
             tracing::error!(%fault, "the store of history refuses an event");
             shared.ended(1, bytes, |figures| figures.refused += 1);
-            waiters
-                .into_iter()
-                .for_each(|waiter| tell(waiter, Err(fault.clone())));
-            0
+            for waiter in waiters {
+                tell(waiter, Err(fault.clone()));
+            }
         }
     }
 }

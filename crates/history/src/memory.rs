@@ -6,6 +6,7 @@ use crate::fault::{Fault, Kind};
 use crate::plan::{Keep, Plan};
 use crate::position::Position;
 use crate::store::{Answer, Store};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,16 +57,20 @@ impl Memory {
         let keeps = keeps.map(|event| keep_of(&self.plan, event));
         let keeps: Vec<Keep> = keeps.collect::<Result<_, _>>()?;
         let rows = batch.events.iter().zip(keeps);
-        Ok(self.with(|state| {
+        self.with(|state| {
             let (writer, number, known) = &state.batch;
-            if (*writer, *number) == (batch.writer, batch.number) && !known.is_empty() {
-                return known.clone();
+            if *writer == batch.writer && !known.is_empty() {
+                match number.cmp(&batch.number) {
+                    Ordering::Less => {}
+                    Ordering::Equal => return Ok(known.clone()),
+                    Ordering::Greater => return Err(Fault::late()),
+                }
             }
             let places: Vec<_> = rows.map(|(event, keep)| state.put(event, &keep)).collect();
             state.batch = (batch.writer, batch.number, places.clone());
             while state.bytes > self.bytes_max && state.drop_oldest() {}
-            places
-        }))
+            Ok(places)
+        })
     }
 }
 
@@ -235,7 +240,12 @@ impl Store for Memory {
 
     fn trim(&self, now_ms: u64) -> Answer<'_, Trimmed> {
         let events = self.with(|state| state.trim(&self.plan, now_ms));
-        Box::pin(async move { Ok(Trimmed { events }) })
+        Box::pin(async move {
+            Ok(Trimmed {
+                events,
+                more: false,
+            })
+        })
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_postgres::config::Config;
 use tokio_postgres::error::SqlState;
@@ -26,7 +26,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// A statement that takes longer is given up by the server.
 const STATEMENT_MS: u32 = 10_000;
 /// Deletions may look at much.
-const FORGET_MS: u32 = 60_000;
+const KEEPER_MS: u32 = 50_000;
+/// What was sent and is not acknowledged for so long ends a connection.
+const SILENCE: Duration = Duration::from_secs(8);
 /// Rooms that were written since the last look at their bounds. Those of more rooms are looked at when they are written again.
 const TOUCHED_MAX: usize = 10_000;
 /// Old events that one statement deletes.
@@ -47,9 +49,10 @@ const OLD: &str = "delete from sockeye_history_events where ctid = any (array(se
 pub struct Postgres {
     config: Config,
     plan: Plan,
-    /// Writers do not wait for readers.
+    /// Writers do not wait for readers, and nobody for deletions.
     writer: Connection,
     reader: Connection,
+    keeper: Connection,
     touched: Mutex<BTreeSet<(String, String)>>,
 }
 
@@ -60,8 +63,19 @@ impl fmt::Debug for Postgres {
 }
 
 /// Opened when it is needed, and anew after it broke.
-#[derive(Default)]
-struct Connection(tokio::sync::Mutex<Option<Arc<Client>>>);
+struct Connection {
+    open: tokio::sync::Mutex<Option<Arc<Client>>>,
+    statement_ms: u32,
+}
+
+impl Connection {
+    fn new(statement_ms: u32) -> Self {
+        Self {
+            open: tokio::sync::Mutex::default(),
+            statement_ms,
+        }
+    }
+}
 
 impl Postgres {
     /// Connects and applies migrations. `url`: `postgres://user:password@host:port/database`; TLS as its `sslmode` says, and as the server
@@ -70,7 +84,7 @@ impl Postgres {
     /// # Errors
     /// The address cannot be used, or the server does not let this user in, or make tables.
     pub async fn open(url: &str, plan: Plan) -> Result<Self, Fault> {
-        let config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             Fault::new(
                 Kind::Refused,
                 format!(
@@ -79,11 +93,13 @@ impl Postgres {
                 ),
             )
         })?;
+        config.tcp_user_timeout(SILENCE).keepalives_idle(SILENCE);
         let store = Self {
             config,
             plan,
-            writer: Connection::default(),
-            reader: Connection::default(),
+            writer: Connection::new(STATEMENT_MS),
+            reader: Connection::new(STATEMENT_MS),
+            keeper: Connection::new(KEEPER_MS),
             touched: Mutex::default(),
         };
         let client = store.client(&store.writer).await?;
@@ -92,11 +108,13 @@ impl Postgres {
     }
 
     async fn client(&self, connection: &Connection) -> Result<Arc<Client>, Fault> {
-        let mut open = connection.0.lock().await;
+        let mut open = connection.open.lock().await;
         if let Some(client) = open.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
-        let connecting = tokio::time::timeout(CONNECT_TIME, connect(&self.config)).await;
+        let connecting =
+            tokio::time::timeout(CONNECT_TIME, connect(&self.config, connection.statement_ms))
+                .await;
         let client = connecting.unwrap_or_else(|_| Err(Fault::slow(CONNECT_TIME)))?;
         Ok(Arc::clone(open.insert(Arc::new(client))))
     }
@@ -139,7 +157,7 @@ impl Postgres {
     }
 
     fn touch(&self, events: &[Event]) {
-        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = self.touched();
         for event in events {
             if touched.len() < TOUCHED_MAX {
                 touched.insert((event.namespace.clone(), event.room.clone()));
@@ -183,78 +201,86 @@ impl Postgres {
 
     async fn delete(&self, what: &Forget) -> Result<u64, Fault> {
         const EVENTS: &str = "delete from sockeye_history_events where";
-        let client = self.client(&self.reader).await?;
-        let deleted = async {
-            client
-                .batch_execute(&format!("set statement_timeout = {FORGET_MS}"))
-                .await?;
-            let deleted = match what {
-                Forget::Event {
-                    namespace,
-                    room,
-                    at,
-                } => {
-                    let text = format!("{EVENTS} namespace = $1 and room = $2 and at = $3");
-                    client
-                        .execute(&text, &[namespace, room, &number(*at)])
-                        .await
-                }
-                Forget::Room { namespace, room } => {
-                    let text = format!("{EVENTS} namespace = $1 and room = $2");
-                    client.execute(&text, &[namespace, room]).await
-                }
-                Forget::User { namespace, user } => {
-                    let text =
-                        format!("{EVENTS} \"user\" = $1 and ($2::text is null or namespace = $2)");
-                    client.execute(&text, &[user, namespace]).await
-                }
-            };
-            client
-                .batch_execute(&format!("set statement_timeout = {STATEMENT_MS}"))
-                .await?;
-            deleted
+        let client = self.client(&self.keeper).await?;
+        let deleted = match what {
+            Forget::Event {
+                namespace,
+                room,
+                at,
+            } => {
+                let text = format!("{EVENTS} namespace = $1 and room = $2 and at = $3");
+                client
+                    .execute(&text, &[namespace, room, &number(*at)])
+                    .await
+            }
+            Forget::Room { namespace, room } => {
+                let text = format!("{EVENTS} namespace = $1 and room = $2");
+                client.execute(&text, &[namespace, room]).await
+            }
+            Forget::User { namespace, user } => {
+                let text =
+                    format!("{EVENTS} \"user\" = $1 and ($2::text is null or namespace = $2)");
+                client.execute(&text, &[user, namespace]).await
+            }
         };
-        deleted.await.map_err(|error| fault(&error))
+        deleted.map_err(|error| fault(&error))
     }
 
     async fn trim_some(&self, now_ms: u64) -> Result<Trimmed, Fault> {
-        let client = self.client(&self.reader).await?;
-        let touched =
-            std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut events = 0;
+        let client = self.client(&self.keeper).await?;
+        let mut trimmed = self.trim_old(&client, now_ms).await?;
+        trimmed.events += self.trim_full(&client).await?;
+        // Of gateways that are long gone.
+        let writers =
+            "delete from sockeye_history_writers where written < now() - interval '1 day'";
+        let gone = client.execute(writers, &[]).await;
+        gone.map(|_| trimmed).map_err(|error| fault(&error))
+    }
+
+    async fn trim_old(&self, client: &Client, now_ms: u64) -> Result<Trimmed, Fault> {
+        let mut trimmed = Trimmed::default();
+        let mut before = BTreeMap::<&str, Vec<String>>::new();
+        for (namespace, pattern, keep) in self.plan.rows() {
+            // The first row that fits a room counts.
+            let others = before.entry(namespace).or_default();
+            let own = like(pattern);
+            let end = number(Position::at_time(now_ms.saturating_sub(keep.age_ms)));
+            let gone = client
+                .execute(OLD, &[&namespace, &own, &end, others, &STEP])
+                .await;
+            let gone = gone.map_err(|error| fault(&error))?;
+            trimmed.events += gone;
+            trimmed.more |= gone >= STEP.unsigned_abs();
+            others.push(own);
+        }
+        Ok(trimmed)
+    }
+
+    /// Rooms that were written and may have more than they may. One that fails is looked at again, and holds up no other.
+    async fn trim_full(&self, client: &Client) -> Result<u64, Fault> {
+        let touched = std::mem::take(&mut *self.touched());
+        let (mut events, mut failed) = (0, Ok(()));
         for (namespace, room) in touched {
             let Some(keep) = self.plan.of(&namespace, &room) else {
                 continue;
             };
             let (most, bytes) = (bounded(keep.events), bounded(keep.bytes));
-            let gone = client
+            match client
                 .execute(HOLD, &[&namespace, &room, &most, &bytes])
-                .await;
-            events += gone.map_err(|error| fault(&error))?;
+                .await
+            {
+                Ok(gone) => events += gone,
+                Err(error) => {
+                    failed = Err(fault(&error));
+                    self.touched().insert((namespace, room));
+                }
+            }
         }
-        let mut before = BTreeMap::<&str, Vec<String>>::new();
-        for (namespace, pattern, keep) in self.plan.rows() {
-            // The first row that fits a room counts.
-            let others = before.entry(namespace).or_default();
-            let (own, end) = (
-                like(pattern),
-                Position::at_time(now_ms.saturating_sub(keep.age_ms)),
-            );
-            let end = number(end);
-            let gone = client
-                .execute(OLD, &[&namespace, &own, &end, others, &STEP])
-                .await;
-            events += gone.map_err(|error| fault(&error))?;
-            others.push(own);
-        }
-        // Of gateways that are long gone.
-        let writers =
-            "delete from sockeye_history_writers where written < now() - interval '1 day'";
-        client
-            .execute(writers, &[])
-            .await
-            .map_err(|error| fault(&error))?;
-        Ok(Trimmed { events })
+        failed.map(|()| events)
+    }
+
+    fn touched(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -310,7 +336,7 @@ fn kept(ask: &Ask, row: &Row) -> Result<Kept, tokio_postgres::Error> {
     })
 }
 
-async fn connect(config: &Config) -> Result<Client, Fault> {
+async fn connect(config: &Config, statement_ms: u32) -> Result<Client, Fault> {
     let tls = ClientConfig::with_platform_verifier().map_err(|error| {
         Fault::new(
             Kind::Refused,
@@ -325,7 +351,7 @@ async fn connect(config: &Config) -> Result<Client, Fault> {
         }
     });
     let settings =
-        format!("set statement_timeout = {STATEMENT_MS}; set application_name = 'sockeye'");
+        format!("set statement_timeout = {statement_ms}; set application_name = 'sockeye'");
     client
         .batch_execute(&settings)
         .await
@@ -414,8 +440,8 @@ impl Store for Postgres {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            for connection in [&self.writer, &self.reader] {
-                connection.0.lock().await.take();
+            for connection in [&self.writer, &self.reader, &self.keeper] {
+                connection.open.lock().await.take();
             }
             Ok(())
         })

@@ -12,10 +12,11 @@ use ::redis::streams::{StreamId, StreamRangeReply};
 use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Shorter than anybody waits for the store: a connection that fell silent is replaced.
+const ANSWER_TIME: Duration = Duration::from_secs(8);
 /// Events of a user that one step deletes.
 const STEP: usize = 500;
 /// Entries that are read at once.
@@ -159,6 +160,11 @@ impl Redis {
     }
 
     async fn read(&self, mut ask: Ask) -> Result<Page, Fault> {
+        // A stream is trimmed when its room is written: what is too old by then is not shown.
+        if let Some(keep) = self.plan.of(&ask.namespace, &ask.room) {
+            let oldest = Position::at_time(now_ms().saturating_sub(keep.age_ms)).before();
+            ask.after = ask.after.max(Some(oldest));
+        }
         let bounds = ask.clone();
         let mut filling = Filling::new(&bounds);
         loop {
@@ -261,6 +267,11 @@ impl Redis {
                 .await?;
         }
     }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// One more than a page has says whether there is more.

@@ -60,19 +60,22 @@ pub(crate) enum Scope {
     Disconnect,
     /// To see sockets, rooms, nodes and metrics.
     Read,
-    /// To read what rooms said, and to delete it.
+    /// To read what rooms said.
     History,
+    /// To delete it.
+    Forget,
     /// To look inside the process, and to change what it does.
     Operate,
 }
 
 impl Scope {
-    const ALL: [(Scope, &str); 6] = [
+    const ALL: [(Scope, &str); 7] = [
         (Scope::Emit, "emit"),
         (Scope::Members, "members"),
         (Scope::Disconnect, "disconnect"),
         (Scope::Read, "read"),
         (Scope::History, "history"),
+        (Scope::Forget, "forget"),
         (Scope::Operate, "operate"),
     ];
 

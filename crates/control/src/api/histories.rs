@@ -49,7 +49,7 @@ impl Api {
         namespace: &str,
         what: Deletion,
     ) -> Result<Deleted, Problem> {
-        may(caller, Scope::History, namespace)?;
+        may(caller, Scope::Forget, namespace)?;
         let history = self.history_of(namespace)?;
         tracing::info!(
             key = caller.name(),

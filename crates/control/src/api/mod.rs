@@ -363,7 +363,7 @@ fn scope_of(wanted: &Wanted) -> Scope {
         Wanted::Join(_) | Wanted::Leave(_) => Scope::Members,
         Wanted::Disconnect { .. } => Scope::Disconnect,
         Wanted::Fetch(_) => Scope::Read,
-        Wanted::Forget(_) => Scope::History,
+        Wanted::Forget(_) => Scope::Forget,
     }
 }
 

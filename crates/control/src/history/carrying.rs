@@ -22,7 +22,7 @@ pub(super) fn start(history: &Arc<History>) {
     });
 }
 
-/// What waits now.
+/// Takes all events that wait now.
 pub(super) fn drain(history: &History) {
     let _one = history
         .emptying

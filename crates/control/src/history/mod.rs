@@ -1,5 +1,5 @@
-//! What rooms said, for those who read it later: from the hubs' tap into a store, and pages out of it. The stores are in the crate
-//! `history`; this is their place in the process.
+//! History: events go from the hubs' tap into a store, and programs and clients read pages of it. The crate `history` has the stores; this
+//! module has their place in the process.
 
 mod books;
 mod carrying;
@@ -30,8 +30,9 @@ const READS_MAX: usize = 64;
 const READ_TIME: Duration = Duration::from_secs(10);
 /// A deletion looks at everything that a user said.
 const FORGET_TIME: Duration = Duration::from_secs(60);
-/// How often what is too old is removed.
+/// How often what is too old is removed, and how soon when there is more of it.
 const TRIM_INTERVAL: Duration = Duration::from_secs(30);
+const TRIM_AGAIN: Duration = Duration::from_millis(100);
 
 /// The store, its queue and its readers.
 pub struct History {
@@ -128,8 +129,12 @@ impl History {
 
     /// Deletes; how many events there were.
     pub(crate) async fn forget(&self, what: Forget) -> Result<u64, Fault> {
-        // What waits in the queue would come after the deletion, and stay.
-        self.intake.settle().await;
+        // Events that still wait would be stored after the deletion, and stay.
+        carrying::drain(self);
+        if !self.intake.settle().await {
+            self.books.refused();
+            return Err(Fault::unsettled());
+        }
         self.within(FORGET_TIME, self.store.forget(what)).await
     }
 
@@ -148,11 +153,12 @@ impl History {
         answer
     }
 
-    /// Writes what waits, for at most so long, and closes the store.
+    /// Writes what waits, for at most so long, and closes the store, for at most so long again.
     pub async fn close(&self, within: Duration) {
         carrying::drain(self);
         self.intake.close(within).await;
-        if let Err(fault) = self.store.close().await {
+        let closed = tokio::time::timeout(within, self.store.close()).await;
+        if let Err(fault) = closed.unwrap_or_else(|_| Err(Fault::slow(within))) {
             tracing::error!(%fault, "cannot close the store of history");
         }
     }
@@ -160,12 +166,19 @@ impl History {
 
 /// Removes what is too old, until the process ends.
 async fn trim(history: Arc<History>) {
+    let mut pause = TRIM_INTERVAL;
     loop {
-        tokio::time::sleep(TRIM_INTERVAL).await;
+        tokio::time::sleep(pause).await;
+        pause = TRIM_INTERVAL;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = now.map_or(0, |since| since.as_millis() as u64);
         match history.store.trim(now_ms).await {
-            Ok(trimmed) => history.books.trimmed(trimmed),
+            Ok(trimmed) => {
+                history.books.trimmed(trimmed);
+                if trimmed.more {
+                    pause = TRIM_AGAIN;
+                }
+            }
             Err(fault) => {
                 tracing::warn!(%fault, "cannot remove what is too old in the store of history")
             }

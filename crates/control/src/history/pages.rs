@@ -12,7 +12,7 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Of a page for a client: its outbox is bounded.
 const CLIENT_PAGE_BYTES_MAX: usize = 256 << 10;
 
-/// What is to be deleted, as its caller names it.
+/// A deletion, as its caller names it.
 #[derive(Clone, Debug)]
 pub(crate) enum Deletion {
     Room { room: String, at: Option<Position> },

@@ -1,4 +1,4 @@
-//! What a client or a program wants to read, and the page as JSON.
+//! Requests for a page, and pages as JSON.
 
 use super::range::Range;
 use ::history::{Fault, Page};
@@ -76,7 +76,7 @@ pub(super) fn answer(page: &Result<Page, Fault>) -> String {
             };
             serde_json::to_string(&answer).unwrap_or_default()
         }
-        // What is wrong with the store is not for clients.
+        // Clients are not told why the store fails.
         Err(_) => refusal("The history cannot be read now", "HISTORY_UNAVAILABLE"),
     }
 }

@@ -61,7 +61,8 @@ fn numbers(events: &[Kept]) -> Vec<u64> {
 async fn append(store: &dyn Store, events: Vec<Event>) -> Vec<Position> {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let batch = Batch {
-        writer: 7,
+        // Numbers of another process are another writer's.
+        writer: std::process::id().into(),
         number: NUMBER.fetch_add(1, Ordering::Relaxed),
         events,
     };

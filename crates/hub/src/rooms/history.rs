@@ -89,7 +89,10 @@ impl HistoryTap {
         if event.author == Author::Elsewhere || !self.namespaces.contains(namespace) {
             return;
         }
-        let rooms: Vec<String> = rooms.map(str::to_owned).collect();
+        let mut rooms: Vec<String> = rooms.map(str::to_owned).collect();
+        // A program may name one twice.
+        rooms.sort_unstable();
+        rooms.dedup();
         if rooms.is_empty() {
             return;
         }

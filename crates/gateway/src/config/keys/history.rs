@@ -56,7 +56,7 @@ section! {
         memory_max: Bytes = "256MiB",
             "Bytes that the `memory` store may hold. What is oldest makes way.";
         waiting_max: Bytes = "32MiB",
-            "Bytes of events that wait for the store. Above it events are not stored, which is counted and logged; members get them all the same.";
+            "Bytes of events that wait for the store. Above it events are not stored, which is counted; members get them all the same.";
     }
 }
 

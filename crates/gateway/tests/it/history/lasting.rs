@@ -67,24 +67,27 @@ fn a_folder_has_one_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = on_disk(folder.path(), "os");
     let _first = Gateway::start(&text);
-    let file = folder.path().join("second.toml");
-    std::fs::write(&file, &text).expect("a file");
-    let mut second = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    second
-        .args([
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--config",
-        ])
-        .arg(&file);
-    let output = second.output().expect("it ends");
+    let said = fails_to_start(&text);
+    assert!(said.contains("history"), "{said}");
+}
+
+/// What a gateway says that ends at once.
+fn fails_to_start(config: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("sockeye.toml");
+    std::fs::write(&file, config).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--config",
+    ]);
+    let output = command.arg(&file).output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        !output.status.success() && said.contains("history"),
-        "{said}"
-    );
+    assert!(!output.status.success(), "{said}");
+    said
 }
 
 /// A server that stops and comes back: events wait, programs that wait are told, and nothing is there twice.
@@ -160,27 +163,13 @@ fn postgres_may_stop_and_come_back() {
 #[test]
 fn a_store_that_cannot_be_reached_at_the_start_is_named() {
     let [port] = servers::free_ports();
-    let folder = tempfile::tempdir().expect("a folder");
-    for url in ["redis", "postgres"].map(|store| (store, format!("{store}://127.0.0.1:{port}"))) {
-        let (store, url) = url;
-        let file = folder.path().join("sockeye.toml");
-        let text = config(&format!("store = {store:?}\nurl = {url:?}"), "", "");
-        std::fs::write(&file, text).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-        command
-            .args([
-                "--listen",
-                "127.0.0.1:0",
-                "--admin",
-                "127.0.0.1:0",
-                "--config",
-            ])
-            .arg(&file);
-        let output = command.output().expect("it ends");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            !output.status.success() && said.contains("history.store"),
-            "{store}: {said}"
-        );
+    for store in ["redis", "postgres"] {
+        let url = format!("{store}://127.0.0.1:{port}");
+        let said = fails_to_start(&config(
+            &format!("store = {store:?}\nurl = {url:?}"),
+            "",
+            "",
+        ));
+        assert!(said.contains("history.store"), "{store}: {said}");
     }
 }
