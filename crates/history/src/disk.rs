@@ -190,7 +190,7 @@ impl Inner {
             }
             Ok(Some(places))
         })?
-        .ok_or_else(|| Fault::late())
+        .ok_or_else(Fault::late)
     }
 
     fn page(&self, ask: &Ask) -> Result<Page, Fault> {
