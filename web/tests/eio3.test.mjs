@@ -65,11 +65,15 @@ for (const [way, options] of Object.entries(WAYS)) {
     t.after(() => page.close());
     const seen = await page.evaluate(async (options) => {
       const socket = window.io({ forceNew: true, reconnection: false, ...options });
-      const told = (event) => new Promise((resolve) => socket.once(event, resolve));
-      const ask = (...args) => new Promise((resolve) => socket.emit(...args, resolve));
-      await told("connect");
+      const lost = new Promise((_, reject) => {
+        for (const event of ["disconnect", "connect_error", "connect_timeout", "error"])
+          socket.once(event, (why) => reject(new Error(`${event}: ${why}`)));
+      });
+      const step = (begin) => Promise.race([lost, new Promise(begin)]);
+      const ask = (...args) => step((resolve) => socket.emit(...args, resolve));
+      await step((resolve) => socket.once("connect", resolve));
       if (!options.transports)
-        await new Promise((resolve) => socket.io.engine.once("upgrade", resolve));
+        await step((resolve) => socket.io.engine.once("upgrade", resolve));
       const texts = ["😀 é \u2028", 'a\\nb\n"\\\\n', "x".repeat(70_000)];
       const back = [];
       for (const text of texts) back.push((await ask("echo", text)) === text);

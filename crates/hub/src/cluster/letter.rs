@@ -147,6 +147,12 @@ pub struct Found {
     pub complete: bool,
 }
 
+impl Found {
+    pub(crate) fn bytes(&self) -> usize {
+        self.sockets.iter().map(Fetched::bytes).sum()
+    }
+}
+
 impl Fetched {
     pub(crate) fn bytes(&self) -> usize {
         let room = |room: &String| size_of::<String>() + room.len();
@@ -209,7 +215,7 @@ impl Response {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Ack(answer) => answer.bytes(),
-            Self::Sockets(found) => found.sockets.iter().map(Fetched::bytes).sum(),
+            Self::Sockets(found) => found.bytes(),
             Self::Delivered { .. } | Self::Gone => 0,
         }
     }

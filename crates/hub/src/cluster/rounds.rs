@@ -8,7 +8,7 @@
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::abroad::Abroad;
-use crate::cluster::letter::{Answer, Fetched, Found, Reply, Response, RoundId, Tidings};
+use crate::cluster::letter::{Answer, Found, Reply, Response, RoundId, Tidings};
 use crate::seam::told::{Collected, Told};
 use crate::tables::id::Identity;
 use crate::tables::slot::SocketKey;
@@ -368,8 +368,7 @@ impl Rounds {
                 mut found,
             } => {
                 found.complete &= silent_shards == 0 && abroad.is_whole();
-                let bytes: usize = found.sockets.iter().map(Fetched::bytes).sum();
-                self.kept_bytes -= bytes;
+                self.kept_bytes -= found.bytes();
                 Told::Found { token, found }
             }
             Wait::One { .. } | Wait::Part { .. } => return None,
