@@ -17,6 +17,7 @@ use crate::output::piece::Pool;
 use crate::recovery::exchange::{Bounds, Recovery};
 use crate::recovery::{journal, parked};
 use crate::rooms::fanout::Audience;
+use crate::rooms::presence::Rolls;
 use crate::rooms::room::Rooms;
 use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
@@ -82,10 +83,12 @@ impl Parts {
             ids,
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory).tapped(
-                process.outlets.tap.as_ref(),
-                process.outlets.history.as_ref(),
-            ),
+            rooms: Rooms::new(me, &process.directory)
+                .with_rolls(Rolls::new(&config.presence))
+                .tapped(
+                    process.outlets.tap.as_ref(),
+                    process.outlets.history.as_ref(),
+                ),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),

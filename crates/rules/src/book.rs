@@ -161,6 +161,7 @@ impl Compiler<'_> {
                 chat: source.chat,
                 client_joins: source.client_joins,
                 reads_history: source.reads_history,
+                presence: source.presence,
             },
             auto_join: source.auto_join.clone(),
             history,

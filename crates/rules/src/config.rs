@@ -24,6 +24,8 @@ pub struct NamespaceRules {
     pub auto_join: Vec<String>,
     /// Members may read what a store has of their rooms.
     pub reads_history: bool,
+    /// Members of rooms may ask who is there, where the hub knows it.
+    pub presence: bool,
     /// Clients come back to what they missed: all that is said has one order.
     pub recovers: bool,
     /// Rules by the name of their event.
@@ -92,6 +94,8 @@ pub enum BuiltIn {
     ChatMessage,
     /// Answered with a page of what a room said.
     History,
+    /// Answered with the members of a room.
+    Presence,
 }
 
 /// What a namespace does by itself.
@@ -103,6 +107,8 @@ pub struct Offers {
     pub client_joins: bool,
     /// Members may read the history of their rooms.
     pub reads_history: bool,
+    /// Members may ask who is in their rooms.
+    pub presence: bool,
 }
 
 impl BuiltIn {
@@ -112,6 +118,7 @@ impl BuiltIn {
             "join" if offers.client_joins || granted() => Some(Self::Join),
             "leave" if offers.client_joins || granted() => Some(Self::Leave),
             "chat-message" if offers.chat => Some(Self::ChatMessage),
+            notices::WHO if offers.presence => Some(Self::Presence),
             notices::HISTORY if offers.reads_history => Some(Self::History),
             _ => None,
         }
@@ -122,6 +129,7 @@ impl BuiltIn {
         match self {
             Self::Join => "clients that emit it join no room and get no history",
             Self::Leave => "clients that emit it leave no room",
+            Self::Presence => "clients that emit it do not learn who is in a room",
             Self::History => "clients that emit it get no page of a room's history",
             Self::ChatMessage => {
                 "content is not checked; messages and their acks have no id and no timestamp, and the sender is what the \

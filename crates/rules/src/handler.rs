@@ -8,11 +8,11 @@ use crate::history::Readers;
 use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
-use crate::{chat, rooms};
+use crate::{chat, presence, rooms};
 use hub::{
     AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
-    Event, Found, Handler, HandlerFactory, Keeping, Member, Opening, Protocol, Refusal, Request,
-    ServerEvent, SocketKey, notices,
+    Event, Found, Handler, HandlerFactory, Keeping, Member, Opening, Presence, Protocol, Refusal,
+    Request, ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -120,6 +120,7 @@ impl RulesHandler {
                     .watch(socket, worker, |socket| rooms::leave(socket, event));
             }
             BuiltIn::History => self.readers.ask(socket, event, namespace),
+            BuiltIn::Presence => presence::asked(socket, event, namespace),
             BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
         }
     }
@@ -327,6 +328,16 @@ impl Handler for RulesHandler {
         {
             chat::presence(cx, namespace, room, count);
         }
+    }
+
+    fn presence_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+        namespace: &str,
+        room: &str,
+        presence: &Presence,
+    ) {
+        presence::tell(cx, namespace, room, presence);
     }
 }
 

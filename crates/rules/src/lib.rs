@@ -15,6 +15,7 @@ mod handler;
 pub mod history;
 pub mod large;
 mod line;
+mod presence;
 mod rooms;
 mod trace;
 mod uploads;

@@ -31,7 +31,9 @@ pub use history::{History, HistoryReaders, HistoryStore, HistorySync, RoomHistor
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use large::{Large, Uploads};
-pub use namespaces::{Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel};
+pub use namespaces::{
+    Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomPresence,
+};
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;

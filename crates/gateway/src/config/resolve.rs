@@ -328,6 +328,7 @@ impl Resolver<'_> {
             rates: self.rates(),
             cluster_scope: self.cluster_scope(),
             recovery: super::rules::recovery(self.layer),
+            presence: super::rules::presence(self.layer),
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),

@@ -3,14 +3,16 @@
 
 use super::keys::{
     Event, HistoryReaders, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomHistory,
+    RoomPresence,
 };
 use super::problem::Problem;
 use super::raw::{Layer, Path, Source};
 use super::typed::Field;
-use hub::config::{Exempt, Parser, Rate, Recover, SlowConsumer, SlowEvents};
+use hub::config::{Exempt, Parser, PresenceOf, Rate, Recover, SlowConsumer, SlowEvents};
 use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use units::nearest;
 
@@ -75,6 +77,7 @@ fn built_in(layer: &Layer, (name, keys): (&str, &Namespace), event: &str) -> Opt
         chat: *keys.chat,
         client_joins: *keys.client_joins,
         reads_history: reads_history(layer, name),
+        presence: *RoomPresence::of(layer, name).enabled,
     };
     BuiltIn::of(event, offers, || false)
 }
@@ -126,6 +129,28 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
     match namespaces.values().any(Option::is_some) {
         true => hub::config::Recovery { namespaces },
         false => hub::config::Recovery::default(),
+    }
+}
+
+/// Rooms whose members are told who is there.
+pub fn presence(layer: &Layer) -> BTreeMap<String, Option<Arc<PresenceOf>>> {
+    let own = namespaces(layer).map(|(name, _)| {
+        let keys = RoomPresence::of(layer, name);
+        let rule = (*keys.enabled).then(|| {
+            let quoted = |name: &String| serde_json::Value::from(name.as_str()).to_string();
+            Arc::new(PresenceOf {
+                rooms: keys.rooms.clone(),
+                grace: *keys.grace,
+                members_max: keys.names_max.get(),
+                info: keys.info.iter().map(quoted).collect(),
+            })
+        });
+        (name.to_owned(), rule)
+    });
+    let all: BTreeMap<_, _> = own.collect();
+    match all.values().any(Option::is_some) {
+        true => all,
+        false => BTreeMap::new(),
     }
 }
 
@@ -233,6 +258,7 @@ impl Reader<'_> {
             client_joins: *keys.client_joins,
             auto_join: keys.auto_join.clone(),
             reads_history: reads_history(self.layer, name),
+            presence: *RoomPresence::of(self.layer, name).enabled,
             recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),

@@ -16,6 +16,7 @@ mod observability;
 #[expect(dead_code, reason = "the hub's tests use the rest of the player")]
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
+mod presence;
 mod scenarios;
 mod tls;
 mod transcripts;

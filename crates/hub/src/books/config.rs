@@ -4,6 +4,7 @@ use crate::books::heartbeat::{Step, Stretch};
 use crate::books::limits::{BEHIND_MAX_MS, Limits};
 use crate::books::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Paths of health checks, which are answered on a full node too.
@@ -78,6 +79,8 @@ pub struct Config {
     pub cluster_scope: ClusterScope,
     /// Namespaces whose clients come back to what they missed.
     pub recovery: Recovery,
+    /// Rooms whose members are told who is there, by namespace; `*`: all that are not named, `None`: not this one.
+    pub presence: BTreeMap<String, Option<Arc<PresenceOf>>>,
     /// When newcomers are asked to come later.
     pub admission: Admission,
     /// The bounds.
@@ -126,6 +129,44 @@ impl Recovery {
         let recovering = self.namespaces.values().flatten();
         recovering.map(|recover| recover.window).max()
     }
+}
+
+/// The rooms of a namespace whose members are told who is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresenceOf {
+    /// Their names; `*` in a name stands for any text.
+    pub rooms: Vec<String>,
+    /// For so long a member whose connections were lost is believed to come back.
+    pub grace: Duration,
+    /// Above so many members of a room there are no names.
+    pub members_max: u32,
+    /// Members of a socket's data that others may see, each with its quotes.
+    pub info: Vec<String>,
+}
+
+impl PresenceOf {
+    pub(crate) fn fits(&self, room: &str) -> bool {
+        self.rooms.iter().any(|pattern| fits(pattern, room))
+    }
+}
+
+/// `*` stands for any text, also for none; it may stand several times.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
 }
 
 /// A WebSocket endpoint whose frames are events ([`crate::RAW_EVENT`]) as they are, and nothing else.
@@ -477,6 +518,7 @@ impl Default for Config {
             rates: Rates::default(),
             cluster_scope: ClusterScope::default(),
             recovery: Recovery::default(),
+            presence: BTreeMap::new(),
             admission: Admission::default(),
             limits: Limits::default(),
         }

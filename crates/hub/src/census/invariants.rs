@@ -273,8 +273,13 @@ impl Parts {
             let kept = !room.members().is_empty()
                 || room.is_wanted()
                 || room.is_changed()
-                || room.is_owed();
+                || room.is_owed()
+                || self.rooms.rolls.holds(index);
             assert!(kept, "room {:?} is empty and still here", room.name());
+            if let Some(seated) = self.rooms.rolls.seated(index) {
+                let members = room.members().len();
+                assert_eq!(seated, members, "seats of room {:?}", room.name());
+            }
             let listed = self.rooms.lists_change_of(index);
             assert_eq!(
                 room.is_changed(),

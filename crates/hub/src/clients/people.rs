@@ -430,6 +430,11 @@ impl People {
         Some(&self.users.get(place.user?)?.name)
     }
 
+    /// The data that a handler attached to a socket: raw JSON.
+    pub(crate) fn data_of(&self, socket: SocketId) -> Option<&str> {
+        self.sockets.get(socket)?.extra.as_ref()?.data.as_deref()
+    }
+
     /// Name of the user whose word an event is, if it is a client's.
     pub(crate) fn user_behind<'a>(&'a self, author: Author<'a>) -> Option<&'a str> {
         match author {

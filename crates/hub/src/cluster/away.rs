@@ -387,13 +387,25 @@ impl Away {
 
     /// What the asker of a round on another node is told; its bytes.
     pub(crate) fn respond(&mut self, of: RoundId, response: &Response) -> usize {
-        let numbers = &mut self.parcel.numbers;
-        let first = numbers.len();
-        numbers.push(u64::from(of.asker.node));
-        let end = first + 1;
-        let numbers = [first, first, end, end, end];
+        let numbers = self.only(of.asker.node);
         self.parcel.letter(numbers, None, |out| {
             wire::write_response(out, of, response);
         })
+    }
+
+    /// A letter to one node; its bytes.
+    pub(crate) fn tell(&mut self, node: u16, to: &Target<'_>, ask: Ask<'_>) -> usize {
+        let numbers = self.only(node);
+        self.parcel
+            .letter(numbers, None, |out| wire::write(out, to, ask))
+    }
+
+    /// Where a letter for one node goes.
+    fn only(&mut self, node: u16) -> [usize; 5] {
+        let numbers = &mut self.parcel.numbers;
+        let first = numbers.len();
+        numbers.push(u64::from(node));
+        let end = first + 1;
+        [first, first, end, end, end]
     }
 }

@@ -84,7 +84,9 @@ pub enum Overheard {
 pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
-        Post::Count { .. } | Post::Forget { .. } => return Ok(Overheard::Ours),
+        Post::Count { .. } | Post::Present { .. } | Post::Forget { .. } => {
+            return Ok(Overheard::Ours);
+        }
         Post::Response {
             round,
             parts,

@@ -67,6 +67,12 @@ impl Inbox {
                 let letter = Arc::new(Letter::Room(news));
                 Read { letter, shards }
             }
+            Post::Present { to, shard, word } => {
+                let shards = self.shards_of(&to);
+                let from = Place { node: from, shard };
+                let letter = Arc::new(Letter::Room(RoomNews::Present { to, from, word }));
+                Read { letter, shards }
+            }
             Post::Forget { of, rooms } => {
                 let keeping = self.process.keeping.get();
                 let home = keeping.and_then(|all| all.home_of(of.namespace(), self.shards));

@@ -7,6 +7,7 @@ use crate::recovery;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::directory::Expected;
 use crate::rooms::log::Kept;
+use crate::rooms::presence::Word;
 pub use crate::rooms::target::{Scope, Target};
 use crate::tables::id::Place;
 use crate::tables::position::Position;
@@ -328,6 +329,12 @@ pub enum RoomNews {
         members: u32,
         asks: bool,
     },
+    /// From another shard, of this node or another: who is in a room there.
+    Present {
+        to: Address,
+        from: Place,
+        word: Word,
+    },
     /// To the shards that have members of a room: their number changed.
     Changed { namespace: Arc<str>, room: Arc<str> },
 }
@@ -428,6 +435,7 @@ impl Letter {
             Self::Room(RoomNews::Forget { rooms, .. }) => rooms.iter().map(String::len).sum(),
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
             Self::Room(RoomNews::Elsewhere { to, .. }) => to.bytes(),
+            Self::Room(RoomNews::Present { to, word, .. }) => to.bytes() + word.bytes(),
             Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,
         };
         size_of::<Self>() + content

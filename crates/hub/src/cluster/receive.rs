@@ -86,6 +86,9 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
                     .counted_elsewhere(&parts.people, room, *from, *members, *asks);
             }
         }),
+        RoomNews::Present { to, from, word } => to.with(|to| {
+            publish::present_elsewhere(parts, to, *from, word);
+        }),
         RoomNews::Changed { namespace, room } => {
             parts
                 .rooms

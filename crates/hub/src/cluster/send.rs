@@ -138,6 +138,17 @@ pub(crate) fn let_in(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) {
     }
 }
 
+/// Something for one node. `false`: too much waits for other nodes.
+pub(crate) fn tell_node(parts: &mut Parts, node: u16, to: &Target<'_>, ask: Ask<'_>) -> bool {
+    let Some(away) = parts.away.as_mut().filter(|away| !away.is_full()) else {
+        return false;
+    };
+    let bytes = away.tell(node, to, ask);
+    parts.line.budget.post(bytes);
+    parts.books.counts.sent_away += 1;
+    true
+}
+
 /// An answer to another node always leaves: its asker waits, and there are no more answers than were asked for. A list of sockets leaves
 /// without its content where it would keep clients from publishing: the asker is told that it is incomplete.
 pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) {

@@ -6,7 +6,9 @@ use crate::cluster::letter::{
     borrowed,
 };
 use crate::dialect::speech::Emit;
+use crate::rooms::presence::{Person, Who, Word};
 use crate::tables::id::Place;
+use std::sync::Arc;
 
 const EVENT: u8 = 1;
 const QUESTION: u8 = 2;
@@ -20,6 +22,7 @@ const RESPONSE: u8 = 8;
 const SERVER: u8 = 9;
 const COUNT: u8 = 10;
 const FORGET: u8 = 11;
+const PRESENT: u8 = 12;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,12 @@ pub(crate) enum Post {
         shard: u16,
         members: u32,
         asks: bool,
+    },
+    /// Who is in a room on a shard of that node.
+    Present {
+        to: Address,
+        shard: u16,
+        word: Word,
     },
     /// What these rooms keep is to be forgotten; without any, what the whole namespace does.
     Forget {
@@ -71,6 +80,11 @@ pub(crate) enum Ask<'a> {
         shard: u16,
         members: u32,
         asks: bool,
+    },
+    /// Who is in the room on that shard.
+    Present {
+        shard: u16,
+        word: &'a Word,
     },
     /// To forget what these rooms keep; without any, what the whole namespace does.
     Forget(&'a [&'a str]),
@@ -125,6 +139,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Fetch(_) => FETCH,
         Ask::Server(..) => SERVER,
         Ask::Count { .. } => COUNT,
+        Ask::Present { .. } => PRESENT,
         Ask::Forget(_) => FORGET,
     });
     bytes(out, to.namespace.as_bytes());
@@ -154,7 +169,35 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
             number(out, u64::from(members));
             out.push(u8::from(asks));
         }
+        Ask::Present { shard, word } => {
+            number(out, u64::from(shard));
+            people(out, word);
+        }
     }
+}
+
+fn people(out: &mut Vec<u8>, word: &Word) {
+    number(out, word.since);
+    number(out, word.version);
+    number(out, u64::from(word.count));
+    out.push(u8::from(word.nameless));
+    out.push(u8::from(word.asks));
+    number(out, word.joined.len() as u64);
+    for person in &word.joined {
+        who(out, &person.who);
+        bytes(out, person.info.as_bytes());
+    }
+    number(out, word.left.len() as u64);
+    word.left.iter().for_each(|one| who(out, one));
+}
+
+fn who(out: &mut Vec<u8>, one: &Who) {
+    let (is_user, name) = match one {
+        Who::User(name) => (true, name),
+        Who::Socket(name) => (false, name),
+    };
+    out.push(u8::from(is_user));
+    bytes(out, name.as_bytes());
 }
 
 /// Appends what the asker of a round is told.
@@ -196,7 +239,7 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=FORGET).contains(kind) {
+    if !(EVENT..=PRESENT).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -341,6 +384,13 @@ impl<'a> Reader<'a> {
                     asks: self.flag()?,
                 });
             }
+            PRESENT => {
+                return Some(Post::Present {
+                    to: of,
+                    shard: self.small()?,
+                    word: self.people()?,
+                });
+            }
             FORGET => {
                 let rooms = self.names()?;
                 return Some(Post::Forget { of, rooms });
@@ -385,6 +435,32 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn people(&mut self) -> Option<Word> {
+        Some(Word {
+            since: self.number()?,
+            version: self.number()?,
+            count: self.number()?.try_into().ok()?,
+            nameless: self.flag()?,
+            asks: self.flag()?,
+            joined: self.list(|one| {
+                Some(Person {
+                    who: one.who()?,
+                    info: one.text()?.into(),
+                })
+            })?,
+            left: self.list(Self::who)?,
+        })
+    }
+
+    fn who(&mut self) -> Option<Who> {
+        let is_user = self.flag()?;
+        let name: Arc<str> = self.text()?.into();
+        Some(match is_user {
+            true => Who::User(name),
+            false => Who::Socket(name),
+        })
+    }
+
     fn fetched(&mut self) -> Option<Fetched> {
         Some(Fetched {
             id: self.text()?,
@@ -420,6 +496,18 @@ mod tests {
             except: &["x"],
             ..Target::default()
         };
+        let word = Word {
+            since: 300,
+            version: 301,
+            count: 7,
+            nameless: false,
+            asks: true,
+            joined: vec![Person {
+                who: Who::User("ann".into()),
+                info: "{\"name\":\"Ann\"}".into(),
+            }],
+            left: vec![Who::Socket("id".into())],
+        };
         let asks = [
             Ask::Event(&emit),
             Ask::Question(&emit, ROUND),
@@ -433,6 +521,10 @@ mod tests {
                 shard: 2,
                 members: 300,
                 asks: true,
+            },
+            Ask::Present {
+                shard: 2,
+                word: &word,
             },
             Ask::Forget(&["a", ""]),
         ];
@@ -505,6 +597,10 @@ mod tests {
                 };
                 write(&mut out, to, ask);
             }),
+            Post::Present { to, shard, word } => {
+                let shard = *shard;
+                to.with(|to| write(&mut out, to, Ask::Present { shard, word }));
+            }
             Post::Forget { of, rooms } => {
                 of.with(|to| write(&mut out, to, Ask::Forget(&borrowed(rooms))));
             }

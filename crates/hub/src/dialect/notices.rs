@@ -11,6 +11,8 @@ pub const REFRESH: &str = "token-refresh";
 pub const ERROR: &str = "error";
 /// How many are in a room.
 pub const PRESENCE: &str = "presence";
+/// Who came into a room and left it; a client asks by it who is there.
+pub const WHO: &str = "sockeye:presence";
 /// What was said in a room before the client joined it.
 pub const HISTORY: &str = "history";
 
@@ -21,6 +23,6 @@ pub const LARGE: &str = "large_message";
 pub fn is_notice(event: &str) -> bool {
     matches!(
         event,
-        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | HISTORY | LARGE
+        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | WHO | HISTORY | LARGE
     )
 }

@@ -74,8 +74,13 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
 }
 
 /// What a retired socket keeps until its handler has seen it: its rooms and its user.
-pub(crate) fn part_socket(rooms: &mut Rooms, people: &mut People, index: SocketId) {
-    rooms.leave_all(people, index);
+pub(crate) fn part_socket(
+    rooms: &mut Rooms,
+    people: &mut People,
+    index: SocketId,
+    lost_ms: Option<u64>,
+) {
+    rooms.leave_all(people, index, lost_ms);
     people.leave_user(index);
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn set_user(parts: &mut Parts, index: SocketId, name: &str) {
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.set_user(&mut parts.people, now_us, index, name);
+    parts.rooms.renamed(&parts.people, index);
     if parts.recovery.is_some() && before.as_deref() != Some(name) {
         if let Some(before) = before {
             change(parts, index, false, Membership::new(Kind::User, &before));

@@ -196,6 +196,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
                 let now_us = parts.clock.now_us();
                 let meters = &parts.access.meters;
                 meters.set_user(&mut parts.people, now_us, index, &member.name);
+                parts.rooms.renamed(&parts.people, index);
             }
             Kind::Room | Kind::Everyone | Kind::Socket => {}
         }

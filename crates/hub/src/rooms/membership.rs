@@ -4,6 +4,7 @@ use crate::books::Books;
 use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
 use crate::clients::people::People;
+use crate::rooms::presence::{Presence, Who, Word};
 use crate::rooms::room::{Change, RoomKind, Rooms};
 use crate::rooms::target::Target;
 use crate::tables::id::{self, Place};
@@ -33,6 +34,22 @@ pub(crate) struct NewCount {
     pub(crate) announce: ShardSet,
     /// The word to other nodes: members on this shard, and whether they are to say the same of theirs.
     pub(crate) away: Option<(u32, bool)>,
+    /// What other shards and nodes are told of the people on this one.
+    pub(crate) word: Option<Word>,
+    /// What the handler is told of the people in the room.
+    pub(crate) presence: Option<Presence>,
+}
+
+/// The member of rooms that a socket is one socket of.
+fn who(people: &People, index: SocketId) -> Who {
+    match people.user_of(index) {
+        Some(user) => Who::User(user.into()),
+        None => {
+            let socket = people.sockets.get(index);
+            let id = socket.map(|socket| socket.id.to_string());
+            Who::Socket(id.unwrap_or_default().into())
+        }
+    }
 }
 
 /// Whether a room may have that name.
@@ -134,6 +151,7 @@ impl Rooms {
         }
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.add_member(&mut people.sockets, index, room);
+        self.rolls.came(room, index, || who(people, index));
         people.note_member(index, Subject::Room, name);
         people.note_listed(index);
         Ok(())
@@ -156,16 +174,52 @@ impl Rooms {
         if socket.rooms.len() < socket.rooms.capacity() / 4 {
             socket.rooms.shrink_to_fit();
         }
+        self.rolls.went(membership.room, index, None);
         self.remove_member(&mut people.sockets, membership);
         people.note_listed(index);
     }
 
-    pub(crate) fn leave_all(&mut self, people: &mut People, index: SocketId) {
+    /// A socket became another user's.
+    pub(crate) fn renamed(&mut self, people: &People, index: SocketId) {
+        if !self.rolls.is_on() {
+            return;
+        }
+        let socket = people.sockets.get(index);
+        for own in socket.iter().flat_map(|socket| &socket.rooms) {
+            self.rolls.renamed(own.room, index, || who(people, index));
+            self.mark_changed(own.room);
+        }
+    }
+
+    /// Members that did not come back, and those of nodes that are gone, leave their rooms.
+    pub(crate) fn people_leave(&mut self, now_ms: u64) {
+        while let Some(room) = self.rolls.pop_due(now_ms) {
+            self.mark_changed(room);
+        }
+    }
+
+    /// Another shard says who is in a room there; the room, and what that shard is to be told.
+    pub(crate) fn present_elsewhere(
+        &mut self,
+        people: &People,
+        (namespace, name): (&str, &str),
+        from: Place,
+        word: &Word,
+    ) -> Option<(RoomId, Word)> {
+        let namespace = people.find_namespace(namespace)?;
+        let room = self.find(namespace, RoomKind::Named, name)?;
+        self.mark_changed(room);
+        Some((room, self.rolls.hear(room, from, word)?))
+    }
+
+    /// `lost_ms`: then its connection was lost, and its client may come back.
+    pub(crate) fn leave_all(&mut self, people: &mut People, index: SocketId, lost_ms: Option<u64>) {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
         socket.flags.nameless = true;
         for membership in std::mem::take(&mut socket.rooms) {
+            self.rolls.went(membership.room, index, lost_ms);
             self.remove_member(&mut people.sockets, membership);
         }
         people.note_listed(index);
@@ -180,7 +234,12 @@ impl Rooms {
                 tell,
                 announce,
                 away,
+                withheld,
             } = change;
+            let (word, presence) = match tell {
+                true => self.rolls.turn(room, people, withheld),
+                false => (None, None),
+            };
             if let Some(slot) = self.get(room)
                 && let Some(namespace) = people.label(slot.namespace())
                 && tell
@@ -191,6 +250,8 @@ impl Rooms {
                     members: slot.total() + self.elsewhere.members(room),
                     announce,
                     away,
+                    word,
+                    presence,
                 });
             }
             self.tidy(people, room);
@@ -231,7 +292,8 @@ impl Rooms {
     }
 
     /// A node is gone, and its members with it.
-    pub(crate) fn node_down(&mut self, node: u16) {
+    pub(crate) fn node_down(&mut self, node: u16, now_ms: u64) {
+        self.rolls.doubt_node(node, now_ms);
         let rooms = self.elsewhere.node_down(node);
         rooms.into_iter().for_each(|room| self.mark_changed(room));
     }

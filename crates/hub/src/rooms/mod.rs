@@ -10,6 +10,7 @@ pub(crate) mod keeping;
 pub(crate) mod log;
 pub(crate) mod membership;
 pub(crate) mod outgoing;
+pub(crate) mod presence;
 pub(crate) mod room;
 pub(crate) mod tap;
 pub(crate) mod target;

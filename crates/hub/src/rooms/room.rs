@@ -10,6 +10,7 @@ use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
 use crate::rooms::history::HistoryTap;
 use crate::rooms::log::Log;
+use crate::rooms::presence::Rolls;
 use crate::rooms::tap::Tap;
 use crate::tables::id::{Identity, Place};
 use crate::tables::shards::ShardSet;
@@ -121,6 +122,8 @@ pub(crate) struct Change {
     pub(crate) announce: ShardSet,
     /// So are other nodes: how many there are on this shard, and whether they are to answer.
     pub(crate) away: Option<(u32, bool)>,
+    /// Other nodes cannot be told now.
+    pub(crate) withheld: bool,
 }
 
 /// Rooms by slot and by name. Room names are chosen by clients, hence the keyed hash.
@@ -136,6 +139,7 @@ pub(crate) struct Rooms {
     tickets: HashMap<(RoomId, SocketId), u64>,
     given: u64,
     pub(crate) elsewhere: Elsewhere,
+    pub(crate) rolls: Rolls,
     directory: Arc<Directory>,
     me: Identity,
     pub(crate) kept: Log,
@@ -152,6 +156,7 @@ impl Rooms {
         Self {
             slots: Slab::default(),
             elsewhere: Elsewhere::default(),
+            rolls: Rolls::default(),
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
@@ -168,6 +173,11 @@ impl Rooms {
 
     pub(crate) fn place(&self) -> Place {
         self.me.place()
+    }
+
+    /// With rooms whose members are told who is there.
+    pub(crate) fn with_rolls(self, rolls: Rolls) -> Self {
+        Self { rolls, ..self }
     }
 
     /// With taps where events are published.
@@ -229,7 +239,13 @@ impl Rooms {
             asks: true,
             told_ms: 0,
         };
+        let label: &str = namespace.1;
+        let named = kind == RoomKind::Named;
+        let name = Arc::clone(&room.name);
         let index = self.slots.insert(room).id();
+        if named {
+            self.rolls.made(index, label, &name);
+        }
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.by_name.insert_unique(hash, index, |index| {
             slots.get(*index).map_or(0, |room| {
@@ -242,10 +258,12 @@ impl Rooms {
     /// Forgets a room without members here; returns it.
     pub(crate) fn remove_if_empty(&mut self, index: RoomId) -> Option<Room> {
         let room = self.slots.get(index)?;
-        if !room.members.is_empty() || room.wanted || room.changed || room.is_owed() {
+        let is_used = !room.members.is_empty() || room.wanted || room.changed || room.is_owed();
+        if is_used || self.rolls.holds(index) {
             return None;
         }
         self.elsewhere.forget(index);
+        self.rolls.forget(index);
         let room = self.slots.get(index)?;
         let hash = self.hash(room.namespace, room.kind, &room.name);
         if let Ok(entry) = self.by_name.find_entry(hash, |other| *other == index) {
@@ -269,6 +287,7 @@ impl Rooms {
     pub(crate) fn set_own(&mut self, room: RoomId) {
         if let Some(slot) = self.slots.get_mut(room) {
             slot.own = true;
+            self.rolls.forget(room);
         }
     }
 
@@ -325,6 +344,7 @@ impl Rooms {
         rooms
             .into_iter()
             .for_each(|room| self.tell_again(room, true));
+        self.rolls.tell_all_again();
     }
 
     pub(crate) fn has_changes(&self) -> bool {
@@ -359,21 +379,20 @@ impl Rooms {
             };
             let named = slot.kind == RoomKind::Named && !slot.own;
             let here = slot.members.len() as u32;
-            slot.changed = named && now_ms < slot.told_ms + u64::from(here);
+            slot.changed =
+                named && (now_ms < slot.told_ms + u64::from(here) || self.rolls.waits(room));
             if slot.changed {
                 self.changed.push(room);
                 continue;
             }
+            let is_news = named && (slot.announced != here || self.rolls.has_news(room));
             let mut announce = ShardSet::default();
-            if named
-                && slot.announced != here
-                && let Some(card) = &slot.card
-            {
+            if is_news && let Some(card) = &slot.card {
                 announce = card.shards(self.me.shards);
                 announce.remove(self.me.shard);
             }
-            let is_news = named && slot.announced != here;
             slot.told_ms = now_ms;
+            let withheld = self.owed.is_some();
             let away = match &mut self.owed {
                 Some(owed) if is_news => {
                     if !std::mem::replace(&mut slot.owed, true) {
@@ -391,6 +410,7 @@ impl Rooms {
                 tell: named,
                 announce,
                 away,
+                withheld,
             });
         }
         changes
@@ -447,5 +467,6 @@ impl Rooms {
             + self.by_name.allocation_size()
             + self.changed.capacity() * size_of::<RoomId>()
             + self.elsewhere.heap_bytes()
+            + self.rolls.heap_bytes()
     }
 }

@@ -9,6 +9,8 @@ use crate::dialect::speech::Emit;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::rooms::membership::is_room_name;
+use crate::rooms::presence::Presence;
+use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::{AckTo, Data};
 use crate::seam::inside::Inside;
@@ -58,6 +60,16 @@ impl Context<'_> {
             let elsewhere = away.is_some_and(|away| away.is_socket(&id, wall_ms));
             elsewhere || self.parts.ids.is_socket(&id, wall_ms)
         })
+    }
+
+    /// Who is in a room, on all nodes, as this shard knows it; `None`: nobody of this shard is in it, or its members are not told.
+    pub fn present(&self, namespace: &str, room: &str) -> Option<Presence> {
+        let _inside = Inside::enter();
+        let namespace = self.parts.people.find_namespace(namespace)?;
+        let rooms = &self.parts.rooms;
+        rooms
+            .rolls
+            .of(rooms.find(namespace, RoomKind::Named, room)?)
     }
 
     /// Answers an event. HOT PATH: no allocation for text.

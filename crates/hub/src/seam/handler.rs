@@ -5,6 +5,7 @@
 use crate::books::close::DisconnectReason;
 use crate::cluster::letter::Found;
 use crate::rooms::keeping::Keeping;
+use crate::rooms::presence::Presence;
 use crate::seam::context::Context;
 use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal, ServerEvent};
 use crate::seam::opening::{AnswerHeaders, Opening, Request};
@@ -162,6 +163,16 @@ pub trait Handler: Send {
         namespace: &str,
         room: &str,
         count: u64,
+    ) {
+    }
+    /// People came into a room or left it, on whichever node (coalesced; `Config::presence` says in which rooms). Each shard that has
+    /// sockets in the room is told.
+    fn presence_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+        namespace: &str,
+        room: &str,
+        presence: &Presence,
     ) {
     }
     /// A message of a session that has no sockets.

@@ -7,7 +7,7 @@
 //! the live stream begins.
 
 use crate::books::faults::{self, Fault};
-use crate::cluster::letter::{Broadcast, Order, RoomNews, Scope, Target, owned};
+use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Scope, Target, owned};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::notices;
@@ -18,10 +18,11 @@ use crate::rooms::keeping::Record;
 use crate::rooms::log::Kept;
 use crate::rooms::membership::NewCount;
 use crate::rooms::outgoing::Outgoing;
+use crate::rooms::presence::Word;
 use crate::rooms::room::RoomKind;
 use crate::seam::inside::Inside;
 use crate::seam::member::Member;
-use crate::tables::id;
+use crate::tables::id::{self, Place};
 use crate::tables::position::Position;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
@@ -75,16 +76,29 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
 /// Tells the other shards of counts that changed; returns what the handler is to be told.
 pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
     let now_ms = parts.clock.now.mono_ms;
-    if parts.counts_nodes {
+    let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
+    if tells_nodes {
         parts.rooms.nodes_take_counts(send::has_room(parts));
     }
-    let counts = parts.rooms.new_counts(&mut parts.people, now_ms);
-    if parts.counts_nodes {
+    let mut counts = parts.rooms.new_counts(&mut parts.people, now_ms);
+    if tells_nodes {
         counts.iter().for_each(|count| tell_nodes(parts, count));
     }
-    for count in counts.iter().filter(|count| !count.announce.is_empty()) {
+    let from = parts.ids.me.place();
+    for count in &mut counts {
+        if count.announce.is_empty() {
+            continue;
+        }
         let (namespace, room) = (Arc::clone(&count.namespace), Arc::clone(&count.room));
-        send::send_all(parts, count.announce, RoomNews::Changed { namespace, room });
+        let news = match count.word.take() {
+            Some(word) => RoomNews::Present {
+                to: Address::from(&of_room(&namespace, &[&room])),
+                from,
+                word,
+            },
+            None => RoomNews::Changed { namespace, room },
+        };
+        send::send_all(parts, count.announce, news);
     }
     counts
 }
@@ -93,19 +107,60 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     let Some((members, asks)) = count.away else {
         return;
     };
-    let to = Target {
-        namespace: &count.namespace,
-        rooms: &[&count.room],
-        ..Target::default()
-    };
+    let rooms = [&*count.room];
+    let to = of_room(&count.namespace, &rooms);
     let shard = parts.ids.me.shard;
-    let ask = Ask::Count {
-        shard,
-        members,
-        asks,
-    };
     // Rooms whose news find no room wait: [`Rooms::nodes_take_counts`](crate::rooms::room::Rooms::nodes_take_counts).
-    send::let_in(parts, &to, ask);
+    if parts.counts_nodes {
+        let ask = Ask::Count {
+            shard,
+            members,
+            asks,
+        };
+        send::let_in(parts, &to, ask);
+    }
+    if let Some(word) = &count.word {
+        send::let_in(parts, &to, Ask::Present { shard, word });
+    }
+}
+
+/// Another shard says who is in a room there. One that asks is told at once who is here.
+pub(crate) fn present_elsewhere(parts: &mut Parts, to: &Target<'_>, from: Place, word: &Word) {
+    for name in to.rooms {
+        let (rooms, people) = (&mut parts.rooms, &parts.people);
+        let heard = rooms.present_elsewhere(people, (to.namespace, name), from, word);
+        let Some((room, word)) = heard else {
+            continue;
+        };
+        let (me, to) = (
+            parts.ids.me.place(),
+            of_room(to.namespace, std::slice::from_ref(name)),
+        );
+        if from.node == me.node {
+            let to = Address::from(&to);
+            let from_me = RoomNews::Present { to, from: me, word };
+            send::send_to(parts, from.shard, from_me);
+        } else if !send::tell_node(
+            parts,
+            from.node,
+            &to,
+            Ask::Present {
+                shard: me.shard,
+                word: &word,
+            },
+        ) {
+            parts.rooms.rolls.owes(room);
+            parts.rooms.mark_changed(room);
+        }
+    }
+}
+
+fn of_room<'a>(namespace: &'a str, rooms: &'a [&'a str]) -> Target<'a> {
+    Target {
+        namespace,
+        rooms,
+        ..Target::default()
+    }
 }
 
 /// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep.

@@ -82,7 +82,14 @@ impl Stage {
                     self.call_now(None, |handler, cx| {
                         handler.disconnecting(cx, socket, reason)
                     });
-                    ending::part_socket(&mut self.parts.rooms, &mut self.parts.people, socket.id());
+                    let Parts {
+                        rooms,
+                        people,
+                        clock,
+                        ..
+                    } = &mut self.parts;
+                    let lost_ms = reason.may_return().then_some(clock.now.mono_ms);
+                    ending::part_socket(rooms, people, socket.id(), lost_ms);
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.parts.people.free_socket(socket.id());
                 }

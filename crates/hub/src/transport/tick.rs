@@ -51,6 +51,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     returning::tick(&mut stage.parts);
     // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
     decisions::settle(stage);
+    stage.parts.rooms.people_leave(now);
     announce(stage);
     roll::tell(&mut stage.parts);
     drain::step(&mut stage.parts);
@@ -70,11 +71,17 @@ fn announce(stage: &mut Stage) {
             namespace,
             room,
             members,
+            presence,
             ..
         } = count;
         stage.call(None, |handler, cx| {
             handler.room_count_changed(cx, &namespace, &room, members);
         });
+        if let Some(presence) = presence {
+            stage.call(None, |handler, cx| {
+                handler.presence_changed(cx, &namespace, &room, &presence);
+            });
+        }
     }
 }
 
@@ -90,7 +97,8 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let roll = parts.people.roll.due_ms();
     let returns = parts.recovery.as_ref();
     let returns = returns.and_then(|recovery| recovery.next_deadline_ms());
-    [due, announce, drain, expiry, join, roll, returns]
+    let people = parts.rooms.rolls.next_due_ms();
+    [due, announce, drain, expiry, join, roll, returns, people]
         .into_iter()
         .flatten()
         .min()

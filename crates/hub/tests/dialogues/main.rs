@@ -19,6 +19,7 @@ mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod polling;
+mod presence;
 mod properties;
 mod publication;
 mod rates;

@@ -27,6 +27,7 @@ pub(crate) fn rules() -> Rules {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
+        presence: false,
         recovers: false,
         events: events.into(),
         default_event: rule(Action::Drop),

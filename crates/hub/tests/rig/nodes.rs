@@ -67,11 +67,18 @@ impl Nodes {
         self.0[node].uplink.waiting()
     }
 
-    /// What a node has for others now reaches nobody.
+    /// The letters that a node has for others now reach nobody.
     pub fn loses(&mut self, node: usize) {
         self.net(node).settle();
+        let others: Vec<usize> = (0..self.0.len()).filter(|other| *other != node).collect();
+        let before: Vec<bool> = others.iter().map(|other| self.0[*other].cut_off).collect();
+        others.iter().for_each(|other| self.cut_off(*other, true));
         for parcel in self.net(node).parcels() {
             self.0[node].uplink.took(&parcel);
+            self.carry(node, &parcel);
+        }
+        for (other, before) in others.into_iter().zip(before) {
+            self.cut_off(other, before);
         }
     }
 
@@ -131,6 +138,14 @@ impl Nodes {
             let missed = Letter::from(Tidings::Missed { node: number });
             (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &missed));
         }
+        self.settle();
+    }
+
+    /// One node missed something of another.
+    pub fn missed(&mut self, node: usize, other: usize) {
+        let number = other as u16 + 1;
+        let missed = Letter::from(Tidings::Missed { node: number });
+        (0..SHARDS).for_each(|shard| self.net(node).deliver(shard, &missed));
         self.settle();
     }
 

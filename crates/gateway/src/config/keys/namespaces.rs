@@ -2,7 +2,7 @@
 
 use super::{EMPTY_LIST, Key};
 use crate::config::raw::{Layer, Path};
-use crate::config::typed::{Field, JsonText, Typed, choice};
+use crate::config::typed::{Field, JsonText, Typed, Whole, choice};
 use hub::config::{Offsets, Parser, Rate, SlowConsumer};
 use std::time::Duration;
 
@@ -115,6 +115,22 @@ table! {
 }
 
 table! {
+    /// The rooms of a namespace whose members are told who is there.
+    RoomPresence {
+        enabled: bool = "false",
+            "Members of a room get the event `sockeye:presence` when others come or go, and may ask by it who is there (docs/presence.md).";
+        rooms: Vec<String> = "*",
+            "Rooms that have it; `*` in a name stands for any text.";
+        grace: Duration = "15s",
+            "A member whose connections were lost is still there for so long, unless it comes back.";
+        names_max: Whole<1, 10_000> = "1000",
+            "With more members a room is counted, and nobody is named.";
+        info: Vec<String> = EMPTY_LIST,
+            "Members of a socket's data (an object) that others see beside its user: those that a worker set, `name` in the chat profile.";
+    }
+}
+
+table! {
     /// A rule for one event, or for all events without a rule of their own.
     Event {
         action: Reaction = "rooms",
@@ -153,6 +169,12 @@ impl Recovery {
     }
 }
 
+impl RoomPresence {
+    pub fn of(layer: &Layer, namespace: &str) -> Self {
+        RoomPresence::read(layer, &["namespaces", namespace, "presence"])
+    }
+}
+
 impl Event {
     pub fn of(layer: &Layer, namespace: &str, event: &str) -> Self {
         Event::read(layer, &["namespaces", namespace, "events", event])
@@ -175,6 +197,7 @@ pub fn keys() -> Vec<Key> {
     }
     let mut keys = Namespace::keys(NAMESPACE);
     keys.extend(Recovery::keys(&format!("{NAMESPACE}.recovery")));
+    keys.extend(RoomPresence::keys(&format!("{NAMESPACE}.presence")));
     keys.extend(default.into_iter().chain(events));
     keys
 }

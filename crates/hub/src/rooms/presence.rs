@@ -1,0 +1,269 @@
+//! Who is in a room, by user: many sockets of one user are one member, and a socket without a user is one by itself.
+//!
+//! Each shard tells the others that have the room, and other nodes, of its own people; nobody else speaks for them. A word is a
+//! change since the one before it, by number, or all that the shard has. So every shard answers from its own copy. A word that
+//! does not follow the last one is not used, and all shards are asked for all they have.
+
+mod roll;
+mod word;
+
+use crate::books::config::PresenceOf;
+use crate::clients::people::People;
+use crate::tables::id::Place;
+use crate::tables::slot::{RoomId, SocketId};
+use roll::{Entry, Peer, Roll};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+pub(crate) use word::Word;
+pub use word::{Person, Presence, Who};
+
+/// Something that a room is looked at for later.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Lingers(Who),
+    Doubted(Place),
+}
+
+/// The rooms of a shard whose members are told who is there.
+#[derive(Debug, Default)]
+pub(crate) struct Rolls {
+    rules: BTreeMap<String, Option<Arc<PresenceOf>>>,
+    rolls: HashMap<RoomId, Roll>,
+    /// Words that were said of any room: the next one has a higher number, also of a room that was gone.
+    versions: u64,
+    due: BTreeSet<(u64, RoomId, Due)>,
+}
+
+impl Rolls {
+    pub(crate) fn new(rules: &BTreeMap<String, Option<Arc<PresenceOf>>>) -> Self {
+        Self {
+            rules: rules.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Some rooms may have presence.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// A new room of that name.
+    pub(crate) fn made(&mut self, room: RoomId, namespace: &str, name: &str) {
+        if !self.is_on() {
+            return;
+        }
+        let rule = self.rules.get(namespace).or_else(|| self.rules.get("*"));
+        if let Some(Some(rule)) = rule
+            && rule.fits(name)
+        {
+            self.rolls.insert(room, Roll::new(rule));
+        }
+    }
+
+    /// A room is gone, or is no more one whose members are told of each other.
+    pub(crate) fn forget(&mut self, room: RoomId) {
+        if self.rolls.remove(&room).is_some() {
+            self.due.retain(|(_, of, _)| *of != room);
+        }
+    }
+
+    /// The room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
+    pub(crate) fn holds(&self, room: RoomId) -> bool {
+        let roll = self.rolls.get(&room);
+        roll.is_some_and(|roll| {
+            !roll.listed.is_empty() || roll.people.values().any(|one| one.is_here() || one.told)
+        })
+    }
+
+    pub(crate) fn came(&mut self, room: RoomId, socket: SocketId, who: impl FnOnce() -> Who) {
+        let Some(roll) = self.rolls.get_mut(&room) else {
+            return;
+        };
+        let who = who();
+        let entry = roll.entry(&who);
+        entry.sockets += 1;
+        if entry.socket.is_none() {
+            entry.socket = Some(socket);
+        }
+        if let Some(due) = entry.lingers_ms.take() {
+            self.due.remove(&(due, room, Due::Lingers(who.clone())));
+        }
+        roll.seats.insert(socket, who);
+    }
+
+    /// `lost_ms`: its connection was lost then, and the member may come back.
+    pub(crate) fn went(&mut self, room: RoomId, socket: SocketId, lost_ms: Option<u64>) {
+        let Some(roll) = self.rolls.get_mut(&room) else {
+            return;
+        };
+        let Some(who) = roll.seats.remove(&socket) else {
+            return;
+        };
+        let grace_ms = roll.rule.grace.as_millis() as u64;
+        let entry = roll.entry(&who);
+        entry.sockets -= 1;
+        if entry.socket == Some(socket) {
+            entry.socket = None;
+        }
+        let lingers = lost_ms.filter(|_| entry.sockets == 0 && entry.told && grace_ms > 0);
+        if let Some(lost_ms) = lingers {
+            let due = lost_ms + grace_ms;
+            entry.lingers_ms = Some(due);
+            self.due.insert((due, room, Due::Lingers(who)));
+        }
+    }
+
+    /// A socket became another user's.
+    pub(crate) fn renamed(&mut self, room: RoomId, socket: SocketId, who: impl FnOnce() -> Who) {
+        if self
+            .rolls
+            .get(&room)
+            .is_some_and(|roll| roll.seats.contains_key(&socket))
+        {
+            self.went(room, socket, None);
+            self.came(room, socket, who);
+        }
+    }
+
+    /// Another shard says something of its people; what it is to be told.
+    pub(crate) fn hear(&mut self, room: RoomId, from: Place, word: &Word) -> Option<Word> {
+        let roll = self.rolls.get_mut(&room)?;
+        let is_new = !roll.peers.contains_key(&from) && word.count > 0;
+        if let Some(due) = roll.peers.get_mut(&from).and_then(|peer| peer.doubted_ms)
+            && word.since == 0
+        {
+            self.due.remove(&(due, room, Due::Doubted(from)));
+        }
+        if !roll.take(from, word) {
+            roll.asks = true;
+        }
+        (is_new || word.asks).then(|| roll.told()).flatten()
+    }
+
+    /// It could not be told that: all are told all there is.
+    pub(crate) fn owes(&mut self, room: RoomId) {
+        if let Some(roll) = self.rolls.get_mut(&room) {
+            roll.whole = true;
+        }
+    }
+
+    /// A node is gone, or something that it said was missed: its people stay for a while, unless it says all it has before.
+    pub(crate) fn doubt_node(&mut self, node: u16, now_ms: u64) {
+        for (room, roll) in &mut self.rolls {
+            let due_ms = now_ms + roll.rule.grace.as_millis() as u64;
+            for (place, peer) in &mut roll.peers {
+                if place.node == node && peer.doubted_ms.is_none() {
+                    peer.doubted_ms = Some(due_ms);
+                    // The next change does not follow what was heard.
+                    peer.version = 0;
+                    self.due.insert((due_ms, *room, Due::Doubted(*place)));
+                }
+            }
+        }
+    }
+
+    /// Others are told all there is, and asked for the same. The rooms that it is about.
+    pub(crate) fn tell_all_again(&mut self) -> Vec<RoomId> {
+        for roll in self.rolls.values_mut() {
+            (roll.whole, roll.asks) = (true, true);
+        }
+        self.rolls.keys().copied().collect()
+    }
+
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due, ..)| *due)
+    }
+
+    /// A room in which somebody is gone for good now.
+    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<RoomId> {
+        self.due.first().filter(|(due, ..)| *due <= now_ms)?;
+        let (due, room, what) = self.due.pop_first()?;
+        if let Some(roll) = self.rolls.get_mut(&room) {
+            match what {
+                Due::Lingers(who) => {
+                    let entry = roll.entry(&who);
+                    if entry.lingers_ms == Some(due) {
+                        entry.lingers_ms = None;
+                    }
+                }
+                Due::Doubted(place) => roll.drop_peer(place),
+            }
+        }
+        Some(room)
+    }
+
+    /// Whether a room has something to say that its number of members does not show.
+    pub(crate) fn has_news(&mut self, room: RoomId) -> bool {
+        let roll = self.rolls.get_mut(&room);
+        roll.is_some_and(|roll| {
+            roll.choose_names();
+            !roll.listed.is_empty() || roll.whole || roll.asks
+        })
+    }
+
+    /// Whether the first word of a room waits for the next time.
+    pub(crate) fn waits(&mut self, room: RoomId) -> bool {
+        let roll = self.rolls.get_mut(&room);
+        roll.is_some_and(|roll| !std::mem::replace(&mut roll.waited, true))
+    }
+
+    pub(crate) fn turn(
+        &mut self,
+        room: RoomId,
+        people: &People,
+        withheld: bool,
+    ) -> (Option<Word>, Option<Presence>) {
+        let (roll, versions) = (self.rolls.get_mut(&room), &mut self.versions);
+        roll.map_or((None, None), |roll| roll.turn(people, versions, withheld))
+    }
+
+    /// All members of a room, as members here were told; `None`: it is no room with presence.
+    pub(crate) fn of(&self, room: RoomId) -> Option<Presence> {
+        let roll = self.rolls.get(&room)?;
+        let nameless = !roll.shows_names;
+        let shown = roll.people.iter().filter(|(_, entry)| entry.shown);
+        let shown = shown.map(|(who, entry)| Person {
+            who: who.clone(),
+            info: entry.info.clone().unwrap_or_else(|| Arc::from("")),
+        });
+        let mut joined: Vec<Person> = match nameless {
+            true => Vec::new(),
+            false => shown.collect(),
+        };
+        joined.sort_by(|a, b| a.who.cmp(&b.who));
+        let count = match nameless {
+            true => roll.shown_count.unwrap_or_default(),
+            false => joined.len() as u64,
+        };
+        Some(Presence {
+            count,
+            nameless,
+            joined,
+            left: Vec::new(),
+        })
+    }
+
+    /// Sockets that are seated in a room.
+    pub(crate) fn seated(&self, room: RoomId) -> Option<usize> {
+        let roll = self.rolls.get(&room)?;
+        let sockets: u32 = roll.people.values().map(|entry| entry.sockets).sum();
+        debug_assert_eq!(sockets as usize, roll.seats.len());
+        Some(sockets as usize)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let of = |roll: &Roll| {
+            let entry = size_of::<(Who, Entry)>();
+            let names = roll.people.iter().map(|(who, one)| {
+                let (Who::User(name) | Who::Socket(name)) = who;
+                name.len() + one.info.as_ref().map_or(0, |info| info.len())
+            });
+            roll.seats.capacity() * size_of::<(SocketId, Who)>()
+                + roll.people.capacity() * entry
+                + names.sum::<usize>()
+                + roll.peers.len() * size_of::<(Place, Peer)>()
+        };
+        let rolls: usize = self.rolls.values().map(of).sum();
+        rolls + self.due.len() * size_of::<(u64, RoomId, Due)>()
+    }
+}

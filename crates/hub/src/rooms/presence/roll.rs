@@ -1,0 +1,401 @@
+//! One room: the people on this shard, and those of the others as they said last.
+
+use super::word::{Person, Presence, Who, Word};
+use crate::books::config::PresenceOf;
+use crate::clients::people::People;
+use crate::tables::id::Place;
+use crate::tables::slot::SocketId;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use wire::json;
+
+/// The public data of a member may have so many bytes; with more it has none.
+const INFO_BYTES_MAX: usize = 1024;
+
+/// What another shard said last.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) version: u64,
+    pub(super) count: u32,
+    pub(super) nameless: bool,
+    /// Its node went, or a word of it was missed: its people go then, unless it says all it has before.
+    pub(super) doubted_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Sockets here.
+    pub(super) sockets: u32,
+    /// The last of them lost its connection; the member goes then.
+    pub(super) lingers_ms: Option<u64>,
+    /// Others were told that it is here.
+    pub(super) told: bool,
+    /// Members here were told that it is in the room.
+    pub(super) shown: bool,
+    /// In the list of those to look at.
+    pub(super) listed: bool,
+    /// `None`: it is read from the data of a socket here when others are told.
+    pub(super) info: Option<Arc<str>>,
+    pub(super) socket: Option<SocketId>,
+    /// Shards that have it, too.
+    pub(super) elsewhere: SmallVec<[Place; 1]>,
+}
+
+impl Entry {
+    pub(super) fn new() -> Self {
+        Self {
+            sockets: 0,
+            lingers_ms: None,
+            told: false,
+            shown: false,
+            listed: false,
+            info: None,
+            socket: None,
+            elsewhere: SmallVec::new(),
+        }
+    }
+
+    pub(super) fn is_here(&self) -> bool {
+        self.sockets > 0 || self.lingers_ms.is_some()
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        self.is_here() || !self.elsewhere.is_empty()
+    }
+}
+
+/// A room whose members are told who is there.
+#[derive(Debug)]
+pub(super) struct Roll {
+    pub(super) rule: Arc<PresenceOf>,
+    pub(super) seats: HashMap<SocketId, Who>,
+    pub(super) people: HashMap<Who, Entry>,
+    /// Entries to look at.
+    pub(super) listed: Vec<Who>,
+    pub(super) peers: BTreeMap<Place, Peer>,
+    pub(super) version: u64,
+    /// The next word says all there is.
+    pub(super) whole: bool,
+    pub(super) asks: bool,
+    /// The first word waits, so that others know of this shard before it asks them.
+    pub(super) waited: bool,
+    /// This shard names its own people.
+    pub(super) names: bool,
+    /// Members here see names.
+    pub(super) shows_names: bool,
+    /// The count that they saw last.
+    pub(super) shown_count: Option<u64>,
+}
+
+impl Roll {
+    pub(super) fn new(rule: &Arc<PresenceOf>) -> Self {
+        Self {
+            rule: Arc::clone(rule),
+            seats: HashMap::new(),
+            people: HashMap::new(),
+            listed: Vec::new(),
+            peers: BTreeMap::new(),
+            version: 0,
+            whole: true,
+            asks: true,
+            waited: false,
+            names: true,
+            shows_names: true,
+            shown_count: None,
+        }
+    }
+
+    pub(super) fn entry(&mut self, who: &Who) -> &mut Entry {
+        let entry = self.people.entry(who.clone()).or_insert_with(Entry::new);
+        if !std::mem::replace(&mut entry.listed, true) {
+            self.listed.push(who.clone());
+        }
+        entry
+    }
+
+    fn here(&self) -> u32 {
+        self.people.values().filter(|entry| entry.is_here()).count() as u32
+    }
+
+    pub(super) fn drop_peer(&mut self, place: Place) {
+        if self.peers.remove(&place).is_some() {
+            self.forget_people_of(place, |_| false);
+        }
+    }
+
+    /// People that another shard has no more, but for some.
+    fn forget_people_of(&mut self, place: Place, stays: impl Fn(&Who) -> bool) {
+        for (who, entry) in &mut self.people {
+            if let Some(at) = entry.elsewhere.iter().position(|other| *other == place)
+                && !stays(who)
+            {
+                entry.elsewhere.swap_remove(at);
+                if !std::mem::replace(&mut entry.listed, true) {
+                    self.listed.push(who.clone());
+                }
+            }
+        }
+    }
+
+    fn found_at(&mut self, place: Place, person: &Person) {
+        let entry = self.entry(&person.who);
+        if !entry.elsewhere.contains(&place) {
+            entry.elsewhere.push(place);
+        }
+        if entry.info.is_none() && entry.socket.is_none() {
+            entry.info = Some(Arc::clone(&person.info));
+        }
+    }
+
+    /// All that others were told of the people here. `None`: nothing yet, and it will be all.
+    pub(super) fn told(&self) -> Option<Word> {
+        let told = self.people.iter().filter(|(_, entry)| entry.told);
+        let joined = told.clone().map(|(who, entry)| Person {
+            who: who.clone(),
+            info: entry.info.clone().unwrap_or_else(|| Arc::from("")),
+        });
+        (self.version > 0).then(|| Word {
+            version: self.version,
+            count: told.clone().count() as u32,
+            nameless: !self.names,
+            joined: match self.names {
+                true => joined.collect(),
+                false => Vec::new(),
+            },
+            ..Word::default()
+        })
+    }
+
+    /// Takes what another shard says of its people. `false`: it does not follow what that shard said before.
+    pub(super) fn take(&mut self, from: Place, word: &Word) -> bool {
+        let known = self.peers.get(&from).map(|peer| peer.version);
+        if known.is_some_and(|version| version >= word.version) {
+            // It was overtaken.
+            return true;
+        }
+        if word.since != 0 && known != Some(word.since) {
+            return false;
+        }
+        if word.since == 0 {
+            let has: BTreeSet<&Who> = word.joined.iter().map(|person| &person.who).collect();
+            self.forget_people_of(from, |who| has.contains(who));
+        }
+        for who in &word.left {
+            if let Some(at) = self
+                .people
+                .get(who)
+                .and_then(|entry| entry.elsewhere.iter().position(|other| *other == from))
+            {
+                self.entry(who).elsewhere.swap_remove(at);
+            }
+        }
+        // What this shard could not name, it does not keep.
+        if self.names {
+            word.joined.iter().for_each(|one| self.found_at(from, one));
+        }
+        let peer = Peer {
+            version: word.version,
+            count: word.count,
+            nameless: word.nameless,
+            doubted_ms: None,
+        };
+        self.peers.insert(from, peer);
+        true
+    }
+
+    /// Whether names are said follows from how many people there are on all shards.
+    pub(super) fn choose_names(&mut self) {
+        let here = self.here();
+        let elsewhere = self.peers.values().map(|peer| u64::from(peer.count));
+        let all = u64::from(here) + elsewhere.sum::<u64>();
+        let max = u64::from(self.rule.members_max);
+        if self.names && all > max {
+            self.names = false;
+            self.whole = true;
+            let places: Vec<Place> = self.peers.keys().copied().collect();
+            for place in places {
+                self.forget_people_of(place, |_| false);
+            }
+        } else if !self.names && all <= max - max / 10 {
+            (self.names, self.whole, self.asks) = (true, true, true);
+            // Names that came before were not kept.
+            self.peers.values_mut().for_each(|peer| peer.version = 0);
+        }
+    }
+
+    fn read_info(&mut self, who: &Who, people: &People) -> Arc<str> {
+        let Some(entry) = self.people.get_mut(who) else {
+            return Arc::from("");
+        };
+        if entry.info.is_none() {
+            let data = entry.socket.and_then(|socket| people.data_of(socket));
+            entry.info = Some(info_of(data.unwrap_or_default(), &self.rule.info));
+        }
+        entry.info.clone().unwrap_or_else(|| Arc::from(""))
+    }
+
+    /// What others are told, and what members here are. `withheld`: nodes cannot be told now.
+    pub(super) fn turn(
+        &mut self,
+        people: &People,
+        versions: &mut u64,
+        withheld: bool,
+    ) -> (Option<Word>, Option<Presence>) {
+        let here = self.here();
+        let listed = std::mem::take(&mut self.listed);
+        let mut word = Word {
+            count: here,
+            nameless: !self.names,
+            ..Word::default()
+        };
+        let mut changed = false;
+        for who in &listed {
+            let Some(entry) = self.people.get(who) else {
+                continue;
+            };
+            let (is_here, told) = (entry.is_here(), entry.told);
+            if is_here == told {
+                continue;
+            }
+            changed = true;
+            match is_here {
+                true if self.names => {
+                    let info = self.read_info(who, people);
+                    let who = who.clone();
+                    word.joined.push(Person { who, info });
+                }
+                false if self.names => word.left.push(who.clone()),
+                _ => {}
+            }
+            if let Some(entry) = self.people.get_mut(who) {
+                entry.told = is_here;
+            }
+        }
+        let says = changed || self.whole || self.asks;
+        if says {
+            *versions += 1;
+            word.since = std::mem::replace(&mut self.version, *versions);
+            word.version = self.version;
+            word.asks = std::mem::take(&mut self.asks);
+            if std::mem::take(&mut self.whole) {
+                (word.since, word.joined, word.left) = (0, self.all_here(people), Vec::new());
+            }
+        }
+        if withheld && says {
+            // Nodes miss this one.
+            (self.whole, self.asks) = (true, word.asks);
+        }
+        let presence = self.show(&listed, here, people);
+        for who in &listed {
+            let entry = self.people.get_mut(who);
+            if let Some(entry) = entry {
+                entry.listed = false;
+                if !entry.is_present() && !entry.told {
+                    self.people.remove(who);
+                }
+            }
+        }
+        (says.then_some(word), presence)
+    }
+
+    fn all_here(&mut self, people: &People) -> Vec<Person> {
+        if !self.names {
+            return Vec::new();
+        }
+        let here = self.people.iter().filter(|(_, entry)| entry.is_here());
+        let here: Vec<Who> = here.map(|(who, _)| who.clone()).collect();
+        here.into_iter()
+            .map(|who| Person {
+                info: self.read_info(&who, people),
+                who,
+            })
+            .collect()
+    }
+
+    /// What members here are told of the entries that changed.
+    fn show(&mut self, listed: &[Who], here: u32, people: &People) -> Option<Presence> {
+        let names = self.names && self.peers.values().all(|peer| !peer.nameless);
+        let turns = std::mem::replace(&mut self.shows_names, names) != names;
+        if turns {
+            self.people.values_mut().for_each(|one| one.shown = false);
+        }
+        if !names {
+            let count = self.count(here);
+            let news = self.shown_count != Some(count) || turns;
+            self.shown_count = Some(count);
+            return news.then(|| Presence {
+                count,
+                nameless: true,
+                ..Presence::default()
+            });
+        }
+        let (mut joined, mut left) = (Vec::new(), Vec::new());
+        let all: Vec<Who>;
+        let looked_at = match turns {
+            true => {
+                all = self.people.keys().cloned().collect();
+                &all
+            }
+            false => listed,
+        };
+        for who in looked_at {
+            let Some(entry) = self.people.get_mut(who) else {
+                continue;
+            };
+            let is = entry.is_present();
+            if is == std::mem::replace(&mut entry.shown, is) {
+                continue;
+            }
+            match is {
+                true => {
+                    let info = self.read_info(who, people);
+                    let who = who.clone();
+                    joined.push(Person { who, info });
+                }
+                false => left.push(who.clone()),
+            }
+        }
+        let count = self.count(here);
+        self.shown_count = Some(count);
+        (!joined.is_empty() || !left.is_empty()).then_some(Presence {
+            count,
+            nameless: false,
+            joined,
+            left,
+        })
+    }
+
+    fn count(&self, here: u32) -> u64 {
+        match self.shows_names {
+            true => {
+                let present = self.people.values().filter(|entry| entry.is_present());
+                present.count() as u64
+            }
+            false => {
+                let elsewhere = self.peers.values().map(|peer| u64::from(peer.count));
+                u64::from(here) + elsewhere.sum::<u64>()
+            }
+        }
+    }
+}
+
+/// The chosen members of a socket's data, as an object.
+fn info_of(data: &str, members: &[String]) -> Arc<str> {
+    let mut info = String::new();
+    for name in members {
+        if let Some(value) = json::member(data, name) {
+            info.push(if info.is_empty() { '{' } else { ',' });
+            info.push_str(name);
+            info.push(':');
+            info.push_str(value);
+        }
+    }
+    if !info.is_empty() {
+        info.push('}');
+    }
+    match info.len() {
+        ..=INFO_BYTES_MAX => info.into(),
+        _ => Arc::from(""),
+    }
+}

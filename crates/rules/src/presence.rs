@@ -1,0 +1,91 @@
+//! Who is in a room: members are told by the event `sockeye:presence`, and may ask by it.
+
+use crate::book::Namespace;
+use hub::{Context, Emit, Event, Member, Person, Presence, Who, notices};
+use wire::json;
+
+const UNAVAILABLE: &str = "PRESENCE_UNAVAILABLE";
+
+/// Tells this shard's members who came and who went; every shard does so for its own.
+pub(crate) fn tell(cx: &mut Context<'_>, namespace: &str, room: &str, presence: &Presence) {
+    let mut args = begin(room);
+    if !presence.nameless {
+        list(&mut args, "joined", &presence.joined, person);
+        list(&mut args, "left", &presence.left, |out, who| {
+            named(out, who);
+            out.push(b'}');
+        });
+    }
+    let args = end(args, presence.count);
+    let news = Emit::new(notices::WHO, &args);
+    cx.of(namespace).to(&[room]).here().notice(&news);
+}
+
+/// `sockeye:presence` `{room}` with an ack, by a member of the room.
+pub(crate) fn asked(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace) {
+    let wanted = json::first(event.args).unwrap_or("null");
+    let room = json::member(wanted, "\"room\"").and_then(json::unquote);
+    let Some(room) = room else {
+        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+    };
+    let Some(ack) = event.ack else {
+        return socket.refuse(None, "The answer needs an ack", "ACK_NEEDED");
+    };
+    if !socket.is_in(&room) {
+        return socket.refuse(Some(ack), "Not in that room", "NOT_IN_ROOM");
+    }
+    if !socket.spend(&rules.replays) {
+        return socket.refuse(Some(ack), "Asked too often who is there", UNAVAILABLE);
+    }
+    let namespace = socket.namespace().map(str::to_owned);
+    let found = namespace.and_then(|namespace| socket.cx().present(&namespace, &room));
+    let Some(presence) = found else {
+        return socket.refuse(Some(ack), "This room has no presence", UNAVAILABLE);
+    };
+    let mut args = begin(&room);
+    if !presence.nameless {
+        list(&mut args, "members", &presence.joined, person);
+    }
+    let args = end(args, presence.count);
+    socket.cx().ack(ack, &args, &[]);
+}
+
+fn begin(room: &str) -> Vec<u8> {
+    let mut out = b"{\"room\":".to_vec();
+    json::quote(&mut out, room);
+    out
+}
+
+fn end(mut out: Vec<u8>, count: u64) -> String {
+    out.extend_from_slice(format!(",\"count\":{count}}}").as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn list<T>(out: &mut Vec<u8>, name: &str, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+    out.extend_from_slice(format!(",\"{name}\":[").as_bytes());
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+fn person(out: &mut Vec<u8>, person: &Person) {
+    named(out, &person.who);
+    if !person.info.is_empty() {
+        out.extend_from_slice(b",\"info\":");
+        out.extend_from_slice(person.info.as_bytes());
+    }
+    out.push(b'}');
+}
+
+fn named(out: &mut Vec<u8>, who: &Who) {
+    let (member, name) = match who {
+        Who::User(name) => ("{\"user\":", name),
+        Who::Socket(id) => ("{\"id\":", id),
+    };
+    out.extend_from_slice(member.as_bytes());
+    json::quote(out, name);
+}
