@@ -1,6 +1,6 @@
 //! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
-use hub::{Author, Collected, Context, Emit, Found, Reach};
+use hub::{Author, Collected, Context, Emit, Found, Presence, Reach};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub enum Wanted {
         close: bool,
     },
     Fetch(Duration),
+    /// Who is in the first of the rooms.
+    Present,
     /// Rooms forget what they keep for those who join; without rooms, all of the namespace.
     Forget(Vec<String>),
 }
@@ -81,6 +83,8 @@ pub enum Outcome {
     Collected(Collected),
     /// The sockets.
     Found(Found),
+    /// The members of a room; `None`: rooms of that name have no presence, or too many are asked for.
+    Present(Option<Presence>),
 }
 
 impl Errand {
@@ -100,7 +104,7 @@ impl Errand {
                 message.event.len() + message.args.len() + attached
             }
             Wanted::Join(rooms) | Wanted::Leave(rooms) | Wanted::Forget(rooms) => names(rooms),
-            Wanted::Disconnect { .. } | Wanted::Fetch(_) => 0,
+            Wanted::Disconnect { .. } | Wanted::Fetch(_) | Wanted::Present => 0,
         };
         size_of::<Self>() + chosen + what
     }
@@ -121,6 +125,10 @@ impl Errands {
         let Errand { of, what, answer } = errand;
         let [rooms, users, except] =
             [&of.rooms, &of.users, &of.except].map(|names| borrowed(names));
+        if what == Wanted::Present {
+            let room = rooms.first().copied().unwrap_or_default();
+            return answer(Outcome::Present(cx.watch(&of.namespace, room)));
+        }
         let mut group = cx.of(&of.namespace).to(&rooms).to_users(&users);
         group = group.except(&except);
         if of.local {
@@ -140,6 +148,8 @@ impl Errands {
             Wanted::Leave(names) => group.leave(&borrowed(&names)),
             Wanted::Forget(names) => group.forget(&borrowed(&names)),
             Wanted::Disconnect { close } => group.disconnect(close),
+            // It is answered above.
+            Wanted::Present => return,
         };
         answer(Outcome::Done {
             everywhere: reach == Reach::Everyone,

@@ -16,11 +16,12 @@ pub(crate) enum Call {
     CountRoom,
     DeleteBody,
     History,
+    Presence,
 }
 
 impl Call {
     /// In the order of the variants: the metric's label, the path, the method of gRPC.
-    const ROWS: [(&'static str, &'static str, &'static str); 9] = [
+    const ROWS: [(&'static str, &'static str, &'static str); 10] = [
         ("emit", "/v1/emit", "Emit"),
         ("join", "/v1/join", "Join"),
         ("leave", "/v1/leave", "Leave"),
@@ -31,8 +32,9 @@ impl Call {
         // Only by HTTP.
         ("delete_body", "/v1/large/{key}", ""),
         ("history", "/v1/history", ""),
+        ("presence", "/v1/presence", ""),
     ];
-    const ALL: [Call; 9] = [
+    const ALL: [Call; 10] = [
         Call::Emit,
         Call::Join,
         Call::Leave,
@@ -42,6 +44,7 @@ impl Call {
         Call::CountRoom,
         Call::DeleteBody,
         Call::History,
+        Call::Presence,
     ];
 
     fn row(self) -> (&'static str, &'static str, &'static str) {

@@ -387,7 +387,7 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
                 books::Call::ListSockets => api.run(request, list_sockets).await,
                 books::Call::ListRooms => api.run(request, list_rooms).await,
                 books::Call::CountRoom => api.run(request, count_room).await,
-                books::Call::DeleteBody | books::Call::History => {
+                books::Call::DeleteBody | books::Call::History | books::Call::Presence => {
                     Status::unimplemented("this call is made by HTTP").into_http()
                 }
             };

@@ -2,8 +2,8 @@
 
 use super::books::{Call, Door};
 use super::model::{
-    Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Join, Leave, Order,
-    Rooms, Sockets, Whom,
+    Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Join, Leave, Members,
+    Order, Rooms, Sockets, Whom,
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
@@ -102,6 +102,7 @@ fn described() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(count))
         .routes(routes!(delete_body))
         .routes(routes!(read_history, delete_history))
+        .routes(routes!(members))
 }
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
@@ -392,6 +393,28 @@ async fn delete_body(
     let (whom, _) = asked.whom();
     api.delete_body(&caller, &whom.namespace, &key).await?;
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
+}
+
+/// Who is in a room
+///
+/// By user, on all nodes, where the namespace has presence (`namespaces.NAME.presence`). A node answers from what it knows; one that has
+/// no member of the room asks the others first, and goes on hearing of the room for a minute.
+#[utoipa::path(get, path = "/v1/presence",
+    params(
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("room" = String, Query, description = "The room."),
+    ),
+    responses((status = 200, description = "Its members.", body = Members),
+        (status = 404, description = "Rooms of this name have no presence.", body = Details, content_type = "application/problem+json"), Problems))]
+async fn members(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let asked = AskedHistory::read(query.as_deref(), &["namespace", "room"])?;
+    let room = asked.room.as_deref().ok_or_else(|| missing("room"))?;
+    let members = api.members(&caller, &asked.namespace, room);
+    Ok(Json(members.await?).into_response())
 }
 
 /// Read what a room said

@@ -16,7 +16,7 @@ const PAGE: usize = 100;
 pub(super) const LISTS_MAX: usize = 4;
 /// Nodes that have not answered by then are missing in the list.
 const NODES_TIMEOUT: Duration = Duration::from_secs(3);
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which part of a list is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Api {
             .await?
         {
             Outcome::Found(found) => Ok(found),
-            Outcome::Done { .. } | Outcome::Collected(_) => Err(stopping()),
+            Outcome::Done { .. } | Outcome::Collected(_) | Outcome::Present(_) => Err(stopping()),
         }
     }
 }

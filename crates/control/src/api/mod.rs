@@ -9,6 +9,7 @@ pub(crate) mod http;
 mod lists;
 mod model;
 mod once;
+mod presences;
 pub(crate) mod problem;
 pub(crate) mod shards;
 
@@ -239,7 +240,7 @@ impl Api {
                 }))
             }
             Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
-            Outcome::Found(_) => Err(stopping()),
+            Outcome::Found(_) | Outcome::Present(_) => Err(stopping()),
         }
     }
 
@@ -362,7 +363,7 @@ fn scope_of(wanted: &Wanted) -> Scope {
         Wanted::Emit(_) | Wanted::Ask(..) => Scope::Emit,
         Wanted::Join(_) | Wanted::Leave(_) => Scope::Members,
         Wanted::Disconnect { .. } => Scope::Disconnect,
-        Wanted::Fetch(_) => Scope::Read,
+        Wanted::Fetch(_) | Wanted::Present => Scope::Read,
         Wanted::Forget(_) => Scope::Forget,
     }
 }
@@ -374,6 +375,7 @@ fn name_of(wanted: &Wanted) -> &'static str {
         Wanted::Leave(_) => "leave",
         Wanted::Disconnect { .. } => "disconnect",
         Wanted::Fetch(_) => "list",
+        Wanted::Present => "presence",
         Wanted::Forget(_) => "forget",
     }
 }

@@ -263,6 +263,33 @@ pub(crate) enum Done {
     Collected(Collected),
 }
 
+/// The members of a room.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Members {
+    /// The room.
+    pub room: String,
+    /// Members on all nodes.
+    pub count: u64,
+    /// None where there are too many for names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<Vec<Member>>,
+}
+
+/// A member of a room: a user, or a socket without one.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Member {
+    /// The user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The chosen members of its data.
+    #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub info: Option<Box<RawValue>>,
+}
+
 /// A page of what a room said.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct HistoryPage {

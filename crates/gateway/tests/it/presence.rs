@@ -1,10 +1,11 @@
 //! Who is in a room, on the real binary: told to members, asked by them, over nodes, with connections that are lost and nodes that die.
 
 use crate::harness::{Gateway, PATIENCE, eventually};
-use ::client::full::SocketIo;
+use ::client::full::{SocketIo, request};
 use serde_json::{Value, json};
 use servers::Redis;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
@@ -13,12 +14,26 @@ const WHO: &str = "sockeye:presence";
 /// `/`: rooms have presence, but for those whose names begin with `off-`. A member that was lost comes back within two seconds.
 fn config(more: &str) -> String {
     format!(
-        "profile = \"socket.io\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
+        "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_keys = [{:?}]\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
          [namespaces.\"/\"]\nclient_joins = true\n\
          [namespaces.\"/\".events.echo]\naction = \"reply\"\n\
          [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"\n\
-         [namespaces.\"/\".presence]\nenabled = true\nrooms = [\"den*\", \"hall\"]\ngrace = \"2s\"\nnames_max = 20\n{more}\n"
+         [namespaces.\"/\".presence]\nenabled = true\nrooms = [\"den*\", \"hall\"]\ngrace = \"2s\"\nnames_max = 20\n{more}\n",
+        KEY.1
     )
+}
+
+/// A key of the server API that allows everything, and its entry.
+static KEY: LazyLock<(String, String)> =
+    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+
+/// `GET /v1/presence`.
+fn members(node: &Gateway, query: &str) -> (u16, Value) {
+    let headers = format!("Authorization: Bearer {}\r\n", KEY.0);
+    let path = format!("/v1/presence?{query}");
+    let response = request(node.admin, "GET", &path, &headers, "");
+    let body = serde_json::from_str(&response.body).unwrap_or_default();
+    (response.status, body)
 }
 
 fn token(user: &str) -> String {
@@ -181,6 +196,12 @@ fn both_nodes_know_all_members_and_those_of_a_killed_one_go() {
     let mut tab = comes(&there, "ann", "den");
     sees(&mut ann, "den", &["ann", "bob"]);
     sees(&mut tab, "den", &["ann", "bob"]);
+    for node in [&here, &there] {
+        let (status, body) = members(node, "room=den");
+        let wanted =
+            json!({"room": "den", "count": 2, "members": [{"user": "ann"}, {"user": "bob"}]});
+        assert_eq!((status, body), (200, wanted));
+    }
     let killed = Instant::now();
     there.kill();
     sees(&mut ann, "den", &["ann"]);
@@ -246,4 +267,35 @@ fn many_who_come_and_go_at_once_are_counted_right() {
         };
         assert!(eventually(PATIENCE, half), "{seen}");
     }
+}
+
+/// A program may ask a node that has nobody in the room, again and again, also for rooms in which nobody is.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_program_learns_from_any_node_who_is_in_a_room() {
+    let redis = Redis::start();
+    let [here, there] = nodes(&redis);
+    let mut ann = comes(&here, "ann", "den");
+    let tab = comes(&here, "ann", "den");
+    let _bob = comes(&here, "bob", "den");
+    sees(&mut ann, "den", &["ann", "bob"]);
+    let both = json!({"room": "den", "count": 2, "members": [{"user": "ann"}, {"user": "bob"}]});
+    for _ in 0..3 {
+        assert_eq!(members(&there, "room=den"), (200, both.clone()));
+    }
+    assert_eq!(ann.ask("leave", &[json!("den")]), [json!(["den"])]);
+    drop(tab);
+    let one = json!({"room": "den", "count": 1, "members": [{"user": "bob"}]});
+    assert!(eventually(PATIENCE, || members(&there, "room=den").1 == one));
+    let none = json!({"room": "den-2", "count": 0, "members": []});
+    assert_eq!(members(&there, "room=den-2"), (200, none));
+    let statuses = [
+        "room=off-record",
+        "",
+        "room=",
+        "namespace=/x&room=den",
+        "room=den&x=1",
+    ]
+    .map(|query| members(&there, query).0);
+    assert_eq!(statuses, [404, 400, 400, 404, 400]);
 }

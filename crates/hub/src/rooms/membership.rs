@@ -191,6 +191,24 @@ impl Rooms {
         }
     }
 
+    /// A program asks who is in a room, which has no members here perhaps. `None`: rooms of that name have no presence, or too many
+    /// rooms are asked for.
+    pub(crate) fn watch(
+        &mut self,
+        people: &mut People,
+        (namespace, name): (&str, &str),
+        now_ms: u64,
+    ) -> Option<Presence> {
+        if !self.rolls.may_watch(namespace, name) {
+            return None;
+        }
+        let namespace = people.namespace(namespace);
+        let room = self.find_or_make(people, namespace, RoomKind::Named, name);
+        self.rolls.watch(room, now_ms);
+        self.mark_changed(room);
+        self.rolls.of(room)
+    }
+
     /// Members that did not come back, and those of nodes that are gone, leave their rooms.
     pub(crate) fn people_leave(&mut self, now_ms: u64) {
         while let Some(room) = self.rolls.pop_due(now_ms) {

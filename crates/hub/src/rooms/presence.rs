@@ -22,7 +22,13 @@ pub use word::{Person, Presence, Who};
 enum Due {
     Lingers(Who),
     Doubted(Place),
+    Watched,
 }
+
+/// A room that a program asked for is heard of for so long.
+const WATCH_MS: u64 = 60_000;
+/// Rooms without members here that programs asked for.
+const WATCHED_MAX: usize = 1_000;
 
 /// The rooms of a shard whose members are told who is there.
 #[derive(Debug, Default)]
@@ -31,6 +37,7 @@ pub(crate) struct Rolls {
     rolls: HashMap<RoomId, Roll>,
     /// Words that were said of any room: the next one has a higher number, also of a room that was gone.
     versions: u64,
+    watched: usize,
     due: BTreeSet<(u64, RoomId, Due)>,
 }
 
@@ -49,20 +56,39 @@ impl Rolls {
 
     /// A new room of that name.
     pub(crate) fn made(&mut self, room: RoomId, namespace: &str, name: &str) {
-        if !self.is_on() {
-            return;
+        if let Some(rule) = self.rule(namespace, name) {
+            let roll = Roll::new(rule);
+            self.rolls.insert(room, roll);
         }
+    }
+
+    /// Presence of a room, if it has any.
+    fn rule(&self, namespace: &str, name: &str) -> Option<&Arc<PresenceOf>> {
         let rule = self.rules.get(namespace).or_else(|| self.rules.get("*"));
-        if let Some(Some(rule)) = rule
-            && rule.fits(name)
-        {
-            self.rolls.insert(room, Roll::new(rule));
+        rule?.as_ref().filter(|rule| rule.fits(name))
+    }
+
+    /// Whether a program may ask for this room now.
+    pub(crate) fn may_watch(&self, namespace: &str, name: &str) -> bool {
+        self.rule(namespace, name).is_some() && self.watched < WATCHED_MAX
+    }
+
+    /// A program asks for a room: the room stays for a while, with members here or without.
+    pub(crate) fn watch(&mut self, room: RoomId, now_ms: u64) {
+        if let Some(roll) = self.rolls.get_mut(&room) {
+            let due = now_ms + WATCH_MS;
+            match roll.watched_ms.replace(due) {
+                Some(before) => drop(self.due.remove(&(before, room, Due::Watched))),
+                None => self.watched += 1,
+            }
+            self.due.insert((due, room, Due::Watched));
         }
     }
 
     /// A room is gone, or is no more one whose members are told of each other.
     pub(crate) fn forget(&mut self, room: RoomId) {
-        if self.rolls.remove(&room).is_some() {
+        if let Some(roll) = self.rolls.remove(&room) {
+            self.watched -= usize::from(roll.watched_ms.is_some());
             self.due.retain(|(_, of, _)| *of != room);
         }
     }
@@ -71,7 +97,9 @@ impl Rolls {
     pub(crate) fn holds(&self, room: RoomId) -> bool {
         let roll = self.rolls.get(&room);
         roll.is_some_and(|roll| {
-            !roll.listed.is_empty() || roll.people.values().any(|one| one.is_here() || one.told)
+            !roll.listed.is_empty()
+                || roll.watched_ms.is_some()
+                || roll.people.values().any(|one| one.is_here() || one.told)
         })
     }
 
@@ -187,6 +215,10 @@ impl Rolls {
                     }
                 }
                 Due::Doubted(place) => roll.drop_peer(place),
+                Due::Watched => {
+                    roll.watched_ms = None;
+                    self.watched -= 1;
+                }
             }
         }
         Some(room)
@@ -238,6 +270,7 @@ impl Rolls {
         Some(Presence {
             count,
             nameless,
+            fresh: roll.version == 0,
             joined,
             left: Vec::new(),
         })

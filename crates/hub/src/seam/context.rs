@@ -72,6 +72,19 @@ impl Context<'_> {
             .of(rooms.find(namespace, RoomKind::Named, room)?)
     }
 
+    /// The same for a program, which is in no room: this shard hears of the room for a minute from now on. `None`: the rooms of that
+    /// name have no presence, or too many are asked for.
+    pub fn watch(&mut self, namespace: &str, room: &str) -> Option<Presence> {
+        let _inside = Inside::enter();
+        let Parts {
+            rooms,
+            people,
+            clock,
+            ..
+        } = &mut *self.parts;
+        rooms.watch(people, (namespace, room), clock.now.mono_ms)
+    }
+
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();

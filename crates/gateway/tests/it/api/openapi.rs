@@ -114,6 +114,18 @@ fn every_operation_answers_as_the_document_says() {
         ),
         (
             "get",
+            "/v1/presence",
+            "/v1/presence?room=r".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/presence",
+            "/v1/presence".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
             "/v1/history",
             "/v1/history?room=r".to_owned(),
             Value::Null,

@@ -75,6 +75,8 @@ pub(super) struct Roll {
     pub(super) listed: Vec<Who>,
     pub(super) peers: BTreeMap<Place, Peer>,
     pub(super) version: u64,
+    /// A program asked for it, and may ask again until then.
+    pub(super) watched_ms: Option<u64>,
     /// The next word says all there is.
     pub(super) whole: bool,
     pub(super) asks: bool,
@@ -97,6 +99,7 @@ impl Roll {
             listed: Vec::new(),
             peers: BTreeMap::new(),
             version: 0,
+            watched_ms: None,
             whole: true,
             asks: true,
             waited: false,
@@ -360,9 +363,9 @@ impl Roll {
         self.shown_count = Some(count);
         (!joined.is_empty() || !left.is_empty()).then_some(Presence {
             count,
-            nameless: false,
             joined,
             left,
+            ..Presence::default()
         })
     }
 

@@ -58,6 +58,8 @@ pub struct Presence {
     pub count: u64,
     /// There are too many for names.
     pub nameless: bool,
+    /// Others were asked just now: the list may lack what they have.
+    pub fresh: bool,
     /// Members that came, or, in an answer, all of them.
     pub joined: Vec<Person>,
     /// Members that went.
