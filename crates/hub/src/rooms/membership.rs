@@ -30,6 +30,8 @@ pub(crate) struct NewCount {
     pub(crate) namespace: Arc<str>,
     pub(crate) room: Arc<str>,
     pub(crate) members: u64,
+    /// The handler is told now.
+    pub(crate) tell: bool,
     /// Shards that do not know yet.
     pub(crate) announce: ShardSet,
     /// The word to other nodes: members on this shard, and whether they are to say the same of theirs.
@@ -206,7 +208,7 @@ impl Rooms {
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.rolls.watch(room, now_ms);
         self.mark_changed(room);
-        self.rolls.of(room)
+        self.rolls.of(room, people)
     }
 
     /// Members that did not come back, and those of nodes that are gone, leave their rooms.
@@ -254,18 +256,20 @@ impl Rooms {
                 away,
                 withheld,
             } = change;
-            let (word, presence) = match tell {
-                true => self.rolls.turn(room, people, withheld),
-                false => (None, None),
+            let word = self.rolls.say(room, people, withheld);
+            let presence = match tell {
+                true => self.rolls.show(room, people),
+                false => None,
             };
             if let Some(slot) = self.get(room)
                 && let Some(namespace) = people.label(slot.namespace())
-                && tell
+                && (tell || word.is_some())
             {
                 told.push(NewCount {
                     namespace: Arc::clone(namespace),
                     room: Arc::clone(slot.name()),
                     members: slot.total() + self.elsewhere.members(room),
+                    tell,
                     announce,
                     away,
                     word,

@@ -25,6 +25,9 @@ enum Due {
     Watched,
 }
 
+/// The people of a node that went, or of which something was missed, stay for so long. By then those of a node that is dead have come
+/// back to another, and one that is not has said all it has.
+const DOUBT_MS: u64 = 3_000;
 /// A room that a program asked for is heard of for so long.
 const WATCH_MS: u64 = 60_000;
 /// Rooms without members here that programs asked for.
@@ -97,7 +100,7 @@ impl Rolls {
     pub(crate) fn holds(&self, room: RoomId) -> bool {
         let roll = self.rolls.get(&room);
         roll.is_some_and(|roll| {
-            !roll.listed.is_empty()
+            !roll.unsaid.is_empty()
                 || roll.watched_ms.is_some()
                 || roll.people.values().any(|one| one.is_here() || one.told)
         })
@@ -178,7 +181,7 @@ impl Rolls {
     /// A node is gone, or something that it said was missed: its people stay for a while, unless it says all it has before.
     pub(crate) fn doubt_node(&mut self, node: u16, now_ms: u64) {
         for (room, roll) in &mut self.rolls {
-            let due_ms = now_ms + roll.rule.grace.as_millis() as u64;
+            let due_ms = now_ms + DOUBT_MS.min(roll.rule.grace.as_millis() as u64);
             for (place, peer) in &mut roll.peers {
                 if place.node == node && peer.doubted_ms.is_none() {
                     peer.doubted_ms = Some(due_ms);
@@ -224,12 +227,12 @@ impl Rolls {
         Some(room)
     }
 
-    /// Whether a room has something to say that its number of members does not show.
+    /// Whether a room has something to say to others.
     pub(crate) fn has_news(&mut self, room: RoomId) -> bool {
         let roll = self.rolls.get_mut(&room);
         roll.is_some_and(|roll| {
             roll.choose_names();
-            !roll.listed.is_empty() || roll.whole || roll.asks
+            !roll.unsaid.is_empty() || roll.whole || roll.asks
         })
     }
 
@@ -239,41 +242,20 @@ impl Rolls {
         roll.is_some_and(|roll| !std::mem::replace(&mut roll.waited, true))
     }
 
-    pub(crate) fn turn(
-        &mut self,
-        room: RoomId,
-        people: &People,
-        withheld: bool,
-    ) -> (Option<Word>, Option<Presence>) {
-        let (roll, versions) = (self.rolls.get_mut(&room), &mut self.versions);
-        roll.map_or((None, None), |roll| roll.turn(people, versions, withheld))
+    /// What others are told of a room. `withheld`: nodes cannot be told now.
+    pub(crate) fn say(&mut self, room: RoomId, people: &People, withheld: bool) -> Option<Word> {
+        let (roll, versions) = (self.rolls.get_mut(&room)?, &mut self.versions);
+        roll.say(people, versions, withheld)
     }
 
-    /// All members of a room, as members here were told; `None`: it is no room with presence.
-    pub(crate) fn of(&self, room: RoomId) -> Option<Presence> {
-        let roll = self.rolls.get(&room)?;
-        let nameless = !roll.shows_names;
-        let shown = roll.people.iter().filter(|(_, entry)| entry.shown);
-        let shown = shown.map(|(who, entry)| Person {
-            who: who.clone(),
-            info: entry.info.clone().unwrap_or_else(|| Arc::from("")),
-        });
-        let mut joined: Vec<Person> = match nameless {
-            true => Vec::new(),
-            false => shown.collect(),
-        };
-        joined.sort_by(|a, b| a.who.cmp(&b.who));
-        let count = match nameless {
-            true => roll.shown_count.unwrap_or_default(),
-            false => joined.len() as u64,
-        };
-        Some(Presence {
-            count,
-            nameless,
-            fresh: roll.version == 0,
-            joined,
-            left: Vec::new(),
-        })
+    /// What members here are told.
+    pub(crate) fn show(&mut self, room: RoomId, people: &People) -> Option<Presence> {
+        self.rolls.get_mut(&room)?.show(people)
+    }
+
+    /// All members of a room; `None`: it is no room with presence.
+    pub(crate) fn of(&self, room: RoomId, people: &People) -> Option<Presence> {
+        self.rolls.get(&room).map(|roll| roll.all(people))
     }
 
     /// Sockets that are seated in a room.

@@ -116,7 +116,7 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) room: RoomId,
-    /// The handler is told.
+    /// The handler is told; else only others are.
     pub(crate) tell: bool,
     /// So are the other shards that have members: the change was made here.
     pub(crate) announce: ShardSet,
@@ -379,19 +379,26 @@ impl Rooms {
             };
             let named = slot.kind == RoomKind::Named && !slot.own;
             let here = slot.members.len() as u32;
-            slot.changed =
-                named && (now_ms < slot.told_ms + u64::from(here) || self.rolls.waits(room));
+            let waits = named && self.rolls.waits(room);
+            let paced = named && now_ms < slot.told_ms + u64::from(here);
+            slot.changed = waits || paced;
             if slot.changed {
                 self.changed.push(room);
+            }
+            // Others are told of people at once: they tell their own members at their own pace.
+            let says = !waits && named && self.rolls.has_news(room);
+            if slot.changed && !says {
                 continue;
             }
-            let is_news = named && (slot.announced != here || self.rolls.has_news(room));
+            let is_news = says || named && slot.announced != here;
             let mut announce = ShardSet::default();
             if is_news && let Some(card) = &slot.card {
                 announce = card.shards(self.me.shards);
                 announce.remove(self.me.shard);
             }
-            slot.told_ms = now_ms;
+            if !paced {
+                slot.told_ms = now_ms;
+            }
             let withheld = self.owed.is_some();
             let away = match &mut self.owed {
                 Some(owed) if is_news => {
@@ -407,7 +414,7 @@ impl Rooms {
             };
             changes.push(Change {
                 room,
-                tell: named,
+                tell: named && !paced,
                 announce,
                 away,
                 withheld,

@@ -66,10 +66,9 @@ impl Context<'_> {
     pub fn present(&self, namespace: &str, room: &str) -> Option<Presence> {
         let _inside = Inside::enter();
         let namespace = self.parts.people.find_namespace(namespace)?;
-        let rooms = &self.parts.rooms;
-        rooms
-            .rolls
-            .of(rooms.find(namespace, RoomKind::Named, room)?)
+        let (rooms, people) = (&self.parts.rooms, &self.parts.people);
+        let room = rooms.find(namespace, RoomKind::Named, room)?;
+        rooms.rolls.of(room, people)
     }
 
     /// The same for a program, which is in no room: this shard hears of the room for a minute from now on. `None`: the rooms of that

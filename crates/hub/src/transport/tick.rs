@@ -72,8 +72,12 @@ fn announce(stage: &mut Stage) {
             room,
             members,
             presence,
+            tell,
             ..
         } = count;
+        if !tell {
+            continue;
+        }
         stage.call(None, |handler, cx| {
             handler.room_count_changed(cx, &namespace, &room, members);
         });

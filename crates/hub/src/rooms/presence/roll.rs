@@ -33,8 +33,9 @@ pub(super) struct Entry {
     pub(super) told: bool,
     /// Members here were told that it is in the room.
     pub(super) shown: bool,
-    /// In the list of those to look at.
-    pub(super) listed: bool,
+    /// In the lists of those to be told.
+    listed: bool,
+    changed: bool,
     /// `None`: it is read from the data of a socket here when others are told.
     pub(super) info: Option<Arc<str>>,
     pub(super) socket: Option<SocketId>,
@@ -50,6 +51,7 @@ impl Entry {
             told: false,
             shown: false,
             listed: false,
+            changed: false,
             info: None,
             socket: None,
             elsewhere: SmallVec::new(),
@@ -71,8 +73,9 @@ pub(super) struct Roll {
     pub(super) rule: Arc<PresenceOf>,
     pub(super) seats: HashMap<SocketId, Who>,
     pub(super) people: HashMap<Who, Entry>,
-    /// Entries to look at.
-    pub(super) listed: Vec<Who>,
+    /// Those of whom others are to be told, and those of whom members here are.
+    pub(super) unsaid: Vec<Who>,
+    unshown: Vec<Who>,
     pub(super) peers: BTreeMap<Place, Peer>,
     pub(super) version: u64,
     /// A program asked for it, and may ask again until then.
@@ -96,7 +99,8 @@ impl Roll {
             rule: Arc::clone(rule),
             seats: HashMap::new(),
             people: HashMap::new(),
-            listed: Vec::new(),
+            unsaid: Vec::new(),
+            unshown: Vec::new(),
             peers: BTreeMap::new(),
             version: 0,
             watched_ms: None,
@@ -109,12 +113,22 @@ impl Roll {
         }
     }
 
+    /// A member of which something changes, here or elsewhere.
+    fn changed(&mut self, who: &Who) -> &mut Entry {
+        let entry = self.people.entry(who.clone()).or_insert_with(Entry::new);
+        if !std::mem::replace(&mut entry.changed, true) {
+            self.unshown.push(who.clone());
+        }
+        entry
+    }
+
+    /// One of whom something changes here.
     pub(super) fn entry(&mut self, who: &Who) -> &mut Entry {
         let entry = self.people.entry(who.clone()).or_insert_with(Entry::new);
         if !std::mem::replace(&mut entry.listed, true) {
-            self.listed.push(who.clone());
+            self.unsaid.push(who.clone());
         }
-        entry
+        self.changed(who)
     }
 
     fn here(&self) -> u32 {
@@ -134,15 +148,15 @@ impl Roll {
                 && !stays(who)
             {
                 entry.elsewhere.swap_remove(at);
-                if !std::mem::replace(&mut entry.listed, true) {
-                    self.listed.push(who.clone());
+                if !std::mem::replace(&mut entry.changed, true) {
+                    self.unshown.push(who.clone());
                 }
             }
         }
     }
 
     fn found_at(&mut self, place: Place, person: &Person) {
-        let entry = self.entry(&person.who);
+        let entry = self.changed(&person.who);
         if !entry.elsewhere.contains(&place) {
             entry.elsewhere.push(place);
         }
@@ -190,7 +204,7 @@ impl Roll {
                 .get(who)
                 .and_then(|entry| entry.elsewhere.iter().position(|other| *other == from))
             {
-                self.entry(who).elsewhere.swap_remove(at);
+                self.changed(who).elsewhere.swap_remove(at);
             }
         }
         // What this shard could not name, it does not keep.
@@ -227,79 +241,80 @@ impl Roll {
         }
     }
 
+    /// The same, which stays so from now on.
     fn read_info(&mut self, who: &Who, people: &People) -> Arc<str> {
-        let Some(entry) = self.people.get_mut(who) else {
+        let Some(entry) = self.people.get(who) else {
             return Arc::from("");
         };
-        if entry.info.is_none() {
-            let data = entry.socket.and_then(|socket| people.data_of(socket));
-            entry.info = Some(info_of(data.unwrap_or_default(), &self.rule.info));
+        let info = self.info(entry, people);
+        if let Some(entry) = self.people.get_mut(who) {
+            entry.info = Some(Arc::clone(&info));
         }
-        entry.info.clone().unwrap_or_else(|| Arc::from(""))
+        info
     }
 
-    /// What others are told, and what members here are. `withheld`: nodes cannot be told now.
-    pub(super) fn turn(
+    /// What others are told. `withheld`: nodes cannot be told now.
+    pub(super) fn say(
         &mut self,
         people: &People,
         versions: &mut u64,
         withheld: bool,
-    ) -> (Option<Word>, Option<Presence>) {
-        let here = self.here();
-        let listed = std::mem::take(&mut self.listed);
+    ) -> Option<Word> {
         let mut word = Word {
-            count: here,
+            count: self.here(),
             nameless: !self.names,
             ..Word::default()
         };
-        let mut changed = false;
-        for who in &listed {
-            let Some(entry) = self.people.get(who) else {
+        let mut says = self.whole || self.asks;
+        for who in std::mem::take(&mut self.unsaid) {
+            let Some(entry) = self.people.get_mut(&who) else {
                 continue;
             };
-            let (is_here, told) = (entry.is_here(), entry.told);
-            if is_here == told {
+            entry.listed = false;
+            let is_here = entry.is_here();
+            if std::mem::replace(&mut entry.told, is_here) == is_here {
                 continue;
             }
-            changed = true;
+            says = true;
             match is_here {
                 true if self.names => {
-                    let info = self.read_info(who, people);
-                    let who = who.clone();
+                    let info = self.read_info(&who, people);
                     word.joined.push(Person { who, info });
                 }
-                false if self.names => word.left.push(who.clone()),
+                false if self.names => word.left.push(who),
                 _ => {}
             }
-            if let Some(entry) = self.people.get_mut(who) {
-                entry.told = is_here;
-            }
         }
-        let says = changed || self.whole || self.asks;
-        if says {
-            *versions += 1;
-            word.since = std::mem::replace(&mut self.version, *versions);
-            word.version = self.version;
-            word.asks = std::mem::take(&mut self.asks);
-            if std::mem::take(&mut self.whole) {
-                (word.since, word.joined, word.left) = (0, self.all_here(people), Vec::new());
-            }
+        if !says {
+            return None;
         }
-        if withheld && says {
+        *versions += 1;
+        word.since = std::mem::replace(&mut self.version, *versions);
+        word.version = self.version;
+        word.asks = std::mem::take(&mut self.asks);
+        if std::mem::take(&mut self.whole) {
+            (word.since, word.joined, word.left) = (0, self.all_here(people), Vec::new());
+        }
+        if withheld {
             // Nodes miss this one.
             (self.whole, self.asks) = (true, word.asks);
         }
-        let presence = self.show(&listed, here, people);
-        for who in &listed {
-            let entry = self.people.get_mut(who);
-            if let Some(entry) = entry {
-                entry.listed = false;
+        Some(word)
+    }
+
+    /// What members here are told.
+    pub(super) fn show(&mut self, people: &People) -> Option<Presence> {
+        let unshown = std::mem::take(&mut self.unshown);
+        let presence = self.news(&unshown, people);
+        for who in &unshown {
+            if let Some(entry) = self.people.get_mut(who) {
+                entry.changed = false;
                 if !entry.is_present() && !entry.told {
                     self.people.remove(who);
                 }
             }
         }
-        (says.then_some(word), presence)
+        presence
     }
 
     fn all_here(&mut self, people: &People) -> Vec<Person> {
@@ -316,8 +331,38 @@ impl Roll {
             .collect()
     }
 
-    /// What members here are told of the entries that changed.
-    fn show(&mut self, listed: &[Who], here: u32, people: &People) -> Option<Presence> {
+    /// All members, though those here may not have been told yet.
+    pub(super) fn all(&self, people: &People) -> Presence {
+        let present = self.people.iter().filter(|(_, entry)| entry.is_present());
+        let present = present.map(|(who, entry)| Person {
+            who: who.clone(),
+            info: self.info(entry, people),
+        });
+        let mut joined: Vec<Person> = match self.shows_names {
+            true => present.collect(),
+            false => Vec::new(),
+        };
+        joined.sort_by(|a, b| a.who.cmp(&b.who));
+        Presence {
+            count: self.count(self.here()),
+            nameless: !self.shows_names,
+            fresh: self.version == 0,
+            joined,
+            left: Vec::new(),
+        }
+    }
+
+    /// What others may see of a member.
+    fn info(&self, entry: &Entry, people: &People) -> Arc<str> {
+        entry.info.clone().unwrap_or_else(|| {
+            let data = entry.socket.and_then(|socket| people.data_of(socket));
+            info_of(data.unwrap_or_default(), &self.rule.info)
+        })
+    }
+
+    /// Of the members that changed.
+    fn news(&mut self, listed: &[Who], people: &People) -> Option<Presence> {
+        let here = self.here();
         let names = self.names && self.peers.values().all(|peer| !peer.nameless);
         let turns = std::mem::replace(&mut self.shows_names, names) != names;
         if turns {
