@@ -52,7 +52,7 @@ const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin
 /// Runs a Java class of Kafka's jars, with `JDK_JAVA_OPTIONS`.
 const KAFKA: &str = "kafka-java";
 
-const TOOLS: [Tool; 21] = [
+const TOOLS: [Tool; 22] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -60,6 +60,8 @@ const TOOLS: [Tool; 21] = [
         probe: &["node", "-e", NODE_IS_NEW],
         from: From::Npm,
     },
+    // The whole workspace has librdkafka in it.
+    Tool::debian("make", For::Fast, &["make", "--version"], &["make"]),
     Tool::debian(
         "a C++ compiler",
         For::Binary,

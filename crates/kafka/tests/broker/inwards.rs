@@ -1,9 +1,11 @@
 //! Commands in: order, offsets, groups, and brokers in trouble.
 
 use crate::{Program, broadcast, committed, make_topics, reading, settings};
-use kafka::{Action, Command, Inlet};
+use kafka::{Action, Command, Inlet, Settings};
 use servers::{Kafka, wait_for};
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command as Process, Stdio};
 use std::sync::{Arc, Mutex};
 
 /// Bodies that were handed over, as numbers with their partition.
@@ -161,4 +163,85 @@ fn a_broker_that_is_away_at_the_start_and_killed_later_loses_and_repeats_nothing
     basket.wait(400);
     inlet.stop();
     assert_once_and_in_order(&basket.all(), 400);
+}
+
+/// Names the broker to the process that is to be killed.
+const VICTIM: &str = "SOCKEYE_TEST_KAFKA_VICTIM";
+
+/// Reads, and says each number, until it is killed.
+fn be_killed(brokers: &str) {
+    let settings = Settings::new(brokers, []).expect("good settings");
+    let _inlet = Inlet::start(&settings, reading(&["in"]), |command| {
+        if let Action::Emit { body, .. } = command.action {
+            let body = String::from_utf8_lossy(body);
+            let mut out = std::io::stdout().lock();
+            let told = writeln!(out, "handed {} {body}", command.place.partition);
+            told.and_then(|()| out.flush()).expect("someone listens");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Ok(())
+    });
+    loop {
+        std::thread::park();
+    }
+}
+
+/// This test once more, as the process that is killed.
+fn victim(kafka: &Kafka) -> Child {
+    let name = "inwards::a_reader_that_is_killed_leaves_the_rest_to_another";
+    Process::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .env(VICTIM, kafka.brokers())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process")
+}
+
+/// At least once: 0 lost, and what comes twice is what was handed over since the last commit.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn a_reader_that_is_killed_leaves_the_rest_to_another() {
+    const COUNT: usize = 2_000;
+    if let Ok(brokers) = std::env::var(VICTIM) {
+        return be_killed(&brokers);
+    }
+    let kafka = Kafka::start();
+    make_topics(&kafka, &["in", "dead"], 3);
+    write(&Program::new(&kafka), 3, 0..COUNT as u64);
+    let mut victim = victim(&kafka);
+    let said = BufReader::new(victim.stdout.take().expect("its output"));
+    let mut first: Vec<(i32, u64)> = Vec::new();
+    for line in said.lines() {
+        let line = line.expect("a line");
+        let pair = line
+            .split_once("handed ")
+            .and_then(|(_, rest)| rest.split_once(' '));
+        let Some((partition, number)) = pair else {
+            continue;
+        };
+        first.push((
+            partition.parse().expect("a number"),
+            number.parse().expect("a number"),
+        ));
+        if first.len() == 1_000 {
+            victim.kill().expect("it is ours");
+            break;
+        }
+    }
+    victim.wait().expect("it ends");
+    let basket = Basket::default();
+    let inlet = Inlet::start(&settings(&kafka), reading(&["in"]), basket.hand());
+    let inlet = inlet.expect("it reads");
+    let union = || {
+        let mut all: Vec<_> = first.iter().copied().chain(basket.all()).collect();
+        all.sort_by_key(|(_, number)| *number);
+        all.dedup();
+        all
+    };
+    wait_for("all commands", || (union().len() >= COUNT).then_some(()));
+    inlet.stop();
+    assert_once_and_in_order(&union(), COUNT as u64);
+    // Those of a second, and not all over again: it had said 1,000 in two seconds or more.
+    let twice = first.len() + basket.all().len() - COUNT;
+    assert!(twice < 900, "{twice} of {} came twice", first.len());
 }

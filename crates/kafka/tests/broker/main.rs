@@ -3,6 +3,7 @@
 mod inwards;
 mod outwards;
 mod poison;
+mod program;
 
 use kafka::{Encoding, Event, Key, Limits, Moment, Operator, Reading, Settings, Topic};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -56,6 +57,8 @@ struct Program {
 impl Program {
     fn new(kafka: &Kafka) -> Program {
         let mut config = client(kafka);
+        // kafkajs has no other compression of its own.
+        config.set("compression.type", "gzip");
         config.set("enable.idempotence", "true");
         let producer = config.create().expect("a client");
         Program { producer }
