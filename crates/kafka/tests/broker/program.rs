@@ -1,6 +1,6 @@
 //! A program with kafkajs, as docs/kafka.md has it.
 
-use crate::{event, limits, make_topics, reading, settings};
+use crate::{event, limits, make_topics, reading, runtime, settings};
 use kafka::{Action, Command, Inlet, Outlet, Target};
 use servers::{Kafka, NodeProgram};
 use std::collections::HashMap;
@@ -23,31 +23,41 @@ fn a_node_program_answers_each_event_in_the_order_of_its_user() {
         };
         assert_eq!(to, Target::Socket("socket"));
         let body = String::from_utf8_lossy(body).into_owned();
-        sender.send(body).map_err(|error| error.to_string())
+        let answer = (command.place.partition, body);
+        sender.send(answer).map_err(|error| error.to_string())
     };
     let inlet = Inlet::start(&settings(&kafka), reading(&["commands"]), hand).expect("it reads");
     let outlet = Outlet::new(&settings(&kafka), "events", limits(servers::PATIENCE));
     let outlet = outlet.expect("an outlet");
-    for n in 0..EVENTS {
+    let send = |n: usize| {
         let body = format!("[\"say\",\"ä\",{},{n}]", n % USERS);
         let user = format!("user-{}", n % USERS);
-        outlet
-            .send(&event(&user, body.as_bytes()))
-            .expect("there is room");
-    }
+        let sent = outlet.send(&event(&user, body.as_bytes()));
+        sent.expect("there is room")
+    };
+    let deliveries: Vec<_> = (0..EVENTS).map(send).collect();
+    let runtime = runtime();
+    let partitions: Vec<i32> = deliveries
+        .into_iter()
+        .map(|delivery| {
+            let written = runtime.block_on(delivery.answer());
+            written.expect("Kafka has it").partition
+        })
+        .collect();
     let deadline = Instant::now() + servers::PATIENCE;
     let mut of: HashMap<String, Vec<usize>> = HashMap::new();
     for _ in 0..EVENTS {
         let left = deadline.saturating_duration_since(Instant::now());
-        let answer = answers.recv_timeout(left).expect("an answer to each");
+        let (partition, answer) = answers.recv_timeout(left).expect("an answer to each");
         let numbers = answer.strip_prefix("[\"answer\",\"say\",\"ä\",");
         let numbers = numbers.and_then(|rest| rest.strip_suffix("]"));
         let (user, n) = numbers
             .and_then(|numbers| numbers.split_once(','))
             .expect("the event's own arguments");
-        of.entry(user.to_owned())
-            .or_default()
-            .push(n.parse().expect("a number"));
+        let n: usize = n.parse().expect("a number");
+        // Both topics have four: kafkajs and librdkafka agree about the key.
+        assert_eq!(partition, partitions[n], "event {n}");
+        of.entry(user.to_owned()).or_default().push(n);
     }
     // None twice.
     assert!(answers.recv_timeout(Duration::from_secs(1)).is_err());
