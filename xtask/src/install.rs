@@ -1,8 +1,8 @@
 //! Brings what tests need and a machine may lack: it says what it does and why before it does it, starts no service, and asks for
 //! root only where a package can be had in no other way.
 
-use crate::repository;
 use crate::steps::Step;
+use crate::{jars, repository};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -27,6 +27,8 @@ enum From {
     },
     /// Node itself is on npm, newer than in some distributions.
     Npm,
+    /// Kafka is on Maven Central, and needs Java 17 or newer.
+    Maven,
 }
 
 struct Tool {
@@ -47,7 +49,10 @@ const POSTGRES: &str = "usr/lib/postgresql";
 const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin/initdb; do \
                                  \"$program\" --version && exit; done; exit 1";
 
-const TOOLS: [Tool; 20] = [
+/// Runs a Java class of Kafka's jars, with `JDK_JAVA_OPTIONS`.
+const KAFKA: &str = "kafka-java";
+
+const TOOLS: [Tool; 22] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -55,6 +60,8 @@ const TOOLS: [Tool; 20] = [
         probe: &["node", "-e", NODE_IS_NEW],
         from: From::Npm,
     },
+    // The whole workspace has librdkafka in it.
+    Tool::debian("make", For::Fast, &["make", "--version"], &["make"]),
     Tool::debian(
         "a C++ compiler",
         For::Binary,
@@ -140,6 +147,12 @@ const TOOLS: [Tool; 20] = [
         &["postgresql"],
         &["initdb", "postgres"],
     ),
+    Tool {
+        name: "Kafka",
+        first_for: For::Foreign,
+        probe: &[KAFKA, "kafka.Kafka", "--version"],
+        from: From::Maven,
+    },
 ];
 
 impl Tool {
@@ -204,7 +217,7 @@ fn install(tools: &[&Tool]) -> Result<()> {
                 packages.extend_from_slice(of);
                 programs.extend_from_slice(its);
             }
-            From::Npm => {}
+            From::Npm | From::Maven => {}
         }
     }
     if missing.is_empty() {
@@ -222,6 +235,11 @@ fn install(tools: &[&Tool]) -> Result<()> {
         && !works(&["node", "-e", NODE_IS_NEW])
     {
         node_from_npm()?;
+    }
+    // After Debian's packages: Java and Maven are among them.
+    if missing.iter().any(|tool| matches!(tool.from, From::Maven)) {
+        fs::create_dir_all(folder().join("bin"))?;
+        jars::kafka(&folder().join("kafka"), |text| script(KAFKA, text))?;
     }
     Ok(())
 }

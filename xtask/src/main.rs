@@ -9,6 +9,7 @@ mod dist;
 mod faults;
 mod generate;
 mod install;
+mod jars;
 mod lanes;
 mod law;
 mod law_table;

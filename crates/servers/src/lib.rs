@@ -1,4 +1,4 @@
-//! Real servers for tests: Redis alone, with Sentinels, and as a cluster; servers of Node and Python beside it. Each has a folder and free ports of its own, and ends with
+//! Real servers for tests: Redis alone, with Sentinels, and as a cluster; PostgreSQL; Kafka; servers of Node and Python beside it. Each has a folder and free ports of its own, and ends with
 //! its handle.
 //!
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
@@ -7,7 +7,9 @@
 mod bucket;
 mod cable;
 mod cluster;
+mod kafka;
 mod node;
+mod node_program;
 mod peer;
 mod postgres;
 mod python;
@@ -20,7 +22,9 @@ mod worker;
 pub use bucket::Bucket;
 pub use cable::Cable;
 pub use cluster::Cluster;
+pub use kafka::Kafka;
 pub use node::NodePeer;
+pub use node_program::NodeProgram;
 pub use postgres::Postgres;
 pub use python::{Python, installed};
 pub use redis::Redis;

@@ -1,0 +1,237 @@
+//! What a record asks for. Its headers say it; its value is passed on as it is.
+
+use crate::event::Encoding;
+use crate::headers::{self, Operator};
+use crate::topics::Topic;
+use std::fmt;
+
+/// Of a header, in bytes. Ids and names are shorter.
+const HEADER_BYTES_MAX: usize = 1_024;
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// Its offset there.
+    pub offset: i64,
+}
+
+/// Sockets that get an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// One, by its id.
+    Socket(&'a str),
+    /// All of a user.
+    User(&'a str),
+    /// Members of a room.
+    Room(&'a str),
+    /// All of the namespace.
+    Namespace,
+}
+
+/// Sockets that the gateway does something with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who<'a> {
+    /// One, by its id.
+    Socket(&'a str),
+    /// All of a user.
+    User(&'a str),
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<'a> {
+    /// Send an event.
+    Emit {
+        /// Whom to.
+        to: Target<'a>,
+        /// Of the body.
+        encoding: Encoding,
+        /// As the record has it.
+        body: &'a [u8],
+    },
+    /// Let sockets join a room.
+    Join {
+        /// Which sockets.
+        who: Who<'a>,
+        /// The room.
+        room: &'a str,
+    },
+    /// Let sockets leave a room.
+    Leave {
+        /// Which sockets.
+        who: Who<'a>,
+        /// The room.
+        room: &'a str,
+    },
+    /// Disconnect sockets from the namespace.
+    Disconnect {
+        /// Which sockets.
+        who: Who<'a>,
+    },
+}
+
+/// One record, understood and allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command<'a> {
+    /// Where it stands: the same place is the same command.
+    pub place: Place<'a>,
+    /// The namespace.
+    pub namespace: &'a str,
+    /// W3C trace id.
+    pub trace: Option<&'a str>,
+    /// What to do.
+    pub action: Action<'a>,
+}
+
+/// Why a record is no command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw(String);
+
+impl Flaw {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Name and value; a value may be null.
+pub(crate) type RawHeader<'a> = (&'a str, Option<&'a [u8]>);
+
+impl<'a> Command<'a> {
+    /// Reads a record of the topic. Headers that it does not know have no meaning; one that is null is as good as missing.
+    pub(crate) fn read(
+        topic: &Topic,
+        place: Place<'a>,
+        headers: &[RawHeader<'a>],
+        value: Option<&'a [u8]>,
+    ) -> Result<Self, Flaw> {
+        let headers = Read(headers);
+        let namespace = headers.optional(headers::NAMESPACE)?.unwrap_or("/");
+        if !topic.allows_namespace(namespace) {
+            return Err(Flaw::new(format!(
+                "the topic {} has no right to the namespace {namespace:?}",
+                place.topic
+            )));
+        }
+        let word = headers.needed(headers::OPERATOR)?;
+        let operator = Operator::from_word(word)
+            .ok_or_else(|| unknown(headers::OPERATOR, word, &Operator::ALL.map(Operator::word)))?;
+        if !topic.allows(operator) {
+            return Err(Flaw::new(format!(
+                "the topic {} has no right to the operator {word}",
+                place.topic
+            )));
+        }
+        Ok(Self {
+            place,
+            namespace,
+            trace: headers.optional(headers::TRACE)?,
+            action: headers.action(operator, value)?,
+        })
+    }
+}
+
+fn unknown(header: &str, word: &str, known: &[&str]) -> Flaw {
+    Flaw::new(format!(
+        "the header {header} is {word:?}: known are {}",
+        known.join(", ")
+    ))
+}
+
+struct Read<'h, 'a>(&'h [RawHeader<'a>]);
+
+impl<'a> Read<'_, 'a> {
+    fn optional(&self, name: &str) -> Result<Option<&'a str>, Flaw> {
+        let mut values = self
+            .0
+            .iter()
+            .filter(|(header, _)| *header == name)
+            .filter_map(|(_, value)| *value);
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        if values.next().is_some() {
+            return Err(Flaw::new(format!("the header {name} stands there twice")));
+        }
+        if value.is_empty() || value.len() > HEADER_BYTES_MAX {
+            return Err(Flaw::new(format!(
+                "the header {name} has {} bytes: 1 to {HEADER_BYTES_MAX} are allowed",
+                value.len()
+            )));
+        }
+        let text = std::str::from_utf8(value);
+        text.map(Some)
+            .map_err(|_| Flaw::new(format!("the header {name} is not UTF-8")))
+    }
+
+    fn needed(&self, name: &str) -> Result<&'a str, Flaw> {
+        self.optional(name)?
+            .ok_or_else(|| Flaw::new(format!("the header {name} is missing or null")))
+    }
+
+    fn action(&self, operator: Operator, value: Option<&'a [u8]>) -> Result<Action<'a>, Flaw> {
+        let to = match operator {
+            Operator::Unicast => Target::Socket(self.needed(headers::SOCKET)?),
+            Operator::User => Target::User(self.needed(headers::USER)?),
+            Operator::Room => Target::Room(self.needed(headers::ROOM)?),
+            Operator::Broadcast => Target::Namespace,
+            Operator::Internal => return self.internal(),
+        };
+        let value = value.filter(|value| !value.is_empty());
+        Ok(Action::Emit {
+            to,
+            encoding: self.encoding()?,
+            body: value.ok_or_else(|| Flaw::new("the record has no value: nothing can be sent"))?,
+        })
+    }
+
+    fn internal(&self) -> Result<Action<'a>, Flaw> {
+        let word = self.needed(headers::INNER)?;
+        let who = self.who()?;
+        let room = || self.needed(headers::ROOM);
+        match word {
+            "join" => Ok(Action::Join { who, room: room()? }),
+            "leave" => Ok(Action::Leave { who, room: room()? }),
+            "disconnect" => Ok(Action::Disconnect { who }),
+            _ => Err(unknown(
+                headers::INNER,
+                word,
+                &["join", "leave", "disconnect"],
+            )),
+        }
+    }
+
+    fn who(&self) -> Result<Who<'a>, Flaw> {
+        let socket = self.optional(headers::SOCKET)?.map(Who::Socket);
+        let user = self.optional(headers::USER)?.map(Who::User);
+        socket.or(user).ok_or_else(|| {
+            Flaw::new(format!(
+                "the headers {} and {} are missing or null: one of them must name a socket or a user",
+                headers::SOCKET,
+                headers::USER
+            ))
+        })
+    }
+
+    fn encoding(&self) -> Result<Encoding, Flaw> {
+        let known = [Encoding::Json, Encoding::Msgpack];
+        let Some(word) = self.optional(headers::ENCODING)? else {
+            return Ok(Encoding::default());
+        };
+        let found = known.into_iter().find(|encoding| encoding.word() == word);
+        found.ok_or_else(|| unknown(headers::ENCODING, word, &known.map(Encoding::word)))
+    }
+}
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;

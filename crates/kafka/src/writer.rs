@@ -1,0 +1,303 @@
+//! Writes records to one topic: acknowledged by all replicas, each once, in order for each key, within bounds of bytes and time.
+
+use crate::context::Watch;
+use crate::fault::{Fault, Kind};
+use crate::figures::OutFigures;
+use crate::settings::Settings;
+use crate::topics;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::{ClientContext, Statistics};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// librdkafka's own for a record, and ours.
+const OVERHEAD_BYTES: usize = 512;
+/// After it gave up records, their waiters are told within this time.
+const TELL_TIME: Duration = Duration::from_millis(500);
+
+/// Of what waits for Kafka.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of all records that wait: key, headers, value and 512 bytes for each.
+    pub waiting_bytes_max: usize,
+    /// Of one record: key, headers and value. Brokers have a limit of their own, 1 MiB by default.
+    pub record_bytes_max: usize,
+    /// How long a record waits, from 100 ms on.
+    pub time: Duration,
+}
+
+/// Where Kafka has written a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The partition.
+    pub partition: i32,
+    /// The offset there.
+    pub offset: i64,
+}
+
+/// A record that was taken. Kafka's answer may be waited for, or not.
+#[derive(Debug)]
+pub struct Delivery(oneshot::Receiver<Result<Written, Fault>>);
+
+impl Delivery {
+    /// Kafka's answer; it comes within [`Limits::time`] and some moments.
+    ///
+    /// # Errors
+    /// Kafka did not take it in time, or not at all, or the bridge is closed.
+    pub async fn answer(self) -> Result<Written, Fault> {
+        self.0.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// The same for a thread that may wait.
+    pub(crate) fn wait(self) -> Result<Written, Fault> {
+        self.0.blocking_recv().unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+fn closed() -> Fault {
+    Fault::new(Kind::Closed, "the bridge to Kafka is closed")
+}
+
+/// One that is under way.
+pub(crate) struct Pending {
+    waiter: oneshot::Sender<Result<Written, Fault>>,
+    bytes: usize,
+}
+
+struct Context {
+    limits: Limits,
+    watch: Watch,
+    closed: AtomicBool,
+    waiting: AtomicU64,
+    waiting_bytes: AtomicUsize,
+    produced: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        self.watch.log(level, facility, text);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.watch.statistics(&statistics);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.watch.trouble(format_args!("{error}: {reason}"));
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Box<Pending>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, pending: Box<Pending>) {
+        self.release(pending.bytes);
+        let answer = match result {
+            Ok(message) => {
+                self.produced.fetch_add(1, Ordering::Relaxed);
+                Ok(Written {
+                    partition: message.partition(),
+                    offset: message.offset(),
+                })
+            }
+            Err((error, _)) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                Err(self.fault(error))
+            }
+        };
+        // It may not be waited for.
+        let _ = pending.waiter.send(answer);
+    }
+}
+
+impl Context {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            watch: Watch::default(),
+            closed: AtomicBool::new(false),
+            waiting: AtomicU64::new(0),
+            waiting_bytes: AtomicUsize::new(0),
+            produced: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Room for a record.
+    fn reserve(&self, bytes: usize) -> Result<(), Fault> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        let max = self.limits.waiting_bytes_max;
+        let reserved =
+            self.waiting_bytes
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+                    Some(waiting + bytes).filter(|sum| *sum <= max)
+                });
+        match reserved {
+            Ok(_) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(waiting) => Err(Fault::new(
+                Kind::Full,
+                format!(
+                    "{waiting} bytes of records wait for Kafka, at most {max} may: try again later"
+                ),
+            )),
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn fault(&self, error: &KafkaError) -> Fault {
+        use RDKafkaErrorCode as Code;
+        let Some(code) = error.rdkafka_error_code() else {
+            return Fault::new(Kind::Refused, format!("cannot write to Kafka: {error}"));
+        };
+        match code {
+            Code::MessageTimedOut => Fault::new(
+                Kind::Away,
+                format!(
+                    "Kafka did not acknowledge the record within {} ms: it may be stored all the same",
+                    self.limits.time.as_millis()
+                ),
+            ),
+            Code::PurgeQueue | Code::PurgeInflight => closed(),
+            Code::QueueFull => Fault::new(
+                Kind::Full,
+                "too many records wait for Kafka: try again later",
+            ),
+            Code::Fatal => Fault::new(
+                Kind::Broken,
+                format!("the client of Kafka has failed for good: {error}: make it again"),
+            ),
+            Code::UnknownTopic
+            | Code::UnknownTopicOrPartition
+            | Code::UnknownPartition
+            | Code::TopicAuthorizationFailed
+            | Code::MessageSizeTooLarge
+            | Code::InvalidRecord
+            | Code::PolicyViolation => Fault::new(
+                Kind::Refused,
+                format!("Kafka does not take the record: {code}"),
+            ),
+            _ => Fault::new(
+                Kind::Away,
+                format!(
+                    "Kafka did not acknowledge the record: {code}: it may be stored all the same"
+                ),
+            ),
+        }
+    }
+}
+
+/// A record as it goes out.
+pub(crate) struct Out<'a> {
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) headers: OwnedHeaders,
+    pub(crate) headers_bytes: usize,
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+/// Of one topic.
+pub(crate) struct Writer {
+    producer: ThreadedProducer<Context>,
+    topic: String,
+}
+
+impl Writer {
+    /// Brokers may be away: they are looked for in the background.
+    pub(crate) fn new(settings: &Settings, topic: &str, limits: Limits) -> Result<Self, Fault> {
+        let topic = topics::checked(topic)?.to_owned();
+        let message_bytes_max = limits.record_bytes_max.saturating_add(65_536);
+        let mut config = settings.client();
+        config
+            .set("acks", "all")
+            .set("enable.idempotence", "true")
+            // As Java's clients and kafkajs do it: keys of all programs meet.
+            .set("partitioner", "murmur2_random")
+            .set("message.timeout.ms", limits.time.as_millis().to_string())
+            .set("message.max.bytes", message_bytes_max.to_string())
+            // Our own bound is the lower one.
+            .set("queue.buffering.max.messages", "0")
+            .set("queue.buffering.max.kbytes", "2147483647");
+        let producer = config
+            .create_with_context(Context::new(limits))
+            .map_err(|error| Fault::new(Kind::Settings, format!("cannot use Kafka: {error}")))?;
+        Ok(Self { producer, topic })
+    }
+
+    /// Takes a record, or says why not. Never waits.
+    pub(crate) fn write(&self, out: Out<'_>) -> Result<Delivery, Fault> {
+        let context = self.producer.context();
+        let taken = self.take(out);
+        if taken.is_err() {
+            context.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn take(&self, out: Out<'_>) -> Result<Delivery, Fault> {
+        let context = self.producer.context();
+        let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+        let bytes = length(out.key) + length(out.value) + out.headers_bytes;
+        let max = context.limits.record_bytes_max;
+        if bytes > max {
+            let text = format!("the record has {bytes} bytes, at most {max} are allowed");
+            return Err(Fault::new(Kind::Refused, text));
+        }
+        let bytes = bytes + OVERHEAD_BYTES;
+        context.reserve(bytes)?;
+        let (waiter, answer) = oneshot::channel();
+        let pending = Box::new(Pending { waiter, bytes });
+        let mut record: BaseRecord<'_, [u8], [u8], _> =
+            BaseRecord::with_opaque_to(&self.topic, pending).headers(out.headers);
+        record.key = out.key;
+        record.payload = out.value;
+        match self.producer.send(record) {
+            Ok(()) => Ok(Delivery(answer)),
+            Err((error, _)) => {
+                context.release(bytes);
+                Err(context.fault(&error))
+            }
+        }
+    }
+
+    pub(crate) fn figures(&self) -> OutFigures {
+        let context = self.producer.context();
+        OutFigures {
+            produced: context.produced.load(Ordering::Relaxed),
+            failed: context.failed.load(Ordering::Relaxed),
+            refused: context.refused.load(Ordering::Relaxed),
+            retried: context.watch.retried(),
+            waiting: context.waiting.load(Ordering::Relaxed),
+            waiting_bytes: context.waiting_bytes.load(Ordering::Relaxed) as u64,
+        }
+    }
+
+    /// Takes nothing more and waits, so long at most; then gives up what is left, and says how much that is. Blocks.
+    pub(crate) fn close(&self, within: Duration) -> u64 {
+        let context = self.producer.context();
+        context.closed.store(true, Ordering::Release);
+        // What is left when the time is over is counted below.
+        let _ = self.producer.flush(within);
+        let left = context.waiting.load(Ordering::Relaxed);
+        if left > 0 {
+            self.producer
+                .purge(PurgeConfig::default().queue().inflight());
+            let _ = self.producer.flush(TELL_TIME);
+        }
+        left
+    }
+}
