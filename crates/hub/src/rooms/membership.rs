@@ -7,6 +7,7 @@ use crate::clients::people::People;
 use crate::rooms::presence::{Presence, Who, Word};
 use crate::rooms::room::{Change, RoomKind, Rooms};
 use crate::rooms::target::Target;
+use crate::tables::clock::Now;
 use crate::tables::id::{self, Place};
 use crate::tables::interest::{Change as Interested, Subject};
 use crate::tables::shards::ShardSet;
@@ -246,9 +247,9 @@ impl Rooms {
     }
 
     /// The rooms whose number of members changed and is told now.
-    pub(crate) fn new_counts(&mut self, people: &mut People, now_ms: u64) -> Vec<NewCount> {
+    pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> Vec<NewCount> {
         let mut told = Vec::new();
-        for change in self.changes(now_ms) {
+        for change in self.changes(now.mono_ms) {
             let Change {
                 room,
                 tell,
@@ -256,7 +257,7 @@ impl Rooms {
                 away,
                 withheld,
             } = change;
-            let word = self.rolls.say(room, people, withheld);
+            let word = self.rolls.say(room, people, now.wall_ms, withheld);
             let presence = match tell {
                 true => self.rolls.show(room, people),
                 false => None,

@@ -11,19 +11,11 @@ use crate::books::config::PresenceOf;
 use crate::clients::people::People;
 use crate::tables::id::Place;
 use crate::tables::slot::{RoomId, SocketId};
-use roll::{Entry, Peer, Roll};
+use roll::{Due, Entry, Peer, Roll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 pub(crate) use word::Word;
 pub use word::{Person, Presence, Who};
-
-/// Something that a room is looked at for later.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Lingers(Who),
-    Doubted(Place),
-    Watched,
-}
 
 /// The people of a node that went, or of which something was missed, stay for so long. By then those of a node that is dead have come
 /// back to another, and one that is not has said all it has.
@@ -90,9 +82,12 @@ impl Rolls {
 
     /// A room is gone, or is no more one whose members are told of each other.
     pub(crate) fn forget(&mut self, room: RoomId) {
-        if let Some(roll) = self.rolls.remove(&room) {
-            self.watched -= usize::from(roll.watched_ms.is_some());
-            self.due.retain(|(_, of, _)| *of != room);
+        let Some(roll) = self.rolls.remove(&room) else {
+            return;
+        };
+        self.watched -= usize::from(roll.watched_ms.is_some());
+        for (due_ms, what) in roll.due() {
+            self.due.remove(&(due_ms, room, what));
         }
     }
 
@@ -243,7 +238,17 @@ impl Rolls {
     }
 
     /// What others are told of a room. `withheld`: nodes cannot be told now.
-    pub(crate) fn say(&mut self, room: RoomId, people: &People, withheld: bool) -> Option<Word> {
+    pub(crate) fn say(
+        &mut self,
+        room: RoomId,
+        people: &People,
+        wall_ms: u64,
+        withheld: bool,
+    ) -> Option<Word> {
+        if self.versions == 0 {
+            // Above all that a process before this one said under the number of this node.
+            self.versions = wall_ms << 12;
+        }
         let (roll, versions) = (self.rolls.get_mut(&room)?, &mut self.versions);
         roll.say(people, versions, withheld)
     }

@@ -75,12 +75,12 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
 
 /// Tells the other shards of counts that changed; returns what the handler is to be told.
 pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
-    let now_ms = parts.clock.now.mono_ms;
+    let now = parts.clock.now;
     let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
     if tells_nodes {
         parts.rooms.nodes_take_counts(send::has_room(parts));
     }
-    let mut counts = parts.rooms.new_counts(&mut parts.people, now_ms);
+    let mut counts = parts.rooms.new_counts(&mut parts.people, now);
     if tells_nodes {
         counts.iter().for_each(|count| tell_nodes(parts, count));
     }

@@ -13,6 +13,14 @@ use wire::json;
 /// The public data of a member may have so many bytes; with more it has none.
 const INFO_BYTES_MAX: usize = 1024;
 
+/// Something that a room is looked at for later.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    Lingers(Who),
+    Doubted(Place),
+    Watched,
+}
+
 /// What another shard said last.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -129,6 +137,20 @@ impl Roll {
             self.unsaid.push(who.clone());
         }
         self.changed(who)
+    }
+
+    /// What the room is looked at for later.
+    pub(super) fn due(&self) -> impl Iterator<Item = (u64, Due)> {
+        let lingers = self.people.iter().filter_map(|(who, entry)| {
+            let due_ms = entry.lingers_ms?;
+            Some((due_ms, Due::Lingers(who.clone())))
+        });
+        let doubted = self.peers.iter().filter_map(|(place, peer)| {
+            let due_ms = peer.doubted_ms?;
+            Some((due_ms, Due::Doubted(*place)))
+        });
+        let watched = self.watched_ms.map(|due_ms| (due_ms, Due::Watched));
+        lingers.chain(doubted).chain(watched)
     }
 
     fn here(&self) -> u32 {
