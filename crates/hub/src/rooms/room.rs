@@ -283,7 +283,7 @@ impl Rooms {
         }
     }
 
-    /// The room of a socket that began on another shard.
+    /// The room of a socket that began on another shard: it has no presence.
     pub(crate) fn set_own(&mut self, room: RoomId) {
         if let Some(slot) = self.slots.get_mut(room) {
             slot.own = true;
