@@ -169,6 +169,27 @@ async fn admit(
     response
 }
 
+/// Only so often with each key. Those who need none are not counted.
+pub(crate) async fn pace(
+    State(api): State<Arc<Api>>,
+    caller: Option<Extension<Operator>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(Extension(Operator(caller))) = caller else {
+        return next.run(request).await;
+    };
+    let (standing, admitted) = api.count(&caller);
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(standing) = standing {
+        standing.write(response.headers_mut());
+    }
+    response
+}
+
 type Caller = Extension<Operator>;
 type Body = Result<Bytes, BytesRejection>;
 pub(crate) type Called = Result<Response, Problem>;

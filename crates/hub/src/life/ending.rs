@@ -52,6 +52,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
     if !matches!(how, Departure::Session(_)) {
         parts.people.note_parted(session, namespace);
+        parts.people.note_left(index);
     }
     parking::park(parts, index, how);
     let now_us = parts.clock.now_us();
@@ -163,9 +164,6 @@ pub(crate) fn disconnect_socket(
     } else {
         [index].into_iter().collect()
     };
-    let ended = why
-        .filter(|_| close)
-        .and_then(|why| portrait(parts, session, why));
     for index in indices {
         if engineio {
             send_disconnect(parts, index);
@@ -173,7 +171,7 @@ pub(crate) fn disconnect_socket(
         retire_socket(parts, index, Departure::ByServer(why));
     }
     if close {
-        close_portrayed(parts, session, CloseReason::ServerClose, ended);
+        close_session(parts, session, CloseReason::ServerClose);
     }
 }
 
@@ -235,16 +233,6 @@ pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
 
 /// Ends a session: its sockets leave, its transport is closed in an orderly way.
 pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: CloseReason) {
-    let ended = portrait(parts, session, reason);
-    close_portrayed(parts, session, reason, ended);
-}
-
-fn close_portrayed(
-    parts: &mut Parts,
-    session: SessionId,
-    reason: CloseReason,
-    ended: Option<Ended>,
-) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
@@ -264,6 +252,7 @@ fn close_portrayed(
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
+    let ended = portrait(parts, session, reason);
     parts.books.ends.note(ended);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
@@ -291,13 +280,19 @@ fn close_portrayed(
 /// A session's end as operators are told of it later; to be taken while it has its sockets.
 fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<Ended> {
     let slot = parts.people.sessions.get(session)?;
-    let first = slot.sockets.first().copied();
-    let socket = first.and_then(|index| {
-        let socket = parts.people.sockets.get(index)?;
+    let here = slot.sockets.first().and_then(|index| {
+        let socket = parts.people.sockets.get(*index)?;
         let namespace = parts.people.label(socket.namespace)?;
-        Some((socket.id, Arc::clone(namespace)))
+        let user = parts.people.user_of(*index).map(Box::from);
+        Some(((socket.id, Arc::clone(namespace)), user))
     });
-    let user = first.and_then(|index| parts.people.user_of(index));
+    // Most clients leave their namespace before they go.
+    let left = || {
+        let left = slot.rare.as_ref()?.last.as_ref()?;
+        let named = (left.socket, Arc::clone(&left.namespace));
+        Some((named, left.user.clone()))
+    };
+    let (socket, user) = here.or_else(left).unzip();
     let conn = parts.line.conns.get(slot.conn);
     let queue = slot.polling.as_ref().map(|polling| &polling.queue);
     Some(Ended {
@@ -308,7 +303,7 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
         protocol: slot.protocol.name(),
         transport: slot.transport(),
         socket,
-        user: user.map(Box::from),
+        user: user.flatten(),
         waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
             + queue.map_or(0, |queue| queue.cost()),
         silent_ms: slot.heart.silent_ms(parts.clock.now.mono_ms),
