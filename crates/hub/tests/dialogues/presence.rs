@@ -1,9 +1,13 @@
 //! The members of a room: each shard of each node knows them, whatever happened on the way.
 
+mod histories;
+
 use crate::rig::net::Client;
 use crate::rig::nodes::Nodes;
 use hub::config::{Config, Offsets, PresenceOf, Recover, Recovery};
-use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, Presence, SocketKey, Who};
+use hub::{
+    ConnectRequest, Context, Decision, Emit, Event, Handler, Presence, SocketKey, Unwatched, Who,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +29,8 @@ struct View {
     /// The counts that were told, and how many of them without names.
     counts: Vec<u64>,
     unnamed: usize,
+    /// What a program was answered last: how many there are, and whether these are all.
+    answer: Option<Result<(u64, bool), Unwatched>>,
     /// Other rooms whose members were told of each other.
     elsewhere: BTreeSet<String>,
 }
@@ -87,6 +93,12 @@ impl Handler for Witness {
             "data" => socket.set_data(event.args),
             "say" => drop(cx.of("/").to(&[word]).emit(&Emit::new("said", "1"))),
             "ask" => self.asks(cx, event),
+            "watch" => {
+                let found = cx.watch("/", word);
+                let mut views = self.views.0.lock().expect("nobody panicked");
+                let answer = found.map(|found| (found.count, found.complete));
+                views[self.own].answer = Some(answer);
+            }
             other => panic!("{other}?"),
         }
     }
@@ -564,6 +576,56 @@ fn a_room_that_was_left_is_heard_of_for_a_while() {
     assert_eq!(views.of(0, 0).asked, None);
 }
 
+/// A program that asked twice got a part of the members the second time, as if these were all.
+#[test]
+fn an_answer_says_whether_others_may_have_more() {
+    let (views, mut nodes) = world(2, 100);
+    comes(&mut nodes, (0, 0), "ann");
+    let asker = nodes.client(1, 1);
+    let ask = |nodes: &mut Nodes| {
+        nodes.say(1, asker, "42[\"watch\",\"den\"]");
+        views.of(1, 1).answer.expect("it asked")
+    };
+    assert_eq!(ask(&mut nodes), Ok((0, false)));
+    nodes.mute(0, true);
+    nodes.pass(300);
+    nodes.pass(300);
+    // The others were asked, and did not answer yet.
+    assert_eq!(ask(&mut nodes), Ok((0, false)));
+    nodes.mute(0, false);
+    nodes.pass(300);
+    assert_eq!(ask(&mut nodes), Ok((1, true)));
+}
+
+/// The number of rooms that programs may ask for kept them from rooms that are known anyway.
+#[test]
+fn rooms_that_are_known_anyway_were_refused() {
+    let (views, mut nodes) = world(1, 100);
+    comes(&mut nodes, (0, 0), "ann");
+    let asker = nodes.client(0, 0);
+    soon(&mut nodes);
+    for n in 0..1_000 {
+        nodes.say(0, asker, &format!("42[\"watch\",\"d{n}\"]"));
+        nodes.pass(1);
+    }
+    soon(&mut nodes);
+    let answers = [
+        ("den", Ok((1, true))),
+        ("d7", Ok((0, true))),
+        ("d1000", Err(Unwatched::TooMany)),
+        ("hall", Err(Unwatched::NoPresence)),
+    ];
+    for (room, answer) in answers {
+        nodes.say(0, asker, &format!("42[\"watch\",\"{room}\"]"));
+        assert_eq!(views.of(0, 0).answer, Some(answer), "{room}");
+    }
+    // They are heard of for a minute.
+    (0..61).for_each(|_| nodes.pass(1_000));
+    let asker = nodes.client(0, 0);
+    nodes.say(0, asker, "42[\"watch\",\"d1000\"]");
+    assert_eq!(views.of(0, 0).answer, Some(Ok((0, false))));
+}
+
 /// Something was missed, and all rooms said all they had in one step, however much that was.
 #[test]
 fn all_rooms_are_not_told_in_one_step() {
@@ -586,135 +648,4 @@ fn all_rooms_are_not_told_in_one_step() {
     nodes.cut_off(0, false);
     soon(&mut nodes);
     assert_eq!(nodes.waiting(0), 0);
-}
-
-/// Numbers that are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as usize % bound
-    }
-}
-
-/// A client in the room, its user and its place.
-struct One {
-    place: (usize, usize),
-    client: Client,
-    user: String,
-    inside: bool,
-}
-
-fn disturb(nodes: &mut Nodes, dice: &mut Dice, away: &mut Option<usize>) {
-    match away.take() {
-        Some(node) => {
-            if dice.below(2) == 0 {
-                nodes.loses(node);
-            }
-            nodes.comes_back(node);
-            // It missed what the others said, too.
-            for other in (0..3).filter(|other| *other != node) {
-                nodes.missed(node, other);
-            }
-        }
-        None => {
-            let node = dice.below(3);
-            match dice.below(2) {
-                0 => nodes.dies(node),
-                _ => nodes.cut_off(node, true),
-            }
-            *away = Some(node);
-        }
-    }
-}
-
-fn act(nodes: &mut Nodes, dice: &mut Dice, people: &mut Vec<One>, asks: bool) {
-    let (at, all) = (dice.below(people.len().max(1)), people.len());
-    match (dice.below(6 + usize::from(asks)), people.get_mut(at)) {
-        (0..2, _) | (_, None) if all < 24 => {
-            let place = (dice.below(3), dice.below(2));
-            let user = format!("user {}", dice.below(6));
-            let client = comes(nodes, place, &user);
-            people.push(One {
-                place,
-                client,
-                user,
-                inside: true,
-            });
-        }
-        (2, Some(one)) => {
-            let word = if one.inside { "leave" } else { "join" };
-            one.inside = !one.inside;
-            nodes.say(one.place.0, one.client, &format!("42[\"{word}\",\"den\"]"));
-        }
-        (3, Some(_)) => {
-            let one = people.swap_remove(at);
-            nodes.say(one.place.0, one.client, "41");
-        }
-        (4, Some(_)) => {
-            let one = people.swap_remove(at);
-            nodes.net(one.place.0).break_off(one.client);
-            nodes.settle();
-        }
-        (5, Some(one)) => {
-            one.user = format!("user {}", dice.below(6));
-            let word = format!("42[\"be\",\"{}\"]", one.user);
-            nodes.say(one.place.0, one.client, &word);
-        }
-        (6, Some(one)) if one.inside => nodes.say(one.place.0, one.client, "42[\"ask\"]"),
-        _ => {}
-    }
-}
-
-/// Whatever is done in whatever order, and whatever is lost on the way between nodes: when all is quiet, every shard with a member
-/// knows all members, and so does a client that asked once. `PRESENCE_SEEDS` is how many histories are tried.
-#[test]
-fn every_shard_knows_all_members_when_all_is_quiet() {
-    let seeds = std::env::var("PRESENCE_SEEDS").ok();
-    let seeds = seeds.map_or(100, |seeds| seeds.parse().expect("a number"));
-    (1..=seeds).for_each(one_history);
-}
-
-fn one_history(seed: u64) {
-    let mut dice = Dice(seed);
-    let (members_max, asks) = ([4, 100][dice.below(2)], dice.below(2) == 0);
-    let (views, mut nodes) = world(3, members_max);
-    let (mut people, mut away) = (Vec::new(), None);
-    for _ in 0..60 {
-        act(&mut nodes, &mut dice, &mut people, asks);
-        if dice.below(12) == 0 {
-            disturb(&mut nodes, &mut dice, &mut away);
-        }
-        if dice.below(3) == 0 {
-            nodes.pass([10, 300, 2_000][dice.below(3)]);
-        }
-    }
-    if away.is_some() {
-        disturb(&mut nodes, &mut dice, &mut away);
-    }
-    (0..100).for_each(|_| nodes.pass(300));
-    people.retain(|one| one.inside);
-    let truth: BTreeSet<String> = people.iter().map(|one| one.user.clone()).collect();
-    let seats: BTreeSet<_> = people.iter().map(|one| (one.place, &one.user)).collect();
-    for one in &people {
-        let view = views.of(one.place.0, one.place.1);
-        // Where nobody has names each user counts once for each shard.
-        assert!(
-            !view.nameless || members_max == 4 && seats.len() > 3,
-            "seed {seed} at {:?}: {view:?} of {seats:?}",
-            one.place
-        );
-        if view.nameless {
-            assert_eq!(view.count, seats.len() as u64, "seed {seed}");
-            continue;
-        }
-        assert_eq!(view.names, truth, "seed {seed} at {:?}", one.place);
-        assert_eq!(view.count, truth.len() as u64, "seed {seed}");
-        assert!(view.asked.is_none_or(|asked| asked == truth), "seed {seed}");
-        assert!(asks || view.wrong == 0, "seed {seed}");
-    }
 }

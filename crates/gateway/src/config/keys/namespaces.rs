@@ -118,7 +118,7 @@ table! {
     /// The rooms of a namespace whose members are told who is there.
     RoomPresence {
         enabled: bool = "false",
-            "Members of a room get the event `sockeye:presence` when others come or go, and may ask by it for all of them (docs/presence.md).";
+            "Members of a room get the event `sockeye:presence` when others come or go, and may ask by it for the list (docs/presence.md).";
         rooms: Vec<String> = "*",
             "Rooms that have it; `*` in a name stands for any text.";
         grace: Duration = "15s",
