@@ -261,7 +261,7 @@ impl Rooms {
         people.note_listed(index);
     }
 
-    /// The rooms whose number of members changed and is told now. What others are told of people is told in steps; whether this was the
+    /// The rooms whose number of members changed and is told now. News of people are told to others in steps; whether this was the
     /// last one.
     pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> (Vec<NewCount>, bool) {
         let (mut told, mut bytes) = (Vec::new(), 0);

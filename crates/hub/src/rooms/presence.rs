@@ -86,7 +86,7 @@ impl Rolls {
         rule?.as_ref().filter(|rule| rule.fits(name))
     }
 
-    /// Whether a program may ask for this room now. `room`: it is here. What has members here anyway is told in any case.
+    /// Whether a program may ask for this room now. `room`: it is here. One with members here is told in any case.
     pub(crate) fn may_watch(
         &self,
         namespace: &str,

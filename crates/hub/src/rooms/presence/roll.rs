@@ -182,7 +182,7 @@ impl Roll {
         if !is_all && known != Some(word.since) {
             return false;
         }
-        // What this shard could not name, it does not keep.
+        // A shard without names keeps none of others.
         if self.speech.names {
             if is_all {
                 let has: BTreeSet<&Who> = word.joined.iter().map(|person| &person.who).collect();
