@@ -6,8 +6,9 @@
 
 mod crowd;
 mod roll;
+mod saying;
+mod showing;
 mod speech;
-mod view;
 mod word;
 
 use crate::books::config::PresenceOf;

@@ -2,7 +2,6 @@
 
 use super::crowd::Crowd;
 use super::speech::Speech;
-use super::view::View;
 use super::word::{Person, Who, Word};
 use crate::books::config::PresenceOf;
 use crate::tables::id::Place;
@@ -36,6 +35,27 @@ impl Peer {
     pub(super) fn is_named(&self) -> bool {
         let is_awaited = self.version == 0 && self.doubted_ms.is_none();
         self.count == 0 || !self.nameless && !is_awaited
+    }
+}
+
+/// What members here were told.
+#[derive(Debug)]
+pub(super) struct View {
+    /// Members here see names.
+    pub(super) names: bool,
+    /// The count that they saw last.
+    pub(super) count: Option<u64>,
+    /// Somebody got the list after members were told last, and has what they were not told yet.
+    pub(super) answered: bool,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            names: true,
+            count: None,
+            answered: false,
+        }
     }
 }
 

@@ -4,26 +4,6 @@ use super::roll::Roll;
 use super::word::{Person, Presence};
 use crate::clients::people::People;
 
-#[derive(Debug)]
-pub(super) struct View {
-    /// Members here see names.
-    names: bool,
-    /// The count that they saw last.
-    count: Option<u64>,
-    /// Somebody got the list after members were told last, and has what they were not told yet.
-    answered: bool,
-}
-
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            names: true,
-            count: None,
-            answered: false,
-        }
-    }
-}
-
 impl Roll {
     /// What members here are told.
     pub(super) fn show(&mut self, people: &People) -> Option<Presence> {
