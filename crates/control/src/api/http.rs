@@ -420,7 +420,7 @@ async fn delete_body(
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
-/// Who is in a room
+/// Members of a room
 ///
 /// By user, on all nodes, where the namespace has presence (`namespaces.NAME.presence`). A node answers from what it knows; one that has
 /// no member of the room asks the others first, and goes on hearing of the room for a minute.

@@ -54,7 +54,8 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
         parts.people.note_parted(session, namespace);
         parts.people.note_left(index);
     }
-    parking::park(parts, index, how);
+    let is_kept = parking::park(parts, index, how);
+    let may_return = is_kept || how.may_return() && parts.people.user_of(index).is_some();
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, session, Some(index));
@@ -71,7 +72,11 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     };
     parts.outbound.log(notice);
     let (socket, reason) = (parts.people.socket_key(index), how.disconnect_reason());
-    let told = Told::Disconnected { socket, reason };
+    let told = Told::Disconnected {
+        socket,
+        reason,
+        may_return,
+    };
     parts.outbound.tell(told);
 }
 
