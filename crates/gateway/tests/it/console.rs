@@ -416,15 +416,17 @@ fn a_login_is_good_for_the_page_of_the_console_alone() {
         (&json!("emit"), &json!("ops"))
     );
     // It ends when it is told to, and when its key is taken away.
-    let second = format!("Cookie: {}\r\n", cookie_of(&login(&OPS.0, "")));
-    let out = request(
-        node.admin,
-        "POST",
-        "/console/logout",
-        &format!("{cookie}{csrf}"),
-        "",
+    let again = login(&OPS.0, "");
+    let told: Value = serde_json::from_str(&again.body).expect("JSON");
+    let token = told["csrf"].as_str().expect("a token");
+    let second = format!(
+        "Cookie: {}\r\nX-Sockeye-CSRF: {token}\r\n",
+        cookie_of(&again)
     );
-    assert_eq!((out.status, get("/v1/node/ends", &cookie)), (204, 401));
+    let forged = request(node.admin, "POST", "/console/logout", &cookie, "");
+    assert_eq!((forged.status, forged.header("set-cookie")), (403, None));
+    let out = request(node.admin, "POST", "/console/logout", &both, "");
+    assert_eq!((out.status, get("/v1/node/ends", &both)), (204, 401));
     assert_eq!(get("/v1/node/ends", &second), 200);
     node.reload(&config("").replace(&*OPS.1, &key("ops", &[]).1));
     assert!(eventually(PATIENCE, || get("/v1/node/ends", &second) == 401));
