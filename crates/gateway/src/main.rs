@@ -21,6 +21,7 @@ mod history;
 mod history_calls;
 mod init;
 mod inside;
+mod kafka;
 mod listeners;
 mod memory;
 mod nodes;

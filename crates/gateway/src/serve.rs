@@ -11,6 +11,7 @@ use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
 use crate::inside::Inside;
+use crate::kafka;
 use crate::listeners;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
@@ -100,6 +101,7 @@ pub fn start<'a>(
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
+    kafka::open(&loaded.resolved, &facts, &api, &runtime)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
@@ -129,9 +131,10 @@ pub fn start<'a>(
     }))
 }
 
-/// Of large events, and of history.
+/// Of large events, of history, and the bridge to Kafka.
 fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
     bodies::start(config, facts)?;
+    kafka::start(config, facts)?;
     history::start(config, facts, runtime)
 }
 
@@ -265,6 +268,7 @@ fn desks(
         tokens: token_desk(runtime, verifier),
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
+        kafka: facts.kafka.get().cloned(),
     }
 }
 
@@ -302,7 +306,7 @@ fn make_rules(
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,
     };
-    Ok((rules, tracer))
+    Ok((kafka::record(rules, facts), tracer))
 }
 
 /// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
@@ -502,6 +506,7 @@ impl Node<'_> {
         }
         // The last messages of clients that were told to go have left their shards by now.
         history::close(&self.facts, &self.runtime);
+        kafka::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {
             member.leave();
         }
@@ -617,6 +622,7 @@ impl Node<'_> {
         );
         self.facts.readiness.drain();
         self.tell_others();
+        kafka::stop_reading(&self.facts);
         self.shards.drain(window);
         if let Some(relays) = &self.relays {
             relays.drain(window);

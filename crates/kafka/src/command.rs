@@ -103,6 +103,21 @@ impl fmt::Display for Flaw {
     }
 }
 
+/// Why a command was not handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unhandled {
+    /// It is none, for this reason: it becomes a dead letter.
+    Flaw(String),
+    /// Nobody takes it now: it is read again.
+    Later,
+}
+
+impl From<String> for Unhandled {
+    fn from(text: String) -> Self {
+        Self::Flaw(text)
+    }
+}
+
 /// Name and value; a value may be null.
 pub(crate) type RawHeader<'a> = (&'a str, Option<&'a [u8]>);
 

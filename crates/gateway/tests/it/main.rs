@@ -10,6 +10,7 @@ mod edges;
 mod faults;
 mod harness;
 mod history;
+mod kafka;
 mod large;
 mod noise;
 mod observability;
