@@ -8,7 +8,7 @@ use control::metrics::node::Node as Facts;
 use rules::RulesFactory;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// What waits for Kafka at the end has so long.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
@@ -32,12 +32,12 @@ pub fn record(rules: RulesFactory, facts: &Facts) -> RulesFactory {
     }
 }
 
-/// From now on commands reach the shards, by the door of the server API.
-pub fn open(config: &Resolved, facts: &Facts, api: &Arc<Api>, runtime: &Runtime) -> Result<()> {
+/// From now on commands reach the shards, by the door of the server API. Within a runtime.
+pub fn open(config: &Resolved, facts: &Facts, api: &Arc<Api>) -> Result<()> {
     let (Some(settings), Some(bridge)) = (&config.kafka, facts.kafka.get()) else {
         return Ok(());
     };
-    let (api, runtime) = (Arc::clone(api), runtime.handle().clone());
+    let (api, runtime) = (Arc::clone(api), Handle::current());
     let carry: Carry = Arc::new(move |of, wanted| api.carry_out_for_topic(&runtime, of, wanted));
     let opened = bridge.open(settings, &carry);
     opened.map_err(|why| anyhow!("cannot read commands from Kafka: {why}"))

@@ -100,8 +100,7 @@ pub fn start<'a>(
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
-    kafka::open(&loaded.resolved, &facts, &api, &runtime)?;
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
@@ -423,17 +422,18 @@ fn server_api(
     Api::new(settings, Errands::of(shards))
 }
 
-/// The server API, and the conditions of the operators' listener.
+/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
-) -> (Arc<Api>, Gate) {
+) -> Result<(Arc<Api>, Gate)> {
     let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
+    kafka::open(config, facts, &api)?;
     let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,
@@ -443,7 +443,7 @@ fn gate(
         api: Arc::clone(&api),
         node: Arc::clone(facts),
     };
-    (api, gate)
+    Ok((api, gate))
 }
 
 fn serve_admin(

@@ -1,9 +1,9 @@
 //! The bridge as the process has it: started before the rules are made, opened for commands when shards are there, closed at the end.
 
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, unwritten};
 use super::{Carry, Figures, In, Settings, orders};
 use ::kafka::{Fault, Inlet, Operator, Reading, Topic};
-use rules::kafka::{Recorder, Unwritten, read_question, write_answer};
+use rules::kafka::{Recorder, read_question, write_answer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -122,15 +122,6 @@ impl Bridge {
             figures.waiting_bytes = out.waiting_bytes;
         }
         figures
-    }
-}
-
-/// What a client is told.
-pub(super) fn unwritten(fault: &Fault) -> Unwritten {
-    match fault.kind() {
-        ::kafka::Kind::Full => Unwritten::Busy,
-        ::kafka::Kind::Refused | ::kafka::Kind::Settings => Unwritten::Refused,
-        ::kafka::Kind::Away | ::kafka::Kind::Closed | ::kafka::Kind::Broken => Unwritten::Away,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Events on their way out: from the rules' words to records of the client, and the answers that clients wait for.
 
-use super::bridge::unwritten;
 use super::{Key, Out};
-use ::kafka::{Delivery, Encoding, Event, Fault, Limits, Operator, OutFigures, Outlet, Settings};
+use ::kafka::{
+    Delivery, Encoding, Event, Fault, Kind, Limits, Operator, OutFigures, Outlet, Settings,
+};
 use arc_swap::ArcSwap;
 use rules::kafka::{Inner, Moment, Record, Recorder, Unwritten};
 use std::collections::HashMap;
@@ -149,6 +150,15 @@ impl Recorder for Outgoing {
 
     fn waits(&self) -> Option<Duration> {
         self.out.waits.then_some(self.out.time)
+    }
+}
+
+/// What a client is told.
+pub(super) fn unwritten(fault: &Fault) -> Unwritten {
+    match fault.kind() {
+        Kind::Full => Unwritten::Busy,
+        Kind::Refused | Kind::Settings => Unwritten::Refused,
+        Kind::Away | Kind::Closed | Kind::Broken => Unwritten::Away,
     }
 }
 
