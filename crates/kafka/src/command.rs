@@ -50,6 +50,8 @@ pub enum Action<'a> {
         to: Target<'a>,
         /// Of the body.
         encoding: Encoding,
+        /// Sizes of the attachments that stand behind the JSON in the body, as the header has them.
+        attachments: Option<&'a str>,
         /// As the record has it.
         body: &'a [u8],
     },
@@ -205,6 +207,7 @@ impl<'a> Read<'_, 'a> {
         Ok(Action::Emit {
             to,
             encoding: self.encoding()?,
+            attachments: self.optional(headers::ATTACHMENTS)?,
             body: value.ok_or_else(|| Flaw::new("the record has no value: nothing can be sent"))?,
         })
     }

@@ -152,7 +152,7 @@ impl RulesHandler {
         let (_, namespace) = home;
         let worker = namespace.backend.is_some();
         let said = Said::of(&event);
-        let named = json::first(event.args).and_then(json::unquote);
+        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote));
         let moves = matches!(built_in, BuiltIn::Join | BuiltIn::Leave);
         let around = |room, inner| Around {
             room,
@@ -166,7 +166,7 @@ impl RulesHandler {
         {
             return socket.refuse(event.ack, why.message(), why.code());
         }
-        let was_in = recorded.is_some() && named.as_deref().is_some_and(|room| socket.is_in(room));
+        let was_in = named.as_deref().is_some_and(|room| socket.is_in(room));
         match built_in {
             BuiltIn::Join => self.desk.watch(socket, worker, |socket| {
                 rooms::join(socket, event, namespace);
@@ -180,7 +180,7 @@ impl RulesHandler {
             BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
         }
         // Only now it is known whether the client may.
-        if let Some(room) = named.as_deref().filter(|_| recorded.is_some() && moves) {
+        if let Some(room) = named.as_deref().filter(|_| moves) {
             let inner = match (was_in, socket.is_in(room)) {
                 (false, true) => Inner::Join,
                 (true, false) => Inner::Leave,

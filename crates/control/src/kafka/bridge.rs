@@ -29,7 +29,9 @@ impl fmt::Debug for Bridge {
 /// Whether librdkafka takes the settings. Nothing is asked of a broker.
 pub(super) fn check(settings: &Settings) -> Result<(), String> {
     let text = |fault: Fault| fault.to_string();
-    client(settings).map_err(text)?;
+    client(settings)
+        .and_then(|client| client.check())
+        .map_err(text)?;
     for inlet in &settings.inlets {
         reading(inlet).map_err(text)?;
     }

@@ -21,7 +21,12 @@ fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {
         ..Chosen::default()
     };
     let wanted = match command.action {
-        Action::Emit { to, encoding, body } => {
+        Action::Emit {
+            to,
+            encoding,
+            attachments,
+            body,
+        } => {
             match to {
                 Target::Socket(id) => of.rooms.push(socket(id)?),
                 Target::User(user) => of.users.push(user.to_owned()),
@@ -31,7 +36,11 @@ fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {
             if encoding == Encoding::Msgpack {
                 return Err("the gateway reads commands in JSON, and not in MessagePack".to_owned());
             }
-            Wanted::Emit(message(body)?)
+            let (json, attachments) = cut(body, attachments.unwrap_or_default())?;
+            Wanted::Emit(Message {
+                attachments,
+                ..message(json)?
+            })
         }
         Action::Join { who, room } => {
             choose(&mut of, who)?;
@@ -65,6 +74,28 @@ fn socket(id: &str) -> Result<String, String> {
             "the header X-ID is {id:?}, which is no socket's id"
         )),
     }
+}
+
+/// The attachments stand behind the JSON; `sizes` are theirs in bytes, separated by commas.
+fn cut<'a>(body: &'a [u8], sizes: &str) -> Result<(&'a [u8], Vec<Vec<u8>>), String> {
+    let wrong = || {
+        format!(
+            "the header X-Sockeye-Attachments is {sizes:?}, and the value has {} bytes: sizes in bytes with commas between them are needed",
+            body.len()
+        )
+    };
+    let mut rest = body;
+    let mut attachments = Vec::new();
+    // From the end, where the JSON is not.
+    for size in sizes.rsplit(',').filter(|_| !sizes.is_empty()) {
+        let size: usize = size.parse().map_err(|_| wrong())?;
+        let at = rest.len().checked_sub(size).ok_or_else(wrong)?;
+        let (before, attachment) = rest.split_at(at);
+        attachments.push(attachment.to_vec());
+        rest = before;
+    }
+    attachments.reverse();
+    Ok((rest, attachments))
 }
 
 fn message(body: &[u8]) -> Result<Message, String> {
@@ -125,6 +156,20 @@ mod tests {
         let deep = format!("[\"say\",{}{}]", "[".repeat(200), "]".repeat(200));
         assert!(emit(&deep).expect_err("deep").contains("nested deeper"));
         assert!(message(b"[\"\xff\"]").is_err());
+    }
+
+    #[test]
+    fn attachments_are_cut_off_from_the_end() {
+        let cut = |sizes| cut(b"[\"say\"]12345", sizes);
+        let (json, none) = cut("").expect("no attachments");
+        assert_eq!((json, none.len()), (&b"[\"say\"]12345"[..], 0));
+        let (json, parts) = cut("2,3").expect("two attachments");
+        assert_eq!(json, b"[\"say\"]");
+        assert_eq!(parts, [b"12".to_vec(), b"345".to_vec()]);
+        assert_eq!(cut("0").expect("an empty one").1, [b""]);
+        for sizes in [",", "2,", "x", "-1", "99", "8,8"] {
+            assert!(cut(sizes).is_err(), "{sizes}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod bounds;
 mod docs;
 mod doubts;
 mod edges;
+#[cfg(test)]
+mod kafka_tests;
 pub mod keys;
 mod layers;
 #[cfg(test)]

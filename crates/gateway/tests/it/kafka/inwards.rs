@@ -37,6 +37,12 @@ fn each_operator_reaches_whom_it_means() {
     to("room", &[("X-Guid", "hall")], "[\"both\"]");
     inner("leave", &[("X-ID", &id), ("X-Guid", "hall")]);
     to("room", &[("X-Guid", "hall")], "[\"rest\"]");
+    let binary = "[\"bytes\",{\"_placeholder\":true,\"num\":0}]\0\u{1}";
+    to(
+        "user",
+        &[("X-Uid", "ada"), ("X-Sockeye-Attachments", "2")],
+        binary,
+    );
     last(&program);
     let names = |events: Vec<client::full::Event>| -> Vec<String> {
         events.into_iter().map(|event| event.name).collect()
@@ -46,13 +52,13 @@ fn each_operator_reaches_whom_it_means() {
         (&*one.name, one.args),
         ("one", vec![json!(1.5), json!({"a": []})])
     );
-    assert_eq!(names(ada.until("last")), ["room", "both"]);
+    assert_eq!(names(ada.until("last")), ["room", "both", "bytes"]);
     assert_eq!(bob.expect("user"), [json!("ä")]);
     assert_eq!(names(bob.until("last")), ["both", "rest"]);
     inner("disconnect", &[("X-Uid", "bob")]);
     bob.until_closed();
     let handed = "sockeye_kafka_commands_total{outcome=\"handed\"}";
-    assert_eq!(node.reaches(handed, 9.0), 9.0);
+    assert_eq!(node.reaches(handed, 10.0), 10.0);
     soon("nothing waits", || node.metric("sockeye_kafka_lag") == 0.0);
 }
 
