@@ -4,6 +4,10 @@ use super::{Program, broker, comes, config, header, read, soon, text};
 use crate::harness::Gateway;
 use serde_json::json;
 use servers::Redis;
+use std::collections::BTreeSet;
+
+/// Headers and value of a record, and what the reason says.
+type Bad<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
 /// One that everybody hears after all that was said before.
 fn last(program: &Program) {
@@ -77,7 +81,7 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
         ("X-Inner", "join"),
         ("X-Uid", "ada"),
     ];
-    let bad: [(&[(&str, &str)], &str, &str); 8] = [
+    let bad: [Bad<'_>; 8] = [
         (&[], "[\"say\"]", "X-Operator is missing"),
         (&[broadcast], "no JSON", "no JSON array"),
         (&[broadcast], "{}", "no JSON array"),
@@ -156,5 +160,48 @@ fn a_command_reaches_the_clients_of_all_nodes_once() {
     last(&program);
     for client in &mut clients {
         assert_eq!(client.next().name, "last");
+    }
+}
+
+/// A node is killed while it reads: the other one reads its partitions, and its clients miss nothing.
+#[test]
+#[ignore = "needs Kafka and Redis: cargo xtask test foreign"]
+fn when_a_node_is_killed_the_other_one_reads_on() {
+    const COMMANDS: u64 = 4_000;
+    let (kafka, redis) = (broker(4), Redis::start());
+    let cluster = format!(
+        "[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n",
+        redis.url()
+    );
+    let text = config(&kafka.brokers(), "", &cluster);
+    let (node, mut other) = (Gateway::start(&text), Gateway::start(&text));
+    for node in [&node, &other] {
+        soon("the nodes know each other", || {
+            node.metric("sockeye_cluster_peers") >= 1.0
+        });
+    }
+    let mut client = comes(&node, "");
+    let program = Program::new(&kafka);
+    let handed = "sockeye_kafka_commands_total{outcome=\"handed\"}";
+    let mut written = 0;
+    let mut write = |count: u64| {
+        for n in written..written + count {
+            let value = format!("[\"say\",{n}]");
+            program.write((n % 4) as i32, &[("X-Operator", "broadcast")], &value);
+        }
+        program.flush();
+        written += count;
+    };
+    // Both have partitions.
+    while node.metric(handed) == 0.0 || other.metric(handed) == 0.0 {
+        write(4);
+    }
+    write(COMMANDS / 2);
+    other.kill();
+    write(COMMANDS / 2);
+    let mut missing: BTreeSet<u64> = (0..written).collect();
+    while !missing.is_empty() {
+        let n = client.expect("say")[0].as_u64().expect("a number");
+        missing.remove(&n);
     }
 }

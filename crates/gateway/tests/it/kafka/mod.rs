@@ -1,6 +1,7 @@
 //! The bridge to Kafka on the real binary with a real broker: what clients do comes out, what programs write goes in, and what clients
 //! notice while a broker or a gateway fails.
 
+mod flood;
 mod inwards;
 mod outwards;
 mod troubles;
