@@ -69,6 +69,8 @@ pub enum Key {
     Room,
     /// The socket.
     Socket,
+    /// A claim of the token; the socket where there is none.
+    Claim,
 }
 
 /// Of records that are read.

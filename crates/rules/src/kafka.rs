@@ -48,6 +48,8 @@ pub struct Record<'a> {
     /// The one that the event names, then those of the socket. None, unless they [are read](Recorder::reads_rooms).
     pub rooms: &'a [String],
     pub inner: Option<Inner>,
+    /// Of the token, as the configuration names it.
+    pub claim: Option<&'a str>,
     /// How the client was let in.
     pub auth: &'static str,
     /// W3C trace id.
@@ -307,6 +309,7 @@ impl Records {
             user,
             rooms: &rooms,
             inner: around.inner,
+            claim: socket.label(),
             auth: match (around.backend, user) {
                 (true, _) => "backend",
                 (false, Some(_)) => "token",

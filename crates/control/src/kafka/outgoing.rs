@@ -131,6 +131,9 @@ impl Recorder for Outgoing {
                 Key::User => ::kafka::Key::User,
                 Key::Room => ::kafka::Key::Room,
                 Key::Socket => ::kafka::Key::Socket,
+                Key::Claim => record
+                    .claim
+                    .map_or(::kafka::Key::Socket, ::kafka::Key::Claim),
             },
             body: record.body,
         };

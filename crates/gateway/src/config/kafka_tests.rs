@@ -142,6 +142,18 @@ fn what_cannot_work_is_refused_with_the_next_step() {
             "at least one topic",
         ),
         (
+            "key = \"room\"",
+            "key = \"claim\"",
+            "kafka.out.claim",
+            "set both",
+        ),
+        (
+            "key = \"room\"",
+            "claim = \"org\"",
+            "kafka.out.claim",
+            "set both",
+        ),
+        (
             "\"dead\"",
             "\"commands\"",
             "kafka.in.shop.dead_letters",

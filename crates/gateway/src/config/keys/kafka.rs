@@ -23,7 +23,7 @@ pub struct Operator(pub &'static str);
 
 choice! {
     KafkaAck { "gateway" => KafkaAck::Gateway, "kafka" => KafkaAck::Kafka }
-    kafka::Key { "user" => kafka::Key::User, "room" => kafka::Key::Room, "socket" => kafka::Key::Socket }
+    kafka::Key { "user" => kafka::Key::User, "room" => kafka::Key::Room, "socket" => kafka::Key::Socket, "claim" => kafka::Key::Claim }
     Operator {
         "unicast" => Operator("unicast"), "user" => Operator("user"), "room" => Operator("room"),
         "broadcast" => Operator("broadcast"), "internal" => Operator("internal"),
@@ -46,8 +46,10 @@ section! {
         topic: Option<String> = "",
             "Topic of the events whose rule says `action = \"kafka\"` or `kafka = true`, and of `kafka_lifecycle`.";
         key: kafka::Key = "user",
-            "Events with the same key stay in order: those of a `user`, of a document (`room`) or of a `socket`. What has no user or document has the \
-             socket as its key.";
+            "Events with the same key stay in order: those of a `user`, of a document (`room`), of a `socket`, or with the same value of a `claim`. What has \
+             no user, document or claim has the socket as its key.";
+        claim: Option<String> = "",
+            "For `key = \"claim\"`: the claim of the token, or a JSON pointer into the claims (`/org/id`); a string or a whole number.";
         room: Option<String> = "",
             "Rooms that are documents, such as `doc-*`; `*` stands for any text. A record names the first one that its event names or its socket is in \
              (`X-Guid`). Unset: only records of `join` and `leave` name a room.";

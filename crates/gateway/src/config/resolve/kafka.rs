@@ -5,7 +5,7 @@ use crate::config::keys::{KAFKA_INS, KafkaAck, KafkaIn, Operator};
 use crate::config::rules::{kafka_user, names_below};
 use crate::config::typed::{Field, Typed};
 use crate::config::value::Value;
-use control::kafka::{In, MISSING, Out, Settings, check};
+use control::kafka::{In, Key, MISSING, Out, Settings, check};
 use rules::Rules;
 use std::time::Duration;
 
@@ -103,6 +103,10 @@ impl Resolver<'_> {
             self.problem(&keys.topic, message);
         }
         self.check_topic(&keys.topic, &topic);
+        if (*keys.key == Key::Claim) != keys.claim.as_ref().is_some_and(|name| !name.is_empty()) {
+            let message = "it belongs to kafka.out.key = \"claim\": set both, or none";
+            self.problem(&keys.claim, message);
+        }
         if *keys.time < TIME_MIN || *keys.time > TIME_MAX {
             self.problem(&keys.time, "must be \"100ms\" to \"24h\"");
         }

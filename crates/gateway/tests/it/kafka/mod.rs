@@ -136,9 +136,10 @@ fn key(message: &OwnedMessage) -> String {
     String::from_utf8_lossy(message.key().expect("a key")).into_owned()
 }
 
-fn token(user: &str) -> String {
+fn token(user: &str, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
     command.args(["token", "--secret", SECRET, "--uid", user]);
+    command.args(more);
     let output = command.output().expect("sockeye token runs");
     let text = String::from_utf8(output.stdout).expect("text");
     text.trim().to_owned()
@@ -148,7 +149,7 @@ fn token(user: &str) -> String {
 fn comes(node: &Gateway, user: &str) -> SocketIo {
     let auth = match user {
         "" => json!({}),
-        user => json!({"token": token(user)}),
+        user => json!({"token": token(user, &[])}),
     };
     SocketIo::websocket(node.addr, "/", auth)
 }

@@ -1,8 +1,8 @@
 //! What clients do, as records.
 
-use super::{broker, comes, config, header, key, read, text};
+use super::{broker, comes, config, header, key, read, text, token};
 use crate::harness::Gateway;
-use ::client::full::bytes;
+use ::client::full::{SocketIo, bytes};
 use rdkafka::message::{Message, OwnedMessage};
 use serde_json::json;
 use std::collections::HashMap;
@@ -115,6 +115,32 @@ fn a_life_is_a_row_of_records_with_headers() {
     }
     let produced = "sockeye_kafka_events_total{outcome=\"produced\"}";
     assert!(node.reaches(produced, 9.0) >= 9.0);
+}
+
+/// Users of one company share a key; who has no company has the socket.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn a_claim_can_be_the_key() {
+    let kafka = broker(4);
+    let out = "key = \"claim\"\nclaim = \"/org/id\"";
+    let node = Gateway::start(&config(&kafka.brokers(), out, ""));
+    let mut keys = Vec::new();
+    for (user, claim) in [
+        ("ada", "org={\"id\":\"acme\"}"),
+        ("bob", "org={\"id\":7}"),
+        ("cat", "x=1"),
+    ] {
+        let auth = json!({"token": token(user, &["--claim", claim])});
+        let mut client = SocketIo::websocket(node.addr, "/", auth);
+        client.ask("order", &[]);
+        keys.push(client.id.clone());
+    }
+    keys[0] = "acme".to_owned();
+    keys[1] = "7".to_owned();
+    let mut read: Vec<String> = read(&kafka, "events", 3).iter().map(key).collect();
+    keys.sort_unstable();
+    read.sort_unstable();
+    assert_eq!(read, keys);
 }
 
 #[test]
