@@ -4,6 +4,7 @@
 mod flood;
 mod inwards;
 mod outwards;
+mod program;
 mod troubles;
 
 use crate::harness::{Gateway, PATIENCE, eventually};
