@@ -6,9 +6,12 @@ use ::kafka::{Fault, Inlet, Operator, Reading, Topic};
 use rules::kafka::{Recorder, read_question, write_answer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+
+/// Brokers have so long for the last commit.
+const STOP_TIME: Duration = Duration::from_secs(3);
 
 /// Events out, commands in.
 pub struct Bridge {
@@ -78,12 +81,30 @@ impl Bridge {
         Ok(())
     }
 
-    /// Stops to read commands: those at hand are carried out, and all are committed. Blocks for that time.
+    /// Stops to read commands: those at hand are carried out, and all are committed. Blocks for that time, and not for long: brokers may be
+    /// away.
     pub fn stop_reading(&self) {
         let inlets = std::mem::take(&mut *lock(&self.inlets));
+        let (told, ends) = mpsc::channel();
+        let count = inlets.len();
         for inlet in inlets {
+            let told = told.clone();
             add(&mut lock(&self.stopped), &inlet);
-            inlet.stop();
+            std::thread::spawn(move || {
+                inlet.stop();
+                // Nobody may listen any more.
+                let _ = told.send(());
+            });
+        }
+        let deadline = Instant::now() + STOP_TIME;
+        for _ in 0..count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if ends.recv_timeout(left).is_err() {
+                tracing::warn!(
+                    "Kafka does not answer at the end: commands that were handed over last may be read again"
+                );
+                return;
+            }
         }
     }
 
@@ -110,7 +131,11 @@ impl Bridge {
     }
 
     pub(crate) fn figures(&self) -> Figures {
-        let mut figures = *lock(&self.stopped);
+        let mut figures = Figures {
+            // Others read these partitions by now.
+            lag: 0,
+            ..*lock(&self.stopped)
+        };
         lock(&self.inlets)
             .iter()
             .for_each(|inlet| add(&mut figures, inlet));

@@ -125,7 +125,7 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
 
 /// One of the group has the record, and clients of all nodes get it, once.
 #[test]
-#[ignore = "needs Kafka and Redis: cargo xtask test foreign"]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
 fn a_command_reaches_the_clients_of_all_nodes_once() {
     const COMMANDS: u64 = 200;
     let (kafka, redis) = (broker(4), Redis::start());
@@ -165,7 +165,7 @@ fn a_command_reaches_the_clients_of_all_nodes_once() {
 
 /// A node is killed while it reads: the other one reads its partitions, and its clients miss nothing.
 #[test]
-#[ignore = "needs Kafka and Redis: cargo xtask test foreign"]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
 fn when_a_node_is_killed_the_other_one_reads_on() {
     const COMMANDS: u64 = 4_000;
     let (kafka, redis) = (broker(4), Redis::start());

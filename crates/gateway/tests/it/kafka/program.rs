@@ -35,7 +35,7 @@ fn a_program_in_node_answers_each_client_in_order() {
 }
 
 #[test]
-#[ignore = "needs Kafka and Go: cargo xtask test foreign"]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
 fn a_program_in_go_answers_each_client_in_order() {
     each_client_gets_its_answers_in_order(|kafka| {
         GoProgram::start("kafka/go", &[&kafka.brokers()])

@@ -182,3 +182,31 @@ fn an_orderly_end_writes_what_waits() {
     ];
     assert_eq!(bodies, expected);
 }
+
+/// Neither reading nor writing keeps a process that is told to stop.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn brokers_that_are_away_do_not_hold_up_the_end() {
+    let mut kafka = broker(1);
+    for frozen in [true, false] {
+        let mut node = Gateway::start(&config(&kafka.brokers(), "", ""));
+        let mut client = comes(&node, "");
+        // It reads.
+        Program::new(&kafka).say(&[("X-Operator", "broadcast")], "[\"heard\"]");
+        client.next_named("heard");
+        match frozen {
+            true => kafka.freeze(),
+            false => kafka.kill(),
+        }
+        assert!(client.ask("order", &[json!(1)]).is_empty());
+        node.terminate();
+        let status = node.exit_status(Duration::from_secs(40));
+        assert!(
+            status.is_some_and(|status| status.success()),
+            "frozen: {frozen}"
+        );
+        if frozen {
+            kafka.thaw();
+        }
+    }
+}
