@@ -3,6 +3,7 @@
 use crate::bodies;
 use crate::certificates::Certificates;
 use crate::cluster;
+use crate::config::show::InForce;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
 use crate::descriptors;
@@ -73,8 +74,7 @@ pub fn start<'a>(
     let facts = facts(telemetry);
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
-    let server = &loaded.resolved.server;
-    let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let (unix, socket_files) = listen_on_paths(&loaded.resolved)?;
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
@@ -103,8 +103,8 @@ pub fn start<'a>(
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
-    let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
-    let admin_addr = admin.map(serve_admin).transpose()?;
+    let settings = Arc::new(InForce::new(request, &loaded));
+    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings), &facts, gate)?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
@@ -116,6 +116,7 @@ pub fn start<'a>(
     Ok(Some(Node {
         request,
         loaded,
+        settings,
         telemetry,
         facts,
         shards,
@@ -141,6 +142,10 @@ fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<(
 fn places(config: &Resolved) -> Arc<Places> {
     let descriptors = bodies::descriptors(config, descriptors::limit());
     Arc::new(Places::new(descriptors::for_clients(descriptors)))
+}
+
+fn listen_on_paths(config: &Resolved) -> Result<(Vec<UnixListener>, SocketFiles)> {
+    unix::listen(&config.server.unix, config.server.unix_mode)
 }
 
 fn warn_of(doubts: &[String]) {
@@ -412,6 +417,7 @@ fn server_api(
     let settings = api::Settings {
         history: facts.history.get().cloned(),
         keeping: rules.keeping(),
+        audit: Arc::clone(&facts.audit),
         large: config.large.clone(),
         bodies: facts.bodies.get().cloned(),
         keys: credentials.of_operators(),
@@ -448,26 +454,30 @@ fn gate(
 
 fn serve_admin(
     runtime: &Runtime,
-    listener: TcpListener,
-    shards: &Shards,
+    listener: Option<TcpListener>,
+    (shards, settings): (&Shards, &Arc<InForce>),
     facts: &Arc<Facts>,
     gate: Gate,
-) -> Result<SocketAddr> {
+) -> Result<Option<SocketAddr>> {
+    let Some(listener) = listener else {
+        return Ok(None);
+    };
     let addr = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
     let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
     let pulse = facts.vitals.pulse("the operators' listener");
+    let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
+    let shown = (debugging, settings);
     runtime.spawn(async move {
         let _pulse = pulse;
-        if let Err(error) =
-            control::admin::serve(listener, exporter, readiness, gate, debugging).await
-        {
+        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
+        if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener ended");
         }
     });
-    Ok(addr)
+    Ok(Some(addr))
 }
 
 /// What the exporter reads, which nobody else sets; and uploads reach the shards from now on.
@@ -484,6 +494,8 @@ fn note(facts: &Facts, shards: &Shards, rules: &RulesFactory, verifier: Option<&
 pub struct Node<'a> {
     request: &'a Request,
     loaded: Loaded,
+    /// The same, for operators who look at it.
+    settings: Arc<InForce>,
     telemetry: &'a Telemetry,
     facts: Arc<Facts>,
     shards: Shards,
@@ -674,6 +686,7 @@ impl Node<'_> {
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
         self.loaded.adopt_live(&later);
+        self.settings.set(&self.loaded);
         if let Some(verifier) = &self.verifier {
             verifier.reload();
         }

@@ -2,6 +2,7 @@
 
 use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure, DisconnectReason};
+use crate::books::ends::Ended;
 use crate::clients::conn::State;
 use crate::clients::people::People;
 use crate::clients::session::Session;
@@ -89,7 +90,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let (state, session) = (slot.state, slot.session);
+    let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
     // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
     // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
     let undelivered = slot.flags.relayed && reason == CloseReason::TransportError;
@@ -101,7 +102,13 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     }
     let Some(session) = session else { return };
     match state {
-        State::WebSocket | State::Stream => close_session(parts, session, reason),
+        State::WebSocket | State::Stream => {
+            let is_open = parts.people.is_open(session);
+            close_session(parts, session, reason);
+            if is_open {
+                parts.books.ends.had_waiting(waiting);
+            }
+        }
         State::Poll | State::Body { .. } | State::ChunkedBody => {
             forget_request(&mut parts.people, session, conn);
             close_session(parts, session, reason);
@@ -145,7 +152,7 @@ pub(crate) fn disconnect_socket(
         return;
     };
     let session = socket.session;
-    let Some(slot) = parts.people.sessions.get_mut(session) else {
+    let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
     let engineio = slot.protocol.is_engineio();
@@ -156,6 +163,9 @@ pub(crate) fn disconnect_socket(
     } else {
         [index].into_iter().collect()
     };
+    let ended = why
+        .filter(|_| close)
+        .and_then(|why| portrait(parts, session, why));
     for index in indices {
         if engineio {
             send_disconnect(parts, index);
@@ -163,7 +173,7 @@ pub(crate) fn disconnect_socket(
         retire_socket(parts, index, Departure::ByServer(why));
     }
     if close {
-        close_session(parts, session, CloseReason::ServerClose);
+        close_portrayed(parts, session, CloseReason::ServerClose, ended);
     }
 }
 
@@ -225,6 +235,16 @@ pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
 
 /// Ends a session: its sockets leave, its transport is closed in an orderly way.
 pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    let ended = portrait(parts, session, reason);
+    close_portrayed(parts, session, reason, ended);
+}
+
+fn close_portrayed(
+    parts: &mut Parts,
+    session: SessionId,
+    reason: CloseReason,
+    ended: Option<Ended>,
+) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
@@ -244,6 +264,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
+    parts.books.ends.note(ended);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
     for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
@@ -265,6 +286,34 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     } else {
         remove_session(parts, session);
     }
+}
+
+/// A session's end as operators are told of it later; to be taken while it has its sockets.
+fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<Ended> {
+    let slot = parts.people.sessions.get(session)?;
+    let first = slot.sockets.first().copied();
+    let socket = first.and_then(|index| {
+        let socket = parts.people.sockets.get(index)?;
+        let namespace = parts.people.label(socket.namespace)?;
+        Some((socket.id, Arc::clone(namespace)))
+    });
+    let user = first.and_then(|index| parts.people.user_of(index));
+    let conn = parts.line.conns.get(slot.conn);
+    let queue = slot.polling.as_ref().map(|polling| &polling.queue);
+    Some(Ended {
+        at_ms: parts.clock.now.wall_ms,
+        session: slot.sid,
+        reason,
+        peer: slot.peer,
+        protocol: slot.protocol.name(),
+        transport: slot.transport(),
+        socket,
+        user: user.map(Box::from),
+        waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
+            + queue.map_or(0, |queue| queue.cost()),
+        silent_ms: slot.heart.silent_ms(parts.clock.now.mono_ms),
+        rejections: slot.dues.rejections,
+    })
 }
 
 fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {

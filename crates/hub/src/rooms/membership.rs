@@ -109,9 +109,14 @@ impl Rooms {
         let Some(namespace) = people.sockets.get(index).map(|slot| slot.namespace) else {
             return;
         };
+        let is_new = self.find(namespace, RoomKind::Named, name).is_none();
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
-        self.set_own(room);
+        // Others that joined it may have been told of already.
+        if is_new || !self.rolls.has(room) {
+            self.set_own(room);
+        }
         self.add_member(&mut people.sockets, index, room);
+        self.rolls.came(room, index, || who(people, index));
         people.note_member(index, Subject::Room, name);
     }
 

@@ -11,7 +11,7 @@ use crate::books::config::PresenceOf;
 use crate::clients::people::People;
 use crate::tables::id::Place;
 use crate::tables::slot::{RoomId, SocketId};
-use roll::{Due, Entry, Peer, Roll};
+use roll::{Due, Roll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 pub(crate) use word::Word;
@@ -94,11 +94,7 @@ impl Rolls {
     /// The room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
     pub(crate) fn holds(&self, room: RoomId) -> bool {
         let roll = self.rolls.get(&room);
-        roll.is_some_and(|roll| {
-            !roll.unsaid.is_empty()
-                || roll.watched_ms.is_some()
-                || roll.people.values().any(|one| one.is_here() || one.told)
-        })
+        roll.is_some_and(|roll| roll.watched_ms.is_some() || roll.has_own())
     }
 
     pub(crate) fn came(&mut self, room: RoomId, socket: SocketId, who: impl FnOnce() -> Who) {
@@ -106,36 +102,17 @@ impl Rolls {
             return;
         };
         let who = who();
-        let entry = roll.entry(&who);
-        entry.sockets += 1;
-        if entry.socket.is_none() {
-            entry.socket = Some(socket);
+        if let Some(due_ms) = roll.came(socket, &who) {
+            self.due.remove(&(due_ms, room, Due::Lingers(who)));
         }
-        if let Some(due) = entry.lingers_ms.take() {
-            self.due.remove(&(due, room, Due::Lingers(who.clone())));
-        }
-        roll.seats.insert(socket, who);
     }
 
     /// `lost_ms`: its connection was lost then, and the member may come back.
     pub(crate) fn went(&mut self, room: RoomId, socket: SocketId, lost_ms: Option<u64>) {
-        let Some(roll) = self.rolls.get_mut(&room) else {
-            return;
-        };
-        let Some(who) = roll.seats.remove(&socket) else {
-            return;
-        };
-        let grace_ms = roll.rule.grace.as_millis() as u64;
-        let entry = roll.entry(&who);
-        entry.sockets -= 1;
-        if entry.socket == Some(socket) {
-            entry.socket = None;
-        }
-        let lingers = lost_ms.filter(|_| entry.sockets == 0 && entry.told && grace_ms > 0);
-        if let Some(lost_ms) = lingers {
-            let due = lost_ms + grace_ms;
-            entry.lingers_ms = Some(due);
-            self.due.insert((due, room, Due::Lingers(who)));
+        let roll = self.rolls.get_mut(&room);
+        let lingers = roll.and_then(|roll| roll.went(socket, lost_ms));
+        if let Some((due_ms, who)) = lingers {
+            self.due.insert((due_ms, room, Due::Lingers(who)));
         }
     }
 
@@ -144,7 +121,7 @@ impl Rolls {
         if self
             .rolls
             .get(&room)
-            .is_some_and(|roll| roll.seats.contains_key(&socket))
+            .is_some_and(|roll| roll.has_seat(socket))
         {
             self.went(room, socket, None);
             self.came(room, socket, who);
@@ -188,12 +165,11 @@ impl Rolls {
         }
     }
 
-    /// Others are told all there is, and asked for the same. The rooms that it is about.
-    pub(crate) fn tell_all_again(&mut self) -> Vec<RoomId> {
+    /// Others are told all there is, and asked for the same.
+    pub(crate) fn tell_all_again(&mut self) {
         for roll in self.rolls.values_mut() {
             (roll.whole, roll.asks) = (true, true);
         }
-        self.rolls.keys().copied().collect()
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
@@ -203,15 +179,10 @@ impl Rolls {
     /// A room in which somebody is gone for good now.
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<RoomId> {
         self.due.first().filter(|(due, ..)| *due <= now_ms)?;
-        let (due, room, what) = self.due.pop_first()?;
+        let (_, room, what) = self.due.pop_first()?;
         if let Some(roll) = self.rolls.get_mut(&room) {
             match what {
-                Due::Lingers(who) => {
-                    let entry = roll.entry(&who);
-                    if entry.lingers_ms == Some(due) {
-                        entry.lingers_ms = None;
-                    }
-                }
+                Due::Lingers(who) => roll.gives_up(&who),
                 Due::Doubted(place) => roll.drop_peer(place),
                 Due::Watched => {
                     roll.watched_ms = None;
@@ -227,7 +198,7 @@ impl Rolls {
         let roll = self.rolls.get_mut(&room);
         roll.is_some_and(|roll| {
             roll.choose_names();
-            !roll.unsaid.is_empty() || roll.whole || roll.asks
+            roll.has_unsaid() || roll.whole || roll.asks
         })
     }
 
@@ -263,27 +234,18 @@ impl Rolls {
         self.rolls.get(&room).map(|roll| roll.all(people))
     }
 
+    /// Whether a room is one with presence.
+    pub(crate) fn has(&self, room: RoomId) -> bool {
+        self.rolls.contains_key(&room)
+    }
+
     /// Sockets that are seated in a room.
     pub(crate) fn seated(&self, room: RoomId) -> Option<usize> {
-        let roll = self.rolls.get(&room)?;
-        let sockets: u32 = roll.people.values().map(|entry| entry.sockets).sum();
-        debug_assert_eq!(sockets as usize, roll.seats.len());
-        Some(sockets as usize)
+        self.rolls.get(&room).map(Roll::seated)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of = |roll: &Roll| {
-            let entry = size_of::<(Who, Entry)>();
-            let names = roll.people.iter().map(|(who, one)| {
-                let (Who::User(name) | Who::Socket(name)) = who;
-                name.len() + one.info.as_ref().map_or(0, |info| info.len())
-            });
-            roll.seats.capacity() * size_of::<(SocketId, Who)>()
-                + roll.people.capacity() * entry
-                + names.sum::<usize>()
-                + roll.peers.len() * size_of::<(Place, Peer)>()
-        };
-        let rolls: usize = self.rolls.values().map(of).sum();
+        let rolls: usize = self.rolls.values().map(Roll::heap_bytes).sum();
         rolls + self.due.len() * size_of::<(u64, RoomId, Due)>()
     }
 }

@@ -60,6 +60,11 @@ impl Room {
         &self.name
     }
 
+    /// It is the room of a socket that began on another shard.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
     /// Those of this shard.
     pub(crate) fn members(&self) -> &[SocketId] {
         &self.members
@@ -283,7 +288,7 @@ impl Rooms {
         }
     }
 
-    /// The room of a socket that began on another shard.
+    /// The room of a socket that began on another shard: it has no presence.
     pub(crate) fn set_own(&mut self, room: RoomId) {
         if let Some(slot) = self.slots.get_mut(room) {
             slot.own = true;

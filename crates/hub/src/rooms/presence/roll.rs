@@ -31,46 +31,32 @@ pub(super) struct Peer {
     pub(super) doubted_ms: Option<u64>,
 }
 
-#[derive(Debug)]
-pub(super) struct Entry {
+#[derive(Debug, Default)]
+struct Entry {
     /// Sockets here.
-    pub(super) sockets: u32,
+    sockets: u32,
     /// The last of them lost its connection; the member goes then.
-    pub(super) lingers_ms: Option<u64>,
+    lingers_ms: Option<u64>,
     /// Others were told that it is here.
-    pub(super) told: bool,
+    told: bool,
     /// Members here were told that it is in the room.
-    pub(super) shown: bool,
-    /// In the lists of those to be told.
-    listed: bool,
-    changed: bool,
+    shown: bool,
+    /// In the list of those of whom others are to be told, and of those of whom members here are.
+    unsaid: bool,
+    unshown: bool,
     /// `None`: it is read from the data of a socket here when others are told.
-    pub(super) info: Option<Arc<str>>,
-    pub(super) socket: Option<SocketId>,
+    info: Option<Arc<str>>,
+    socket: Option<SocketId>,
     /// Shards that have it, too.
-    pub(super) elsewhere: SmallVec<[Place; 1]>,
+    elsewhere: SmallVec<[Place; 1]>,
 }
 
 impl Entry {
-    pub(super) fn new() -> Self {
-        Self {
-            sockets: 0,
-            lingers_ms: None,
-            told: false,
-            shown: false,
-            listed: false,
-            changed: false,
-            info: None,
-            socket: None,
-            elsewhere: SmallVec::new(),
-        }
-    }
-
-    pub(super) fn is_here(&self) -> bool {
+    fn is_here(&self) -> bool {
         self.sockets > 0 || self.lingers_ms.is_some()
     }
 
-    pub(super) fn is_present(&self) -> bool {
+    fn is_present(&self) -> bool {
         self.is_here() || !self.elsewhere.is_empty()
     }
 }
@@ -79,10 +65,12 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Roll {
     pub(super) rule: Arc<PresenceOf>,
-    pub(super) seats: HashMap<SocketId, Who>,
-    pub(super) people: HashMap<Who, Entry>,
+    seats: HashMap<SocketId, Who>,
+    people: HashMap<Who, Entry>,
+    /// People that are here.
+    here: u32,
     /// Those of whom others are to be told, and those of whom members here are.
-    pub(super) unsaid: Vec<Who>,
+    unsaid: Vec<Who>,
     unshown: Vec<Who>,
     pub(super) peers: BTreeMap<Place, Peer>,
     pub(super) version: u64,
@@ -94,11 +82,11 @@ pub(super) struct Roll {
     /// The first word waits, so that others know of this shard before it asks them.
     pub(super) waited: bool,
     /// This shard names its own people.
-    pub(super) names: bool,
+    names: bool,
     /// Members here see names.
-    pub(super) shows_names: bool,
+    shows_names: bool,
     /// The count that they saw last.
-    pub(super) shown_count: Option<u64>,
+    shown_count: Option<u64>,
 }
 
 impl Roll {
@@ -107,6 +95,7 @@ impl Roll {
             rule: Arc::clone(rule),
             seats: HashMap::new(),
             people: HashMap::new(),
+            here: 0,
             unsaid: Vec::new(),
             unshown: Vec::new(),
             peers: BTreeMap::new(),
@@ -121,22 +110,75 @@ impl Roll {
         }
     }
 
-    /// A member of which something changes, here or elsewhere.
-    fn changed(&mut self, who: &Who) -> &mut Entry {
-        let entry = self.people.entry(who.clone()).or_insert_with(Entry::new);
-        if !std::mem::replace(&mut entry.changed, true) {
+    // ---- people here --------------------------------------------------------------------------------------------------
+
+    /// A socket takes its seat; when its member would have gone, if it was about to.
+    pub(super) fn came(&mut self, socket: SocketId, who: &Who) -> Option<u64> {
+        let was_due_ms = self.here(who, |entry| {
+            entry.sockets += 1;
+            entry.socket.get_or_insert(socket);
+            entry.lingers_ms.take()
+        });
+        self.seats.insert(socket, who.clone());
+        was_due_ms
+    }
+
+    /// A socket leaves its seat. `lost_ms`: its connection was lost then. The member lingers, if it does, until the time that comes back.
+    pub(super) fn went(&mut self, socket: SocketId, lost_ms: Option<u64>) -> Option<(u64, Who)> {
+        let who = self.seats.remove(&socket)?;
+        let grace_ms = self.rule.grace.as_millis() as u64;
+        let due_ms = self.here(&who, |entry| {
+            entry.sockets -= 1;
+            entry.socket = entry.socket.filter(|other| *other != socket);
+            let lingers = entry.sockets == 0 && entry.told && grace_ms > 0;
+            entry.lingers_ms = lost_ms.filter(|_| lingers).map(|lost| lost + grace_ms);
+            entry.lingers_ms
+        });
+        Some((due_ms?, who))
+    }
+
+    /// A member that lingered did not come back.
+    pub(super) fn gives_up(&mut self, who: &Who) {
+        self.here(who, |entry| entry.lingers_ms = None);
+    }
+
+    /// The one way by which something changes of a member here.
+    fn here<T>(&mut self, who: &Who, change: impl FnOnce(&mut Entry) -> T) -> T {
+        let entry = self.people.entry(who.clone()).or_default();
+        if !std::mem::replace(&mut entry.unsaid, true) {
+            self.unsaid.push(who.clone());
+        }
+        if !std::mem::replace(&mut entry.unshown, true) {
+            self.unshown.push(who.clone());
+        }
+        let was = entry.is_here();
+        let result = change(entry);
+        self.here = self.here + u32::from(entry.is_here()) - u32::from(was);
+        result
+    }
+
+    pub(super) fn has_seat(&self, socket: SocketId) -> bool {
+        self.seats.contains_key(&socket)
+    }
+
+    /// Somebody is here, or others do not know yet that nobody is.
+    pub(super) fn has_own(&self) -> bool {
+        self.here > 0 || self.has_unsaid()
+    }
+
+    pub(super) fn has_unsaid(&self) -> bool {
+        !self.unsaid.is_empty()
+    }
+
+    // ---- people elsewhere ---------------------------------------------------------------------------------------------
+
+    /// A member of which something changes elsewhere.
+    fn elsewhere(&mut self, who: &Who) -> &mut Entry {
+        let entry = self.people.entry(who.clone()).or_default();
+        if !std::mem::replace(&mut entry.unshown, true) {
             self.unshown.push(who.clone());
         }
         entry
-    }
-
-    /// One of whom something changes here.
-    pub(super) fn entry(&mut self, who: &Who) -> &mut Entry {
-        let entry = self.people.entry(who.clone()).or_insert_with(Entry::new);
-        if !std::mem::replace(&mut entry.listed, true) {
-            self.unsaid.push(who.clone());
-        }
-        self.changed(who)
     }
 
     /// What the room is looked at for later.
@@ -153,10 +195,6 @@ impl Roll {
         lingers.chain(doubted).chain(watched)
     }
 
-    fn here(&self) -> u32 {
-        self.people.values().filter(|entry| entry.is_here()).count() as u32
-    }
-
     pub(super) fn drop_peer(&mut self, place: Place) {
         if self.peers.remove(&place).is_some() {
             self.forget_people_of(place, |_| false);
@@ -170,7 +208,7 @@ impl Roll {
                 && !stays(who)
             {
                 entry.elsewhere.swap_remove(at);
-                if !std::mem::replace(&mut entry.changed, true) {
+                if !std::mem::replace(&mut entry.unshown, true) {
                     self.unshown.push(who.clone());
                 }
             }
@@ -178,7 +216,7 @@ impl Roll {
     }
 
     fn found_at(&mut self, place: Place, person: &Person) {
-        let entry = self.changed(&person.who);
+        let entry = self.elsewhere(&person.who);
         if !entry.elsewhere.contains(&place) {
             entry.elsewhere.push(place);
         }
@@ -226,7 +264,7 @@ impl Roll {
                 .get(who)
                 .and_then(|entry| entry.elsewhere.iter().position(|other| *other == from))
             {
-                self.changed(who).elsewhere.swap_remove(at);
+                self.elsewhere(who).elsewhere.swap_remove(at);
             }
         }
         // What this shard could not name, it does not keep.
@@ -245,9 +283,8 @@ impl Roll {
 
     /// Whether names are said follows from how many people there are on all shards.
     pub(super) fn choose_names(&mut self) {
-        let here = self.here();
         let elsewhere = self.peers.values().map(|peer| u64::from(peer.count));
-        let all = u64::from(here) + elsewhere.sum::<u64>();
+        let all = u64::from(self.here) + elsewhere.sum::<u64>();
         let max = u64::from(self.rule.members_max);
         if self.names && all > max {
             self.names = false;
@@ -283,7 +320,7 @@ impl Roll {
         withheld: bool,
     ) -> Option<Word> {
         let mut word = Word {
-            count: self.here(),
+            count: self.here,
             nameless: !self.names,
             ..Word::default()
         };
@@ -292,7 +329,7 @@ impl Roll {
             let Some(entry) = self.people.get_mut(&who) else {
                 continue;
             };
-            entry.listed = false;
+            entry.unsaid = false;
             let is_here = entry.is_here();
             if std::mem::replace(&mut entry.told, is_here) == is_here {
                 continue;
@@ -330,7 +367,7 @@ impl Roll {
         let presence = self.news(&unshown, people);
         for who in &unshown {
             if let Some(entry) = self.people.get_mut(who) {
-                entry.changed = false;
+                entry.unshown = false;
                 if !entry.is_present() && !entry.told {
                     self.people.remove(who);
                 }
@@ -366,7 +403,7 @@ impl Roll {
         };
         joined.sort_by(|a, b| a.who.cmp(&b.who));
         Presence {
-            count: self.count(self.here()),
+            count: self.count(),
             nameless: !self.shows_names,
             fresh: self.version == 0,
             joined,
@@ -384,14 +421,13 @@ impl Roll {
 
     /// Of the members that changed.
     fn news(&mut self, listed: &[Who], people: &People) -> Option<Presence> {
-        let here = self.here();
         let names = self.names && self.peers.values().all(|peer| !peer.nameless);
         let turns = std::mem::replace(&mut self.shows_names, names) != names;
         if turns {
             self.people.values_mut().for_each(|one| one.shown = false);
         }
         if !names {
-            let count = self.count(here);
+            let count = self.count();
             let news = self.shown_count != Some(count) || turns;
             self.shown_count = Some(count);
             return news.then(|| Presence {
@@ -426,7 +462,7 @@ impl Roll {
                 false => left.push(who.clone()),
             }
         }
-        let count = self.count(here);
+        let count = self.count();
         self.shown_count = Some(count);
         (!joined.is_empty() || !left.is_empty()).then_some(Presence {
             count,
@@ -436,7 +472,7 @@ impl Roll {
         })
     }
 
-    fn count(&self, here: u32) -> u64 {
+    fn count(&self) -> u64 {
         match self.shows_names {
             true => {
                 let present = self.people.values().filter(|entry| entry.is_present());
@@ -444,9 +480,29 @@ impl Roll {
             }
             false => {
                 let elsewhere = self.peers.values().map(|peer| u64::from(peer.count));
-                u64::from(here) + elsewhere.sum::<u64>()
+                u64::from(self.here) + elsewhere.sum::<u64>()
             }
         }
+    }
+
+    /// Sockets with a seat.
+    pub(super) fn seated(&self) -> usize {
+        let sockets: u32 = self.people.values().map(|entry| entry.sockets).sum();
+        debug_assert_eq!(sockets as usize, self.seats.len());
+        let here = self.people.values().filter(|entry| entry.is_here());
+        debug_assert_eq!(here.count(), self.here as usize);
+        sockets as usize
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let names = self.people.iter().map(|(who, one)| {
+            let (Who::User(name) | Who::Socket(name)) = who;
+            name.len() + one.info.as_ref().map_or(0, |info| info.len())
+        });
+        self.seats.capacity() * size_of::<(SocketId, Who)>()
+            + self.people.capacity() * size_of::<(Who, Entry)>()
+            + names.sum::<usize>()
+            + self.peers.len() * size_of::<(Place, Peer)>()
     }
 }
 
