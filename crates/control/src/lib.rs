@@ -14,6 +14,7 @@ pub mod health;
 pub mod history;
 pub mod identity;
 pub mod inside;
+pub mod kafka;
 pub mod metrics;
 pub mod page;
 mod process;

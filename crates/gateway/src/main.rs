@@ -22,6 +22,7 @@ mod history_calls;
 mod init;
 mod inside;
 mod inside_calls;
+mod kafka;
 mod listeners;
 mod memory;
 mod nodes;

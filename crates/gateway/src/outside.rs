@@ -5,12 +5,14 @@ use crate::secure::Secure;
 use control::flood::{FLOOD_WINDOW, Flood};
 use control::history::History;
 use control::identity::Verifier;
+use control::kafka::Bridge;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use control::relay::{Relayed, Relays};
 use hub::claims::Denied;
 use hub::{Ask, Notice, Parcel, Reply};
 use rules::history::Request;
+use rules::kafka::read_question;
 use shard::tls::SecureStream;
 use shard::{Answerer, Detached, Handover, Outside, Relay};
 use std::io;
@@ -29,6 +31,7 @@ pub struct Link {
     pages: Pages,
     relays: Option<Relays>,
     history: Option<Arc<History>>,
+    kafka: Option<Arc<Bridge>>,
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
@@ -55,6 +58,8 @@ pub struct Desks {
     pub relays: Option<Relays>,
     /// `None`: nothing is stored.
     pub history: Option<Arc<History>>,
+    /// `None`: nothing is written to Kafka.
+    pub kafka: Option<Arc<Bridge>>,
 }
 
 impl Link {
@@ -75,6 +80,7 @@ impl Link {
             pages,
             relays: desks.relays,
             history: desks.history,
+            kafka: desks.kafka,
             verifier: desks.tokens,
             notices,
             log_connections,
@@ -123,12 +129,18 @@ impl Outside for Link {
     fn ask(&self, ask: Ask, answerer: Answerer) {
         let token = match ask {
             Ask::Verify { token } => token,
-            // The built-in rules ask for pages of history, and for large events to be stored.
+            // The built-in rules ask for pages of history, for answers of Kafka, and for large events to be stored.
             Ask::Handler { question } => {
                 let answered = move |answer| answerer.answer(Reply::Answered(answer));
                 if Request::read(&question).is_some() {
                     return match &self.history {
                         Some(history) => history.ask(&question, answered),
+                        None => answered(None),
+                    };
+                }
+                if read_question(&question).is_some() {
+                    return match &self.kafka {
+                        Some(bridge) => bridge.ask(&question, answered),
                         None => answered(None),
                     };
                 }

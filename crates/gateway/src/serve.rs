@@ -12,6 +12,7 @@ use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
 use crate::inside::Inside;
+use crate::kafka;
 use crate::listeners;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
@@ -99,7 +100,7 @@ pub fn start<'a>(
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
@@ -130,9 +131,10 @@ pub fn start<'a>(
     }))
 }
 
-/// Of large events, and of history.
+/// Of large events, of history, and the bridge to Kafka.
 fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
     bodies::start(config, facts)?;
+    kafka::start(config, facts)?;
     history::start(config, facts, runtime)
 }
 
@@ -270,6 +272,7 @@ fn desks(
         tokens: token_desk(runtime, verifier),
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
+        kafka: facts.kafka.get().cloned(),
     }
 }
 
@@ -307,7 +310,7 @@ fn make_rules(
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,
     };
-    Ok((rules, tracer))
+    Ok((kafka::record(rules, facts), tracer))
 }
 
 /// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
@@ -425,17 +428,18 @@ fn server_api(
     Api::new(settings, Errands::of(shards))
 }
 
-/// The server API, and the conditions of the operators' listener.
+/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
-) -> (Arc<Api>, Gate) {
+) -> Result<(Arc<Api>, Gate)> {
     let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
+    kafka::open(config, facts, &api)?;
     let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,
@@ -445,7 +449,7 @@ fn gate(
         api: Arc::clone(&api),
         node: Arc::clone(facts),
     };
-    (api, gate)
+    Ok((api, gate))
 }
 
 fn serve_admin(
@@ -514,6 +518,7 @@ impl Node<'_> {
         }
         // The last messages of clients that were told to go have left their shards by now.
         history::close(&self.facts, &self.runtime);
+        kafka::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {
             member.leave();
         }
@@ -629,6 +634,7 @@ impl Node<'_> {
         );
         self.facts.readiness.drain();
         self.tell_others();
+        kafka::stop_reading(&self.facts);
         self.shards.drain(window);
         if let Some(relays) = &self.relays {
             relays.drain(window);

@@ -92,6 +92,7 @@ fn event<'a>(user: &'a str, body: &'a [u8]) -> Event<'a> {
         name: Some("say"),
         sequence: Some(1),
         encoding: Encoding::Json,
+        attachments: None,
         key: Key::User,
         body,
     }

@@ -50,6 +50,8 @@ pub enum Action<'a> {
         to: Target<'a>,
         /// Of the body.
         encoding: Encoding,
+        /// Sizes of the attachments that stand behind the JSON in the body, as the header has them.
+        attachments: Option<&'a str>,
         /// As the record has it.
         body: &'a [u8],
     },
@@ -100,6 +102,21 @@ impl Flaw {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Why a command was not handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unhandled {
+    /// It is none, for this reason: it becomes a dead letter.
+    Flaw(String),
+    /// Nobody takes it now: it is read again.
+    Later,
+}
+
+impl From<String> for Unhandled {
+    fn from(text: String) -> Self {
+        Self::Flaw(text)
     }
 }
 
@@ -190,6 +207,7 @@ impl<'a> Read<'_, 'a> {
         Ok(Action::Emit {
             to,
             encoding: self.encoding()?,
+            attachments: self.optional(headers::ATTACHMENTS)?,
             body: value.ok_or_else(|| Flaw::new("the record has no value: nothing can be sent"))?,
         })
     }

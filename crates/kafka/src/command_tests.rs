@@ -24,6 +24,7 @@ fn emit(to: Target<'_>) -> Action<'_> {
     Action::Emit {
         to,
         encoding: Encoding::Json,
+        attachments: None,
         body: b"[1]",
     }
 }

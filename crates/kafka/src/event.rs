@@ -84,6 +84,8 @@ pub struct Event<'a> {
     pub sequence: Option<u64>,
     /// Of the body.
     pub encoding: Encoding,
+    /// Sizes of the attachments that stand behind the JSON in the body, in bytes, separated by commas.
+    pub attachments: Option<&'a str>,
     /// What decides about the partition.
     pub key: Key<'a>,
     /// As the client sent it.
@@ -116,12 +118,13 @@ impl<'a> Event<'a> {
             (headers::NAME, self.name),
             (headers::SEQUENCE, sequence.as_deref()),
             (headers::ENCODING, Some(self.encoding.word())),
+            (headers::ATTACHMENTS, self.attachments),
         ];
         let there = all
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)));
         there.fold(
-            (OwnedHeaders::new_with_capacity(12), 0),
+            (OwnedHeaders::new_with_capacity(13), 0),
             |(headers, bytes), (key, value)| {
                 let value = Some(value);
                 (

@@ -12,6 +12,7 @@ pub(crate) const NAMESPACE: &str = "X-Sockeye-Namespace";
 pub(crate) const NAME: &str = "X-Sockeye-Name";
 pub(crate) const SEQUENCE: &str = "X-Sockeye-Sequence";
 pub(crate) const ENCODING: &str = "X-Sockeye-Encoding";
+pub(crate) const ATTACHMENTS: &str = "X-Sockeye-Attachments";
 /// Of a dead letter.
 pub(crate) const REASON: &str = "X-Sockeye-Reason";
 pub(crate) const FROM_TOPIC: &str = "X-Sockeye-From-Topic";

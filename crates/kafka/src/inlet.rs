@@ -1,6 +1,6 @@
 //! Commands on their way in: a consumer group reads them, each record is handed over, and its offset is committed afterwards.
 
-use crate::command::{Command, Flaw, Place, RawHeader};
+use crate::command::{Command, Flaw, Place, RawHeader, Unhandled};
 use crate::context::Watch;
 use crate::fault::{Fault, Kind};
 use crate::figures::InFigures;
@@ -96,7 +96,7 @@ impl ConsumerContext for Context {
 
 impl Inlet {
     /// Begins to read. `hand` gets each command, in the order of its partition, and may block: that holds the others back. When it returns,
-    /// the command counts as handed over. The text of an error is the reason in the dead letter.
+    /// the command counts as handed over. The text of a flaw is the reason in the dead letter.
     ///
     /// Brokers and topics may be missing: they are looked for in the background.
     ///
@@ -105,7 +105,7 @@ impl Inlet {
     pub fn start(
         settings: &Settings,
         reading: Reading,
-        hand: impl FnMut(Command<'_>) -> Result<(), String> + Send + 'static,
+        hand: impl FnMut(Command<'_>) -> Result<(), Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
         if reading.topics.is_empty() || reading.group.is_empty() {
             let text = "cannot read commands from Kafka: name a group and at least one topic";
@@ -202,7 +202,7 @@ fn consumer(
 
 fn run<H>(config: &ClientConfig, mut current: BaseConsumer<Context>, mut desk: Desk<H>)
 where
-    H: FnMut(Command<'_>) -> Result<(), String>,
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
 {
     loop {
         read(&current, &mut desk);
@@ -224,7 +224,7 @@ where
 /// Until it stops, or the client has failed for good.
 fn read<H>(consumer: &BaseConsumer<Context>, desk: &mut Desk<H>)
 where
-    H: FnMut(Command<'_>) -> Result<(), String>,
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
 {
     while !desk.shared.stops() {
         match consumer.poll(POLL) {
@@ -257,9 +257,9 @@ struct Desk<H> {
 
 impl<H> Desk<H>
 where
-    H: FnMut(Command<'_>) -> Result<(), String>,
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
 {
-    /// Hands a record over or buries it; `false`: neither, since it stops.
+    /// Hands a record over or buries it; `false`: neither, since it stops or nobody takes it.
     fn settle(&mut self, message: &BorrowedMessage<'_>) -> bool {
         let place = Place {
             topic: message.topic(),
@@ -279,16 +279,16 @@ where
         // A header's name that is not UTF-8 makes the library panic; whatever else panics must not end the thread either.
         let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message, place)));
         let handed = handed.unwrap_or_else(|_| {
-            Err(Flaw::new(
-                "it cannot be read: is the name of each header UTF-8?",
-            ))
+            let text = "it cannot be read: is the name of each header UTF-8?";
+            Err(Unhandled::Flaw(text.to_owned()))
         });
         let settled = match handed {
             Ok(()) => {
                 self.shared.handed.fetch_add(1, Ordering::Relaxed);
                 true
             }
-            Err(flaw) => self.bury(message, place, &flaw),
+            Err(Unhandled::Flaw(text)) => self.bury(message, place, &Flaw::new(text)),
+            Err(Unhandled::Later) => false,
         };
         if settled {
             self.window.add(topic, partition, offset, time_ms);
@@ -296,21 +296,25 @@ where
         settled
     }
 
-    fn hand_over(&mut self, message: &BorrowedMessage<'_>, place: Place<'_>) -> Result<(), Flaw> {
+    fn hand_over(
+        &mut self,
+        message: &BorrowedMessage<'_>,
+        place: Place<'_>,
+    ) -> Result<(), Unhandled> {
         let value = message.payload();
         let (bytes, max) = (value.map_or(0, <[u8]>::len), self.reading.value_bytes_max);
         if bytes > max {
             let text = format!("the value has {bytes} bytes: at most {max} are allowed");
-            return Err(Flaw::new(text));
+            return Err(text.into());
         }
         let mut topics = self.reading.topics.iter();
         let topic = topics.find(|topic| topic.name() == place.topic);
-        let topic = topic.ok_or_else(|| Flaw::new("no such topic is read"))?;
+        let topic = topic.ok_or_else(|| "no such topic is read".to_owned())?;
         let headers = message.headers().into_iter().flat_map(Headers::iter);
         let headers: Vec<RawHeader<'_>> =
             headers.map(|header| (header.key, header.value)).collect();
-        let command = Command::read(topic, place, &headers, value)?;
-        (self.hand)(command).map_err(Flaw::new)
+        let command = Command::read(topic, place, &headers, value);
+        (self.hand)(command.map_err(|flaw| flaw.to_string())?)
     }
 
     fn bury(&self, message: &BorrowedMessage<'_>, place: Place<'_>, flaw: &Flaw) -> bool {

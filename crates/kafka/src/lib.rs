@@ -19,7 +19,7 @@ mod topics;
 mod window;
 mod writer;
 
-pub use command::{Action, Command, Flaw, Place, Target, Who};
+pub use command::{Action, Command, Flaw, Place, Target, Unhandled, Who};
 pub use event::{Encoding, Event, Key, Moment};
 pub use fault::{Fault, Kind};
 pub use figures::{InFigures, OutFigures};

@@ -46,6 +46,11 @@ impl Outlet {
         })
     }
 
+    /// Its client has failed for good: another outlet must take its place.
+    pub fn is_broken(&self) -> bool {
+        self.writer.is_broken()
+    }
+
     /// What became of events so far.
     pub fn figures(&self) -> OutFigures {
         self.writer.figures()

@@ -78,6 +78,20 @@ impl Settings {
         })
     }
 
+    /// Whether librdkafka takes the values of the properties. No broker is asked.
+    ///
+    /// # Errors
+    /// One has a value that it does not take.
+    pub fn check(&self) -> Result<(), Fault> {
+        let native = self.client().create_native_config();
+        native.map(drop).map_err(|error| {
+            Fault::new(
+                Kind::Settings,
+                format!("cannot use the properties: {error}"),
+            )
+        })
+    }
+
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         let own = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -132,6 +146,17 @@ mod tests {
                 "{fault}"
             );
         }
+    }
+
+    #[test]
+    fn values_are_those_of_the_client() {
+        let of = |value: &str| {
+            let property = ("linger.ms".to_owned(), value.to_owned());
+            Settings::new("127.0.0.1:9092", [property]).and_then(|settings| settings.check())
+        };
+        assert!(of("20").is_ok());
+        let fault = of("soon").expect_err("no number").to_string();
+        assert!(fault.contains("linger.ms"), "{fault}");
     }
 
     #[test]

@@ -72,6 +72,7 @@ struct Context {
     limits: Limits,
     watch: Watch,
     closed: AtomicBool,
+    broken: AtomicBool,
     waiting: AtomicU64,
     waiting_bytes: AtomicUsize,
     produced: AtomicU64,
@@ -89,6 +90,9 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
+            self.broken.store(true, Ordering::Relaxed);
+        }
         self.watch.trouble(format_args!("{error}: {reason}"));
     }
 }
@@ -122,6 +126,7 @@ impl Context {
             limits,
             watch: Watch::default(),
             closed: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             waiting: AtomicU64::new(0),
             waiting_bytes: AtomicUsize::new(0),
             produced: AtomicU64::new(0),
@@ -178,10 +183,11 @@ impl Context {
                 Kind::Full,
                 "too many records wait for Kafka: try again later",
             ),
-            Code::Fatal => Fault::new(
-                Kind::Broken,
-                format!("the client of Kafka has failed for good: {error}: make it again"),
-            ),
+            Code::Fatal => {
+                self.broken.store(true, Ordering::Relaxed);
+                let text = format!("the client of Kafka has failed for good: {error}");
+                Fault::new(Kind::Broken, text)
+            }
             Code::UnknownTopic
             | Code::UnknownTopicOrPartition
             | Code::UnknownPartition
@@ -272,6 +278,10 @@ impl Writer {
                 Err(context.fault(&error))
             }
         }
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.producer.context().broken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn figures(&self) -> OutFigures {

@@ -2,6 +2,7 @@
 
 use crate::chat;
 use crate::config::{Action, EventRule, NamespaceRules, Offers, Rules};
+use crate::kafka::Recorder;
 use crate::large::Large;
 use crate::line::Line;
 use crate::trace::Tracer;
@@ -27,6 +28,8 @@ pub(crate) struct Rule {
     pub(crate) replaces: bool,
     pub(crate) schema: Option<Arc<dyn PayloadCheck>>,
     pub(crate) rate: Option<Limiter>,
+    /// Written to Kafka beside the action.
+    pub(crate) kafka: bool,
     /// With its quotes, as it stands in an object's text.
     pub(crate) room_field: Option<String>,
 }
@@ -44,6 +47,8 @@ pub(crate) struct Namespace {
     pub(crate) events: HashMap<String, Rule, FixedState>,
     pub(crate) default: Rule,
     pub(crate) large: Large,
+    /// The beginnings and ends of its sockets are written to Kafka.
+    pub(crate) kafka_lifecycle: bool,
 }
 
 /// All namespaces by name.
@@ -54,6 +59,8 @@ pub(crate) struct Book {
     pub(crate) deciders: Vec<Arc<dyn Line>>,
     /// Records what is done, if anybody wants that.
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
+    /// Writes to Kafka, if anything is written there.
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
@@ -107,6 +114,7 @@ impl RulesFactory {
             keeping: Arc::new(keeping(rules)),
             deciders: deciders.cloned().collect(),
             tracer: None,
+            recorder: None,
         })))
     }
 
@@ -123,6 +131,16 @@ impl RulesFactory {
             for (name, namespace) in &mut book.namespaces {
                 namespace.large = large.get(name).copied().unwrap_or_default();
             }
+        }
+        self
+    }
+
+    /// Events and lives go to Kafka by this way.
+    #[must_use]
+    pub fn recorded(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        // Nobody has it yet.
+        if let Some(book) = Arc::get_mut(&mut self.0) {
+            book.recorder = Some(recorder);
         }
         self
     }
@@ -175,6 +193,7 @@ impl Compiler<'_> {
             events,
             default,
             large: Large::Through,
+            kafka_lifecycle: source.kafka_lifecycle,
         })
     }
 
@@ -183,6 +202,7 @@ impl Compiler<'_> {
             action: source.action.clone(),
             replaces: source.replaces,
             schema: source.schema.as_deref().map(self.compile).transpose()?,
+            kafka: source.kafka,
             rate: source.rate.map(|rate| self.limiter(rate)),
             room_field: source.room_field.as_deref().map(quoted),
         })

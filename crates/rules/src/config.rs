@@ -26,6 +26,8 @@ pub struct NamespaceRules {
     pub reads_history: bool,
     /// Members of rooms may ask who is there, where the hub knows it.
     pub presence: bool,
+    /// The beginnings and ends of its sockets are written to Kafka.
+    pub kafka_lifecycle: bool,
     /// Clients come back to what they missed: all that is said has one order.
     pub recovers: bool,
     /// Rules by the name of their event.
@@ -47,6 +49,8 @@ pub struct EventRule {
     pub rate: Option<Rate>,
     /// Keep the last events of each room for those who join later.
     pub history: bool,
+    /// Written to Kafka as well, beside the action.
+    pub kafka: bool,
     /// Member of the first argument, an object, that names the room the event is for.
     pub room_field: Option<String>,
 }
@@ -60,6 +64,7 @@ impl EventRule {
             schema: None,
             rate: None,
             history: false,
+            kafka: false,
             room_field: None,
         }
     }
@@ -79,6 +84,8 @@ pub enum Action {
     Reply,
     /// Goes to the namespace's backend.
     Backend,
+    /// Is written to Kafka.
+    Kafka,
     /// Goes nowhere.
     Drop,
 }

@@ -5,6 +5,7 @@ use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
 use crate::history::Readers;
+use crate::kafka::{Around, Inner, Records, Said};
 use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
@@ -33,6 +34,7 @@ pub(crate) struct RulesHandler {
     tracks: Tracks,
     queue: Queue,
     readers: Readers,
+    records: Records,
 }
 
 impl HandlerFactory for RulesFactory {
@@ -49,6 +51,7 @@ impl RulesHandler {
             errands: Errands::default(),
             queue: Queue::default(),
             readers: Readers::default(),
+            records: Records::new(book.recorder.clone(), shard),
             tracks: Tracks::new(book.tracer.clone()),
             book,
         }
@@ -58,6 +61,15 @@ impl RulesHandler {
     fn lines(&self) -> impl Iterator<Item = &Arc<dyn Line>> {
         let namespaces = self.book.namespaces.iter();
         namespaces.filter_map(|(_, namespace)| namespace.backend.as_ref())
+    }
+
+    /// What is known of a socket that comes or goes.
+    fn around(&self, at: usize, socket: SocketKey) -> Around<'static> {
+        Around {
+            trace: self.tracks.parent(socket),
+            backend: self.book.namespaces[at].1.backend.is_some(),
+            ..Around::default()
+        }
     }
 
     fn find(&mut self, namespace: &str) -> Option<usize> {
@@ -94,23 +106,67 @@ impl RulesHandler {
         let built_in = namespace.built_in(socket, event.name);
         // A rule refines what the gateway does itself; only an action chosen for the event replaces it.
         let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
-            return match rule.check(event.args) {
-                Err(error) => socket.refuse(event.ack, &error, "INVALID_PAYLOAD"),
-                Ok(()) if rule.action == Action::Backend => self.desk.event(socket, event, context),
-                Ok(()) => {
-                    let fans_out = context.filter(|_| matches!(rule.action, Action::Rooms { .. }));
-                    let span = fans_out.and_then(|context| {
-                        self.tracks.begin(Some(context), Doing::FanOut, event.name)
-                    });
-                    rule.apply(socket, &mut self.queue, home, event, own.is_some());
-                    self.tracks.end(span);
+            if let Err(error) = rule.check(event.args) {
+                return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
+            }
+            if rule.kafka || rule.action == Action::Kafka {
+                let room = rule.named_room(&event).ok().flatten();
+                let around = Around {
+                    room: room.as_deref(),
+                    inner: None,
+                    trace: context,
+                    backend: namespace.backend.is_some(),
+                };
+                if rule.action == Action::Kafka {
+                    return self.records.alone(socket, event, around);
                 }
-            };
+                if let Err(why) = self.records.beside(socket, Said::of(&event), around) {
+                    return socket.refuse(event.ack, why.message(), why.code());
+                }
+            }
+            if rule.action == Action::Backend {
+                return self.desk.event(socket, event, context);
+            }
+            let fans_out = context.filter(|_| matches!(rule.action, Action::Rooms { .. }));
+            let span = fans_out
+                .and_then(|context| self.tracks.begin(Some(context), Doing::FanOut, event.name));
+            rule.apply(socket, &mut self.queue, home, event, own.is_some());
+            return self.tracks.end(span);
         };
         if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
             return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
         }
+        let recorded = own.is_some_and(|rule| rule.kafka);
+        self.built_in(socket, (at, built_in), event, recorded.then_some(context));
+    }
+
+    /// An event that the gateway handles itself. `recorded`: Kafka gets it as well, with this trace.
+    fn built_in(
+        &mut self,
+        socket: &mut Member<'_>,
+        (at, built_in): (usize, BuiltIn),
+        event: Event<'_>,
+        recorded: Option<Option<TraceParent>>,
+    ) {
+        let home = &self.book.namespaces[at];
+        let (_, namespace) = home;
         let worker = namespace.backend.is_some();
+        let said = Said::of(&event);
+        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote));
+        let moves = matches!(built_in, BuiltIn::Join | BuiltIn::Leave);
+        let around = |room, inner| Around {
+            room,
+            inner,
+            trace: recorded.flatten(),
+            backend: worker,
+        };
+        if recorded.is_some()
+            && !moves
+            && let Err(why) = self.records.beside(socket, said, around(event.room, None))
+        {
+            return socket.refuse(event.ack, why.message(), why.code());
+        }
+        let was_in = named.as_deref().is_some_and(|room| socket.is_in(room));
         match built_in {
             BuiltIn::Join => self.desk.watch(socket, worker, |socket| {
                 rooms::join(socket, event, namespace);
@@ -122,6 +178,50 @@ impl RulesHandler {
             BuiltIn::History => self.readers.ask(socket, event, namespace),
             BuiltIn::Presence => presence::asked(socket, event, namespace),
             BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
+        }
+        // Only now it is known whether the client may.
+        if let Some(room) = named.as_deref().filter(|_| moves) {
+            let inner = match (was_in, socket.is_in(room)) {
+                (false, true) => Inner::Join,
+                (true, false) => Inner::Leave,
+                _ => return,
+            };
+            // The recorder counts what it does not take; the client has its answer.
+            let _ = self
+                .records
+                .beside(socket, said, around(Some(room), Some(inner)));
+        }
+    }
+
+    /// What is done with a socket that is in.
+    fn welcome(&mut self, socket: &mut Member<'_>, at: usize, auth: &str) {
+        let (_, namespace) = &self.book.namespaces[at];
+        let decided = match namespace.backend {
+            Some(_) => self.desk.connected(socket),
+            None => None,
+        };
+        self.tracks.arrived(socket.key(), decided);
+        if socket.recovered() {
+            // Its rooms and its data are what they were, and it gets what it missed.
+            return;
+        }
+        let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
+        let told = namespace.backend.is_some() && !namespace.auto_join.is_empty();
+        self.desk.watch(socket, told, |socket| {
+            for room in &namespace.auto_join {
+                // A configured room has a checked name.
+                let _ = socket.join(room);
+            }
+        });
+        if namespace.offers.chat {
+            chat::connected(socket, auth);
+        }
+        if replays {
+            // Its token may have put it into the same rooms: each tells its history once. The first is the socket's own.
+            let rooms = socket.rooms();
+            for room in rooms.iter().skip(1) {
+                socket.replay(room);
+            }
         }
     }
 }
@@ -203,33 +303,10 @@ impl Handler for RulesHandler {
         let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
             return;
         };
-        let (_, namespace) = &self.book.namespaces[at];
-        let decided = match namespace.backend {
-            Some(_) => self.desk.connected(socket),
-            None => None,
-        };
-        self.tracks.arrived(socket.key(), decided);
-        if socket.recovered() {
-            // Its rooms and its data are what they were, and it gets what it missed.
-            return;
-        }
-        let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
-        let told = namespace.backend.is_some() && !namespace.auto_join.is_empty();
-        self.desk.watch(socket, told, |socket| {
-            for room in &namespace.auto_join {
-                // A configured room has a checked name.
-                let _ = socket.join(room);
-            }
-        });
-        if namespace.offers.chat {
-            chat::connected(socket, auth);
-        }
-        if replays {
-            // Its token may have put it into the same rooms: each tells its history once. The first is the socket's own.
-            let rooms = socket.rooms();
-            for room in rooms.iter().skip(1) {
-                socket.replay(room);
-            }
+        self.welcome(socket, at, auth);
+        if self.book.namespaces[at].1.kafka_lifecycle {
+            let around = self.around(at, socket.key());
+            self.records.connected(socket, around);
         }
     }
 
@@ -242,13 +319,21 @@ impl Handler for RulesHandler {
     }
 
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
+        let member = &cx.socket(socket);
+        if let Some(at) = member.namespace().and_then(|name| self.find(name))
+            && self.book.namespaces[at].1.kafka_lifecycle
+        {
+            let around = self.around(at, socket);
+            self.records.disconnecting(member, reason, around);
+        }
+        self.records.forget(socket);
         self.tracks.left(socket);
         let arrival = self.desk.disconnecting(&cx.socket(socket), reason);
         self.tracks.turned_away(arrival);
     }
 
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
-        if !self.readers.answered(cx, token, answer) {
+        if !self.readers.answered(cx, token, answer) && !self.records.answered(cx, token, answer) {
             self.queue.answered(cx, token, answer);
         }
     }
@@ -383,8 +468,8 @@ impl Rule {
                 Some(ack) => socket.cx().ack(ack, event.args, event.attachments),
                 None => socket.emit(&as_emit(&event)),
             },
-            // The desk has it.
-            Action::Backend => {}
+            // The desk has it, or Kafka.
+            Action::Backend | Action::Kafka => {}
             Action::Drop if named => {
                 socket.cx().drop_event();
                 if let Some(ack) = event.ack {

@@ -13,6 +13,7 @@ mod errand;
 mod forbidden;
 mod handler;
 pub mod history;
+pub mod kafka;
 pub mod large;
 mod line;
 mod presence;

@@ -7,6 +7,7 @@
 mod bucket;
 mod cable;
 mod cluster;
+mod go_program;
 mod kafka;
 mod node;
 mod node_program;
@@ -22,6 +23,7 @@ mod worker;
 pub use bucket::Bucket;
 pub use cable::Cable;
 pub use cluster::Cluster;
+pub use go_program::GoProgram;
 pub use kafka::Kafka;
 pub use node::NodePeer;
 pub use node_program::NodeProgram;

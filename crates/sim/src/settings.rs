@@ -63,6 +63,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         chat: false,
         client_joins: true,
         reads_history: false,
+        kafka_lifecycle: false,
         presence: false,
         recovers: false,
         auto_join: Vec::new(),

@@ -3,6 +3,7 @@
 
 mod books;
 mod check;
+mod commands;
 pub(crate) mod grpc;
 mod histories;
 pub(crate) mod http;

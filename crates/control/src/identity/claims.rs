@@ -25,6 +25,7 @@ pub(crate) fn read(claims: &Value, settings: &Settings, now_s: u64) -> Result<Cl
         expires_s,
         rooms: rooms(claims, settings)?,
         grants: grants(claims, settings)?,
+        label: label(claims, settings)?,
     })
 }
 
@@ -113,6 +114,26 @@ fn uid(claims: &Value, name: &str) -> Result<String, Rejection> {
         return Err(Rejection::claim(name, "holds control characters"));
     }
     Ok(uid)
+}
+
+/// A claim that need not be there.
+fn label(claims: &Value, settings: &Settings) -> Result<Option<String>, Rejection> {
+    let Some(name) = &settings.label_claim else {
+        return Ok(None);
+    };
+    let text = match find(claims, name) {
+        None => return Ok(None),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) if !number.is_f64() => number.to_string(),
+        Some(_) => {
+            let why = "is neither a string nor a whole number";
+            return Err(Rejection::claim(name, why));
+        }
+    };
+    if text.is_empty() || text.len() > UID_BYTES_MAX {
+        return Err(Rejection::claim(name, "has not 1 to 256 bytes"));
+    }
+    Ok(Some(text))
 }
 
 fn rooms(claims: &Value, settings: &Settings) -> Result<Vec<String>, Rejection> {

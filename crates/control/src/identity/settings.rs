@@ -54,6 +54,8 @@ pub struct Settings {
     pub uid_claim: String,
     pub rooms_claim: String,
     pub permissions_claim: String,
+    /// For handlers; `None`: no other claim is read.
+    pub label_claim: Option<String>,
     /// Rooms that one token may name.
     pub rooms_max: usize,
     pub room_name_bytes_max: usize,
@@ -81,6 +83,7 @@ impl Default for Settings {
             uid_claim: "sub".to_owned(),
             rooms_claim: "rooms".to_owned(),
             permissions_claim: "permissions".to_owned(),
+            label_claim: None,
             rooms_max: 64,
             room_name_bytes_max: 256,
         }

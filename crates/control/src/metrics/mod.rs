@@ -12,6 +12,7 @@ pub mod detection;
 mod directory;
 mod foreign;
 mod history;
+mod kafka;
 pub mod lag;
 pub mod node;
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
 use crate::inside::audit::Audit;
+use crate::kafka;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;
@@ -71,6 +72,8 @@ pub struct Node {
     pub bodies: OnceLock<Arc<Bodies>>,
     /// The store of history, if there is one.
     pub history: OnceLock<Arc<History>>,
+    /// The bridge to Kafka, if there is one.
+    pub kafka: OnceLock<Arc<kafka::Bridge>>,
 }
 
 /// HTTP requests that the control plane refused.

@@ -1,7 +1,8 @@
 //! `docs/metrics.md`: the table of metrics for people.
 
 use super::row::Metric;
-use super::table::{GROUPS, label_values};
+use super::table::GROUPS;
+use super::{Samples, View};
 use std::fmt::Write as _;
 
 const INTRO: &str = "\
@@ -15,6 +16,37 @@ the classic text format. A scrape reads what the shards publish in each turn: it
 Every value a label can have is listed here: clients cannot add one. `shard` is the number of a data-plane thread. Counters and histograms
 begin at 0 with the process. [operations.md](operations.md#metrics-and-alerts) has the alerts and the dashboard made of these.
 ";
+
+/// A metric's labels and the values of each, unless they depend on the machine or the build.
+pub(super) fn label_values(metric: &Metric) -> Option<Vec<(&'static str, Vec<String>)>> {
+    if matches!(metric.label, "" | "shard" | "version") {
+        return None;
+    }
+    let nothing = super::node::Node::default();
+    let view = View {
+        shards: &[],
+        node: &nothing,
+        usage: crate::process::Usage::default(),
+        accept_rate: 0.0,
+        stalled: Vec::new(),
+    };
+    let rows: Vec<String> = match (metric.read)(&view) {
+        Samples::Labelled(rows) => rows.into_iter().map(|(values, _)| values).collect(),
+        Samples::Histograms(rows) => rows.into_iter().map(|(values, _)| values).collect(),
+        _ => return None,
+    };
+    let names = metric.label.split(',').enumerate();
+    let labels = names.map(|(at, name)| {
+        let mut values: Vec<String> = Vec::new();
+        for value in rows.iter().filter_map(|row| row.split(',').nth(at)) {
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        (name, values)
+    });
+    Some(labels.collect())
+}
 
 /// The page.
 fn markdown() -> String {

@@ -75,6 +75,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::history::HISTORY,
     },
     Group {
+        title: "Kafka",
+        intro: "Events as records of Kafka, and records of programs as commands ([kafka.md](kafka.md)).",
+        metrics: super::kafka::KAFKA,
+    },
+    Group {
         title: "Relayed connections",
         intro: "Requests for sessions of other nodes, which are passed on to them ([cluster.md](cluster.md)).",
         metrics: super::relay::RELAY,
@@ -665,35 +670,3 @@ const ERRORS: &[CloseReason] = &[
     CloseReason::LimitExceeded,
     CloseReason::InternalError,
 ];
-
-#[cfg(test)]
-/// A metric's labels and the values of each, unless they depend on the machine or the build.
-pub(super) fn label_values(metric: &Metric) -> Option<Vec<(&'static str, Vec<String>)>> {
-    if matches!(metric.label, "" | "shard" | "version") {
-        return None;
-    }
-    let nothing = super::node::Node::default();
-    let view = View {
-        shards: &[],
-        node: &nothing,
-        usage: crate::process::Usage::default(),
-        accept_rate: 0.0,
-        stalled: Vec::new(),
-    };
-    let rows: Vec<String> = match (metric.read)(&view) {
-        Samples::Labelled(rows) => rows.into_iter().map(|(values, _)| values).collect(),
-        Samples::Histograms(rows) => rows.into_iter().map(|(values, _)| values).collect(),
-        _ => return None,
-    };
-    let names = metric.label.split(',').enumerate();
-    let labels = names.map(|(at, name)| {
-        let mut values: Vec<String> = Vec::new();
-        for value in rows.iter().filter_map(|row| row.split(',').nth(at)) {
-            if !values.iter().any(|known| known == value) {
-                values.push(value.to_owned());
-            }
-        }
-        (name, values)
-    });
-    Some(labels.collect())
-}

@@ -1,8 +1,9 @@
 //! What a scrape says, in both formats, and that the table is sound.
 
 use super::node::{Bounds, Node};
+use super::page::label_values;
 use super::row::Kind;
-use super::table::{GROUPS, label_values};
+use super::table::GROUPS;
 use super::*;
 use hub::CloseReason;
 use hub::metrics::Limit;

@@ -69,6 +69,7 @@ impl Counter {
             client_joins: false,
             auto_join: Vec::new(),
             reads_history: false,
+            kafka_lifecycle: false,
             presence: false,
             recovers: false,
             events: BTreeMap::new(),

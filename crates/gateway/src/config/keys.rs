@@ -10,6 +10,7 @@ mod compat;
 mod edges;
 mod feed;
 mod history;
+mod kafka;
 mod large;
 mod namespaces;
 mod operators;
@@ -30,6 +31,7 @@ pub use feed::{Feed, TABLES as FEEDS};
 pub use history::{History, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
+pub use kafka::{Kafka, KafkaAck, KafkaIn, KafkaOut, Operator, TABLES as KAFKA_INS};
 pub use large::{Large, Uploads};
 pub use namespaces::{
     Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomPresence,
@@ -206,6 +208,15 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "history",
         "The store of what rooms said, for programs and clients that read it. See docs/history.md.",
     ),
+    (
+        "kafka",
+        "The bridge to Kafka, which packages and images have (`--features kafka`). See docs/kafka.md.",
+    ),
+    ("kafka.out", "Events of clients as records."),
+    (
+        "kafka.in",
+        "Records as commands, each a table `[kafka.in.NAME]`. Its name is for the operator.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "traces",
@@ -263,7 +274,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys(), RoomHistory::all_keys()];
+            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys(), RoomHistory::all_keys(), KafkaIn::all_keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -297,6 +308,8 @@ settings! {
     large: Large;
     uploads: Uploads;
     history: History;
+    kafka: Kafka;
+    kafka_out: KafkaOut;
     log: Log;
     traces: Traces;
     workers: Workers;

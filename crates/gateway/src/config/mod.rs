@@ -8,6 +8,8 @@ mod bounds;
 mod docs;
 mod doubts;
 mod edges;
+#[cfg(test)]
+mod kafka_tests;
 pub mod keys;
 mod layers;
 #[cfg(test)]
@@ -67,6 +69,7 @@ pub fn load(request: &Request) -> Result<Loaded, Problems> {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         folder: folder.unwrap_or(Path::new("")).to_owned(),
         has_s3: control::bodies::HAS_S3,
+        has_kafka: control::kafka::HAS_KAFKA,
     };
     match resolve(&settings, &machine) {
         Ok(resolved) if problems.is_empty() => Ok(Loaded {

@@ -6,6 +6,7 @@ mod auth;
 mod backends;
 mod cluster;
 mod history;
+mod kafka;
 mod large;
 mod relations;
 mod scopes;
@@ -38,6 +39,8 @@ pub struct Machine {
     pub folder: PathBuf,
     /// Whether this build can keep bodies in a bucket.
     pub has_s3: bool,
+    /// Whether it has the client of Kafka.
+    pub has_kafka: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +70,8 @@ pub struct Resolved {
     pub bodies: Option<control::bodies::Settings>,
     /// None: no event is stored.
     pub history: Option<control::history::Settings>,
+    /// None: nothing goes to Kafka or comes from there.
+    pub kafka: Option<control::kafka::Settings>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +128,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
             ..resolver.hub()
         },
         history: resolver.history(&rules),
+        kafka: resolver.kafka(&rules),
         rules,
         auth,
         memory_max: settings.admission.memory_max.map(|max| max.0),

@@ -12,6 +12,7 @@ fn machine() -> Machine {
         cores: 2,
         folder: PathBuf::from("/nowhere"),
         has_s3: true,
+        has_kafka: true,
     }
 }
 

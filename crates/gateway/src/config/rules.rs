@@ -86,6 +86,23 @@ fn reads_history(layer: &Layer, namespace: &str) -> bool {
     *RoomHistory::of(layer, namespace).readers != HistoryReaders::Nobody
 }
 
+/// The first key of a namespace that writes to Kafka.
+pub fn kafka_user(layer: &Layer) -> Option<Path> {
+    namespaces(layer).find_map(|(name, keys)| {
+        let named = events(layer, name).into_iter();
+        let rules = named.map(|event| Event::of(layer, name, event));
+        let mut rules = rules.chain([Event::default_of(layer, name)]);
+        let life = keys.kafka_lifecycle.then_some(keys.kafka_lifecycle.path);
+        life.or_else(|| {
+            rules.find_map(|rule| match (*rule.kafka, *rule.action) {
+                (true, _) => Some(rule.kafka.path),
+                (false, Reaction::Kafka) => Some(rule.action.path),
+                _ => None,
+            })
+        })
+    })
+}
+
 /// What of the rooms of namespaces is stored.
 pub fn histories(layer: &Layer) -> Vec<(String, RoomHistory)> {
     let names = names_below(layer, &["namespaces"]).into_iter();
@@ -270,6 +287,7 @@ impl Reader<'_> {
             auto_join: keys.auto_join.clone(),
             reads_history: reads_history(self.layer, name),
             presence: *presence.enabled,
+            kafka_lifecycle: *keys.kafka_lifecycle,
             recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),
@@ -404,6 +422,7 @@ impl Reader<'_> {
             schema: self.schema(keys),
             rate: self.rate(&keys.rate),
             history: *keys.history,
+            kafka: *keys.kafka,
         }
     }
 
@@ -420,21 +439,27 @@ impl Reader<'_> {
             Reaction::Reply => Action::Reply,
             Reaction::Drop => Action::Drop,
             Reaction::Backend => Action::Backend,
+            Reaction::Kafka => Action::Kafka,
         }
     }
 
     fn check_unused(&mut self, keys: &Event) {
         let action = format!("{:?}", *keys.action).to_lowercase();
         let rooms = "only action \"rooms\" has";
+        let named = "only actions \"rooms\" and \"kafka\" have";
         let either = "only actions \"rooms\" and \"backend\" have";
+        if *keys.kafka && *keys.action == Reaction::Kafka {
+            let message = "the action writes it to Kafka already: leave one of both out";
+            self.problem(&keys.kafka.path, message.to_owned());
+        }
         let kept = *keys.history && *keys.action != Reaction::Backend;
         for (path, only, noun, given) in [
             (&keys.room.path, rooms, "a room", keys.room.is_some()),
             (
                 &keys.room_field.path,
-                rooms,
+                named,
                 "a room",
-                keys.room_field.is_some(),
+                keys.room_field.is_some() && *keys.action != Reaction::Kafka,
             ),
             (&keys.echo.path, rooms, "an echo", *keys.echo),
             (&keys.history.path, either, "a history", kept),

@@ -11,6 +11,7 @@ mod edges;
 mod faults;
 mod harness;
 mod history;
+mod kafka;
 mod large;
 mod noise;
 mod observability;

@@ -1,6 +1,6 @@
 //! What a token says, as long as its socket is there: rooms, grants, its end. Nothing here asks anybody.
 
-use crate::books::claims::{Claims, Denied, Grants, Refused};
+use crate::books::claims::{Claims, Denied, Refused};
 use crate::books::config::Config;
 use crate::books::heartbeat::Step;
 use crate::clients::people::People;
@@ -29,7 +29,7 @@ pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
 
 /// Gives a socket what its token says beside rooms and user.
 pub(crate) fn renew(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
-    set_grants(&mut parts.people, socket, claims.grants.as_ref());
+    set_rights(&mut parts.people, socket, claims);
     if let Some(expires_s) = claims.expires_s {
         let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
         if let Some(slot) = parts.people.sockets.live_mut(socket) {
@@ -44,13 +44,14 @@ pub(crate) fn renew(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     }
 }
 
-fn set_grants(people: &mut People, socket: SocketKey, grants: Option<&Grants>) {
+fn set_rights(people: &mut People, socket: SocketKey, claims: &Claims) {
     let Some(slot) = people.sockets.live_mut(socket) else {
         return;
     };
-    if grants.is_some() || slot.extra.is_some() {
+    if claims.grants.is_some() || claims.label.is_some() || slot.extra.is_some() {
         let extra: &mut Extra = slot.extra.get_or_insert_default();
-        extra.grants = grants.cloned().map(Box::new);
+        extra.grants = claims.grants.clone().map(Box::new);
+        extra.label = claims.label.as_deref().map(Box::from);
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn refresh(
         return Err(Denied::Invalid);
     }
     refresh_request_token(people, session, claims);
-    set_grants(people, socket, claims.grants.as_ref());
+    set_rights(people, socket, claims);
     // A socket without an end stays without one. A socket that waits for its old end is looked at then; the others, at a heartbeat.
     if let Some(slot) = people.sockets.live_mut(socket)
         && before_s > 0

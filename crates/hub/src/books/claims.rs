@@ -13,6 +13,8 @@ pub struct Claims {
     pub rooms: Vec<String>,
     /// What the client may do with rooms; `None` = what the namespace's rules say.
     pub grants: Option<Grants>,
+    /// The claim that the configuration names for handlers.
+    pub label: Option<String>,
 }
 
 impl Claims {
@@ -23,6 +25,7 @@ impl Claims {
             + rooms
                 .map(|room| size_of::<String>() + room.len())
                 .sum::<usize>()
+            + self.label.as_ref().map_or(0, String::len)
             + grants.map_or(0, |grants| grants.heap_bytes() - size_of::<Grants>())
     }
 

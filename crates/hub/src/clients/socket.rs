@@ -73,6 +73,8 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
+    /// The claim of it that handlers read.
+    pub(crate) label: Option<Box<str>>,
     /// The name and the places by which its client can come back, if it can.
     pub(crate) lifeline: Option<Box<Lifeline>>,
 }
@@ -83,6 +85,7 @@ impl Extra {
             + self.data.as_ref().map_or(0, |text| text.len())
             + self.auth.as_ref().map_or(0, |text| text.len())
             + self.grants.as_ref().map_or(0, |grants| grants.heap_bytes())
+            + self.label.as_ref().map_or(0, |text| text.len())
             + self.lifeline.as_ref().map_or(0, |_| size_of::<Lifeline>())
     }
 }

@@ -89,6 +89,12 @@ impl Member<'_> {
         self.extra()?.grants.as_deref()
     }
 
+    /// The claim of its token that the configuration names for handlers.
+    pub fn label(&self) -> Option<&str> {
+        let _inside = Inside::enter();
+        self.extra()?.label.as_deref()
+    }
+
     /// The raw JSON that a handler attached.
     pub fn data(&self) -> Option<&str> {
         let _inside = Inside::enter();

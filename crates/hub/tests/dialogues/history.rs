@@ -25,6 +25,7 @@ fn rules() -> Rules {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
+        kafka_lifecycle: false,
         presence: false,
         recovers: false,
         events: [

@@ -27,6 +27,7 @@ pub(crate) fn rules() -> Rules {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
+        kafka_lifecycle: false,
         presence: false,
         recovers: false,
         events: events.into(),

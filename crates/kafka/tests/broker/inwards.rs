@@ -1,7 +1,7 @@
 //! Commands in: order, offsets, groups, and brokers in trouble.
 
 use crate::{Program, broadcast, committed, make_topics, reading, settings};
-use kafka::{Action, Command, Inlet, Settings};
+use kafka::{Action, Command, Inlet, Settings, Unhandled};
 use servers::{Kafka, wait_for};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 struct Basket(Arc<Mutex<Vec<(i32, u64)>>>);
 
 impl Basket {
-    fn hand(&self) -> impl FnMut(Command<'_>) -> Result<(), String> + Send + 'static {
+    fn hand(&self) -> impl FnMut(Command<'_>) -> Result<(), Unhandled> + Send + 'static {
         let basket = self.clone();
         move |command| {
             let Action::Emit { body, .. } = command.action else {
-                return Err("not expected".to_owned());
+                return Err("not expected".to_owned().into());
             };
             let number = String::from_utf8_lossy(body).parse().expect("a number");
             let mut all = basket.0.lock().expect("nobody panics");

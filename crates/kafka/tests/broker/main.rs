@@ -139,6 +139,7 @@ fn event<'a>(user: &'a str, body: &'a [u8]) -> Event<'a> {
         name: Some("say"),
         sequence: None,
         encoding: Encoding::Json,
+        attachments: None,
         key: Key::User,
         body,
     }

@@ -41,6 +41,7 @@ fn a_record_has_all_headers_and_the_raw_body() {
         name: Some("bye"),
         sequence: Some(42),
         encoding: Encoding::Msgpack,
+        attachments: Some("1,1"),
         key: Key::Room,
         // No text at all: nobody decodes it.
         body: &[0x92, 0xff, 0x00, 0xc1],
@@ -70,6 +71,7 @@ fn a_record_has_all_headers_and_the_raw_body() {
         ("X-Sockeye-Name", "bye"),
         ("X-Sockeye-Sequence", "42"),
         ("X-Sockeye-Encoding", "msgpack"),
+        ("X-Sockeye-Attachments", "1,1"),
     ];
     for (name, value) in expected {
         assert_eq!(header(record, name).as_deref(), Some(value), "{name}");

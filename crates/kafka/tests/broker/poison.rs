@@ -1,7 +1,7 @@
 //! Records that are no commands.
 
 use crate::{Program, broadcast, header, headers, make_topics, read, reading, settings};
-use kafka::{Action, Command, Inlet};
+use kafka::{Action, Command, Inlet, Unhandled};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use servers::{Kafka, wait_for};
 use std::sync::mpsc;
@@ -83,11 +83,9 @@ fn poison_goes_to_the_dead_letters_and_does_not_stop_the_partition() {
             };
             assert_ne!(body, b"panic", "a handler with a mistake");
             if body == b"refuse" {
-                return Err("no such thing".to_owned());
+                return Err("no such thing".to_owned().into());
             }
-            sender
-                .send(body.to_vec())
-                .map_err(|error| error.to_string())
+            sender.send(body.to_vec()).map_err(|_| Unhandled::Later)
         },
     );
     let inlet = inlet.expect("it reads");

@@ -15,6 +15,7 @@ pub enum Reaction {
     Rooms,
     Reply,
     Backend,
+    Kafka,
     Drop,
 }
 
@@ -38,7 +39,8 @@ choice! {
     Offsets { "all" => Offsets::All, "asked" => Offsets::Asked }
     LargeEvents { "through" => LargeEvents::Through, "store" => LargeEvents::Store, "refuse" => LargeEvents::Refuse }
     Reaction {
-        "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "drop" => Reaction::Drop,
+        "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "kafka" => Reaction::Kafka,
+        "drop" => Reaction::Drop,
     }
 }
 
@@ -96,6 +98,8 @@ table! {
         large: LargeEvents = "through",
             "Events above `large.threshold` that are for rooms: `through` sends them like all others, `store` puts the body into a store and sends \
              members a reference (`large_message`), `refuse` refuses them.";
+        kafka_lifecycle: bool = "false",
+            "The beginnings and ends of its sockets are written to `kafka.out.topic` (`X-Event` is `Connect` or `Disconnect`).";
     }
 }
 
@@ -136,7 +140,7 @@ table! {
     Event {
         action: Reaction = "rooms",
             "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
-             `drop` nowhere, `backend` to the namespace's backend. For `chat-message`, `join` and `leave` an action \
+             `drop` nowhere, `backend` to the namespace's backend, `kafka` to `kafka.out.topic`. For `chat-message`, `join` and `leave` an action \
              replaces what the gateway does itself; a rule without one refines it.";
         room: Option<String> = "",
             "Room for `rooms`; unset means every room the sender is in.";
@@ -155,6 +159,8 @@ table! {
         history: bool = "false",
             "Keep events of this name, whoever says them, for those who join their rooms later; volatile ones and those with \
              binary attachments are not kept.";
+        kafka: bool = "false",
+            "The event is written to `kafka.out.topic` before the action is done. Of `join` and `leave`, those are written that changed something.";
     }
 }
 

@@ -63,6 +63,7 @@ impl Resolver<'_> {
             uid_claim: self.claim(&claims.uid_claim),
             rooms_claim: self.claim(&claims.rooms_claim),
             permissions_claim: self.claim(&claims.permissions_claim),
+            label_claim: (*all.kafka_out.claim).clone(),
             rooms_max: limits.rooms_per_socket_max,
             room_name_bytes_max: limits.room_name_bytes_max,
         }

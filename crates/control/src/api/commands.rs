@@ -1,0 +1,62 @@
+//! Orders of programs that are no callers: they have no key, since the place where they write has rights of its own.
+
+use super::problem::{Kind, Problem};
+use super::{Api, check, name_of};
+use crate::kafka::{Carried, Uncarried};
+use rules::{Chosen, Errand, Outcome, Wanted};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+impl Api {
+    /// Carries out an order that a topic has the right to, and blocks until the shards have it. It waits its turn for as long as they
+    /// need: whoever reads the topic is held back.
+    pub fn carry_out_for_topic(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        of: Chosen,
+        wanted: Wanted,
+    ) -> Result<Carried, Uncarried> {
+        let wanted = self
+            .checked(&of, wanted)
+            .map_err(|problem| flaw(&problem))?;
+        tracing::debug!(
+            namespace = of.namespace,
+            "{} ordered by Kafka",
+            name_of(&wanted)
+        );
+        let what = match runtime.block_on(self.make_small(&of.namespace, wanted)) {
+            Ok(wanted) => wanted,
+            Err(problem) if problem.kind() == Kind::Busy => {
+                tracing::warn!("an order of Kafka waits: {}", problem.message());
+                return Err(Uncarried::Later);
+            }
+            Err(problem) => return Err(flaw(&problem)),
+        };
+        let (answer, answered) = oneshot::channel();
+        let answer = Box::new(move |outcome| drop(answer.send(outcome)));
+        self.shards.send(Errand { of, what, answer });
+        match answered.blocking_recv() {
+            Ok(Outcome::Done { everywhere }) => Ok(Carried { everywhere }),
+            // The shard is gone, and the process ends.
+            Ok(_) | Err(_) => Err(Uncarried::Later),
+        }
+    }
+
+    fn checked(&self, of: &Chosen, wanted: Wanted) -> Result<Wanted, Problem> {
+        check::namespace(&of.namespace, self.namespaces.as_ref())?;
+        check::names("rooms", &of.rooms)?;
+        match wanted {
+            Wanted::Emit(message) => check::event(message, None),
+            Wanted::Join(rooms) => {
+                check::rooms("join", &rooms, self.room_name_bytes_max)?;
+                Ok(Wanted::Join(rooms))
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+fn flaw(problem: &Problem) -> Uncarried {
+    Uncarried::Flaw(problem.message())
+}

@@ -1,0 +1,203 @@
+//! Commands on their way in: records become orders, as calls of the server API do.
+
+use super::{Carried, Carry, Uncarried};
+use ::kafka::{Action, Command, Encoding, Target, Unhandled, Who};
+use rules::{Chosen, Message, Wanted};
+use wire::base64url::Id20;
+use wire::{json, socketio};
+
+/// Carries out a command, and blocks until the shards have it.
+pub(super) fn carry_out(command: &Command<'_>, carry: &Carry) -> Result<Carried, Unhandled> {
+    let (of, wanted) = read(command)?;
+    carry(of, wanted).map_err(|why| match why {
+        Uncarried::Flaw(text) => Unhandled::Flaw(text),
+        Uncarried::Later => Unhandled::Later,
+    })
+}
+
+fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {
+    let mut of = Chosen {
+        namespace: command.namespace.to_owned(),
+        ..Chosen::default()
+    };
+    let wanted = match command.action {
+        Action::Emit {
+            to,
+            encoding,
+            attachments,
+            body,
+        } => {
+            match to {
+                Target::Socket(id) => of.rooms.push(socket(id)?),
+                Target::User(user) => of.users.push(user.to_owned()),
+                Target::Room(room) => of.rooms.push(room.to_owned()),
+                Target::Namespace => {}
+            }
+            if encoding == Encoding::Msgpack {
+                return Err("the gateway reads commands in JSON, and not in MessagePack".to_owned());
+            }
+            let (json, attachments) = cut(body, attachments.unwrap_or_default())?;
+            Wanted::Emit(Message {
+                attachments,
+                ..message(json)?
+            })
+        }
+        Action::Join { who, room } => {
+            choose(&mut of, who)?;
+            Wanted::Join(vec![room.to_owned()])
+        }
+        Action::Leave { who, room } => {
+            choose(&mut of, who)?;
+            Wanted::Leave(vec![room.to_owned()])
+        }
+        Action::Disconnect { who } => {
+            choose(&mut of, who)?;
+            Wanted::Disconnect { close: false }
+        }
+    };
+    Ok((of, wanted))
+}
+
+fn choose(of: &mut Chosen, who: Who<'_>) -> Result<(), String> {
+    match who {
+        Who::Socket(id) => of.rooms.push(socket(id)?),
+        Who::User(user) => of.users.push(user.to_owned()),
+    }
+    Ok(())
+}
+
+/// A socket's id is the name of a room that holds it alone.
+fn socket(id: &str) -> Result<String, String> {
+    match Id20::decode(id.as_bytes()) {
+        Some(_) => Ok(id.to_owned()),
+        None => Err(format!(
+            "the header X-ID is {id:?}, which is no socket's id"
+        )),
+    }
+}
+
+/// The attachments stand behind the JSON; `sizes` are theirs in bytes, separated by commas.
+fn cut<'a>(body: &'a [u8], sizes: &str) -> Result<(&'a [u8], Vec<Vec<u8>>), String> {
+    let wrong = || {
+        format!(
+            "the header X-Sockeye-Attachments is {sizes:?}, and the value has {} bytes: sizes in bytes with commas between them are needed",
+            body.len()
+        )
+    };
+    let mut rest = body;
+    let mut attachments = Vec::new();
+    // From the end, where the JSON is not.
+    for size in sizes.rsplit(',').filter(|_| !sizes.is_empty()) {
+        let size: usize = size.parse().map_err(|_| wrong())?;
+        let at = rest.len().checked_sub(size).ok_or_else(wrong)?;
+        let (before, attachment) = rest.split_at(at);
+        attachments.push(attachment.to_vec());
+        rest = before;
+    }
+    attachments.reverse();
+    Ok((rest, attachments))
+}
+
+fn message(body: &[u8]) -> Result<Message, String> {
+    let array = "the value is no JSON array of an event's name and its arguments";
+    let text = std::str::from_utf8(body).map_err(|_| "the value is not UTF-8".to_owned())?;
+    let text = text.trim_matches([' ', '\t', '\n', '\r']);
+    if let Err(fault) = json::validate(text.as_bytes()) {
+        return Err(match fault {
+            json::Error::Syntax => array.to_owned(),
+            json::Error::TooDeep => {
+                format!("the value is nested deeper than {} levels", json::DEPTH_MAX)
+            }
+        });
+    }
+    let name = json::elements(text).next();
+    if !text.starts_with('[') || name.is_none_or(|name| !name.starts_with('"')) {
+        return Err(array.to_owned());
+    }
+    let event = socketio::event(text);
+    Ok(Message {
+        event: event.name.into_owned(),
+        args: event.args.to_owned(),
+        ..Message::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::kafka::Place;
+
+    fn command(action: Action<'_>) -> Command<'_> {
+        Command {
+            place: Place {
+                topic: "in",
+                partition: 0,
+                offset: 0,
+            },
+            namespace: "/chat",
+            trace: None,
+            action,
+        }
+    }
+
+    fn emit(body: &str) -> Result<Message, String> {
+        message(body.as_bytes())
+    }
+
+    #[test]
+    fn a_value_is_an_event_whose_arguments_stay_as_they_are() {
+        let said = emit(" [ \"say\\u0021\" , 1.50,{\"a\": 2} ]\n").expect("an event");
+        assert_eq!((&*said.event, &*said.args), ("say!", "1.50,{\"a\": 2}"));
+        assert_eq!(emit("[\"say\"]").expect("an event").args, "");
+        for body in ["", "{}", "[]", "[1]", "\"say\"", "[\"say\"", "[\"say\"] x"] {
+            let why = emit(body).expect_err(body);
+            assert!(why.contains("no JSON array"), "{body}: {why}");
+        }
+        let deep = format!("[\"say\",{}{}]", "[".repeat(200), "]".repeat(200));
+        assert!(emit(&deep).expect_err("deep").contains("nested deeper"));
+        assert!(message(b"[\"\xff\"]").is_err());
+    }
+
+    #[test]
+    fn attachments_are_cut_off_from_the_end() {
+        let cut = |sizes| cut(b"[\"say\"]12345", sizes);
+        let (json, none) = cut("").expect("no attachments");
+        assert_eq!((json, none.len()), (&b"[\"say\"]12345"[..], 0));
+        let (json, parts) = cut("2,3").expect("two attachments");
+        assert_eq!(json, b"[\"say\"]");
+        assert_eq!(parts, [b"12".to_vec(), b"345".to_vec()]);
+        assert_eq!(cut("0").expect("an empty one").1, [b""]);
+        for sizes in [",", "2,", "x", "-1", "99", "8,8"] {
+            assert!(cut(sizes).is_err(), "{sizes}");
+        }
+    }
+
+    #[test]
+    fn operators_choose_sockets() {
+        let id = "AAAAAAAAAAAAAAAAAAAA";
+        let read = |action| read(&command(action));
+        let room = "r".to_owned();
+        let (of, wanted) = read(Action::Join {
+            who: Who::Socket(id),
+            room: "r",
+        })
+        .expect("an order");
+        assert_eq!(
+            (of.rooms, of.namespace),
+            (vec![id.to_owned()], "/chat".to_owned())
+        );
+        assert_eq!(wanted, Wanted::Join(vec![room.clone()]));
+        let (of, wanted) = read(Action::Leave {
+            who: Who::User("ada"),
+            room: "r",
+        })
+        .expect("an order");
+        assert_eq!(
+            (of.users, wanted),
+            (vec!["ada".to_owned()], Wanted::Leave(vec![room]))
+        );
+        let who = Who::Socket("short");
+        let why = read(Action::Disconnect { who }).expect_err("no id");
+        assert!(why.contains("\"short\""), "{why}");
+    }
+}

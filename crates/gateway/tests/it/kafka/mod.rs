@@ -1,0 +1,161 @@
+//! The bridge to Kafka on the real binary with a real broker: what clients do comes out, what programs write goes in, and what clients
+//! notice while a broker or a gateway fails.
+
+mod flood;
+mod inwards;
+mod outwards;
+mod program;
+mod troubles;
+
+use crate::harness::{Gateway, PATIENCE, eventually};
+use ::client::full::SocketIo;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders, OwnedMessage};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::json;
+use servers::Kafka;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+
+/// Events go to `events`, commands of all operators come from `commands`, letters to `dead`.
+fn config(brokers: &str, out: &str, more: &str) -> String {
+    format!(
+        "profile = \"socket.io\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
+         [kafka]\nbrokers = [{brokers:?}]\nproperties = [\"session.timeout.ms=2000\", \"heartbeat.interval.ms=500\"]\n\
+         [kafka.out]\ntopic = \"events\"\n{out}\n\
+         [kafka.in.programs]\ntopics = [\"commands\"]\ndead_letters = \"dead\"\n\
+         operators = [\"unicast\", \"user\", \"room\", \"broadcast\", \"internal\"]\n\
+         [namespaces.\"/\"]\nclient_joins = true\n\
+         [namespaces.\"/\".events.order]\naction = \"kafka\"\nroom_field = \"doc\"\n{more}\n"
+    )
+}
+
+/// With its three topics.
+fn broker(partitions: i32) -> Kafka {
+    let kafka = Kafka::start();
+    make_topics(&kafka, partitions);
+    kafka
+}
+
+fn make_topics(kafka: &Kafka, partitions: i32) {
+    let admin: AdminClient<DefaultClientContext> = client(kafka).create().expect("a client");
+    let names = ["events", "commands", "dead"];
+    let topics = names.map(|name| NewTopic::new(name, partitions, TopicReplication::Fixed(1)));
+    let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let made = runtime.block_on(admin.create_topics(&topics, &options));
+    for topic in made.expect("an answer") {
+        topic.expect("a topic");
+    }
+}
+
+fn client(kafka: &Kafka) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", kafka.brokers());
+    config
+}
+
+/// Writes records as any program would.
+struct Program(BaseProducer);
+
+impl Program {
+    fn new(kafka: &Kafka) -> Program {
+        let mut config = client(kafka);
+        Program(config.set("acks", "all").create().expect("a client"))
+    }
+
+    fn write(&self, partition: i32, headers: &[(&str, &str)], value: &str) {
+        let headers = headers
+            .iter()
+            .fold(OwnedHeaders::new(), |all, (key, value)| {
+                let value = Some(*value);
+                all.insert(Header { key, value })
+            });
+        let record: BaseRecord<'_, [u8], [u8], ()> = BaseRecord::to("commands");
+        let record = record.partition(partition).headers(headers);
+        let sent = self.0.send(record.payload(value.as_bytes()));
+        sent.expect("it is taken");
+    }
+
+    fn flush(&self) {
+        self.0.flush(PATIENCE).expect("all are written");
+    }
+
+    /// One command, which Kafka has when this returns.
+    fn say(&self, headers: &[(&str, &str)], value: &str) {
+        self.write(0, headers, value);
+        self.flush();
+    }
+}
+
+/// The first records of a topic, those of a partition in order; and those that should not be there.
+fn read(kafka: &Kafka, topic: &str, count: usize) -> Vec<OwnedMessage> {
+    let consumer: BaseConsumer = client(kafka)
+        .set("group.id", "reader")
+        .create()
+        .expect("a client");
+    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE);
+    let metadata = metadata.expect("the topic is there");
+    let mut all = TopicPartitionList::new();
+    for partition in metadata.topics()[0].partitions() {
+        all.add_partition_offset(topic, partition.id(), Offset::Beginning)
+            .expect("a partition");
+    }
+    consumer.assign(&all).expect("it reads");
+    let deadline = Instant::now() + PATIENCE;
+    let mut found = Vec::new();
+    while found.len() < count {
+        let (have, late) = (found.len(), Instant::now() >= deadline);
+        assert!(!late, "{have} of {count} records of {topic}");
+        if let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) {
+            found.push(message.detach());
+        }
+    }
+    while let Some(Ok(message)) = consumer.poll(Duration::from_secs(1)) {
+        found.push(message.detach());
+    }
+    found
+}
+
+fn header(message: &OwnedMessage, name: &str) -> Option<String> {
+    let headers = message.headers()?;
+    let found = headers.iter().find(|header| header.key == name)?;
+    Some(String::from_utf8_lossy(found.value?).into_owned())
+}
+
+fn text(message: &OwnedMessage) -> String {
+    String::from_utf8_lossy(message.payload().expect("a value")).into_owned()
+}
+
+fn key(message: &OwnedMessage) -> String {
+    String::from_utf8_lossy(message.key().expect("a key")).into_owned()
+}
+
+fn token(user: &str, more: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args(["token", "--secret", SECRET, "--uid", user]);
+    command.args(more);
+    let output = command.output().expect("sockeye token runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim().to_owned()
+}
+
+/// A socket of a user; with an empty name, of none.
+fn comes(node: &Gateway, user: &str) -> SocketIo {
+    let auth = match user {
+        "" => json!({}),
+        user => json!({"token": token(user, &[])}),
+    };
+    SocketIo::websocket(node.addr, "/", auth)
+}
+
+/// Waits until it is so.
+fn soon(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(eventually(PATIENCE, is_so), "waited in vain: {what}");
+}

@@ -1,0 +1,413 @@
+//! Records of what clients do, for Kafka: the rule of an event says whether it is written, a namespace whether the beginnings and
+//! ends of its sockets are. The one who writes is outside.
+
+use crate::trace::TraceParent;
+use hub::{AckTo, Context, DisconnectReason, Event, Member, SocketKey};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::json;
+
+/// Questions about answers of Kafka begin with it; those about history and large events begin otherwise.
+const MARK: u8 = b'k';
+/// Tokens of these questions have it, those of all others do not.
+const TOKEN_MARK: u64 = 1 << 61;
+/// Bits of a number of a record that its shard has for itself.
+const OWN_BITS: u32 = 44;
+/// Kafka's time has ended before this one.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A socket joined its namespace.
+    Connect,
+    /// A client sent an event.
+    Message,
+    /// A socket left its namespace.
+    Disconnect,
+}
+
+/// What the event did with the membership of its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inner {
+    /// It joined the first room of the record.
+    Join,
+    /// It left that.
+    Leave,
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "a field says what it is")]
+pub struct Record<'a> {
+    pub moment: Moment,
+    pub socket: &'a str,
+    pub user: Option<&'a str>,
+    /// The one that the event names, then those of the socket. None, unless they [are read](Recorder::reads_rooms).
+    pub rooms: &'a [String],
+    pub inner: Option<Inner>,
+    /// Of the token, as the configuration names it.
+    pub claim: Option<&'a str>,
+    /// How the client was let in.
+    pub auth: &'static str,
+    /// W3C trace id.
+    pub trace: Option<u128>,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Counts the records of the socket.
+    pub sequence: u64,
+    /// A JSON array of name and arguments, and the attachments behind it.
+    pub body: &'a [u8],
+    /// Their sizes in bytes, separated by commas.
+    pub attachments: Option<&'a str>,
+}
+
+/// Why a record is not known to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwritten {
+    /// Too much waits for Kafka.
+    Busy,
+    /// Kafka does not answer.
+    Away,
+    /// Kafka, or the bound of a record, speaks against it.
+    Refused,
+}
+
+impl Unwritten {
+    /// For the client.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Busy => "Too much waits for Kafka: try again later",
+            Self::Away => {
+                "Kafka has not acknowledged the event in time: it may be stored all the same"
+            }
+            Self::Refused => "Kafka does not take the event",
+        }
+    }
+
+    /// For its program.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Busy => "KAFKA_BUSY",
+            Self::Away => "KAFKA_AWAY",
+            Self::Refused => "KAFKA_REFUSED",
+        }
+    }
+}
+
+/// The way of records to Kafka. It is called in the middle of a turn, so it must not block.
+pub trait Recorder: Send + Sync {
+    /// Takes a record. With a number, a question about Kafka's answer follows ([`read_question`]).
+    fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten>;
+    /// Records need rooms.
+    fn reads_rooms(&self) -> bool;
+    /// The ack of a client means that Kafka has the event, and Kafka has so long for that.
+    fn waits(&self) -> Option<Duration>;
+}
+
+/// The number of the record that a shard asks about; `None`: the question is about something else.
+pub fn read_question(question: &[u8]) -> Option<u64> {
+    let (MARK, number) = question.split_first().map(|(mark, rest)| (*mark, rest))? else {
+        return None;
+    };
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// The answer to such a question.
+pub fn write_answer(answer: Result<(), Unwritten>) -> Box<[u8]> {
+    let word: &[u8] = match answer {
+        Ok(()) => b"+",
+        Err(Unwritten::Busy) => b"b",
+        Err(Unwritten::Away) => b"a",
+        Err(Unwritten::Refused) => b"r",
+    };
+    word.into()
+}
+
+fn read_answer(answer: Option<&[u8]>) -> Result<(), Unwritten> {
+    match answer {
+        Some(b"+") => Ok(()),
+        Some(b"b") => Err(Unwritten::Busy),
+        Some(b"r") => Err(Unwritten::Refused),
+        _ => Err(Unwritten::Away),
+    }
+}
+
+/// What an event says, while its ack is somebody else's.
+#[derive(Clone, Copy)]
+pub(crate) struct Said<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) args: &'a str,
+    pub(crate) attachments: &'a [Vec<u8>],
+}
+
+impl<'a> Said<'a> {
+    pub(crate) fn of(event: &Event<'a>) -> Self {
+        Self {
+            name: event.name,
+            args: event.args,
+            attachments: event.attachments,
+        }
+    }
+}
+
+/// What is known of an event beside its words.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Around<'a> {
+    /// The room that it names.
+    pub(crate) room: Option<&'a str>,
+    pub(crate) inner: Option<Inner>,
+    pub(crate) trace: Option<TraceParent>,
+    /// A backend decided about the socket.
+    pub(crate) backend: bool,
+}
+
+/// The records of one shard.
+pub(crate) struct Records {
+    recorder: Option<Arc<dyn Recorder>>,
+    shard: u16,
+    made: u64,
+    /// Records of each socket so far.
+    sequences: HashMap<SocketKey, u64>,
+    /// Clients that wait for Kafka.
+    waiting: HashMap<u64, (SocketKey, AckTo)>,
+}
+
+impl Records {
+    pub(crate) fn new(recorder: Option<Arc<dyn Recorder>>, shard: u16) -> Self {
+        Self {
+            recorder,
+            shard,
+            made: 0,
+            sequences: HashMap::new(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// A socket is in.
+    pub(crate) fn connected(&mut self, socket: &Member<'_>, around: Around<'_>) {
+        let said = said("connect", "");
+        // The recorder counts what it does not take; nobody waits for this.
+        let _ = self.write(socket, Moment::Connect, said, around, None);
+    }
+
+    /// A socket goes.
+    pub(crate) fn disconnecting(
+        &mut self,
+        socket: &Member<'_>,
+        reason: DisconnectReason,
+        around: Around<'_>,
+    ) {
+        let mut args = Vec::new();
+        json::quote(&mut args, reason.as_str());
+        let args = String::from_utf8_lossy(&args);
+        let said = said("disconnect", &args);
+        let _ = self.write(socket, Moment::Disconnect, said, around, None);
+    }
+
+    /// Nothing is kept of a socket that is gone.
+    pub(crate) fn forget(&mut self, socket: SocketKey) {
+        self.sequences.remove(&socket);
+    }
+
+    /// An event, beside what else is done with it.
+    pub(crate) fn beside(
+        &mut self,
+        socket: &Member<'_>,
+        said: Said<'_>,
+        around: Around<'_>,
+    ) -> Result<(), Unwritten> {
+        self.write(socket, Moment::Message, said, around, None)
+    }
+
+    /// An event that is for Kafka alone. Its client's ack means what the configuration says.
+    pub(crate) fn alone(&mut self, socket: &mut Member<'_>, event: Event<'_>, around: Around<'_>) {
+        let recorder = self.recorder.as_ref().filter(|_| event.ack.is_some());
+        let waits = recorder.and_then(|recorder| recorder.waits());
+        let (said, moment) = (Said::of(&event), Moment::Message);
+        let Some(time) = waits else {
+            return match self.write(socket, moment, said, around, None) {
+                Err(why) => socket.refuse(event.ack, why.message(), why.code()),
+                Ok(()) => answer(&mut socket.cx(), event.ack),
+            };
+        };
+        self.made += 1;
+        let (number, token) = (self.number(), TOKEN_MARK | self.made);
+        let mut question = vec![MARK];
+        question.extend_from_slice(&number.to_be_bytes());
+        // First the question: a bound that speaks against it speaks against the record, too.
+        if !socket
+            .cx()
+            .ask_outside(question.into(), time + GRACE, token)
+        {
+            let why = Unwritten::Busy;
+            return socket.refuse(event.ack, why.message(), why.code());
+        }
+        match self.write(socket, moment, said, around, Some(number)) {
+            // Nobody answers the question then, and nobody waits for that.
+            Err(why) => socket.refuse(event.ack, why.message(), why.code()),
+            Ok(()) => {
+                if let Some(ack) = event.ack {
+                    self.waiting.insert(token, (socket.key(), ack));
+                }
+            }
+        }
+    }
+
+    /// Kafka's answer. `false`: somebody else asked.
+    pub(crate) fn answered(
+        &mut self,
+        cx: &mut Context<'_>,
+        token: u64,
+        answer: Option<&[u8]>,
+    ) -> bool {
+        let Some((socket, ack)) = self.waiting.remove(&token) else {
+            return token & TOKEN_MARK != 0;
+        };
+        match read_answer(answer) {
+            Ok(()) => self::answer(cx, Some(ack)),
+            Err(why) => cx
+                .socket(socket)
+                .refuse(Some(ack), why.message(), why.code()),
+        }
+        true
+    }
+
+    /// No other record of this process has it.
+    fn number(&self) -> u64 {
+        (u64::from(self.shard) << OWN_BITS) | self.made
+    }
+
+    fn write(
+        &mut self,
+        socket: &Member<'_>,
+        moment: Moment,
+        said: Said<'_>,
+        around: Around<'_>,
+        asked: Option<u64>,
+    ) -> Result<(), Unwritten> {
+        let Some(recorder) = &self.recorder else {
+            return Ok(());
+        };
+        let (Some(id), Some(namespace)) = (socket.id(), socket.namespace()) else {
+            return Ok(());
+        };
+        let sequence = self.sequences.entry(socket.key()).or_default();
+        *sequence += 1;
+        let id = id.to_string();
+        let user = socket.user();
+        let rooms = match recorder.reads_rooms() {
+            true => rooms(socket, around.room, &id),
+            false => Vec::new(),
+        };
+        let attachments = sizes(said.attachments);
+        let record = Record {
+            moment,
+            socket: &id,
+            user,
+            rooms: &rooms,
+            inner: around.inner,
+            claim: socket.label(),
+            auth: match (around.backend, user) {
+                (true, _) => "backend",
+                (false, Some(_)) => "token",
+                (false, None) => "none",
+            },
+            trace: around.trace.map(|context| context.trace),
+            namespace,
+            name: said.name,
+            sequence: *sequence,
+            body: &body(said),
+            attachments: attachments.as_deref(),
+        };
+        recorder.write(&record, asked)
+    }
+}
+
+fn said<'a>(name: &'a str, args: &'a str) -> Said<'a> {
+    Said {
+        name,
+        args,
+        attachments: &[],
+    }
+}
+
+fn answer(cx: &mut Context<'_>, ack: Option<AckTo>) {
+    if let Some(ack) = ack {
+        cx.ack(ack, "", &[]);
+    }
+}
+
+/// The room that the event names, then the others but the socket's own.
+fn rooms(socket: &Member<'_>, named: Option<&str>, id: &str) -> Vec<String> {
+    let own = socket.rooms().into_iter();
+    let own = own.filter(|room| room != id && Some(room.as_str()) != named);
+    named.map(str::to_owned).into_iter().chain(own).collect()
+}
+
+fn body(said: Said<'_>) -> Vec<u8> {
+    let attached: usize = said.attachments.iter().map(Vec::len).sum();
+    let mut body = Vec::with_capacity(said.name.len() + said.args.len() + attached + 8);
+    body.push(b'[');
+    json::quote(&mut body, said.name);
+    if !said.args.is_empty() {
+        body.push(b',');
+        body.extend_from_slice(said.args.as_bytes());
+    }
+    body.push(b']');
+    for attachment in said.attachments {
+        body.extend_from_slice(attachment);
+    }
+    body
+}
+
+fn sizes(attachments: &[Vec<u8>]) -> Option<String> {
+    let (first, more) = attachments.split_first()?;
+    let mut sizes = first.len().to_string();
+    for attachment in more {
+        let _ = write!(sizes, ",{}", attachment.len());
+    }
+    Some(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_what_the_client_said_and_its_attachments_behind_it() {
+        assert_eq!(body(said("a\"b", "")), br#"["a\"b"]"#);
+        let attachments = [b"12".to_vec(), b"345".to_vec()];
+        let said = Said {
+            name: "say",
+            args: r#"{"_placeholder":true,"num":0},1.50"#,
+            attachments: &attachments,
+        };
+        let expected = br#"["say",{"_placeholder":true,"num":0},1.50]12345"#;
+        assert_eq!(body(said), expected);
+        assert_eq!(sizes(&attachments).as_deref(), Some("2,3"));
+        assert_eq!(sizes(&[]), None);
+    }
+
+    #[test]
+    fn questions_and_answers_are_read_as_they_were_written() {
+        let number = (3 << OWN_BITS) | 7;
+        let mut question = vec![MARK];
+        question.extend_from_slice(&u64::to_be_bytes(number));
+        assert_eq!(read_question(&question), Some(number));
+        assert_eq!(read_question(&question[..8]), None);
+        assert_eq!(read_question(b"h1234567"), None);
+        let all = [
+            Ok(()),
+            Err(Unwritten::Busy),
+            Err(Unwritten::Away),
+            Err(Unwritten::Refused),
+        ];
+        for answer in all {
+            assert_eq!(read_answer(Some(&write_answer(answer))), answer);
+        }
+        assert_eq!(read_answer(None), Err(Unwritten::Away));
+    }
+}
