@@ -43,7 +43,6 @@ export class Plot {
   #svg = draw("svg", { "aria-hidden": "true" });
   #area = make("div", "plot-area");
   #values: HTMLElement[] = [];
-  #when = make("span", "when");
   #width = 0;
   #span: Span = { from: 0, to: 1 };
   #lines: (number | null)[][] = [];
@@ -61,7 +60,6 @@ export class Plot {
       this.#values.push(value);
       legend.append(item);
     });
-    legend.append(this.#when);
     this.#area.append(this.#svg);
     this.element.append(legend, this.#area);
     this.#listen();
@@ -139,17 +137,24 @@ export class Plot {
       const place = this.#values[index];
       if (place) place.textContent = value === null ? NONE : this.options.format(value);
     });
-    this.#when.textContent = time === undefined ? "" : clock(time);
     this.#describe(time, values);
     if (time === undefined) return;
     const at = this.#xOf(time);
     this.#svg.append(
       draw("line", { x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM, class: "reading" }),
+      this.#timeBeside(at, time),
     );
     values.forEach((value, index) => {
       if (value === null) return;
       this.#svg.append(draw("circle", { cx: at, cy: y(value), r: 3, class: `line-${index}` }));
     });
+  }
+
+  /** In the plot: a line more above it would push the plot away from the pointer. */
+  #timeBeside(at: number, time: number): SVGElement {
+    const left = at > this.#width / 2;
+    const place = { x: left ? at - 5 : at + 5, y: TOP + 9, class: "time" };
+    return draw("text", { ...place, "text-anchor": left ? "end" : "start" }, clock(time));
   }
 
   /** For readers who do not see it. A focused plot speaks when it is read, not each second. */

@@ -13,6 +13,7 @@ export class View {
   /** Why figures are missing; it goes when they come. */
   readonly #trouble = new Notice();
   readonly #end = new AbortController();
+  #loaded = false;
   readonly signal = this.#end.signal;
 
   constructor(
@@ -44,12 +45,19 @@ export class View {
     this.root.append(...content);
   }
 
+  /** For readers that wait until the page is there. */
+  busy(busy: boolean): void {
+    this.root.setAttribute("aria-busy", String(busy));
+  }
+
   close(): void {
     this.#end.abort();
+    this.busy(false);
   }
 
   /** Does it once, and shows why it could not be done. The answer: whether it may be tried again. */
   async once(task: () => Promise<void>): Promise<boolean> {
+    if (!this.#loaded) this.busy(true);
     try {
       await task();
       if (!this.signal.aborted) this.#trouble.clear();
@@ -57,6 +65,9 @@ export class View {
     } catch (error) {
       if (!this.signal.aborted) this.#trouble.fail(error);
       return error instanceof Problem && error.status !== 401 && error.status !== 403;
+    } finally {
+      this.#loaded = true;
+      if (!this.signal.aborted) this.busy(false);
     }
   }
 

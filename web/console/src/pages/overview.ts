@@ -141,7 +141,11 @@ class OverviewPage {
     view.signal.addEventListener("abort", () => {
       view.feed.watched = false;
     });
-    view.feed.listen(() => this.#changed(), view.signal);
+    view.busy(view.feed.last === undefined);
+    view.feed.listen(() => {
+      view.busy(false);
+      this.#changed();
+    }, view.signal);
     view.feed.start();
     this.#render();
   }
