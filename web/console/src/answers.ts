@@ -21,7 +21,7 @@ export interface Point {
   t: number;
   sessions: number;
   connections: number;
-  memory_bytes: number;
+  memory_bytes: number | null;
   cpu: number;
   messages_in: number;
   deliveries: number;
@@ -59,8 +59,9 @@ export interface RoomHere {
 }
 
 export interface RoomsHere {
+  /** The largest ones. */
   rooms: RoomHere[];
-  matched: number;
+  more: boolean;
   complete: boolean;
 }
 
@@ -152,9 +153,10 @@ export interface Configuration {
 
 export interface Action {
   at_ms: number;
+  /** Empty: one that is not known. */
   key: string;
   what: string;
-  namespace: string | null;
-  of: string | null;
+  namespace?: string;
+  of: string;
   outcome: string;
 }

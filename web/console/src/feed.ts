@@ -62,7 +62,9 @@ export class Feed {
     if (document.hidden) return;
     try {
       const after = this.points.at(-1)?.t ?? 0;
-      const answer = await this.api.get<Overview>(callPath("/v1/node/overview", { after }));
+      const answer = await this.api.get<Overview>(
+        callPath("/v1/node/overview", { after, limit: POINTS_MAX }),
+      );
       if (life !== this.#life) return;
       this.#take(answer);
     } catch (error) {

@@ -61,8 +61,13 @@ export class Shell {
   show(login: Login | undefined): void {
     document.body.classList.toggle("outside", login === undefined);
     if (!login) return;
-    byId("key-name").textContent = login.name;
-    const scopes = login.scopes.length === 0 ? "may do everything" : login.scopes.join(", ");
+    byId("key-name").textContent = login.name || "No API key";
+    const scopes =
+      login.name === ""
+        ? "configure one to do more"
+        : login.scopes.length === 0
+          ? "may do everything"
+          : login.scopes.join(", ");
     const where = login.namespaces.length === 0 ? "" : `, in ${login.namespaces.join(", ")}`;
     byId("key-scopes").textContent = `${scopes}${where}`;
   }

@@ -10,7 +10,7 @@ import type { View } from "../view.ts";
 
 const EVERY_MS = 5000;
 const LIMIT = 500;
-const WELL = new Set(["accepted", "done", "ok"]);
+const WELL = new Set(["done"]);
 
 export function audit(view: View): void {
   const found = make("p", "found");
@@ -18,10 +18,14 @@ export function audit(view: View): void {
     "Actions",
     [
       { head: "Time", text: ({ at_ms }) => moment(at_ms) },
-      { head: "Key", text: ({ key }) => key, node: ({ key }) => given(key) },
+      {
+        head: "Key",
+        text: ({ key }) => key || "unknown",
+        node: ({ key }) => given(key || "unknown"),
+      },
       { head: "What", text: ({ what }) => words(what) },
       { head: "Namespace", text: ({ namespace }) => namespace ?? NONE, className: "name" },
-      { head: "Of", text: ({ of }) => of ?? NONE, className: "name" },
+      { head: "Of", text: ({ of }) => of || NONE, className: "name" },
       {
         head: "Outcome",
         text: ({ outcome }) => outcome,

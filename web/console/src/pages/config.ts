@@ -22,6 +22,7 @@ export function config(view: View): void {
         head: "From",
         text: ({ source }) => source,
         node: ({ source }) => badge(source, source === "default" ? "calm" : "ok"),
+        className: "name",
       },
     ],
     ({ key }) => key,

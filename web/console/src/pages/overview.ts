@@ -2,7 +2,7 @@
 
 import { make } from "../../../chat/src/dom.ts";
 import type { Overview, Point } from "../answers.ts";
-import { badge, button, given, segments } from "../controls.ts";
+import { badge, button, given, segments, type Tone } from "../controls.ts";
 import { bytes, cores, count, duration, millis, NONE, percent, rate } from "../format.ts";
 import { Plot, type PlotOptions, sparkline } from "../plot.ts";
 import type { View } from "../view.ts";
@@ -84,6 +84,8 @@ function plots(view: View): PlotOptions[] {
     { title: "Processor", series: [{ name: "cores used", of: (p) => p.cpu }], format: cores },
   ];
 }
+
+const TONES: Record<string, Tone> = { critical: "bad", info: "calm" };
 
 const SPANS: [string, string][] = [
   ["5", "5 min"],
@@ -187,7 +189,7 @@ class OverviewPage {
         const item = make("li");
         const text = make("span", "condition-text");
         text.append(given(sentence));
-        item.append(badge(severity, severity === "critical" ? "bad" : "warn"), text);
+        item.append(badge(severity, TONES[severity] ?? "warn"), text);
         item.append(
           make("code", "", name),
           make("code", "", `docs/${docs.replace(/^docs\//, "")}`),

@@ -85,14 +85,21 @@ class RoomSearch {
     this.#found.setAttribute("role", "status");
     this.#more.hidden = true;
     view.add(form, this.#found, this.#table.element, this.#more);
-    this.#look();
+    this.#prepare();
     // The list of the cluster costs every node something: only a person asks for it.
+    if (this.#where === "cluster") void view.once(() => this.#cluster());
     view.every(EVERY_MS, async () => {
       if (this.#where === "node") await this.#node();
     });
   }
 
   #look(): void {
+    this.#prepare();
+    void this.view.once(() => (this.#where === "cluster" ? this.#cluster() : this.#node()));
+  }
+
+  /** Labels and address say what is asked for. */
+  #prepare(): void {
     const label = this.#name.element.querySelector("label");
     const cluster = this.#where === "cluster";
     if (label) label.textContent = cluster ? "Name begins with" : "Name contains";
@@ -103,7 +110,6 @@ class RoomSearch {
       contains: this.#name.input.value,
     });
     this.#more.hidden = true;
-    void this.view.once(() => (cluster ? this.#cluster() : this.#node()));
   }
 
   async #node(): Promise<void> {
@@ -119,9 +125,9 @@ class RoomSearch {
     this.#shown = answer.rooms;
     this.#table.render(this.#shown);
     const part = answer.complete ? "" : " A shard did not answer in time: there may be more.";
-    const shown =
-      this.#shown.length < answer.matched ? `, the largest ${count(this.#shown.length)} shown` : "";
-    this.#found.textContent = `${counted(answer.matched, "room")}${shown}, at ${clock(Date.now())}.${part}`;
+    const rooms = counted(answer.rooms.length, "room");
+    const shown = answer.more ? `The largest ${rooms}, of more` : rooms;
+    this.#found.textContent = `${shown}, at ${clock(Date.now())}.${part}`;
   }
 
   async #cluster(after = ""): Promise<void> {

@@ -29,6 +29,7 @@ export function session(view: View): void {
   };
   const head = make("div");
   const cards = make("div", "stack");
+  const rest = make("p", "about");
   view.every(EVERY_MS, async () => {
     const answer = await view.api.get<SessionsHere>(
       callPath("/v1/node/sessions", { id, limit: 1 }),
@@ -40,9 +41,9 @@ export function session(view: View): void {
       show(`gone ${end?.at_ms}`, () => [end ? ended(end) : unknown()]);
       return;
     }
-    show("here", () => [section("Connection", head), cards]);
+    show("here", () => [section("Connection", head), cards, rest]);
     head.replaceChildren(connection(found));
-    renderSockets(view, cards, sockets, found);
+    renderSockets(view, cards, sockets, rest, found);
   });
 }
 
@@ -60,7 +61,7 @@ function connection(found: SessionHere): HTMLElement {
     ["Address", mono(found.address)],
     ["Waiting to be sent", bytes(found.waiting_bytes)],
     ["Unread input", bytes(found.input_bytes)],
-    ["Silent for", millis(found.silent_ms)],
+    ["Ping unanswered for", millis(found.silent_ms)],
     ["Rejections", count(found.rejections)],
   ]);
 }
@@ -73,6 +74,7 @@ function renderSockets(
   view: View,
   place: HTMLElement,
   cards: Map<string, SocketCard>,
+  rest: HTMLElement,
   found: SessionHere,
 ): void {
   const key = ({ namespace, id }: SocketHere) => `${namespace} ${id}`;
@@ -91,6 +93,8 @@ function renderSockets(
     }
     card.render(socket);
   }
+  rest.textContent = `and ${counted(found.socket_count - found.sockets.length, "more socket")}`;
+  rest.hidden = found.socket_count === found.sockets.length;
 }
 
 class SocketCard {
@@ -189,7 +193,7 @@ function ended(end: End): HTMLElement {
     ["Namespace", end.namespace === null ? NONE : given(end.namespace)],
     ["Connection", `${end.protocol}, ${end.transport}`],
     ["Waiting to be sent", bytes(end.waiting_bytes)],
-    ["Silent for", millis(end.silent_ms)],
+    ["Ping unanswered for", millis(end.silent_ms)],
     ["Rejections", count(end.rejections)],
   ]);
   return section("Ended", state, known);
