@@ -138,7 +138,7 @@ async function consolePictures(browser) {
     const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.5 };
     const ops = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "light" });
     const [maya] = await traffic(watched);
-    await ops.page.getByRole("radio", { name: "5 min" }).check();
+    await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();
     await take(ops, "console-overview.png");
     await ops.open("rooms");
     await take(ops, "console-rooms.png");

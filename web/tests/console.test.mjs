@@ -183,7 +183,9 @@ describe("names from outside", () => {
     await shown(`rooms?room=${room}`);
     await ops.open(`try?room=${room}`);
     await ops.sees("#main pre", /<img src=x/);
-    mallory.disconnect();
+    // Cut off: one that says goodbye has left its namespace before it ends.
+    mallory.io.reconnection(false);
+    mallory.io.engine.close();
     await shown("ends");
     assert.equal(await ops.page.evaluate(() => window.attacked), undefined);
     assert.equal(await ops.page.locator("#main img").count(), 0);
@@ -203,7 +205,7 @@ describe("looking", () => {
     }
     await ops.page.click("tbody a");
     await ops.sees("#main dd", /^grace$/);
-    await ops.page.click('.chip:text-is("reef")');
+    await ops.page.click('.chip:has-text("reef")');
     await ops.sees("#main h1", /Room reef/);
     await ops.sees("tbody th", new RegExp(grace.id));
     grace.disconnect();
@@ -215,9 +217,9 @@ describe("looking", () => {
     const ops = await Operator.enter(browser, watched);
     await ops.page.waitForFunction(() => document.querySelectorAll(".plot path.line").length > 0);
     await ops.page.hover(".plot-area >> nth=0");
-    await ops.page.waitForSelector(".plot-area .reading");
+    await ops.page.waitForSelector(".plot-area .reading", { state: "attached" });
     assert.equal(await ops.page.locator(".plot-area .reading").count(), 6);
-    await ops.page.getByRole("radio", { name: "5 min" }).check();
+    await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();
     await ops.page.click("text=Pause");
     await ops.sees(".about", /Paused/);
     ops.assertNoErrors();
@@ -229,7 +231,8 @@ describe("looking", () => {
     await ops.open("config");
     await ops.page.fill(".filters input", "auth.required");
     await ops.sees("tbody tr", /auth\.required.*true.*sockeye\.toml/);
-    assert.equal((await ops.page.textContent("#main")).includes(watched.keys.ops.entry), false);
+    const text = await ops.page.textContent("#main");
+    assert.equal(text.includes(watched.keys.ops.key), false);
     ops.assertNoErrors();
     await ops.leave();
   });
@@ -275,7 +278,7 @@ describe("acting", () => {
       const { stdout } = await run(program, [path], { env });
       assert.match(stdout, /accepted/, name);
     }
-    await ines.timeout(30_000).emitWithAck("join", { room: "last" });
+    await ines.timeout(30_000).emitWithAck("join", "last");
     assert.deepEqual(heard, new Array(4).fill([`it's "here" 🐟`, 9007199254740991, null]));
     ines.disconnect();
     ops.assertNoErrors();
@@ -364,7 +367,7 @@ describe("by keyboard alone", () => {
     await ops.page.waitForSelector(".plot-area[aria-valuetext]");
     await ops.page.focus(".plot-area >> nth=0");
     await ops.page.keyboard.press("End");
-    await ops.page.waitForSelector(".plot-area .reading");
+    await ops.page.waitForSelector(".plot-area .reading", { state: "attached" });
     const text = await ops.page.getAttribute(".plot-area >> nth=0", "aria-valuetext");
     assert.match(text, /^\d\d:\d\d:\d\d: sessions .*, connections /);
     await ops.page.keyboard.press("Escape");

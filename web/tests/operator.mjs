@@ -11,8 +11,16 @@ import { executable, Gateway } from "./gateway.mjs";
 /** Long, because the machine may be busy with other things. */
 const WAIT_MS = 30_000;
 
-/** Chromium reports each refused call as an error; the page asks whether its cookie is still good. */
+/**
+ * Chromium reports each refused call as an error. The page asks whether its cookie is still good,
+ * and whether a room has presence.
+ */
 const REFUSED = /the server responded with a status of (401|403)/;
+const NOT_THERE = /the server responded with a status of 404/;
+
+function isExpected(text, url) {
+  return REFUSED.test(text) || (NOT_THERE.test(text) && url.includes("/v1/presence"));
+}
 
 /** All pages that need no name. */
 export const PAGES = [
@@ -67,7 +75,10 @@ export class Watched {
       socket.once("connect", resolve);
       socket.once("connect_error", reject);
     });
-    for (const room of rooms) await socket.timeout(WAIT_MS).emitWithAck("join", { room });
+    for (const room of rooms) {
+      const answer = await socket.timeout(WAIT_MS).emitWithAck("join", room);
+      assert.ok(Array.isArray(answer), `cannot join ${room}: ${JSON.stringify(answer)}`);
+    }
     return socket;
   }
 
@@ -89,8 +100,8 @@ export class Operator {
     operator.page.setDefaultTimeout(WAIT_MS);
     operator.page.on("pageerror", (error) => operator.errors.push(String(error)));
     operator.page.on("console", (message) => {
-      if (message.type() === "error" && !REFUSED.test(message.text()))
-        operator.errors.push(message.text());
+      if (message.type() !== "error") return;
+      if (!isExpected(message.text(), message.location().url)) operator.errors.push(message.text());
     });
     await operator.page.goto(`${watched.url}/console/`);
     await operator.page.waitForSelector("#login:not([hidden])");

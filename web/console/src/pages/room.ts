@@ -41,12 +41,19 @@ export function oneRoom(view: View, namespace: string, room: string): void {
     "Nobody is in this room now.",
   );
   view.add(figures, table.element);
+  /** A namespace without presence is asked once. */
+  let isKept = true;
+  const presence = async (path: string) => {
+    const people = isKept ? await presentPeople(view, path) : undefined;
+    isKept = people !== undefined;
+    return people ?? "not kept for this room";
+  };
   view.every(EVERY_MS, async () => {
     const query = { namespace, room };
     const path = callPath("/v1/sockets", { ...query, limit: LIMIT });
     const [answer, people] = await Promise.all([
       view.api.get<SocketsPage>(path, view.signal),
-      presence(view, callPath("/v1/presence", query)),
+      presence(callPath("/v1/presence", query)),
     ]);
     table.render(
       answer.sockets.map(({ id, rooms, data }) => ({
@@ -67,15 +74,15 @@ export function oneRoom(view: View, namespace: string, room: string): void {
   });
 }
 
-/** A namespace without presence has none to show. */
-async function presence(view: View, path: string): Promise<string> {
+/** Nothing where presence is not kept. */
+async function presentPeople(view: View, path: string): Promise<string | undefined> {
   try {
     const { count: people, members } = await view.api.get<Members>(path, view.signal);
     const users = new Set((members ?? []).map(({ user }) => user).filter((user) => user));
     const named = [...users].slice(0, 8).join(", ");
     return `${count(people)} here${named && `: ${named}${users.size > 8 ? " …" : ""}`}`;
   } catch (error) {
-    if (error instanceof Problem && error.status !== 401) return "not kept for this room";
+    if (error instanceof Problem && error.status === 404) return undefined;
     throw error;
   }
 }
