@@ -1,9 +1,11 @@
 //! The operators' listener: metrics, health, readiness, orders. It belongs on a private address.
 
 mod conns;
+mod console;
 mod disconnect;
 mod guard;
 pub mod keys;
+mod logins;
 pub(crate) mod nodes;
 mod starting;
 
@@ -17,10 +19,11 @@ pub use starting::Starting;
 use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
+use crate::inside::{self, Inside};
 use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
 use axum::Router;
-use axum::extract::{FromRef, State};
+use axum::extract::{FromRef, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -40,6 +43,7 @@ struct Admin {
     exporter: Arc<Exporter>,
     readiness: Readiness,
     debugging: Debugging,
+    inside: Inside,
 }
 
 impl FromRef<Admin> for Debugging {
@@ -68,26 +72,41 @@ pub async fn serve(
     exporter: Arc<Exporter>,
     readiness: Readiness,
     gate: Gate,
-    debugging: Debugging,
+    (debugging, settings): (Debugging, Arc<dyn inside::Settings>),
 ) -> io::Result<()> {
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
     let (places, node) = (Arc::clone(&gate.places), Arc::clone(&gate.node));
     let room = (&places, gate.conns_max);
+    let audit = Arc::clone(&node.audit);
+    let inside = Inside::new(
+        debugging.source(),
+        settings,
+        &exporter,
+        nodes.clone(),
+        audit,
+    );
     let guard = Arc::new(Guard::new(gate));
-    let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
+    let sampler = tokio::spawn(sample(
+        Arc::clone(&exporter),
+        Arc::clone(&guard),
+        inside.clone(),
+    ));
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
         .merge(disconnect::routes(&api))
         .merge(api::http::routes(&api))
-        .merge(nodes::routes(nodes))
+        .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
+        .merge(inside::routes(inside.clone()))
+        .merge(console::routes(Arc::clone(&guard)))
         .merge(debug::routes())
         .fallback(nowhere)
         .with_state(Admin {
             exporter,
             readiness,
             debugging,
+            inside,
         });
     let routes = routes.layer(from_fn_with_state(guard, guard::check));
     let served = conns::serve(listener, routes, room, &node.displaced.admin).await;
@@ -95,7 +114,7 @@ pub async fn serve(
     served
 }
 
-async fn sample(exporter: Arc<Exporter>, guard: Arc<Guard>) {
+async fn sample(exporter: Arc<Exporter>, guard: Arc<Guard>, inside: Inside) {
     let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -103,6 +122,7 @@ async fn sample(exporter: Arc<Exporter>, guard: Arc<Guard>) {
         let now = Instant::now();
         exporter.sample(now);
         guard.pass_time(now);
+        inside.sample(now);
     }
 }
 
@@ -131,9 +151,14 @@ async fn alive() -> Response {
     reply(200, health::healthy())
 }
 
-async fn ready(State(admin): State<Admin>) -> Response {
-    let (status, body) = admin.readiness.answer();
-    reply(status, body)
+/// `?verbose`: and whether the node is well, which does not change the answer: a node with troubles is better than none.
+async fn ready(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let (status, mut body) = admin.readiness.answer();
+    if query.is_some_and(|query| query.split('&').any(|word| word.starts_with("verbose"))) {
+        let health = serde_json::to_value(admin.inside.health());
+        body["health"] = health.unwrap_or_default();
+    }
+    reply(status, body.to_string())
 }
 
 fn reply(status: u16, body: String) -> Response {
@@ -151,6 +176,18 @@ mod tests {
 
     struct Nowhere;
 
+    #[derive(Debug)]
+    struct NoSettings;
+
+    impl inside::Settings for NoSettings {
+        fn shown(&self) -> Vec<inside::Setting> {
+            Vec::new()
+        }
+        fn reload(&self) -> inside::Reload {
+            inside::Reload::default()
+        }
+    }
+
     impl api::ToShards for Nowhere {
         fn send(&self, _: rules::Errand) {}
     }
@@ -166,6 +203,7 @@ mod tests {
             bodies: None,
             history: None,
             keeping: Arc::default(),
+            audit: Arc::default(),
         };
         Gate {
             keys,
@@ -199,12 +237,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let addr = listener.local_addr().expect("addr");
         let debugging = Debugging::new(Arc::new(crate::debug::tests::Half));
+        let settings: Arc<dyn inside::Settings> = Arc::new(NoSettings);
         let server = tokio::spawn(serve(
             listener,
             exporter,
             readiness.clone(),
             gate(node),
-            debugging,
+            (debugging, settings),
         ));
 
         cells.websockets.store(5, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Files for browsers that are part of the binary: the chat page and Socket.IO's own client
+//! Files for browsers that are part of the binary: the chat page, the console and Socket.IO's own client
 //! bundles. Both are built by `web/build.mjs`, committed, and embedded when compiling.
 
 use rust_embed::{EmbeddedFile, RustEmbed};
@@ -8,6 +8,11 @@ use std::borrow::Cow;
 #[folder = "../../web/chat/dist"]
 #[allow_missing = true]
 struct Page;
+
+#[derive(Debug, RustEmbed)]
+#[folder = "../../web/console/dist"]
+#[allow_missing = true]
+struct Console;
 
 #[derive(Debug, RustEmbed)]
 #[folder = "../../web/bundles"]
@@ -65,12 +70,20 @@ pub struct Asset {
 
 /// A file of the chat page; `accepted` as the browser says.
 pub fn page(name: &str, accepted: &[Coding]) -> Option<Asset> {
-    let name = if name.is_empty() { "index.html" } else { name };
+    of_folder::<Page>(if name.is_empty() { "index.html" } else { name }, accepted)
+}
+
+/// One file of the console.
+pub fn console(name: &str, accepted: &[Coding]) -> Option<Asset> {
+    of_folder::<Console>(name, accepted)
+}
+
+fn of_folder<F: RustEmbed>(name: &str, accepted: &[Coding]) -> Option<Asset> {
     if !is_plain_name(name) || name.ends_with(".gz") {
         return None;
     }
-    packed::<Page>(name, accepted)
-        .or_else(|| Page::get(name).map(|file| asset(file, content_type(name), None)))
+    packed::<F>(name, accepted)
+        .or_else(|| F::get(name).map(|file| asset(file, content_type(name), None)))
 }
 
 /// A client bundle or its source map. The tag is the version, as Socket.IO's server has it.

@@ -5,6 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, extract::FromRef};
+use hub::{Question, Sight};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub trait Inspect: Send + Sync + std::fmt::Debug {
     fn shard_count(&self) -> usize;
     /// Bytes of the control plane's parts.
     fn parts(&self) -> Vec<(&'static str, usize)>;
+    /// What the shards that answer in time have to show.
+    fn look(&self, question: &Question, within: Duration) -> Vec<Sight>;
     /// What the allocator says of itself.
     fn allocator(&self) -> Vec<(&'static str, u64)>;
 }
@@ -46,6 +49,10 @@ impl Debugging {
             inspect,
             turn: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    pub(crate) fn source(&self) -> Arc<dyn Inspect> {
+        Arc::clone(&self.inspect)
     }
 }
 
@@ -68,6 +75,7 @@ const INDEX: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">
 <h1>Sockeye</h1>\n<dl>\n\
 <dt><a href=\"/debug/memory\">/debug/memory</a><dd>Bytes by part, for each shard and in total, as JSON. Counting takes the \
 shards a few thousand slots a turn and holds up nobody.\n\
+<dt><a href=\"/console/\">/console/</a><dd>The console: this node, its rooms and sessions, for people.\n\
 <dt><a href=\"/metrics\">/metrics</a><dd>Everything that is counted, for Prometheus.\n\
 <dt><a href=\"/health\">/health</a><dd>Whether the process lives.\n\
 <dt><a href=\"/ready\">/ready</a><dd>Whether new clients should be sent here.\n</dl>\n";
@@ -156,6 +164,9 @@ pub(crate) mod tests {
         }
         fn parts(&self) -> Vec<(&'static str, usize)> {
             vec![("log", 5)]
+        }
+        fn look(&self, _: &Question, _: Duration) -> Vec<Sight> {
+            Vec::new()
         }
         fn allocator(&self) -> Vec<(&'static str, u64)> {
             vec![("committed", 100)]

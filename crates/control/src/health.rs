@@ -1,6 +1,6 @@
 //! Whether this process is alive, and whether new clients should be sent to it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -107,7 +107,7 @@ impl Readiness {
     }
 
     /// Status and body of `/ready`.
-    pub(crate) fn answer(&self) -> (u16, String) {
+    pub(crate) fn answer(&self) -> (u16, Value) {
         let word = self.word();
         let status = if word == "ready" { 200 } else { 503 };
         let mut body = json!({ "status": word, "timestamp": now_ms() });
@@ -120,7 +120,12 @@ impl Readiness {
         if let Some(cluster) = cluster {
             body["cluster"] = cluster.into();
         }
-        (status, body.to_string())
+        (status, body)
+    }
+
+    /// It had met the other nodes, and cannot reach them now.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cluster() == Cluster::CutOff
     }
 }
 

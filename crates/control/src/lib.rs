@@ -13,6 +13,7 @@ pub mod flood;
 pub mod health;
 pub mod history;
 pub mod identity;
+pub mod inside;
 pub mod metrics;
 pub mod page;
 mod process;

@@ -284,7 +284,10 @@ impl Site {
             "/health" => json(StatusCode::OK, health::healthy()),
             "/ready" => {
                 let (status, body) = self.readiness.answer();
-                json(StatusCode::from_u16(status).unwrap_or_default(), body)
+                json(
+                    StatusCode::from_u16(status).unwrap_or_default(),
+                    body.to_string(),
+                )
             }
             _ => self.file(path, headers),
         }

@@ -19,6 +19,14 @@ pub struct Usage {
 impl Usage {
     /// Reads /proc; with many connections open the count of descriptors takes milliseconds.
     pub fn read() -> Self {
+        Usage {
+            open_fds: open_fds(),
+            ..Self::light()
+        }
+    }
+
+    /// The same without that count.
+    pub fn light() -> Self {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let fields = stat_fields(&stat);
         // Numbered as in proc_pid_stat(5), from 1; the name in field 2 is cut off with field 1.
@@ -39,7 +47,7 @@ impl Usage {
             resident_bytes: field(24).map(|pages| pages * rustix::param::page_size() as u64),
             virtual_bytes: field(23),
             cpu: cpu.map(Duration::from_secs_f64),
-            open_fds: open_fds(),
+            open_fds: None,
             max_fds: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
             start_time: start,
             threads: field(20),
@@ -51,6 +59,11 @@ impl Usage {
 impl Usage {
     /// Known on Linux only.
     pub fn read() -> Self {
+        Usage::default()
+    }
+
+    /// Known on Linux only.
+    pub fn light() -> Self {
         Usage::default()
     }
 }

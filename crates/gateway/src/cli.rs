@@ -8,6 +8,7 @@ use crate::config::{Flag, Request};
 use crate::doctor::Order;
 use crate::history_calls::{ExportArgs, ForgetArgs, HistoryCall, ShowArgs};
 use crate::init::InitArgs;
+use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
@@ -78,6 +79,18 @@ enum CommandArgs {
     Sockets {
         #[command(flatten)]
         args: Box<SocketsArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Sessions {
+        #[command(flatten)]
+        args: Box<SessionsArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Top {
+        #[command(flatten)]
+        args: TopArgs,
         #[command(flatten)]
         asked: Asked,
     },
@@ -192,6 +205,9 @@ struct DoctorArgs {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// Ask the gateway of this configuration whether it is well; ends with 0 if it is, 1 if not, 2 if it does not answer.
+    #[arg(long, conflicts_with_all = ["connections", "record", "from"])]
+    live: bool,
     /// Print what is looked at, to be judged elsewhere.
     #[arg(long, conflicts_with = "json")]
     record: bool,
@@ -259,6 +275,8 @@ pub enum Command {
     ApiKey(String, Vec<String>),
     Emit(Box<EmitArgs>, Request),
     Sockets(Box<SocketsArgs>, Request),
+    Sessions(Box<SessionsArgs>, Request),
+    Top(TopArgs, Request),
     Rooms(Box<RoomsArgs>, Request),
     History(HistoryCall, Request),
     Disconnect(Box<DisconnectArgs>, Request),
@@ -303,6 +321,10 @@ impl Cli {
             Some(CommandArgs::Sockets { args, asked }) => {
                 Command::Sockets(args, merged(asked.into()))
             }
+            Some(CommandArgs::Sessions { args, asked }) => {
+                Command::Sessions(args, merged(asked.into()))
+            }
+            Some(CommandArgs::Top { args, asked }) => Command::Top(args, merged(asked.into())),
             Some(CommandArgs::Rooms { args, asked }) => Command::Rooms(args, merged(asked.into())),
             Some(CommandArgs::History(command)) => {
                 let (call, asked) = command.parts();
@@ -339,6 +361,7 @@ impl DoctorArgs {
             }),
             connections: self.connections,
             json: self.json,
+            live: self.live,
             record: self.record,
             from: self.from,
         }

@@ -2,6 +2,7 @@
 
 use control::debug::{Inspect, ShardParts};
 use control::metrics::node::LogLoss;
+use hub::{Question, Sight};
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use shard::{Inspector, Shards};
@@ -40,6 +41,11 @@ impl Inspect for Inside {
 
     fn shard_count(&self) -> usize {
         self.count
+    }
+
+    fn look(&self, question: &Question, within: Duration) -> Vec<Sight> {
+        let sights = self.shards.look(question, within).into_iter();
+        sights.map(|(_, sight)| sight).collect()
     }
 
     fn parts(&self) -> Vec<(&'static str, usize)> {

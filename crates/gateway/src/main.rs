@@ -21,6 +21,7 @@ mod history;
 mod history_calls;
 mod init;
 mod inside;
+mod inside_calls;
 mod listeners;
 mod memory;
 mod nodes;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
     };
     match cli.command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
+        Command::Doctor(order) if order.live => inside_calls::live(&order.request, order.json),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Health(request, ready) => {
             ended(health::run(&request, ready).map(|()| ExitCode::SUCCESS))
@@ -69,6 +71,12 @@ fn main() -> ExitCode {
         }
         Command::Rooms(args, request) => {
             ended(calls::rooms(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Sessions(args, request) => {
+            ended(inside_calls::sessions(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Top(args, request) => {
+            ended(inside_calls::top(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::History(call, request) => {
             ended(history_calls::run(&call, &request).map(|()| ExitCode::SUCCESS))

@@ -64,7 +64,8 @@ fn table(json: &Value) -> String {
     out
 }
 
-fn age(seconds: u64) -> String {
+/// Seconds as people read them.
+pub fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),

@@ -102,7 +102,9 @@ pub fn start<'a>(
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
-    let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
+    let settings = Arc::new(config::show::InForce::new(request, &loaded));
+    let shown = Arc::clone(&settings);
+    let serve_admin = |listener| serve_admin(&runtime, listener, (&shards, shown), &facts, gate);
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
@@ -115,6 +117,7 @@ pub fn start<'a>(
     Ok(Some(Node {
         request,
         loaded,
+        settings,
         telemetry,
         facts,
         shards,
@@ -409,6 +412,7 @@ fn server_api(
     let settings = api::Settings {
         history: facts.history.get().cloned(),
         keeping: rules.keeping(),
+        audit: Arc::clone(&facts.audit),
         large: config.large.clone(),
         bodies: facts.bodies.get().cloned(),
         keys: credentials.of_operators(),
@@ -445,7 +449,7 @@ fn gate(
 fn serve_admin(
     runtime: &Runtime,
     listener: TcpListener,
-    shards: &Shards,
+    (shards, settings): (&Shards, Arc<config::show::InForce>),
     facts: &Arc<Facts>,
     gate: Gate,
 ) -> Result<SocketAddr> {
@@ -457,9 +461,9 @@ fn serve_admin(
     let pulse = facts.vitals.pulse("the operators' listener");
     runtime.spawn(async move {
         let _pulse = pulse;
-        if let Err(error) =
-            control::admin::serve(listener, exporter, readiness, gate, debugging).await
-        {
+        let shown = (debugging, settings as Arc<dyn control::inside::Settings>);
+        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
+        if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener ended");
         }
     });
@@ -480,6 +484,8 @@ fn note(facts: &Facts, shards: &Shards, rules: &RulesFactory, verifier: Option<&
 pub struct Node<'a> {
     request: &'a Request,
     loaded: Loaded,
+    /// The same, for operators who look at it.
+    settings: Arc<config::show::InForce>,
     telemetry: &'a Telemetry,
     facts: Arc<Facts>,
     shards: Shards,
@@ -668,6 +674,7 @@ impl Node<'_> {
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
         self.loaded.adopt_live(&later);
+        self.settings.set(&self.loaded);
         if let Some(verifier) = &self.verifier {
             verifier.reload();
         }

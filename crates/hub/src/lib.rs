@@ -29,7 +29,11 @@ pub use books::{claims, config, heartbeat, limits, metrics, tls};
 pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
+pub use books::ends::{ENDS_MAX, Ended};
 pub use census::invariants::Census;
+pub use census::look::{
+    Look, Question, RoomsWanted, Seen, SeenRoom, SeenSession, SeenSocket, SessionsWanted, Sight,
+};
 pub use census::memory::{Footprint, MemoryWalk};
 pub use clients::roll::{Listed, RollCall, RollWord};
 pub use clients::session::Protocol;

@@ -1,15 +1,15 @@
 //! What a shard finds in its mailbox, and what it asks of the outside.
 
-use crate::memory::ShardMemory;
 use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Tls};
+use crate::walks::Walk;
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
 use hub::{Ask, AskKey, Entered, Letter, Notice, Parcel, Place, Reply};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::net::IpAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// What the data plane needs from outside. Called on shard threads: must not block.
 pub trait Outside: Send + Sync {
@@ -96,8 +96,8 @@ pub(crate) enum Mail {
     },
     /// A shard has nobody left.
     Drained,
-    /// Where is the memory?
-    Memory(mpsc::Sender<ShardMemory>),
+    /// A question about a whole table.
+    Walk(Walk),
     Stop,
 }
 

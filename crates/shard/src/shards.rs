@@ -6,16 +6,19 @@ use crate::cores;
 use crate::effects::Hands;
 use crate::entropy::entropy;
 use crate::mail::{Mail, Outside, Post};
-use crate::memory::ShardMemory;
 use crate::reactor::stream::Stream;
 use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
 use crate::streams::Streams;
 use crate::turn::Shard;
+use crate::walks::{ShardMemory, Walk};
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
-use hub::{HandlerFactory, Hub, Identity, Letter, Outlets, Places, Process, Uplink};
+use hub::{
+    HandlerFactory, Hub, Identity, Letter, Look, MemoryWalk, Outlets, Places, Process, Question,
+    Sight, Uplink,
+};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
@@ -83,11 +86,25 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Waits for the answers of all shards, at most so long; those that did not answer are missing.
+    /// The memory of all shards that answer in time.
     pub fn memory(&self, within: Duration) -> Vec<ShardMemory> {
+        let mut shards = self.ask(within, |answer| Walk::Memory(MemoryWalk::default(), answer));
+        shards.sort_by_key(|shard| shard.shard);
+        shards
+    }
+
+    /// What the shards that answer in time have to show, each with its number.
+    pub fn look(&self, question: &Question, within: Duration) -> Vec<(u16, Sight)> {
+        let look = |answer| Walk::Look(Look::new(question.clone()), answer);
+        let mut sights = self.ask(within, look);
+        sights.sort_by_key(|(shard, _)| *shard);
+        sights
+    }
+
+    fn ask<T>(&self, within: Duration, walk: impl Fn(mpsc::Sender<T>) -> Walk) -> Vec<T> {
         let (answer, answers) = mpsc::channel();
         for mail in &self.mail {
-            mail.send(Mail::Memory(answer.clone()));
+            mail.send(Mail::Walk(walk(answer.clone())));
         }
         drop(answer);
         let deadline = Instant::now() + within;
@@ -95,9 +112,7 @@ impl Inspector {
             let left = deadline.saturating_duration_since(Instant::now());
             answers.recv_timeout(left).ok()
         };
-        let mut shards: Vec<ShardMemory> = std::iter::from_fn(next).collect();
-        shards.sort_by_key(|shard| shard.shard);
-        shards
+        std::iter::from_fn(next).collect()
     }
 }
 

@@ -6,9 +6,9 @@ use crate::accept::Door;
 use crate::clock::Clock;
 use crate::effects::Hands;
 use crate::mail::Mail;
-use crate::memory::Measuring;
 use crate::reactor::{Batch, Ready};
 use crate::read::Reader;
+use crate::walks::Walks;
 use hub::{Hub, Moved, Spent, Turn};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(crate) struct Shard {
 /// How far the shard is, and what it was asked.
 #[derive(Default)]
 struct Life {
-    measuring: Measuring,
+    walks: Walks,
     /// Shards that have nobody left, and whether this one has said so.
     drained: usize,
     told_drained: bool,
@@ -89,7 +89,7 @@ impl Shard {
         turn.flush_if_full();
         let all_read = reader.read_ready(&mut turn);
         turn.end(!all_read || batch.is_full(), |turn| {
-            life.measure(turn, reader);
+            life.walk(turn, reader);
             let took = started.elapsed();
             reader.shake_hands(turn, took);
             Spent {
@@ -111,7 +111,7 @@ impl Shard {
         let free = unread > held && !self.reader.is_congested(&self.hands);
         if free
             || self.hub.has_stalled()
-            || !self.life.measuring.is_idle()
+            || !self.life.walks.is_idle()
             || !self.hands.mailbox.is_empty()
         {
             return Some(Duration::ZERO);
@@ -164,25 +164,25 @@ impl Life {
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => turn.drain(window_ms),
             Mail::Drained => self.drained += 1,
-            Mail::Memory(answer) => self.measuring.ask(answer),
+            Mail::Walk(walk) => self.walks.ask(walk),
             Mail::Stop => self.stopped = true,
         }
     }
 
-    /// Counts some of the memory, after everybody was served.
-    fn measure(&mut self, turn: &mut Turn<'_, Hands>, reader: &Reader) {
-        if self.measuring.is_idle() {
+    /// Goes on with a question about a whole table, after everybody was served.
+    fn walk(&mut self, turn: &mut Turn<'_, Hands>, reader: &Reader) {
+        if self.walks.is_idle() {
             return;
         }
         let hands = turn.world();
+        let shard = hands.me.shard;
         let own = vec![
             ("streams", hands.streams.heap_bytes()),
             ("tls", hands.streams.sessions().1),
             ("mailbox", hands.mailbox.len() * size_of::<Mail>()),
             ("buffers", reader.heap_bytes()),
         ];
-        let shard = hands.me.shard;
-        self.measuring.step(turn.hub(), shard, own);
+        self.walks.step(turn.hub(), shard, || own);
     }
 
     /// Nobody is left here. Others may still have somebody, whose rooms' histories and counts come here: all end together.

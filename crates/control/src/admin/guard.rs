@@ -1,13 +1,14 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
-use super::keys::{ApiKeys, Caller, Scope};
-use super::{Gate, reply};
+use super::keys::{ApiKeys, Caller, Keyring, Scope, Shown};
+use super::logins::{Logins, Pass};
+use super::{Gate, console, reply};
 use crate::api::http;
 use crate::api::problem::{Kind, Problem};
 use crate::flood::Flood;
 use crate::seats::Peer;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::atomic::Ordering;
@@ -30,10 +31,17 @@ impl Gate {
     fn is_open(&self, path: &str) -> bool {
         match path {
             "/health" | "/ready" | http::DOCUMENT => true,
+            _ if is_console(path) => true,
             "/metrics" => self.keys.is_empty() || !self.metrics_need_key,
             _ => self.keys.is_empty(),
         }
     }
+}
+
+/// The page itself has no secrets: it asks for a key.
+fn is_console(path: &str) -> bool {
+    let rest = path.strip_prefix(console::ROOT);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The requests that are let in, and the log of those that are not.
@@ -42,6 +50,7 @@ pub(crate) struct Guard {
     gate: Gate,
     /// The log lines of refusals. Anybody who reaches the port can cause them.
     lines: Mutex<Flood>,
+    logins: Logins,
 }
 
 const REFUSAL: &str = "admin request without a valid API key";
@@ -49,7 +58,11 @@ const REFUSAL: &str = "admin request without a valid API key";
 impl Guard {
     pub(crate) fn new(gate: Gate) -> Self {
         let lines = Mutex::new(Flood::new(REFUSAL));
-        Guard { gate, lines }
+        Guard {
+            gate,
+            lines,
+            logins: Logins::default(),
+        }
     }
 
     /// To be called once a second: what was left out of the log is told.
@@ -61,7 +74,32 @@ impl Guard {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_refusal(&self, path: &str) {
+    pub(super) fn keys(&self) -> &Keyring {
+        &self.gate.keys
+    }
+
+    /// Begins a login of the console: the header of its cookie, and its token.
+    pub(super) fn begin(&self, key: Shown, now: Instant) -> Option<(String, String)> {
+        self.logins.begin(key, now)
+    }
+
+    /// Ends the login of a request.
+    pub(super) fn end(&self, headers: &HeaderMap) {
+        self.logins.end(headers);
+    }
+
+    pub(super) fn pass(&self, method: &Method, headers: &HeaderMap) -> Pass {
+        let keys = &self.gate.keys;
+        self.logins.pass(keys, method, headers, Instant::now())
+    }
+
+    /// For the audit.
+    pub(super) fn note(&self, key: &str, what: &str, outcome: Result<(), &str>) {
+        let audit = &self.gate.node.audit;
+        audit.note(key, (what, None), "console", outcome.map_err(str::to_owned));
+    }
+
+    pub(super) fn note_refusal(&self, path: &str) {
         let node = &self.gate.node;
         node.refused.admin.fetch_add(1, Ordering::Relaxed);
         if self.lines().admits() {
@@ -79,7 +117,17 @@ pub(crate) async fn check(
     next: Next,
 ) -> Response {
     let gate = &guard.gate;
-    let caller = gate.keys.find(request.headers());
+    let mut caller = gate.keys.find(request.headers());
+    if caller.is_none() && !is_console(request.uri().path()) {
+        caller = match guard.pass(request.method(), request.headers()) {
+            Pass::Good(caller, _) => Some(caller),
+            Pass::Forged => {
+                guard.note_refusal(request.uri().path());
+                return console::forged().into_response();
+            }
+            Pass::None => None,
+        };
+    }
     if caller.is_some()
         && let Some(peer) = request.extensions().get::<Peer>()
     {

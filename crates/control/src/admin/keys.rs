@@ -30,7 +30,7 @@ pub struct Keyring(Arc<watch::Sender<ApiKeys>>);
 
 /// The hash of what somebody showed for a key.
 #[derive(Clone, Copy, Debug)]
-struct Shown([u8; HASH_BYTES]);
+pub(crate) struct Shown([u8; HASH_BYTES]);
 
 /// A known key that somebody showed, for as long as it is on the ring.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Caller {
     scopes: Vec<Scope>,
     /// Empty = all.
     namespaces: Vec<String>,
+    /// A person at the console shows it, and no program.
+    at_console: bool,
 }
 
 /// A scope of a key.
@@ -93,6 +95,28 @@ impl Scope {
 impl Caller {
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same key, shown at the console.
+    pub(super) fn at_the_console(self) -> Self {
+        Self {
+            at_console: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_at_console(&self) -> bool {
+        self.at_console
+    }
+
+    /// Names of its scopes; none = all.
+    pub(super) fn scope_names(&self) -> Vec<&'static str> {
+        self.scopes.iter().map(|scope| scope.name()).collect()
+    }
+
+    /// Its namespaces; none = all.
+    pub(super) fn namespaces(&self) -> &[String] {
+        &self.namespaces
     }
 
     pub(crate) fn may(&self, scope: Scope) -> bool {
@@ -166,6 +190,11 @@ impl Keyring {
         self.0.borrow().find(shown).cloned()
     }
 
+    /// Whose key it is.
+    pub(super) fn of(&self, shown: Shown) -> Option<Caller> {
+        self.0.borrow().find(shown).cloned()
+    }
+
     /// The same, for a caller that stays.
     pub(crate) fn lease(&self, headers: &HeaderMap) -> Option<Lease> {
         let shown = Shown::in_headers(headers)?;
@@ -216,6 +245,7 @@ fn parse(entry: &str) -> Result<ApiKey, String> {
         name: name.to_owned(),
         scopes: Vec::new(),
         namespaces: Vec::new(),
+        at_console: false,
     };
     for word in allowed.into_iter().flat_map(|words| words.split(',')) {
         match Scope::of(word) {
@@ -245,14 +275,18 @@ fn hash(digits: &str) -> Option<[u8; HASH_BYTES]> {
 }
 
 impl Shown {
+    pub(super) fn of(key: &str) -> Self {
+        let hash = digest::digest(&digest::SHA256, key.as_bytes());
+        Self(hash.as_ref().try_into().unwrap_or(OF_NOTHING))
+    }
+
     fn in_headers(headers: &HeaderMap) -> Option<Self> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
             let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
         });
         let key = bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())?;
-        let hash = digest::digest(&digest::SHA256, key.as_bytes());
-        hash.as_ref().try_into().ok().map(Self)
+        Some(Self::of(key))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
+use crate::inside::Audit;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -52,8 +53,9 @@ impl Nodes {
         }
     }
 
-    fn rows(&self) -> Vec<Row> {
-        let own = Row {
+    /// The node that answers.
+    pub(crate) fn me(&self) -> Row {
+        Row {
             number: self.me,
             card: Card {
                 sessions: sessions(&self.shards, &self.readiness),
@@ -61,7 +63,11 @@ impl Nodes {
                 ..self.card.clone()
             },
             heard: true,
-        };
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let own = self.me();
         let others = self.others.as_ref().map(|(roster, _)| roster.rows());
         let mut rows: Vec<Row> = others.into_iter().flatten().chain([own]).collect();
         rows.sort_by_key(|row| row.number);
@@ -85,10 +91,14 @@ impl Nodes {
     }
 }
 
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(nodes: Nodes) -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
+    nodes: Nodes,
+    audit: Arc<Audit>,
+) -> Router<S> {
     let router: Router<Nodes> = described().into();
     router
         .method_not_allowed_fallback(http::wrong_method)
+        .layer(Extension(audit))
         .with_state(nodes)
 }
 
@@ -171,6 +181,7 @@ async fn list(State(nodes): State<Nodes>) -> Response {
 async fn drain(
     State(nodes): State<Nodes>,
     operator: Option<Extension<Operator>>,
+    Extension(audit): Extension<Arc<Audit>>,
     number: Result<Path<u16>, PathRejection>,
 ) -> Response {
     let Some(Extension(Operator(operator))) = operator else {
@@ -181,11 +192,16 @@ async fn drain(
         return Problem::field("number", detail).into_response();
     };
     tracing::info!(operator = operator.name(), node = number, "drain ordered");
-    match nodes.drain(number) {
-        true => accepted(),
-        false => {
-            let detail = format!("there is no node {number}: GET /v1/nodes lists them");
-            Problem::new(Kind::NotFound, detail).into_response()
-        }
+    let done = match nodes.drain(number) {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no node {number}: GET /v1/nodes lists them"
+        )),
+    };
+    let of = format!("node {number}");
+    audit.note(operator.name(), ("drain", None), &of, done.clone());
+    match done {
+        Ok(()) => accepted(),
+        Err(detail) => Problem::new(Kind::NotFound, detail).into_response(),
     }
 }

@@ -56,7 +56,7 @@ async fn last(mut response: Response) -> Response {
 
 async fn ready(State(starting): State<Starting>) -> Response {
     let (status, body) = starting.readiness.answer();
-    reply(status, body)
+    reply(status, body.to_string())
 }
 
 async fn metrics(State(starting): State<Starting>, headers: HeaderMap) -> Response {

@@ -49,6 +49,25 @@ impl Api {
         namespace: &str,
         what: Deletion,
     ) -> Result<Deleted, Problem> {
+        let of = match &what {
+            Deletion::Room { room, at: None } => format!("room {room}"),
+            Deletion::Room { room, at: Some(at) } => format!("event {at} of room {room}"),
+            Deletion::User { user } => format!("user {user}"),
+        };
+        let deleted = self.delete_admitted(caller, namespace, what).await;
+        let outcome = deleted.as_ref().map(drop);
+        let outcome = outcome.map_err(|problem| problem.message());
+        let action = ("forget", Some(namespace));
+        self.audit.note(caller.name(), action, &of, outcome);
+        deleted
+    }
+
+    async fn delete_admitted(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        what: Deletion,
+    ) -> Result<Deleted, Problem> {
         may(caller, Scope::Forget, namespace)?;
         let history = self.history_of(namespace)?;
         tracing::info!(

@@ -9,6 +9,7 @@ use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
 use crate::admin::{Operator, nodes};
 use crate::history::{Deletion, Range};
+use crate::inside;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, MatchedPath, Path, RawQuery, Request, State};
@@ -108,6 +109,7 @@ fn described() -> OpenApiRouter<Arc<Api>> {
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
     let (routes, mut document) = described().split_for_parts();
     document.merge(nodes::described().into_openapi());
+    document.merge(inside::described().into_openapi());
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let document = get(move || async move {
         (
@@ -167,7 +169,7 @@ async fn admit(
 
 type Caller = Extension<Operator>;
 type Body = Result<Bytes, BytesRejection>;
-type Called = Result<Response, Problem>;
+pub(crate) type Called = Result<Response, Problem>;
 
 /// Send an event
 ///
@@ -411,9 +413,9 @@ async fn members(
     Extension(Operator(caller)): Caller,
     RawQuery(query): RawQuery,
 ) -> Called {
-    let asked = AskedHistory::read(query.as_deref(), &["namespace", "room"])?;
-    let room = asked.room.as_deref().ok_or_else(|| missing("room"))?;
-    let members = api.members(&caller, &asked.namespace, room);
+    let asked = Query::read(query.as_deref(), &["namespace", "room"])?;
+    let room = asked.room()?;
+    let members = api.members(&caller, asked.namespace(), room);
     Ok(Json(members.await?).into_response())
 }
 
@@ -437,10 +439,10 @@ async fn read_history(
     RawQuery(query): RawQuery,
 ) -> Called {
     let known = ["namespace", "room", "before", "after", "since", "limit"];
-    let asked = AskedHistory::read(query.as_deref(), &known)?;
-    let room = asked.room.as_deref().ok_or_else(|| missing("room"))?;
+    let asked = Query::read(query.as_deref(), &known)?;
+    let room = asked.room()?;
     let range = asked.range()?;
-    let page = api.read_history(&caller, &asked.namespace, room, range);
+    let page = api.read_history(&caller, asked.namespace(), room, range);
     Ok(Json(page.await?).into_response())
 }
 
@@ -461,10 +463,10 @@ async fn delete_history(
     Extension(Operator(caller)): Caller,
     RawQuery(query): RawQuery,
 ) -> Called {
-    let asked = AskedHistory::read(query.as_deref(), &["namespace", "room", "at", "user"])?;
+    let asked = Query::read(query.as_deref(), &["namespace", "room", "at", "user"])?;
     let deletion = asked.deletion()?;
     let deleted = api
-        .delete_history(&caller, &asked.namespace, deletion)
+        .delete_history(&caller, asked.namespace(), deletion)
         .await?;
     Ok(Json(deleted).into_response())
 }
@@ -524,20 +526,11 @@ impl Asked {
     }
 }
 
-/// The members of a query string about history. Each stands once.
-struct AskedHistory {
-    namespace: String,
-    room: Option<String>,
-    user: Option<String>,
-    at: Option<String>,
-    before: Option<String>,
-    after: Option<String>,
-    since: Option<String>,
-    limit: Option<String>,
-}
+/// The members of a query string, each of which stands once.
+pub(crate) struct Query(std::collections::HashMap<String, String>);
 
-impl AskedHistory {
-    fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+impl Query {
+    pub(crate) fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut given = std::collections::HashMap::new();
         for (name, value) in query_pairs(query.unwrap_or_default()) {
             if !known.contains(&&*name) {
@@ -548,37 +541,45 @@ impl AskedHistory {
                 return Err(Problem::field(name, "it is given twice"));
             }
         }
-        let mut take = |name: &str| given.remove(name);
-        Ok(Self {
-            namespace: take("namespace").unwrap_or_else(|| "/".to_owned()),
-            room: take("room"),
-            user: take("user"),
-            at: take("at"),
-            before: take("before"),
-            after: take("after"),
-            since: take("since"),
-            limit: take("limit"),
-        })
+        Ok(Self(given))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn parsed<T: std::str::FromStr>(
+        &self,
+        name: &str,
+        needed: &str,
+    ) -> Result<Option<T>, Problem> {
+        let given = self.get(name).map(|text| parsed(name, text, needed));
+        given.transpose()
+    }
+
+    fn namespace(&self) -> &str {
+        self.get("namespace").unwrap_or("/")
+    }
+
+    fn room(&self) -> Result<&str, Problem> {
+        self.get("room").ok_or_else(|| missing("room"))
     }
 
     fn range(&self) -> Result<Range, Problem> {
-        let limit = self.limit.as_deref();
-        let limit = limit.map(|text| parsed("limit", text, "a whole number"));
-        let since = self.since.as_deref();
-        let since = since.map(|text| parsed("since", text, "a time in ms since 1970"));
-        let (before, after) = (self.before.as_deref(), self.after.as_deref());
-        let range = Range::read(before, after, limit.transpose()?);
+        let limit = self.parsed("limit", "a whole number")?;
+        let since = self.parsed("since", "a time in ms since 1970")?;
+        let range = Range::read(self.get("before"), self.get("after"), limit);
         let range = range.map_err(|error| Problem::new(Kind::InvalidRequest, error))?;
-        Ok(range.since(since.transpose()?))
+        Ok(range.since(since))
     }
 
     fn deletion(&self) -> Result<Deletion, Problem> {
-        let at = self.at.as_deref();
-        let at = at.map(|text| {
+        let owned = |name: &str| self.get(name).map(str::to_owned);
+        let at = self.get("at").map(|text| {
             text.parse()
                 .map_err(|error| Problem::field("at", format!("{error}")))
         });
-        match (self.room.clone(), self.user.clone(), at.transpose()?) {
+        match (owned("room"), owned("user"), at.transpose()?) {
             (Some(room), None, at) => Ok(Deletion::Room { room, at }),
             (None, Some(user), None) => Ok(Deletion::User { user }),
             (None, None, _) => Err(missing("room")),

@@ -32,6 +32,7 @@ pub use shards::ToShards;
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::history::History;
+use crate::inside::Audit;
 use crate::page::limiter::{Standing, Windows};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub history: Option<Arc<History>>,
     /// The events that rooms keep.
     pub keeping: Arc<Keeping>,
+    /// What operators did is noted there.
+    pub audit: Arc<Audit>,
 }
 
 /// The one implementation behind both doors.
@@ -88,6 +91,7 @@ pub struct Api {
     bodies: Option<Arc<Bodies>>,
     history: Option<Arc<History>>,
     keeping: Arc<Keeping>,
+    audit: Arc<Audit>,
     rates: Windows<String>,
     calls: Semaphore,
     questions: Semaphore,
@@ -113,6 +117,7 @@ impl Api {
             bodies: settings.bodies,
             history: settings.history,
             keeping: settings.keeping,
+            audit: settings.audit,
             rates: Windows::new(settings.rate),
             calls: Semaphore::new(CALLS_MAX),
             questions: Semaphore::new(CALLS_MAX),
@@ -156,6 +161,28 @@ impl Api {
 
     /// Carries out an order. With an idempotency key: once, also if its caller goes away meanwhile.
     pub(crate) async fn order(
+        self: &Arc<Self>,
+        caller: &Caller,
+        key: Option<&str>,
+        order: Order,
+    ) -> once::Answer {
+        let is_event = matches!(order.wanted, Wanted::Emit(_) | Wanted::Ask(..));
+        // Programs send many events: the log has them, the audit has those of people.
+        let noted = (!is_event || caller.is_at_console()).then(|| {
+            let (what, whom) = (name_of(&order.wanted), &order.whom);
+            (what, whom.namespace.clone(), whom.text())
+        });
+        let answer = self.admit(caller, key, order).await;
+        if let Some((what, namespace, of)) = noted {
+            let outcome = answer.as_ref().map(drop);
+            let outcome = outcome.map_err(|problem| problem.message());
+            let what = (what, Some(&*namespace));
+            self.audit.note(caller.name(), what, &of, outcome);
+        }
+        answer
+    }
+
+    async fn admit(
         self: &Arc<Self>,
         caller: &Caller,
         key: Option<&str>,
@@ -455,6 +482,7 @@ mod tests {
             bodies: None,
             history: None,
             keeping: Arc::default(),
+            audit: Arc::default(),
         };
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [

@@ -66,6 +66,24 @@ pub(crate) struct Whom {
 }
 
 impl Whom {
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let lists = [
+            ("rooms", &self.rooms),
+            ("users", &self.users),
+            ("sockets", &self.sockets),
+        ];
+        let named = lists.iter().filter_map(|(kind, names)| {
+            let names = names.as_ref()?;
+            Some(format!("{kind} {}", names.join(", ")))
+        });
+        let named: Vec<String> = named.collect();
+        match named.is_empty() {
+            true => "the whole namespace".to_owned(),
+            false => named.join("; "),
+        }
+    }
+
     /// All sockets of a namespace.
     pub(crate) fn anyone(namespace: String, local: bool) -> Self {
         Self {

@@ -56,14 +56,52 @@ impl Exporter {
 
     /// All metrics as text.
     pub fn text(&self, format: Format) -> String {
-        let view = View {
+        text::encode(&self.view(Usage::read()), format)
+    }
+
+    fn view(&self, usage: Usage) -> View<'_> {
+        View {
             shards: &self.shards,
             node: &self.node,
-            usage: Usage::read(),
+            usage,
             accept_rate: self.rate.per_second(),
             stalled: self.stalls.seconds(),
+        }
+    }
+
+    /// A metric's value: a gauge's largest, a counter's sum over the values of its label that count; none named: all.
+    pub(crate) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
+        let view = self.view(Usage::light());
+        let metric = find(name)?;
+        let values = match (metric.read)(&view) {
+            Samples::One(value) => return value,
+            Samples::Labelled(values) => values,
+            Samples::Histogram(_) | Samples::Histograms(_) => return None,
         };
-        text::encode(&view, format)
+        let counts = |label: &str| labels.is_empty() || labels.contains(&label);
+        let values = values.iter().filter(|(label, _)| counts(label));
+        let values = values.map(|(_, value)| *value);
+        match metric.kind {
+            row::Kind::Counter => Some(values.sum()),
+            _ => values.reduce(f64::max),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(&self, name: &str) -> bool {
+        find(name).is_some()
+    }
+
+    pub(crate) fn was_in_cluster(&self) -> bool {
+        self.node.readiness.is_cut_off()
+    }
+
+    pub(crate) fn bounds(&self) -> Option<node::Bounds> {
+        self.node.bounds.get().copied()
+    }
+
+    pub(crate) fn shards(&self) -> &Shards {
+        &self.shards
     }
 
     /// To be called about once a second: what rates are made of.
@@ -72,6 +110,11 @@ impl Exporter {
         self.rate.sample(now, accepted);
         self.stalls.sample(now, &self.shards);
     }
+}
+
+fn find(name: &str) -> Option<&'static row::Metric> {
+    let mut metrics = table::GROUPS.iter().flat_map(|group| group.metrics);
+    metrics.find(|metric| metric.name == name)
 }
 
 /// All that the table reads from, at one moment.

@@ -12,6 +12,7 @@ use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
+use crate::inside::Audit;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;
@@ -33,6 +34,8 @@ pub struct Bounds {
 #[derive(Debug, Default)]
 pub struct Node {
     pub readiness: Readiness,
+    /// What operators did.
+    pub audit: Arc<Audit>,
     /// Without which it ends.
     pub vitals: Vitals,
     pub bounds: OnceLock<Bounds>,

@@ -121,6 +121,7 @@ impl Counter {
             bodies: None,
             history: None,
             keeping: std::sync::Arc::default(),
+            audit: std::sync::Arc::default(),
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {

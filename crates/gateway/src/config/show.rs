@@ -3,11 +3,13 @@
 use super::docs;
 use super::layers::merge;
 use super::raw::{Layer, Path, Setting, Source};
-use super::{Cluster, Request, inspect};
+use super::{Cluster, Loaded, Request, inspect};
 use crate::cli::{ConfigCommand, Page};
 use control::cluster::engine::Server;
+use control::inside::{Reload, Setting as Shown, Settings};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs one `config` command.
 pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
@@ -115,6 +117,61 @@ fn as_toml(layer: &Layer) -> String {
         text.push_str(&format!("{line:<44} # {}\n", setting.source));
     }
     text
+}
+
+/// The configuration of a running process, for operators who look at it.
+#[derive(Debug)]
+pub struct InForce {
+    request: Request,
+    loaded: Mutex<Loaded>,
+}
+
+impl InForce {
+    pub fn new(request: &Request, loaded: &Loaded) -> Self {
+        Self {
+            request: request.clone(),
+            loaded: Mutex::new(loaded.clone()),
+        }
+    }
+
+    /// A reload changed it.
+    pub fn set(&self, loaded: &Loaded) {
+        *self.loaded() = loaded.clone();
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Settings for InForce {
+    fn shown(&self) -> Vec<Shown> {
+        let loaded = self.loaded();
+        let rows = loaded.settings.settings.iter();
+        let shown = rows.map(|(path, setting)| Shown {
+            key: path.to_string(),
+            value: setting.value.to_json(),
+            source: setting.source.to_string(),
+        });
+        shown.collect()
+    }
+
+    fn reload(&self) -> Reload {
+        match super::load(&self.request) {
+            Ok(later) => {
+                let changes = self.loaded().changes(&later);
+                Reload {
+                    live: changes.live,
+                    restart: changes.restart,
+                    problems: Vec::new(),
+                }
+            }
+            Err(problems) => Reload {
+                problems: problems.0.iter().map(ToString::to_string).collect(),
+                ..Reload::default()
+            },
+        }
+    }
 }
 
 fn as_json(layer: &Layer) -> String {

@@ -30,6 +30,8 @@ pub struct Order {
     /// Connections to prepare for; those of the configuration if `None`.
     pub connections: Option<u64>,
     pub json: bool,
+    /// Ask the running gateway.
+    pub live: bool,
     /// Print the snapshot instead of judging it.
     pub record: bool,
     /// Judge a snapshot that was recorded elsewhere.

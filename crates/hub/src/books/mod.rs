@@ -22,6 +22,7 @@ macro_rules! named {
 pub mod claims;
 pub(crate) mod close;
 pub mod config;
+pub(crate) mod ends;
 pub mod faults;
 pub mod heartbeat;
 pub mod limits;
@@ -31,6 +32,7 @@ pub(crate) mod proxies;
 pub mod tls;
 
 use crate::config::Config;
+use ends::Ends;
 use metrics::{Cells, Counts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,6 +42,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Books {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
+    pub(crate) ends: Ends,
     /// What others see of the counts.
     cells: Arc<Cells>,
     /// Messages that had come when the turn began.
@@ -51,6 +54,7 @@ impl Books {
         Self {
             config,
             counts: Counts::default(),
+            ends: Ends::default(),
             cells,
             messages_before: 0,
         }

@@ -70,6 +70,7 @@ impl MemoryWalk {
             ("rounds", parts.rounds.heap_bytes()),
             ("timers", parts.clock.timers.heap_bytes()),
             ("turn log", log),
+            ("ends", parts.books.ends.heap_bytes()),
             ("deflate", codecs),
         ]
     }

@@ -1,4 +1,5 @@
 //! Looking at a hub between its turns: what it holds, where its memory is, whether its tables agree.
 
 pub(crate) mod invariants;
+pub(crate) mod look;
 pub(crate) mod memory;

@@ -98,6 +98,14 @@ pub(crate) struct Heart {
     pub(crate) step: Step,
 }
 
+impl Heart {
+    /// How long the last ping is unanswered, milliseconds.
+    pub(crate) fn silent_ms(&self, now_ms: u64) -> Option<u32> {
+        let since = (now_ms as u32).wrapping_sub(self.pinged_ms);
+        self.awaiting_pong.then_some(since)
+    }
+}
+
 /// What a session may join with, and what it waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Joining {

@@ -193,6 +193,11 @@ impl Rounds {
         }
     }
 
+    /// Answers that this socket owes.
+    pub(crate) fn owed_by(&self, socket: SocketKey) -> usize {
+        self.owed.range((socket, 0)..=(socket, u64::MAX)).count()
+    }
+
     /// A socket goes: nobody waits for its answers any more. Returns what that means, in the order of the questions.
     pub(crate) fn gone(&mut self, socket: SocketKey) -> Vec<News> {
         if self.owed.is_empty() {

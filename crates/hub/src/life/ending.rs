@@ -2,6 +2,7 @@
 
 use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure, DisconnectReason};
+use crate::books::ends::Ended;
 use crate::clients::conn::State;
 use crate::clients::people::People;
 use crate::clients::session::Session;
@@ -89,7 +90,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let (state, session) = (slot.state, slot.session);
+    let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
     // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
     // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
     let undelivered = slot.flags.relayed && reason == CloseReason::TransportError;
@@ -101,7 +102,13 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     }
     let Some(session) = session else { return };
     match state {
-        State::WebSocket | State::Stream => close_session(parts, session, reason),
+        State::WebSocket | State::Stream => {
+            let is_open = parts.people.is_open(session);
+            close_session(parts, session, reason);
+            if is_open {
+                parts.books.ends.had_waiting(waiting);
+            }
+        }
         State::Poll | State::Body { .. } | State::ChunkedBody => {
             forget_request(&mut parts.people, session, conn);
             close_session(parts, session, reason);
@@ -244,6 +251,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
+    note_end(parts, session, reason);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
     for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
@@ -265,6 +273,37 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     } else {
         remove_session(parts, session);
     }
+}
+
+/// For operators, who ask later.
+fn note_end(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let first = slot.sockets.first().copied();
+    let socket = first.and_then(|index| {
+        let socket = parts.people.sockets.get(index)?;
+        let namespace = parts.people.label(socket.namespace)?;
+        Some((socket.id, Arc::clone(namespace)))
+    });
+    let user = first.and_then(|index| parts.people.user_of(index));
+    let conn = parts.line.conns.get(slot.conn);
+    let queue = slot.polling.as_ref().map(|polling| &polling.queue);
+    let ended = Ended {
+        at_ms: parts.clock.now.wall_ms,
+        session: slot.sid,
+        reason,
+        peer: slot.peer,
+        protocol: slot.protocol,
+        transport: slot.transport(),
+        socket,
+        user: user.map(Box::from),
+        waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
+            + queue.map_or(0, |queue| queue.cost()),
+        silent_ms: slot.heart.silent_ms(parts.clock.now.mono_ms),
+        rejections: slot.dues.rejections,
+    };
+    parts.books.ends.note(ended);
 }
 
 fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {

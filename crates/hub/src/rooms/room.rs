@@ -60,6 +60,11 @@ impl Room {
         &self.name
     }
 
+    /// It is the room of a socket that began on another shard.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
     /// Those of this shard.
     pub(crate) fn members(&self) -> &[SocketId] {
         &self.members

@@ -4,6 +4,7 @@
 mod dashboard;
 mod doctor;
 mod exporters;
+mod expressions;
 mod logs;
 mod memory;
 mod prometheus;

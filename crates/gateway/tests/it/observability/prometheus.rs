@@ -32,7 +32,7 @@ conns_max = 12
 "#;
 
 /// A section with a certificate, whose expiry there is an alert about.
-fn tls(folder: &Path) -> String {
+pub fn tls(folder: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
     let made = made.expect("a certificate");
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));

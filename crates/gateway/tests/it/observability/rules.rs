@@ -1,6 +1,6 @@
 //! The alert rules as promtool sees them, and the metrics as its linter does.
 
-use super::{promtool, read};
+use super::{deploy, promtool, read};
 use crate::harness::{Gateway, RawConn};
 use std::collections::BTreeSet;
 
@@ -17,10 +17,7 @@ fn the_rules_are_valid_and_each_fires_and_stays_quiet() {
         read("prometheus/alerts.yml"),
         read("prometheus/alerts_test.yml"),
     );
-    let alerts: Vec<&str> = rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "))
-        .collect();
+    let alerts = alerts(&rules);
     assert!(alerts.len() >= 15, "{alerts:?}");
     for alert in alerts {
         for name in [format!("{alert} fires"), format!("{alert} stays quiet")] {
@@ -30,6 +27,13 @@ fn the_rules_are_valid_and_each_fires_and_stays_quiet() {
             );
         }
     }
+}
+
+fn alerts(rules: &str) -> Vec<&str> {
+    let lines = rules.lines().map(str::trim);
+    lines
+        .filter_map(|line| line.strip_prefix("- alert: "))
+        .collect()
 }
 
 /// Thresholds and words that operators were promised.
@@ -60,24 +64,32 @@ fn the_rules_that_were_agreed_are_there() {
     }
 }
 
-/// Pages that tell what happens when something fails, each with a metric.
-const FAILURES: &[&str] = &[
-    "attacks",
-    "backends",
-    "cluster",
-    "limits",
-    "node-servers",
-    "redis",
-    "troubleshooting",
-    "webhooks",
-];
+/// Pages with names of all metrics and of all alerts. Each other page may tell of a failure and the metric of it.
+const REFERENCES: &[&str] = &["configuration.md", "metrics.md", "operations.md"];
+
+/// Names and texts of the other pages.
+fn pages() -> Vec<(String, String)> {
+    let folder = std::fs::read_dir(deploy("../docs")).expect("docs");
+    let names = folder.map(|entry| entry.expect("a page").file_name());
+    let names = names.map(|name| name.into_string().expect("UTF-8"));
+    let told = names.filter(|name| name.ends_with(".md") && !REFERENCES.contains(&name.as_str()));
+    let page = |name: String| {
+        let text = read(&format!("../docs/{name}"));
+        (name, text)
+    };
+    let mut pages: Vec<_> = told.map(page).collect();
+    pages.sort();
+    pages
+}
 
 /// Names of metrics in a text, without the beginnings of several names (`sockeye_relay_*`).
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '*');
     let ours = ["sockeye_", "websocket_", "redis_publish_", "message_queue_"];
     let named = words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix)));
-    named.filter(|word| !word.ends_with(['_', '*'])).collect()
+    let whole = named.filter(|word| !word.ends_with(['_', '*']));
+    // A quantile is taken of the buckets.
+    whole.map(|word| word.trim_end_matches("_bucket")).collect()
 }
 
 /// Rows of tables, and items of lists with the lines that go on with them.
@@ -106,10 +118,8 @@ fn each_metric_of_a_failure_is_in_an_alert_or_says_why_not() {
     let excused: BTreeSet<_> = rows.iter().flat_map(|row| metrics(row)).collect();
     let mut unheard = Vec::new();
     let mut told = BTreeSet::new();
-    let pages: Vec<_> = FAILURES
-        .iter()
-        .map(|page| (page, read(&format!("../docs/{page}.md"))))
-        .collect();
+    let pages = pages();
+    assert!(pages.len() > 25, "{} pages", pages.len());
     for (page, text) in &pages {
         for row in failures(text) {
             told.extend(metrics(row));
@@ -133,6 +143,20 @@ fn each_metric_of_a_failure_is_in_an_alert_or_says_why_not() {
         "reasons that nobody needs any more"
     );
     assert!(told.len() > 25, "{told:?}");
+}
+
+/// An operator who is woken by an alert looks it up.
+#[test]
+fn each_alert_is_in_the_table_of_operators_and_none_else() {
+    let (rules, operations) = (read("prometheus/alerts.yml"), read("../docs/operations.md"));
+    let fires: BTreeSet<&str> = alerts(&rules).into_iter().collect();
+    let (_, table) = operations
+        .split_once("| alert | fires when |")
+        .expect("the table");
+    let (table, _) = table.split_once("\n\n").expect("its end");
+    let first_cells = table.lines().filter_map(|row| row.split('|').nth(1));
+    let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    assert_eq!(names.collect::<BTreeSet<_>>(), fires);
 }
 
 #[test]

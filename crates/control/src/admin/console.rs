@@ -1,0 +1,145 @@
+//! The console's page, and how a browser logs in to it. All that the page shows and does goes through the server API.
+
+use super::guard::Guard;
+use super::keys::{Caller, Shown};
+use super::logins::{Pass, no_cookie};
+use crate::api::problem::{Kind, Problem};
+use crate::assets::{self, Coding};
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The beginning of all its paths.
+pub(super) const ROOT: &str = "/console";
+/// A key has some 50 bytes.
+const LOGIN_BYTES_MAX: usize = 4_096;
+/// Nothing comes from elsewhere, nothing is written into the page, and no other page shows it in a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(guard: Arc<Guard>) -> Router<S> {
+    Router::new()
+        .route(ROOT, get(|| async { Redirect::permanent("/console/") }))
+        .route("/console/", get(index))
+        .route("/console/login", get(whoami).post(login))
+        .route("/console/logout", post(logout))
+        .route("/console/{file}", get(file))
+        .layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX))
+        .with_state(guard)
+}
+
+async fn index(headers: HeaderMap) -> Response {
+    asset("index.html", &headers)
+}
+
+async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    asset(&name, &headers)
+}
+
+fn asset(name: &str, headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    let takes_gzip = accepted.is_some_and(|accepted| accepted.contains("gzip"));
+    let coding = takes_gzip.then_some(Coding::Gzip);
+    let Some(asset) = assets::console(name, coding.as_slice()) else {
+        return super::reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned());
+    };
+    let known = headers.get(header::IF_NONE_MATCH);
+    let is_known = known.is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => asset.body.into_response(),
+    };
+    let mut set = |name, value: &str| {
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    };
+    set(header::CONTENT_TYPE, asset.content_type);
+    set(header::ETAG, &asset.etag);
+    set(header::CACHE_CONTROL, "no-cache");
+    set(header::VARY, "Accept-Encoding");
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    if let Some(encoding) = asset.encoding {
+        set(header::CONTENT_ENCODING, encoding);
+    }
+    response
+}
+
+/// Whose login it is.
+async fn whoami(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
+    if guard.keys().is_empty() {
+        // Nobody can log in; what needs no key can be looked at.
+        return Json(json!({"name": "", "scopes": [], "namespaces": [], "csrf": ""}))
+            .into_response();
+    }
+    match guard.pass(&Method::GET, &headers) {
+        Pass::Good(caller, token) => Json(told(&caller, &token)).into_response(),
+        Pass::Forged | Pass::None => {
+            Problem::new(Kind::Unauthorized, "log in with an API key").into_response()
+        }
+    }
+}
+
+async fn login(State(guard): State<Arc<Guard>>, headers: HeaderMap, body: Bytes) -> Response {
+    let site = headers.get("sec-fetch-site");
+    if site.is_some_and(|site| site != "same-origin") {
+        return Problem::new(Kind::Forbidden, "another page asks for a login").into_response();
+    }
+    let read: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let Some(key) = read["key"].as_str() else {
+        return Problem::field("key", "an API key is needed").into_response();
+    };
+    let shown = Shown::of(key.trim());
+    let Some(caller) = guard.keys().of(shown) else {
+        guard.note_refusal("/console/login");
+        let detail = match guard.keys().is_empty() {
+            true => "no API key is configured: `sockeye api-key NAME` makes one for admin.api_keys",
+            false => "this API key is not known here",
+        };
+        guard.note("", "login", Err(detail));
+        return Problem::new(Kind::Unauthorized, detail).into_response();
+    };
+    let Some((cookie, token)) = guard.begin(shown, Instant::now()) else {
+        let detail = "the system gives no random bytes";
+        return Problem::new(Kind::Busy, detail).into_response();
+    };
+    tracing::info!(key = caller.name(), "login to the console");
+    guard.note(caller.name(), "login", Ok(()));
+    ([(header::SET_COOKIE, cookie)], Json(told(&caller, &token))).into_response()
+}
+
+async fn logout(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
+    match guard.pass(&Method::POST, &headers) {
+        Pass::Good(caller, _) => guard.note(caller.name(), "logout", Ok(())),
+        Pass::Forged => return forged().into_response(),
+        Pass::None => {}
+    }
+    guard.end(&headers);
+    let gone = [(header::SET_COOKIE, no_cookie())];
+    (StatusCode::NO_CONTENT, gone).into_response()
+}
+
+/// A request that its browser's user may not have wanted.
+pub(super) fn forged() -> Problem {
+    let detail = "the header X-Sockeye-CSRF is missing or not that of this login, or another page made the request";
+    Problem::new(Kind::Forbidden, detail)
+}
+
+fn told(caller: &Caller, token: &str) -> serde_json::Value {
+    json!({
+        "name": caller.name(),
+        "scopes": caller.scope_names(),
+        "namespaces": caller.namespaces(),
+        "csrf": token,
+    })
+}

@@ -1,0 +1,444 @@
+//! What one node shows of itself to operators: figures of the last hour, sessions, rooms, ends, settings, actions. The console and the
+//! command line read all of it through the server API, `/v1/node/…`.
+
+pub(crate) mod audit;
+mod conditions;
+mod looks;
+mod series;
+
+pub use audit::Audit;
+
+use crate::admin::keys::Scope;
+use crate::admin::{Nodes, Operator};
+use crate::api::http::{self, Called, Problems, Query};
+use crate::api::problem::{Kind, Problem};
+use crate::debug::Inspect;
+use crate::metrics::Exporter;
+use audit::Action;
+use axum::extract::{RawQuery, State};
+use axum::response::IntoResponse;
+use axum::{Extension, Json, Router};
+use conditions::{Conditions, Finding};
+use hub::{Question, RoomsWanted, SessionsWanted, Sight};
+use looks::{Ends, Rooms, Sessions};
+use serde::Serialize;
+use series::{Point, Series};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::base64url::Id20;
+
+/// Items of one answer at most.
+const ITEMS_MAX: usize = 1_000;
+/// Sessions of one answer at most: each is up to some kilobytes.
+const SESSIONS_MAX: usize = 200;
+const ITEMS: usize = 100;
+/// Questions to the shards at once. More wait for up to five seconds.
+const LOOKS_MAX: usize = 4;
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shards that do not answer by then are missing, and the answer says so.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A setting in force.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Setting {
+    /// Such as `server.shards`.
+    pub key: String,
+    /// Its value. Secrets are hidden.
+    #[schema(value_type = serde_json::Value)]
+    pub value: serde_json::Value,
+    /// Where it comes from, such as a file and its line.
+    pub source: String,
+}
+
+/// What a reload would do now.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Reload {
+    /// Keys that would change at once.
+    pub live: Vec<String>,
+    /// Keys that would change at a restart.
+    pub restart: Vec<String>,
+    /// Why the configuration would be refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// The configuration of this process. May wait for the disk.
+pub trait Settings: Send + Sync + Debug {
+    /// All settings in force.
+    fn shown(&self) -> Vec<Setting>;
+    /// What a reload would do.
+    fn reload(&self) -> Reload;
+}
+
+/// Everything that is shown. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
+    inspect: Arc<dyn Inspect>,
+    settings: Arc<dyn Settings>,
+    exporter: Arc<Exporter>,
+    nodes: Nodes,
+    audit: Arc<Audit>,
+    looks: Arc<Semaphore>,
+    hour: Arc<Series>,
+    conditions: Arc<Conditions>,
+}
+
+impl Inside {
+    pub(crate) fn new(
+        inspect: Arc<dyn Inspect>,
+        settings: Arc<dyn Settings>,
+        exporter: &Arc<Exporter>,
+        nodes: Nodes,
+        audit: Arc<Audit>,
+    ) -> Self {
+        Self {
+            inspect,
+            settings,
+            exporter: Arc::clone(exporter),
+            nodes,
+            audit,
+            looks: Arc::new(Semaphore::new(LOOKS_MAX)),
+            hour: Arc::default(),
+            conditions: Arc::default(),
+        }
+    }
+
+    /// To be called about once a second.
+    pub(crate) fn sample(&self, now: Instant) {
+        self.hour.sample(now, self.exporter.shards());
+        self.conditions.sample(now, &self.exporter);
+    }
+
+    /// Whether this node is well.
+    pub(crate) fn health(&self) -> Health {
+        let conditions = self.conditions.findings(&self.exporter);
+        let sentence = match &conditions[..] {
+            [] => {
+                let newest = self.hour.after(0, 1);
+                newest.first().map_or_else(
+                    || "All is well.".to_owned(),
+                    |point| {
+                        format!(
+                            "All is well: {} sessions, {:.0} messages and {:.0} deliveries per second.",
+                            point.sessions, point.messages_in, point.deliveries
+                        )
+                    },
+                )
+            }
+            [only] => only.sentence.clone(),
+            [worst, others @ ..] => format!("{} And {} more.", worst.sentence, others.len()),
+        };
+        let ok = conditions.iter().all(|found| found.severity == "info");
+        Health {
+            ok,
+            sentence,
+            conditions,
+        }
+    }
+
+    /// What the shards that answer in time have to show, and whether all did.
+    async fn look(&self, question: Question) -> Result<(Vec<Sight>, bool), Problem> {
+        let turn = Arc::clone(&self.looks).acquire_owned();
+        let Ok(Ok(turn)) = tokio::time::timeout(TURN_TIMEOUT, turn).await else {
+            let detail =
+                format!("{LOOKS_MAX} questions to the shards are open, and they take long");
+            return Err(Problem::new(Kind::Busy, detail));
+        };
+        let inspect = Arc::clone(&self.inspect);
+        let looked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let sights = inspect.look(&question, ANSWER_TIMEOUT);
+            let is_complete = sights.len() == inspect.shard_count();
+            (sights, is_complete)
+        });
+        let stopping = |_| Problem::new(Kind::Busy, "the gateway is stopping");
+        looked.await.map_err(stopping)
+    }
+}
+
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(inside: Inside) -> Router<S> {
+    let router: Router<Inside> = described().into();
+    router
+        .method_not_allowed_fallback(http::wrong_method)
+        .with_state(inside)
+}
+
+/// The paths, and their part of the document of the server API.
+pub(crate) fn described() -> OpenApiRouter<Inside> {
+    OpenApiRouter::new()
+        .routes(routes!(overview))
+        .routes(routes!(sessions))
+        .routes(routes!(rooms))
+        .routes(routes!(ends))
+        .routes(routes!(settings))
+        .routes(routes!(actions))
+}
+
+type Caller = Option<Extension<Operator>>;
+
+/// Only with a key that has the scope, for all namespaces: the answers are about the whole process.
+fn admit(caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    let Some(Extension(Operator(caller))) = caller else {
+        return Err(Problem::no_keys());
+    };
+    match caller.may_everywhere(scope) {
+        true => Ok(()),
+        false => Err(Problem::without_scope(caller, scope)),
+    }
+}
+
+fn limited(query: &Query, max: usize, usual: usize) -> Result<usize, Problem> {
+    let limit = query.parsed::<usize>("limit", "a whole number")?;
+    let limit = limit.unwrap_or(usual.min(max));
+    match (1..=max).contains(&limit) {
+        true => Ok(limit),
+        false => {
+            let detail = format!("{limit} is not between 1 and {max}");
+            Err(Problem::field("limit", detail))
+        }
+    }
+}
+
+/// Whether the node is well.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// Nothing is wrong that an operator should look at.
+    pub(crate) ok: bool,
+    /// One sentence about all of it.
+    pub(crate) sentence: String,
+    /// What is wrong, the worst first.
+    pub(crate) conditions: Vec<Finding>,
+}
+
+/// The node that answers.
+#[derive(Debug, Serialize, ToSchema)]
+struct Me {
+    /// Its number in the cluster.
+    number: u16,
+    /// Host and process.
+    name: String,
+    version: String,
+    /// A word, such as `ready` or `draining`.
+    state: String,
+    /// Unix time of its start, seconds.
+    started: u64,
+}
+
+/// The bounds that its figures are compared with.
+#[derive(Debug, Serialize, ToSchema)]
+struct Bounds {
+    /// Connections above which newcomers are refused; `null` before the node has begun.
+    connections: Option<u64>,
+    /// Memory that the process may use; `null` if nobody knows.
+    memory_bytes: Option<u64>,
+}
+
+/// The node at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+struct Overview {
+    node: Me,
+    /// Unix time at this node, milliseconds.
+    now_ms: u64,
+    limits: Bounds,
+    health: Health,
+    /// One a second, the oldest first.
+    points: Vec<Point>,
+}
+
+/// The figures of the last hour
+///
+/// One point a second, of the node that is asked, and whether the node is well. Ask again with the `t` of the last point to get those that
+/// came since.
+#[utoipa::path(get, path = "/v1/node/overview",
+    params(
+        ("after" = Option<u64>, Query, description = "Only points after this time, in Unix milliseconds."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 3_600, description = "So many of the newest points; 300 if it is left out."),
+    ),
+    responses((status = 200, description = "The figures.", body = Overview), Problems))]
+async fn overview(State(inside): State<Inside>, RawQuery(query): RawQuery) -> Called {
+    let query = Query::read(query.as_deref(), &["after", "limit"])?;
+    let after = query.parsed("after", "a time in ms since 1970")?;
+    let limit = limited(&query, 3_600, 300)?;
+    let me = inside.nodes.me();
+    let bounds = inside.exporter.bounds();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let overview = Overview {
+        node: Me {
+            number: me.number,
+            name: me.card.name,
+            version: me.card.version,
+            state: me.card.state,
+            started: me.card.started_s,
+        },
+        now_ms: now.map_or(0, |now| now.as_millis() as u64),
+        limits: Bounds {
+            connections: bounds.map(|bounds| bounds.connections),
+            memory_bytes: bounds.and_then(|bounds| bounds.memory_bytes),
+        },
+        health: inside.health(),
+        points: inside.hour.after(after.unwrap_or_default(), limit),
+    };
+    Ok(Json(overview).into_response())
+}
+
+/// Find sessions of the node
+///
+/// Those that fit all of what is given; without anything, some of all. Only sessions of the node that is asked are looked at: `/v1/sockets`
+/// finds sockets on all nodes.
+#[utoipa::path(get, path = "/v1/node/sessions",
+    params(
+        ("id" = Option<String>, Query, description = "The id of the session, or of one of its sockets."),
+        ("user" = Option<String>, Query, description = "With a socket of this user."),
+        ("address" = Option<String>, Query, description = "The client's address."),
+        ("room" = Option<String>, Query, description = "With a socket in this room."),
+        ("namespace" = Option<String>, Query, description = "With a socket in this namespace."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 200, description = "So many are shown; 100 if it is left out."),
+    ),
+    responses((status = 200, description = "The sessions.", body = Sessions), Problems))]
+async fn sessions(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    admit(&caller, Scope::Read)?;
+    let known = ["id", "user", "address", "room", "namespace", "limit"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let limit = limited(&query, SESSIONS_MAX, ITEMS)?;
+    let id = query.get("id").map(|text| {
+        let id = Id20::decode(text.as_bytes());
+        id.ok_or_else(|| Problem::field("id", format!("{text:?} is no id of a session or socket")))
+    });
+    let wanted = SessionsWanted {
+        id: id.transpose()?,
+        address: query.parsed("address", "an IP address")?,
+        namespace: query.get("namespace").map(str::to_owned),
+        user: query.get("user").map(str::to_owned),
+        room: query.get("room").map(str::to_owned),
+        limit,
+    };
+    let (sights, complete) = inside.look(Question::Sessions(wanted)).await?;
+    let mut found = Sessions {
+        sessions: Vec::new(),
+        matched: 0,
+        complete,
+    };
+    for sight in sights {
+        if let Sight::Sessions(seen) = sight {
+            found.matched += seen.matched;
+            found
+                .sessions
+                .extend(seen.items.into_iter().map(looks::Session::from));
+        }
+    }
+    found.sessions.truncate(limit);
+    Ok(Json(found).into_response())
+}
+
+/// Find rooms of the node
+///
+/// The largest first. Only members at the node that is asked are counted: `/v1/rooms` counts those of all nodes.
+#[utoipa::path(get, path = "/v1/node/rooms",
+    params(
+        ("namespace" = Option<String>, Query, description = "Only rooms of this namespace."),
+        ("contains" = Option<String>, Query, description = "Only rooms whose names have this text in them."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
+    ),
+    responses((status = 200, description = "The rooms.", body = Rooms), Problems))]
+async fn rooms(State(inside): State<Inside>, caller: Caller, RawQuery(query): RawQuery) -> Called {
+    admit(&caller, Scope::Read)?;
+    let query = Query::read(query.as_deref(), &["namespace", "contains", "limit"])?;
+    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+    let wanted = RoomsWanted {
+        namespace: query.get("namespace").map(str::to_owned),
+        contains: query.get("contains").unwrap_or_default().to_owned(),
+        limit: limit + 1,
+    };
+    let (sights, complete) = inside.look(Question::Rooms(wanted)).await?;
+    let seen = sights.into_iter().flat_map(|sight| match sight {
+        Sight::Rooms(seen) => seen.items,
+        _ => Vec::new(),
+    });
+    let mut rooms = looks::largest(seen.collect(), limit + 1);
+    let more = rooms.len() > limit;
+    rooms.truncate(limit);
+    let rooms = Rooms {
+        rooms,
+        more,
+        complete,
+    };
+    Ok(Json(rooms).into_response())
+}
+
+/// List the last ends of sessions
+///
+/// Why the last sessions of the node that is asked ended, and what led to it. The newest first.
+#[utoipa::path(get, path = "/v1/node/ends",
+    params(("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out.")),
+    responses((status = 200, description = "The ends.", body = Ends), Problems))]
+async fn ends(State(inside): State<Inside>, caller: Caller, RawQuery(query): RawQuery) -> Called {
+    admit(&caller, Scope::Read)?;
+    let query = Query::read(query.as_deref(), &["limit"])?;
+    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+    let (sights, complete) = inside.look(Question::Ends { limit }).await?;
+    let seen = sights.into_iter().flat_map(|sight| match sight {
+        Sight::Ends(ends) => ends,
+        _ => Vec::new(),
+    });
+    let mut ends: Vec<looks::End> = seen.map(looks::End::from).collect();
+    ends.sort_by_key(|end| std::cmp::Reverse(end.at_ms));
+    ends.truncate(limit);
+    Ok(Json(Ends { ends, complete }).into_response())
+}
+
+/// The configuration in force.
+#[derive(Debug, Serialize, ToSchema)]
+struct Configuration {
+    settings: Vec<Setting>,
+    reload: Reload,
+}
+
+/// Show the configuration
+///
+/// Every setting of the node that is asked and where it comes from, and what a reload would change. Secrets are hidden.
+#[utoipa::path(get, path = "/v1/node/config",
+    responses((status = 200, description = "The configuration.", body = Configuration), Problems))]
+async fn settings(State(inside): State<Inside>, caller: Caller) -> Called {
+    admit(&caller, Scope::Operate)?;
+    let settings = Arc::clone(&inside.settings);
+    let read = tokio::task::spawn_blocking(move || Configuration {
+        settings: settings.shown(),
+        reload: settings.reload(),
+    });
+    let stopping = |_| Problem::new(Kind::Busy, "the gateway is stopping");
+    Ok(Json(read.await.map_err(stopping)?).into_response())
+}
+
+/// What operators did.
+#[derive(Debug, Serialize, ToSchema)]
+struct Actions {
+    /// The newest first.
+    actions: Vec<Action>,
+}
+
+/// List the last actions of operators
+///
+/// Logins, drains, and calls that moved or disconnected sockets, sent events from the console or deleted history, at the node that is asked.
+/// A thousand are remembered; the log has them all.
+#[utoipa::path(get, path = "/v1/node/audit",
+    params(("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out.")),
+    responses((status = 200, description = "The actions.", body = Actions), Problems))]
+async fn actions(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    admit(&caller, Scope::Operate)?;
+    let query = Query::read(query.as_deref(), &["limit"])?;
+    let actions = inside.audit.newest(limited(&query, ITEMS_MAX, ITEMS)?);
+    Ok(Json(Actions { actions }).into_response())
+}

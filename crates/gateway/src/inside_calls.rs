@@ -1,0 +1,323 @@
+//! `sockeye sessions`, `sockeye top` and `sockeye doctor --live`: one node from the command line, through its operators' listener.
+
+use crate::config::Request;
+use crate::door::{Door, Key, escaped};
+use crate::nodes::age;
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Find sessions of a node, with what waits for them and what they are in; or how the last ones ended.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples: sockeye sessions --user ada, sockeye sessions --ended --limit 20"
+)]
+pub struct SessionsArgs {
+    /// The session of this id, or of the socket of this id.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// With a socket of this user.
+    #[arg(long, value_name = "UID")]
+    user: Option<String>,
+    /// Of clients at this address.
+    #[arg(long, value_name = "IP")]
+    address: Option<String>,
+    /// With a socket in this room.
+    #[arg(long, value_name = "NAME")]
+    room: Option<String>,
+    /// With a socket in this namespace.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How the last sessions ended, the newest first.
+    #[arg(long, conflicts_with_all = ["id", "user", "address", "room", "namespace"])]
+    ended: bool,
+    /// Most lines.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+    /// As JSON, for programs.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    key: Key,
+}
+
+/// Watch a node: sessions, messages, memory and whether it is well, once a second, until Ctrl+C.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print once and end.
+    #[arg(long)]
+    once: bool,
+    /// As JSON, for programs: one line each second.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    key: Key,
+}
+
+pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
+    let door = Door::of(request, args.key.needed("look at sessions")?)?;
+    let mut path = match args.ended {
+        true => format!("/v1/node/ends?limit={}", args.limit),
+        false => format!("/v1/node/sessions?limit={}", args.limit),
+    };
+    for (name, value) in [
+        ("id", &args.id),
+        ("user", &args.user),
+        ("address", &args.address),
+        ("room", &args.room),
+        ("namespace", &args.namespace),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(path, "&{name}={}", escaped(value));
+        }
+    }
+    let found = door.call("GET", &path, None)?;
+    match (args.json, args.ended) {
+        (true, _) => println!("{found:#}"),
+        (false, true) => print!("{}", ends(&found)),
+        (false, false) => print!("{}", lines(&found)),
+    }
+    if found["complete"] == Value::Bool(false) {
+        eprintln!("the list is not complete: a shard did not answer in time");
+    }
+    Ok(())
+}
+
+fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or("-")
+}
+
+/// A line for each socket, and one for a session without any.
+fn lines(found: &Value) -> String {
+    let mut out = format!(
+        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}\n",
+        "SOCKET",
+        "PROTOCOL",
+        "TRANSPORT",
+        "ADDRESS",
+        "WAITING",
+        "SILENT",
+        "USER",
+        "NAMESPACE",
+        "ROOMS"
+    );
+    let shown = found["sessions"].as_array();
+    for session in shown.into_iter().flatten() {
+        let silent = session["silent_ms"].as_u64();
+        let silent = silent.map_or("-".to_owned(), |ms| format!("{}s", ms / 1_000));
+        let none = [Value::Null];
+        let sockets = session["sockets"]
+            .as_array()
+            .filter(|list| !list.is_empty());
+        for socket in sockets.map_or(&none[..], Vec::as_slice) {
+            let rooms = socket["rooms"].as_array().into_iter().flatten();
+            let rooms: Vec<&str> = rooms.filter_map(Value::as_str).collect();
+            let _ = writeln!(
+                out,
+                "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
+                text(socket, "id"),
+                text(session, "protocol"),
+                text(session, "transport"),
+                text(session, "address"),
+                bytes(session["waiting_bytes"].as_u64().unwrap_or_default()),
+                silent,
+                text(socket, "user"),
+                text(socket, "namespace"),
+                rooms.join(" ")
+            );
+        }
+    }
+    let (shown, all) = (shown.map_or(0, Vec::len), found["matched"].as_u64());
+    if let Some(all) = all.filter(|all| *all > shown as u64) {
+        let _ = writeln!(out, "{shown} of {all} sessions are shown");
+    }
+    out
+}
+
+fn ends(found: &Value) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| now.as_millis() as u64);
+    let mut out = format!(
+        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}\n",
+        "AGO", "REASON", "ADDRESS", "TRANSPORT", "WAITING", "SILENT", "SOCKET", "USER"
+    );
+    for end in found["ends"].as_array().into_iter().flatten() {
+        let silent = end["silent_ms"].as_u64();
+        let _ = writeln!(
+            out,
+            "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
+            age(now_ms.saturating_sub(end["at_ms"].as_u64().unwrap_or_default()) / 1_000),
+            text(end, "reason"),
+            text(end, "address"),
+            text(end, "transport"),
+            bytes(end["waiting_bytes"].as_u64().unwrap_or_default()),
+            silent.map_or("-".to_owned(), |ms| format!("{}s", ms / 1_000)),
+            text(end, "socket"),
+            text(end, "user"),
+        );
+    }
+    out
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes}"),
+        10_000..10_000_000 => format!("{} KB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
+    let door = Door::of(request, &args.key)?;
+    let mut out = std::io::stdout();
+    let redraws = out.is_terminal() && !args.once && !args.json;
+    loop {
+        let overview = door.call("GET", "/v1/node/overview?limit=60", None)?;
+        if args.json {
+            writeln!(out, "{}", latest(&overview))?;
+        } else {
+            if redraws {
+                // Home, and clear what is below (ECMA-48 CUP and ED).
+                write!(out, "\x1b[H\x1b[J")?;
+            }
+            write!(out, "{}", screen(&overview))?;
+        }
+        out.flush()?;
+        if args.once {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The node, its health and its newest point.
+fn latest(overview: &Value) -> Value {
+    let points = overview["points"].as_array();
+    serde_json::json!({
+        "node": overview["node"], "health": overview["health"], "limits": overview["limits"],
+        "point": points.and_then(|points| points.last()),
+    })
+}
+
+fn screen(overview: &Value) -> String {
+    let (node, health) = (&overview["node"], &overview["health"]);
+    let mut out = format!(
+        "node {} ({}), version {}, {}\n{}\n",
+        node["number"],
+        text(node, "name"),
+        text(node, "version"),
+        text(node, "state"),
+        text(health, "sentence")
+    );
+    for found in health["conditions"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            out,
+            "  {:<8}  {}  ({})",
+            text(found, "severity"),
+            text(found, "sentence"),
+            text(found, "name")
+        );
+    }
+    let none = Vec::new();
+    let points = overview["points"].as_array().unwrap_or(&none);
+    out.push('\n');
+    for (name, unit) in [
+        ("sessions", ""),
+        ("connections", ""),
+        ("messages_in", "/s"),
+        ("deliveries", "/s"),
+        ("rejected", "/s"),
+        ("connects", "/s"),
+        ("ends", "/s"),
+        ("cpu", " cores"),
+        ("memory_bytes", ""),
+        ("message_p99_ms", " ms"),
+        ("turn_p99_ms", " ms"),
+    ] {
+        let values: Vec<Option<f64>> = points.iter().map(|point| point[name].as_f64()).collect();
+        let now = values.last().copied().flatten();
+        let now = match (name, now) {
+            (_, None) => "-".to_owned(),
+            ("memory_bytes", Some(value)) => bytes(value as u64),
+            (_, Some(value)) if value.fract() == 0.0 => format!("{value}{unit}"),
+            (_, Some(value)) => format!("{value:.2}{unit}"),
+        };
+        let _ = writeln!(out, "{name:<16}{now:>14}  {}", curve(&values));
+    }
+    out
+}
+
+/// The last minute in one line. The highest value has a full block.
+fn curve(values: &[Option<f64>]) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = values.iter().flatten().copied().fold(0.0, f64::max);
+    let block = |value: &Option<f64>| match value {
+        None => ' ',
+        Some(value) if highest > 0.0 => BLOCKS[((value / highest) * 7.0).round() as usize],
+        Some(_) => BLOCKS[0],
+    };
+    values.iter().map(block).collect()
+}
+
+/// Whether the running gateway is well. 0: it is. 1: something is wrong. 2: it does not answer.
+pub fn live(request: &Request, json: bool) -> ExitCode {
+    let key = Key::default();
+    let asked =
+        Door::of(request, &key).and_then(|door| door.call_whatever("GET", "/ready?verbose", None));
+    let answer = match asked {
+        Ok(answer) => answer,
+        Err(problem) => {
+            eprintln!("{problem:#}");
+            return ExitCode::from(2);
+        }
+    };
+    let health = &answer["health"];
+    match json {
+        true => println!("{answer:#}"),
+        false => {
+            println!("{}: {}", text(&answer, "status"), text(health, "sentence"));
+            for found in health["conditions"].as_array().into_iter().flatten() {
+                let (severity, sentence) = (text(found, "severity"), text(found, "sentence"));
+                let (name, docs) = (text(found, "name"), text(found, "docs"));
+                println!("{severity}: {sentence} {name}, docs/{docs}");
+            }
+        }
+    }
+    let is_well = health["ok"] == Value::Bool(true) && text(&answer, "status") == "ready";
+    ExitCode::from(u8::from(!is_well))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_socket_is_a_line_and_what_is_left_out_is_told() {
+        let socket = json!({"id": "s1", "namespace": "/", "user": "ada", "rooms": ["den", "hall"]});
+        let session = json!({"protocol": "socket.io", "transport": "websocket", "address": "10.0.0.1",
+            "waiting_bytes": 12_345, "silent_ms": 2_100, "sockets": [socket]});
+        let found = json!({"sessions": [session], "matched": 7});
+        let said = lines(&found);
+        let words: Vec<&str> = said
+            .lines()
+            .nth(1)
+            .expect("a line")
+            .split_whitespace()
+            .collect();
+        let wanted = "s1 socket.io websocket 10.0.0.1 12 KB 2s ada / den hall";
+        assert_eq!(words.join(" "), wanted);
+        assert!(said.ends_with("1 of 7 sessions are shown\n"), "{said}");
+    }
+
+    #[test]
+    fn a_curve_has_a_block_for_each_second() {
+        let values = [Some(0.0), None, Some(5.0), Some(10.0)];
+        assert_eq!(curve(&values), "▁ ▅█");
+        assert_eq!(curve(&[Some(0.0); 2]), "▁▁");
+    }
+}

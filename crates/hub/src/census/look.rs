@@ -1,0 +1,375 @@
+//! Looking for sessions, rooms and ends between turns, for operators. A table of a million slots takes a while to walk, so a shard walks
+//! it in steps, a few thousand slots a turn, as it does to count its memory.
+
+use crate::books::ends::Ended;
+use crate::clients::session::{Protocol, Session};
+use crate::clients::socket::Socket;
+use crate::hub::Hub;
+use crate::parts::Parts;
+use crate::rooms::room::{Room, RoomKind};
+use crate::tables::id::socket_made_ms;
+use crate::tables::slot::{SessionId, SocketId};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::base64url::Id20;
+use wire::engineio::Revision;
+
+/// Sockets that are shown of one session, and rooms of one socket. Their numbers are shown, too.
+const SOCKETS_SHOWN: usize = 8;
+const ROOMS_SHOWN: usize = 50;
+
+/// A question about what one shard has.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Sessions, in no order.
+    Sessions(SessionsWanted),
+    /// Rooms that clients can name, the largest first.
+    Rooms(RoomsWanted),
+    /// Sessions that ended, the newest first.
+    Ends {
+        /// So many at most.
+        limit: usize,
+    },
+}
+
+/// Which sessions. Without any member: all.
+#[derive(Clone, Debug, Default)]
+pub struct SessionsWanted {
+    /// The session, or the session of the socket, of this id.
+    pub id: Option<Id20>,
+    /// Clients at this address.
+    pub address: Option<IpAddr>,
+    /// With a socket in this namespace.
+    pub namespace: Option<String>,
+    /// With a socket of this user.
+    pub user: Option<String>,
+    /// With a socket in this room.
+    pub room: Option<String>,
+    /// So many are shown; all are counted.
+    pub limit: usize,
+}
+
+/// Which rooms. Without any member: all.
+#[derive(Clone, Debug, Default)]
+pub struct RoomsWanted {
+    /// Rooms of this namespace.
+    pub namespace: Option<String>,
+    /// Their names have this text in them.
+    pub contains: String,
+    /// So many are shown; all are counted.
+    pub limit: usize,
+}
+
+/// What a shard has to show.
+#[derive(Debug)]
+pub enum Sight {
+    /// Sessions.
+    Sessions(Seen<SeenSession>),
+    /// Rooms.
+    Rooms(Seen<SeenRoom>),
+    /// Sessions that ended.
+    Ends(Vec<Ended>),
+}
+
+/// A part of what was found, and how much was found.
+#[derive(Debug)]
+pub struct Seen<T> {
+    /// At most as many as were wanted.
+    pub items: Vec<T>,
+    /// All that fit the question.
+    pub matched: u64,
+}
+
+/// A session as an operator sees it.
+#[derive(Debug)]
+pub struct SeenSession {
+    /// Its id.
+    pub id: Id20,
+    /// The protocol that its client speaks.
+    pub protocol: Protocol,
+    /// The version of Engine.IO; none where there is no Engine.IO.
+    pub engineio: Option<u8>,
+    /// Its packets are MessagePack.
+    pub msgpack: bool,
+    /// `polling`, `websocket` or `sse`, as of now.
+    pub transport: &'static str,
+    /// A WebSocket is about to take the place of polling.
+    pub upgrading: bool,
+    /// Its messages may be compressed.
+    pub compressed: bool,
+    /// Another node passes its connection on.
+    pub relayed: bool,
+    /// The client's address, as trusted proxies tell it.
+    pub peer: IpAddr,
+    /// Bytes that wait for the client.
+    pub waiting_bytes: usize,
+    /// Bytes that came from the client and are no whole message yet.
+    pub input_bytes: usize,
+    /// How long the last ping is unanswered, milliseconds; none if it was answered.
+    pub silent_ms: Option<u32>,
+    /// Messages that were rejected for their rate, less those accepted since.
+    pub rejections: u16,
+    /// Its sockets: the first eight.
+    pub sockets: Vec<SeenSocket>,
+    /// How many it has.
+    pub socket_count: usize,
+}
+
+/// A socket as an operator sees it.
+#[derive(Debug)]
+pub struct SeenSocket {
+    /// Its id.
+    pub id: Id20,
+    /// The namespace that it is in.
+    pub namespace: Arc<str>,
+    /// The user that it belongs to.
+    pub user: Option<String>,
+    /// When it joined its namespace, Unix milliseconds. One that came back keeps the time of its first connection.
+    pub since_ms: u64,
+    /// When its token ends, Unix seconds; none if it has no end.
+    pub expires_s: Option<u32>,
+    /// The rooms that it is in, without that of its own id: the first fifty.
+    pub rooms: Vec<String>,
+    /// How many rooms these are.
+    pub room_count: usize,
+    /// Answers that its client owes to events with an ack.
+    pub acks_owed: usize,
+    /// Bytes of the data that a handler attached.
+    pub data_bytes: usize,
+    /// A client that loses this connection can come back to what it missed.
+    pub recoverable: bool,
+    /// It came back so.
+    pub recovered: bool,
+}
+
+/// A room as an operator sees it.
+#[derive(Debug)]
+pub struct SeenRoom {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Members that are connected to this shard.
+    pub here: u64,
+    /// Members on all shards of this node.
+    pub members: u64,
+}
+
+/// A look under way. Slots that come or go meanwhile may be missed.
+#[derive(Debug)]
+pub struct Look {
+    question: Question,
+    /// The next slot of the table.
+    slot: u32,
+    sessions: Vec<SeenSession>,
+    rooms: Vec<SeenRoom>,
+    matched: u64,
+}
+
+impl Look {
+    /// Begins to look.
+    pub fn new(question: Question) -> Self {
+        Self {
+            question,
+            slot: 0,
+            sessions: Vec::new(),
+            rooms: Vec::new(),
+            matched: 0,
+        }
+    }
+
+    /// Goes on for so many slots; the sight when all were looked at.
+    pub fn step(&mut self, hub: &Hub, slots: usize) -> Option<Sight> {
+        let parts = &hub.stage.parts;
+        match self.question.clone() {
+            Question::Ends { limit } => {
+                let ends = parts.books.ends.newest(limit).cloned();
+                Some(Sight::Ends(ends.collect()))
+            }
+            Question::Sessions(wanted) => {
+                let is_done = match &wanted.id {
+                    Some(id) => {
+                        self.look_at(parts, &wanted, find(parts, id));
+                        true
+                    }
+                    None => self.walk(slots, |look, slot| {
+                        let index = parts.people.sessions.nth(slot)?;
+                        look.look_at(parts, &wanted, Some(index));
+                        Some(())
+                    }),
+                };
+                is_done.then(|| {
+                    Sight::Sessions(Seen {
+                        items: std::mem::take(&mut self.sessions),
+                        matched: self.matched,
+                    })
+                })
+            }
+            Question::Rooms(wanted) => {
+                let is_done = self.walk(slots, |look, slot| {
+                    let room = parts.rooms.get(parts.rooms.nth(slot)?);
+                    if let Some(room) = room.filter(|room| room.kind() == RoomKind::Named) {
+                        look.look_at_room(parts, &wanted, room);
+                    }
+                    Some(())
+                });
+                is_done.then(|| {
+                    self.keep_largest(wanted.limit);
+                    Sight::Rooms(Seen {
+                        items: std::mem::take(&mut self.rooms),
+                        matched: self.matched,
+                    })
+                })
+            }
+        }
+    }
+
+    /// `true`: the end of the table was reached.
+    fn walk(&mut self, slots: usize, mut visit: impl FnMut(&mut Self, u32) -> Option<()>) -> bool {
+        for _ in 0..slots {
+            let slot = self.slot;
+            if visit(self, slot).is_none() {
+                return true;
+            }
+            self.slot += 1;
+        }
+        false
+    }
+
+    fn look_at(&mut self, parts: &Parts, wanted: &SessionsWanted, index: Option<SessionId>) {
+        let Some(session) = parts.people.sessions.get(index) else {
+            return;
+        };
+        if session.flags.closing || !wanted.fits(parts, session) {
+            return;
+        }
+        self.matched += 1;
+        if self.sessions.len() < wanted.limit {
+            self.sessions.push(seen(parts, session));
+        }
+    }
+
+    fn look_at_room(&mut self, parts: &Parts, wanted: &RoomsWanted, room: &Room) {
+        let Some(namespace) = parts.people.label(room.namespace()) else {
+            return;
+        };
+        let named = wanted.namespace.as_ref();
+        if named.is_some_and(|name| **name != **namespace)
+            || !room.name().contains(&wanted.contains)
+            || room.members().is_empty()
+            || room.is_own()
+        {
+            return;
+        }
+        self.matched += 1;
+        self.rooms.push(SeenRoom {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(room.name()),
+            here: room.members().len() as u64,
+            members: room.total(),
+        });
+        // A table of a million rooms is not copied.
+        if self.rooms.len() >= 2 * wanted.limit.max(1) {
+            self.keep_largest(wanted.limit);
+        }
+    }
+
+    fn keep_largest(&mut self, limit: usize) {
+        self.rooms
+            .sort_by(|a, b| b.members.cmp(&a.members).then_with(|| a.name.cmp(&b.name)));
+        self.rooms.truncate(limit);
+    }
+}
+
+fn find(parts: &Parts, id: &Id20) -> Option<SessionId> {
+    let people = &parts.people;
+    let socket = || Some(people.sockets.get(people.find_socket(id)?)?.session);
+    people.find_session(id).or_else(socket)
+}
+
+impl SessionsWanted {
+    fn fits(&self, parts: &Parts, session: &Session) -> bool {
+        if self.address.is_some_and(|address| address != session.peer) {
+            return false;
+        }
+        if self.namespace.is_none() && self.user.is_none() && self.room.is_none() {
+            return true;
+        }
+        session.sockets.iter().any(|index| {
+            let socket = parts.people.sockets.get(*index);
+            socket.is_some_and(|socket| self.fits_socket(parts, *index, socket))
+        })
+    }
+
+    fn fits_socket(&self, parts: &Parts, index: SocketId, socket: &Socket) -> bool {
+        let label = || parts.people.label(socket.namespace).map(|label| &**label);
+        let is_in = |name: &str| {
+            socket.rooms.iter().any(|membership| {
+                let room = parts.rooms.get(membership.room);
+                room.is_some_and(|room| room.kind() == RoomKind::Named && **room.name() == *name)
+            })
+        };
+        let (namespace, user) = (self.namespace.as_deref(), self.user.as_deref());
+        namespace.is_none_or(|name| label() == Some(name))
+            && user.is_none_or(|name| parts.people.user_of(index) == Some(name))
+            && self.room.as_deref().is_none_or(is_in)
+    }
+}
+
+fn seen(parts: &Parts, session: &Session) -> SeenSession {
+    let conn = parts.line.conns.get(session.conn);
+    let queue = session.polling.as_ref().map(|polling| &polling.queue);
+    let sockets = session.sockets.iter().filter_map(|index| {
+        let socket = parts.people.sockets.get(*index)?;
+        seen_socket(parts, *index, socket)
+    });
+    SeenSession {
+        id: session.sid,
+        protocol: session.protocol,
+        engineio: session
+            .protocol
+            .is_engineio()
+            .then_some(match session.revision {
+                Revision::Three => 3,
+                Revision::Four => 4,
+            }),
+        msgpack: session.flags.msgpack || session.protocol == Protocol::PlainMsgpack,
+        transport: session.transport(),
+        upgrading: session.flags.upgrading,
+        compressed: conn.is_some_and(|conn| conn.flags.inflates),
+        relayed: conn.is_some_and(|conn| conn.flags.relayed),
+        peer: session.peer,
+        waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
+            + queue.map_or(0, |queue| queue.cost()),
+        input_bytes: conn.map_or(0, |conn| conn.input.as_ref().map_or(0, |input| input.len())),
+        silent_ms: session.heart.silent_ms(parts.clock.now.mono_ms),
+        rejections: session.dues.rejections,
+        sockets: sockets.take(SOCKETS_SHOWN).collect(),
+        socket_count: session.sockets.len(),
+    }
+}
+
+fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSocket> {
+    let mut rooms = parts.rooms.names_of(&parts.people, index);
+    if !socket.flags.nameless {
+        rooms.remove(0);
+    }
+    let room_count = rooms.len();
+    rooms.truncate(ROOMS_SHOWN);
+    let extra = socket.extra.as_ref();
+    let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
+    let data = extra.and_then(|extra| extra.data.as_ref());
+    Some(SeenSocket {
+        id: socket.id,
+        namespace: Arc::clone(parts.people.label(socket.namespace)?),
+        user: parts.people.user_of(index).map(str::to_owned),
+        since_ms: socket_made_ms(&socket.id),
+        expires_s: Some(socket.expires_s).filter(|expires| *expires > 0),
+        rooms,
+        room_count,
+        acks_owed: parts.rounds.owed_by(parts.people.socket_key(index)),
+        data_bytes: data.map_or(0, |data| data.len()),
+        recoverable: lifeline.is_some(),
+        recovered: lifeline.is_some_and(|lifeline| lifeline.recovered),
+    })
+}

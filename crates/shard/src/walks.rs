@@ -1,0 +1,73 @@
+//! Questions about a whole table: where the memory of a shard is, which sessions and rooms it has. They come through the shard's mailbox
+//! and are worked on a few thousand slots a turn, after everybody was served, so that nobody waits.
+
+use hub::{Footprint, Hub, Look, MemoryWalk, Sight};
+use std::collections::VecDeque;
+use std::sync::mpsc;
+
+/// Slots that are looked at in one turn: a fraction of a millisecond.
+const SLOTS_PER_TURN: usize = 2_048;
+/// Walks that wait for their turn. More get no answer; those who ask bound themselves well below it.
+const WALKS_MAX: usize = 64;
+
+/// Bytes of one shard by part.
+#[derive(Clone, Debug)]
+pub struct ShardMemory {
+    pub shard: u16,
+    pub connections: usize,
+    pub parts: Footprint,
+}
+
+/// A walk under way, and the way back to the one who asked.
+#[derive(Debug)]
+pub(crate) enum Walk {
+    Memory(MemoryWalk, mpsc::Sender<ShardMemory>),
+    Look(Look, mpsc::Sender<(u16, Sight)>),
+}
+
+/// Walks, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Walks(VecDeque<Walk>);
+
+impl Walks {
+    pub(crate) fn ask(&mut self, walk: Walk) {
+        if self.0.len() < WALKS_MAX {
+            self.0.push_back(walk);
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// This turn's step. `own`: the memory that the shard has beside the hub's.
+    pub(crate) fn step(&mut self, hub: &Hub, shard: u16, own: impl FnOnce() -> Footprint) {
+        // Whoever asked may have given up: a send that fails is no fault.
+        let is_done = match self.0.front_mut() {
+            None => false,
+            Some(Walk::Memory(walk, answer)) => match hub.memory_step(walk, SLOTS_PER_TURN) {
+                None => false,
+                Some(mut parts) => {
+                    parts.extend(own());
+                    let connections = hub.conns();
+                    let _ = answer.send(ShardMemory {
+                        shard,
+                        connections,
+                        parts,
+                    });
+                    true
+                }
+            },
+            Some(Walk::Look(look, answer)) => match look.step(hub, SLOTS_PER_TURN) {
+                None => false,
+                Some(sight) => {
+                    let _ = answer.send((shard, sight));
+                    true
+                }
+            },
+        };
+        if is_done {
+            self.0.pop_front();
+        }
+    }
+}
