@@ -135,7 +135,7 @@ async function newcomer(watched, index) {
 async function consolePictures(browser) {
   const watched = await Watched.start();
   try {
-    const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.5 };
+    const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
     const ops = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "light" });
     const [maya] = await traffic(watched);
     await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();

@@ -55,6 +55,8 @@ describe("figures", () => {
       "14.0 ms",
       "45.0 s",
     ]);
+    assert.deepEqual([0.2, 5, 50].map(format.atMost), ["≤ 0.20 ms", "≤ 5 ms", "≤ 50 ms"]);
+    assert.deepEqual(["64.0 MiB", "1.00", "10"].map(format.trimmed), ["64 MiB", "1", "10"]);
     assert.deepEqual([0, 0.051, 0.86].map(format.percent), ["0 %", "5.1 %", "86 %"]);
     assert.deepEqual([7, 61, 7_260, 93_211].map(format.duration), [
       "7 s",

@@ -36,6 +36,12 @@ export function millis(value: number | null): string {
   return `${value < 1 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : count(value)} ms`;
 }
 
+/** The bound of a histogram: the true value is not above it. */
+export const atMost = (value: number): string => `≤ ${trimmed(millis(value))}`;
+
+/** Round numbers, such as those of an axis, need no decimals. */
+export const trimmed = (figure: string): string => figure.replace(/\.0+(?!\d)/, "");
+
 export const percent = (share: number): string =>
   `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 

@@ -2,7 +2,7 @@
 
 import { make } from "../../chat/src/dom.ts";
 import type { Point } from "./answers.ts";
-import { clock, minute, NONE } from "./format.ts";
+import { clock, minute, NONE, trimmed } from "./format.ts";
 import {
   areaPath,
   linePath,
@@ -23,6 +23,8 @@ export interface PlotOptions {
   title: string;
   series: Series[];
   format: (value: number) => string;
+  /** Of the axis, if that is another one. */
+  scale?: (value: number) => string;
   /** Binary sizes have other round numbers. */
   base?: 2 | 10;
   /** Drawn when the values come near it. */
@@ -99,7 +101,8 @@ export class Plot {
     for (let line = 0; line <= GRID; line += 1) {
       const value = (top * line) / GRID;
       parts.push(this.#level(y(value), "grid"));
-      const text = this.options.format(value);
+      const { scale = this.options.format } = this.options;
+      const text = trimmed(scale(value));
       parts.push(draw("text", { x: LEFT - 8, y: y(value) + 4, class: "scale" }, text));
     }
     for (const t of timeTicks(this.#span, (this.#width - LEFT - RIGHT) / (TICK_PX * 1.4))) {

@@ -3,7 +3,7 @@
 import { make } from "../../../chat/src/dom.ts";
 import type { Overview, Point } from "../answers.ts";
 import { badge, button, given, segments, type Tone } from "../controls.ts";
-import { bytes, cores, count, duration, millis, NONE, percent, rate } from "../format.ts";
+import { atMost, bytes, cores, count, duration, millis, NONE, percent, rate } from "../format.ts";
 import { Plot, type PlotOptions, sparkline } from "../plot.ts";
 import type { View } from "../view.ts";
 
@@ -31,8 +31,8 @@ const TILES: Tile[] = [
   { name: "Cores used", of: (p) => p.cpu, format: cores },
   { name: "Messages in /s", of: (p) => p.messages_in, format: rate },
   { name: "Deliveries /s", of: (p) => p.deliveries, format: rate },
-  { name: "Message p99", of: (p) => p.message_p99_ms, format: millis },
-  { name: "Turn p99", of: (p) => p.turn_p99_ms, format: millis },
+  { name: "Message p99", of: (p) => p.message_p99_ms, format: atMost },
+  { name: "Turn p99", of: (p) => p.turn_p99_ms, format: atMost },
   { name: "Connects /s", of: (p) => p.connects, format: rate },
   { name: "Rejected /s", of: (p) => p.rejected, format: rate },
 ];
@@ -63,7 +63,8 @@ function plots(view: View): PlotOptions[] {
         { name: "message", of: (p) => p.message_p99_ms },
         { name: "turn", of: (p) => p.turn_p99_ms },
       ],
-      format: millis,
+      format: atMost,
+      scale: millis,
     },
     {
       title: "Memory",

@@ -47,13 +47,33 @@ class RoomSearch {
         className: "name",
       },
       { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
-      { head: "Members", text: ({ members }) => count(members), figure: true },
+      {
+        head: "Members",
+        text: ({ members }) => `${members} of ${this.#most}`,
+        node: ({ members }) => this.#size(members),
+        figure: true,
+      },
     ],
     ({ namespace, room }) => `${namespace} ${room}`,
     "No room matches.",
   );
 
   constructor(readonly view: View) {}
+
+  get #most(): number {
+    return Math.max(1, ...this.#shown.map(({ members }) => members));
+  }
+
+  /** The figure, and its length beside the largest one's. */
+  #size(members: number): HTMLElement {
+    const size = make("span", "size");
+    const bar = make("i");
+    bar.style.width = `${(100 * members) / this.#most}%`;
+    const track = make("span", "track");
+    track.append(bar);
+    size.append(track, make("span", "", count(members)));
+    return size;
+  }
 
   open(): void {
     const { view } = this;
