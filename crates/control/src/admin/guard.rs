@@ -156,7 +156,7 @@ pub(crate) async fn check(
 /// The scope that a key needs at paths about the whole process. The others look for themselves.
 fn needed(method: &Method, path: &str) -> Option<Scope> {
     match path {
-        "/metrics" => Some(Scope::Read),
+        "/metrics" | "/v1/node/overview" => Some(Scope::Read),
         _ if path.starts_with("/debug/") => Some(Scope::Operate),
         _ if path.starts_with("/v1/nodes") && method == Method::GET => Some(Scope::Read),
         _ if path.starts_with("/v1/nodes") => Some(Scope::Operate),

@@ -5,6 +5,7 @@ mod api;
 mod attacks;
 mod backend;
 mod cluster;
+mod console;
 mod e2e;
 mod edges;
 mod faults;

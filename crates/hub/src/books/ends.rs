@@ -44,7 +44,8 @@ pub struct Ended {
 pub(crate) struct Ends(VecDeque<Ended>);
 
 impl Ends {
-    pub(crate) fn note(&mut self, mut ended: Ended) {
+    pub(crate) fn note(&mut self, ended: Option<Ended>) {
+        let Some(mut ended) = ended else { return };
         if let Some(user) = &ended.user
             && user.len() > USER_CHARS_MAX
         {

@@ -152,7 +152,7 @@ pub(crate) fn disconnect_socket(
         return;
     };
     let session = socket.session;
-    let Some(slot) = parts.people.sessions.get_mut(session) else {
+    let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
     let engineio = slot.protocol.is_engineio();
@@ -163,6 +163,9 @@ pub(crate) fn disconnect_socket(
     } else {
         [index].into_iter().collect()
     };
+    let ended = why
+        .filter(|_| close)
+        .and_then(|why| portrait(parts, session, why));
     for index in indices {
         if engineio {
             send_disconnect(parts, index);
@@ -170,7 +173,7 @@ pub(crate) fn disconnect_socket(
         retire_socket(parts, index, Departure::ByServer(why));
     }
     if close {
-        close_session(parts, session, CloseReason::ServerClose);
+        close_portrayed(parts, session, CloseReason::ServerClose, ended);
     }
 }
 
@@ -232,6 +235,16 @@ pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
 
 /// Ends a session: its sockets leave, its transport is closed in an orderly way.
 pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    let ended = portrait(parts, session, reason);
+    close_portrayed(parts, session, reason, ended);
+}
+
+fn close_portrayed(
+    parts: &mut Parts,
+    session: SessionId,
+    reason: CloseReason,
+    ended: Option<Ended>,
+) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
@@ -251,7 +264,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
-    note_end(parts, session, reason);
+    parts.books.ends.note(ended);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
     for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
@@ -275,11 +288,9 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     }
 }
 
-/// For operators, who ask later.
-fn note_end(parts: &mut Parts, session: SessionId, reason: CloseReason) {
-    let Some(slot) = parts.people.sessions.get(session) else {
-        return;
-    };
+/// A session's end as operators are told of it later; to be taken while it has its sockets.
+fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<Ended> {
+    let slot = parts.people.sessions.get(session)?;
     let first = slot.sockets.first().copied();
     let socket = first.and_then(|index| {
         let socket = parts.people.sockets.get(index)?;
@@ -289,7 +300,7 @@ fn note_end(parts: &mut Parts, session: SessionId, reason: CloseReason) {
     let user = first.and_then(|index| parts.people.user_of(index));
     let conn = parts.line.conns.get(slot.conn);
     let queue = slot.polling.as_ref().map(|polling| &polling.queue);
-    let ended = Ended {
+    Some(Ended {
         at_ms: parts.clock.now.wall_ms,
         session: slot.sid,
         reason,
@@ -302,8 +313,7 @@ fn note_end(parts: &mut Parts, session: SessionId, reason: CloseReason) {
             + queue.map_or(0, |queue| queue.cost()),
         silent_ms: slot.heart.silent_ms(parts.clock.now.mono_ms),
         rejections: slot.dues.rejections,
-    };
-    parts.books.ends.note(ended);
+    })
 }
 
 fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {

@@ -114,6 +114,48 @@ fn every_operation_answers_as_the_document_says() {
         ),
         (
             "get",
+            "/v1/node/overview",
+            "/v1/node/overview?limit=2".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/overview",
+            "/v1/node/overview?after=x".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/sessions",
+            "/v1/node/sessions?room=room".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/rooms",
+            "/v1/node/rooms?contains=oo".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/ends",
+            "/v1/node/ends".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/config",
+            "/v1/node/config".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/audit",
+            "/v1/node/audit".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
             "/v1/presence",
             "/v1/presence?room=r".to_owned(),
             Value::Null,
