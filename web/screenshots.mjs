@@ -107,23 +107,23 @@ async function chat(browser) {
 /** Rooms of the console's pictures, the busiest first. */
 const ROOMS = ["ladder", "sonar", "hatchery", "field-notes", "weir/north", "weir/south", "orders"];
 const USERS = ["maya", "tom", "ines", "ada", "grace", "linus", "noor", "piotr", "yuki", "sam"];
-const CLIENTS = 60;
-const TRAFFIC_S = 110;
+const CLIENTS = 120;
+const TRAFFIC_MS = 110_000;
 
-/** One more client each second, and each says something now and then. */
-async function traffic(watched) {
-  const clients = [];
-  for (let second = 0; second < TRAFFIC_S; second += 1) {
-    if (second < CLIENTS) clients.push(await newcomer(watched, second));
+/** Two more clients each second, and each says something now and then, until it is to stop. */
+async function traffic(watched, clients, stop) {
+  for (let second = 0; !stop.aborted; second += 1) {
+    for (let n = 0; n < 2 && clients.length < CLIENTS; n += 1)
+      clients.push(await newcomer(watched, clients.length));
     clients.forEach((client, index) => {
       if ((second + index) % 4 > 1) return;
       const content = `reading ${second} of counter ${index}`;
-      client.emit("chat-message", { content, room: ROOMS[index % 3] });
+      const say = () => client.emit("chat-message", { content, room: ROOMS[index % 3] });
+      setTimeout(say, (index * 997) % 1000);
     });
-    if (second % 13 === 12) clients[second % clients.length].disconnect().connect();
+    if (second % 9 === 8) clients[(second * 7) % clients.length].disconnect().connect();
     await sleep(1000);
   }
-  return clients;
 }
 
 async function newcomer(watched, index) {
@@ -134,17 +134,22 @@ async function newcomer(watched, index) {
 
 async function consolePictures(browser) {
   const watched = await Watched.start();
+  const stop = new AbortController();
   try {
     const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
     const ops = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "light" });
-    const [maya] = await traffic(watched);
+    const clients = [];
+    const going = traffic(watched, clients, stop.signal);
+    await sleep(TRAFFIC_MS);
     await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();
     await take(ops, "console-overview.png");
     await ops.open("rooms");
     await take(ops, "console-rooms.png");
     const dark = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "dark" });
-    await dark.open(`session/${encodeURIComponent(maya.id)}`);
+    await dark.open(`session/${encodeURIComponent(clients[0].id)}`);
     await take(dark, "console-session.png");
+    stop.abort();
+    await going;
   } finally {
     await watched.stop();
   }
