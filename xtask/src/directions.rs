@@ -15,10 +15,6 @@ const IN_CIRCLES: [(&str, &[&str]); 5] = [
     (
         "control",
         &[
-            "admin::disconnect",
-            "admin::guard",
-            "admin::nodes",
-            "api::http",
             "backend",
             "backend::accept",
             "backend::caller",

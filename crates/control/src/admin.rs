@@ -7,12 +7,12 @@ mod guard;
 pub mod keys;
 mod logins;
 pub(crate) mod nodes;
+mod reply;
 mod starting;
 
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
 pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
-pub(crate) use guard::Operator;
 pub use nodes::Nodes;
 pub use starting::Starting;
 
@@ -24,13 +24,14 @@ use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
 use axum::Router;
 use axum::extract::{FromRef, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use guard::Guard;
 use hub::Places;
 use keys::Keyring;
+use reply::reply;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,12 +92,16 @@ pub async fn serve(
         Arc::clone(&guard),
         inside.clone(),
     ));
+    let others = [
+        nodes::described().into_openapi(),
+        inside::described().into_openapi(),
+    ];
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
         .merge(disconnect::routes(&api))
-        .merge(api::http::routes(&api))
+        .merge(api::http::routes(&api, others))
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
         .merge(inside::routes(inside.clone()))
         .merge(console::routes(Arc::clone(&guard)))
@@ -159,11 +164,6 @@ async fn ready(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respons
         body["health"] = health.unwrap_or_default();
     }
     reply(status, body.to_string())
-}
-
-fn reply(status: u16, body: String) -> Response {
-    let status = StatusCode::from_u16(status).unwrap_or_default();
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 #[cfg(test)]

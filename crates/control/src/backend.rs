@@ -348,6 +348,7 @@ mod tests {
             bodies: None,
             history: None,
             keeping: Arc::default(),
+            audit: Arc::default(),
         };
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {

@@ -3,6 +3,7 @@
 use crate::bodies;
 use crate::certificates::Certificates;
 use crate::cluster;
+use crate::config::show::InForce;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
 use crate::descriptors;
@@ -72,8 +73,7 @@ pub fn start<'a>(
     let facts = facts(telemetry);
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
-    let server = &loaded.resolved.server;
-    let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let (unix, socket_files) = listen_on_paths(&loaded.resolved)?;
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
@@ -102,10 +102,8 @@ pub fn start<'a>(
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts);
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
-    let settings = Arc::new(config::show::InForce::new(request, &loaded));
-    let shown = Arc::clone(&settings);
-    let serve_admin = |listener| serve_admin(&runtime, listener, (&shards, shown), &facts, gate);
-    let admin_addr = admin.map(serve_admin).transpose()?;
+    let settings = Arc::new(InForce::new(request, &loaded));
+    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings), &facts, gate)?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
@@ -142,6 +140,10 @@ fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<(
 fn places(config: &Resolved) -> Arc<Places> {
     let descriptors = bodies::descriptors(config, descriptors::limit());
     Arc::new(Places::new(descriptors::for_clients(descriptors)))
+}
+
+fn listen_on_paths(config: &Resolved) -> Result<(Vec<UnixListener>, SocketFiles)> {
+    unix::listen(&config.server.unix, config.server.unix_mode)
 }
 
 fn warn_of(doubts: &[String]) {
@@ -448,26 +450,30 @@ fn gate(
 
 fn serve_admin(
     runtime: &Runtime,
-    listener: TcpListener,
-    (shards, settings): (&Shards, Arc<config::show::InForce>),
+    listener: Option<TcpListener>,
+    (shards, settings): (&Shards, &Arc<InForce>),
     facts: &Arc<Facts>,
     gate: Gate,
-) -> Result<SocketAddr> {
+) -> Result<Option<SocketAddr>> {
+    let Some(listener) = listener else {
+        return Ok(None);
+    };
     let addr = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
     let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
     let pulse = facts.vitals.pulse("the operators' listener");
+    let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
+    let shown = (debugging, settings);
     runtime.spawn(async move {
         let _pulse = pulse;
-        let shown = (debugging, settings as Arc<dyn control::inside::Settings>);
         let served = control::admin::serve(listener, exporter, readiness, gate, shown);
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener ended");
         }
     });
-    Ok(addr)
+    Ok(Some(addr))
 }
 
 /// What the exporter reads, which nobody else sets; and uploads reach the shards from now on.
@@ -485,7 +491,7 @@ pub struct Node<'a> {
     request: &'a Request,
     loaded: Loaded,
     /// The same, for operators who look at it.
-    settings: Arc<config::show::InForce>,
+    settings: Arc<InForce>,
     telemetry: &'a Telemetry,
     facts: Arc<Facts>,
     shards: Shards,

@@ -2,7 +2,7 @@
 
 use super::guard::Guard;
 use super::keys::{Caller, Shown};
-use super::logins::{Pass, no_cookie};
+use super::logins::{CONSOLE, Pass, forged, no_cookie};
 use crate::api::problem::{Kind, Problem};
 use crate::assets::{self, Coding};
 use axum::body::Bytes;
@@ -15,8 +15,6 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The beginning of all its paths.
-pub(super) const ROOT: &str = "/console";
 /// A key has some 50 bytes.
 const LOGIN_BYTES_MAX: usize = 4_096;
 /// Nothing comes from elsewhere, nothing is written into the page, and no other page shows it in a frame.
@@ -25,7 +23,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(guard: Arc<Guard>) -> Router<S> {
     Router::new()
-        .route(ROOT, get(|| async { Redirect::permanent("/console/") }))
+        .route(CONSOLE, get(|| async { Redirect::permanent("/console/") }))
         .route("/console/", get(index))
         .route("/console/login", get(whoami).post(login))
         .route("/console/logout", post(logout))
@@ -48,7 +46,8 @@ fn asset(name: &str, headers: &HeaderMap) -> Response {
     let takes_gzip = accepted.is_some_and(|accepted| accepted.contains("gzip"));
     let coding = takes_gzip.then_some(Coding::Gzip);
     let Some(asset) = assets::console(name, coding.as_slice()) else {
-        return super::reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned());
+        let detail = format!("{name:?} is no file of the console");
+        return Problem::new(Kind::NotFound, detail).into_response();
     };
     let known = headers.get(header::IF_NONE_MATCH);
     let is_known = known.is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
@@ -127,12 +126,6 @@ async fn logout(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response
     guard.end(&headers);
     let gone = [(header::SET_COOKIE, no_cookie())];
     (StatusCode::NO_CONTENT, gone).into_response()
-}
-
-/// A request that its browser's user may not have wanted.
-pub(super) fn forged() -> Problem {
-    let detail = "the header X-Sockeye-CSRF is missing or not that of this login, or another page made the request";
-    Problem::new(Kind::Forbidden, detail)
 }
 
 fn told(caller: &Caller, token: &str) -> serde_json::Value {

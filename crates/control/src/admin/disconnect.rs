@@ -1,7 +1,7 @@
 //! `POST /disconnect`: an operator puts out a user, a socket or a room. `/v1/disconnect` is what programs use.
 
-use super::guard::Operator;
-use super::reply;
+use super::keys::Operator;
+use super::reply::reply;
 use crate::api::{Api, Order, Whom};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};

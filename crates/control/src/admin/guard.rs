@@ -1,8 +1,9 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
-use super::keys::{ApiKeys, Caller, Keyring, Scope, Shown};
-use super::logins::{Logins, Pass};
-use super::{Gate, console, reply};
+use super::Gate;
+use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown};
+use super::logins::{self, Logins, Pass};
+use super::reply::reply;
 use crate::api::http;
 use crate::api::problem::{Kind, Problem};
 use crate::flood::Flood;
@@ -23,10 +24,6 @@ pub struct Access {
     pub metrics_need_key: bool,
 }
 
-/// The key that a request showed.
-#[derive(Clone, Debug)]
-pub(crate) struct Operator(pub(crate) Caller);
-
 impl Gate {
     fn is_open(&self, path: &str) -> bool {
         match path {
@@ -40,7 +37,7 @@ impl Gate {
 
 /// The page itself has no secrets: it asks for a key.
 fn is_console(path: &str) -> bool {
-    let rest = path.strip_prefix(console::ROOT);
+    let rest = path.strip_prefix(logins::CONSOLE);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -123,7 +120,7 @@ pub(crate) async fn check(
             Pass::Good(caller, _) => Some(caller),
             Pass::Forged => {
                 guard.note_refusal(request.uri().path());
-                return console::forged().into_response();
+                return logins::forged().into_response();
             }
             Pass::None => None,
         };

@@ -51,6 +51,10 @@ pub(crate) struct Caller {
     at_console: bool,
 }
 
+/// The key that a request showed.
+#[derive(Clone, Debug)]
+pub(crate) struct Operator(pub(crate) Caller);
+
 /// A scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {

@@ -3,6 +3,7 @@
 //! own page can read (OWASP, cross-site request forgery).
 
 use super::keys::{Caller, Keyring, Shown};
+use crate::api::problem::{Kind, Problem};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, rand};
 use axum::http::{HeaderMap, Method, header};
@@ -11,6 +12,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The beginning of all paths of the console.
+pub(super) const CONSOLE: &str = "/console";
 /// The cookie's name.
 const COOKIE: &str = "sockeye_console";
 /// The header that has the token.
@@ -101,6 +104,12 @@ impl Logins {
     fn logins(&self) -> MutexGuard<'_, Vec<Login>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A request that its browser's user may not have wanted.
+pub(super) fn forged() -> Problem {
+    let detail = "the header X-Sockeye-CSRF is missing or not that of this login, or another page made the request";
+    Problem::new(Kind::Forbidden, detail)
 }
 
 /// The header that takes a cookie back.

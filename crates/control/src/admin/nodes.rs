@@ -1,15 +1,15 @@
 //! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away.
 
 use super::disconnect::accepted;
-use super::guard::Operator;
-use super::reply;
+use super::keys::Operator;
+use super::reply::reply;
 use crate::api::http::{self, Problems};
 use crate::api::problem::{Details, Kind, Problem};
 use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
-use crate::inside::Audit;
+use crate::inside::audit::Audit;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};

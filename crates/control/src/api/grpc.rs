@@ -444,6 +444,7 @@ mod tests {
             bodies: None,
             history: None,
             keeping: Arc::default(),
+            audit: Arc::default(),
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

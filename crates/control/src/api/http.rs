@@ -7,9 +7,8 @@ use super::model::{
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
-use crate::admin::{Operator, nodes};
+use crate::admin::keys::Operator;
 use crate::history::{Deletion, Range};
-use crate::inside;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, MatchedPath, Path, RawQuery, Request, State};
@@ -106,10 +105,13 @@ fn described() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(members))
 }
 
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
+/// `others`: the documents of calls that are served elsewhere.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
+    api: &Arc<Api>,
+    others: impl IntoIterator<Item = utoipa::openapi::OpenApi>,
+) -> Router<S> {
     let (routes, mut document) = described().split_for_parts();
-    document.merge(nodes::described().into_openapi());
-    document.merge(inside::described().into_openapi());
+    others.into_iter().for_each(|other| document.merge(other));
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let document = get(move || async move {
         (

@@ -32,7 +32,7 @@ pub use shards::ToShards;
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::history::History;
-use crate::inside::Audit;
+use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
 use aws_lc_rs::digest;
 use base64::Engine;

@@ -212,7 +212,7 @@ impl From<Ended> for End {
             session: ended.session.to_string(),
             reason: ended.reason.name(),
             address: ended.peer.to_string(),
-            protocol: ended.protocol.name(),
+            protocol: ended.protocol,
             transport: ended.transport,
             socket: socket.map(|id| id.to_string()),
             namespace: namespace.map(|name| name.to_string()),

@@ -8,8 +8,8 @@ mod series;
 
 pub use audit::Audit;
 
-use crate::admin::keys::Scope;
-use crate::admin::{Nodes, Operator};
+use crate::admin::keys::{Operator, Scope};
+use crate::admin::nodes::Nodes;
 use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Kind, Problem};
 use crate::debug::Inspect;

@@ -12,7 +12,7 @@ use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
-use crate::inside::Audit;
+use crate::inside::audit::Audit;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;

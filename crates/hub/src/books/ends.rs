@@ -1,7 +1,6 @@
 //! How the last sessions ended, and what led to it: for operators, who ask when the session is gone.
 
 use crate::books::close::CloseReason;
-use crate::clients::session::Protocol;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,8 +22,8 @@ pub struct Ended {
     pub reason: CloseReason,
     /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,
-    /// The protocol that its client spoke.
-    pub protocol: Protocol,
+    /// Name of the protocol that its client spoke.
+    pub protocol: &'static str,
     /// `polling`, `websocket` or `sse`, as it was last.
     pub transport: &'static str,
     /// Its first socket and that one's namespace; none if it joined none, or had left all.

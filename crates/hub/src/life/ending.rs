@@ -305,7 +305,7 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
         session: slot.sid,
         reason,
         peer: slot.peer,
-        protocol: slot.protocol,
+        protocol: slot.protocol.name(),
         transport: slot.transport(),
         socket,
         user: user.map(Box::from),

@@ -1,0 +1,9 @@
+//! Answers that are JSON already.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+pub(super) fn reply(status: u16, body: String) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
