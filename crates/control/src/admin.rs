@@ -103,7 +103,7 @@ pub async fn serve(
         .merge(disconnect::routes(&api))
         .merge(api::http::routes(&api, others))
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
-        .merge(inside::routes(inside.clone()))
+        .merge(inside::routes(inside.clone(), &api))
         .merge(console::routes(Arc::clone(&guard)))
         .merge(debug::routes())
         .fallback(nowhere)

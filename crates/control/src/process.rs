@@ -78,6 +78,13 @@ fn stat_fields(stat: &str) -> Vec<&str> {
 
 #[cfg(target_os = "linux")]
 fn boot_time() -> Option<f64> {
+    // It does not change, and the file is long on large machines.
+    static READ: std::sync::OnceLock<Option<f64>> = std::sync::OnceLock::new();
+    *READ.get_or_init(read_boot_time)
+}
+
+#[cfg(target_os = "linux")]
+fn read_boot_time() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     stat.lines()
         .find_map(|line| line.strip_prefix("btime "))

@@ -1,7 +1,7 @@
 //! `sockeye emit`, `sockets`, `rooms` and `disconnect`: the server API from the command line.
 
 use crate::config::Request;
-use crate::door::{Door, Key, escaped};
+use crate::door::{Door, Key, escaped, plain};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -208,7 +208,7 @@ pub fn sockets(args: &SocketsArgs, request: &Request) -> Result<()> {
             let id = socket["id"].as_str().unwrap_or_default();
             let rooms = socket["rooms"].as_array().into_iter().flatten();
             let rooms = rooms.filter_map(Value::as_str).filter(|room| *room != id);
-            let rooms: Vec<&str> = rooms.collect();
+            let rooms: Vec<String> = rooms.map(plain).collect();
             let _ = writeln!(out, "{id:<20}  {}", rooms.join(" "));
         }
         out
@@ -224,7 +224,7 @@ pub fn rooms(args: &RoomsArgs, request: &Request) -> Result<()> {
     args.list.show(&path, request, |list| {
         let mut out = format!("{:>8}  {}\n", "SOCKETS", "ROOM");
         for room in list["rooms"].as_array().into_iter().flatten() {
-            let name = room["room"].as_str().unwrap_or_default();
+            let name = plain(room["room"].as_str().unwrap_or_default());
             let _ = writeln!(
                 out,
                 "{:>8}  {name}",

@@ -115,6 +115,18 @@ impl<'a> Door<'a> {
     }
 }
 
+/// A name for a terminal: names come from clients, and control characters in them would move the cursor.
+pub fn plain(name: &str) -> String {
+    let shown = |letter: char| {
+        if letter.is_control() {
+            '\u{fffd}'
+        } else {
+            letter
+        }
+    };
+    name.chars().map(shown).collect()
+}
+
 /// The text of a problem (RFC 9457), or the body as it is.
 fn reason(body: &str) -> String {
     let problem: Value = serde_json::from_str(body).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `sockeye sessions`, `sockeye top` and `sockeye doctor --live`: one node from the command line, through its operators' listener.
 
 use crate::config::Request;
-use crate::door::{Door, Key, escaped};
+use crate::door::{Door, Key, escaped, plain};
 use crate::nodes::age;
 use anyhow::Result;
 use clap::Args;
@@ -87,8 +87,8 @@ pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
     Ok(())
 }
 
-fn text<'a>(of: &'a Value, name: &str) -> &'a str {
-    of[name].as_str().unwrap_or("-")
+fn text(of: &Value, name: &str) -> String {
+    plain(of[name].as_str().unwrap_or("-"))
 }
 
 /// A line for each socket, and one for a session without any.
@@ -115,7 +115,7 @@ fn lines(found: &Value) -> String {
             .filter(|list| !list.is_empty());
         for socket in sockets.map_or(&none[..], Vec::as_slice) {
             let rooms = socket["rooms"].as_array().into_iter().flatten();
-            let rooms: Vec<&str> = rooms.filter_map(Value::as_str).collect();
+            let rooms: Vec<String> = rooms.filter_map(Value::as_str).map(plain).collect();
             let _ = writeln!(
                 out,
                 "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",

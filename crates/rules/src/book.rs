@@ -38,6 +38,8 @@ pub(crate) struct Namespace {
     /// Something of its rooms is kept for late joiners.
     pub(crate) history: bool,
     pub(crate) replays: Limiter,
+    /// Questions for the members of a room.
+    pub(crate) questions: Limiter,
     /// The configuration chose what is in it, so no client can make it slow, and a fast hash is enough.
     pub(crate) events: HashMap<String, Rule, FixedState>,
     pub(crate) default: Rule,
@@ -57,6 +59,9 @@ pub(crate) struct Book {
 /// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
 /// joins only. Coming back makes it no more.
 const REPLAYS: Rate = Rate::new(20, Duration::from_secs(1));
+
+/// A list of members is long, and its question short.
+const QUESTIONS: Rate = Rate::new(20, Duration::from_secs(1));
 
 /// Builds the rules' handler for each shard.
 pub struct RulesFactory(pub(crate) Arc<Book>);
@@ -166,6 +171,7 @@ impl Compiler<'_> {
             auto_join: source.auto_join.clone(),
             history,
             replays: self.limiter(REPLAYS),
+            questions: self.limiter(QUESTIONS),
             events,
             default,
             large: Large::Through,

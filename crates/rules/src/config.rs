@@ -107,7 +107,7 @@ pub struct Offers {
     pub client_joins: bool,
     /// Members may read the history of their rooms.
     pub reads_history: bool,
-    /// Members may ask who is in their rooms.
+    /// Members may ask for the members of their rooms.
     pub presence: bool,
 }
 
@@ -129,7 +129,7 @@ impl BuiltIn {
         match self {
             Self::Join => "clients that emit it join no room and get no history",
             Self::Leave => "clients that emit it leave no room",
-            Self::Presence => "clients that emit it do not learn who is in a room",
+            Self::Presence => "clients that emit it do not learn the members of a room",
             Self::History => "clients that emit it get no page of a room's history",
             Self::ChatMessage => {
                 "content is not checked; messages and their acks have no id and no timestamp, and the sender is what the \

@@ -1,6 +1,6 @@
 //! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
-use hub::{Author, Collected, Context, Emit, Found, Presence, Reach};
+use hub::{Author, Collected, Context, Emit, Found, Presence, Reach, Unwatched};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub enum Wanted {
         close: bool,
     },
     Fetch(Duration),
-    /// Who is in the first of the rooms.
+    /// The members of the first of the rooms.
     Present,
     /// Rooms forget what they keep for those who join; without rooms, all of the namespace.
     Forget(Vec<String>),
@@ -83,8 +83,8 @@ pub enum Outcome {
     Collected(Collected),
     /// The sockets.
     Found(Found),
-    /// The members of a room; `None`: rooms of that name have no presence, or too many are asked for.
-    Present(Option<Presence>),
+    /// The members of a room, or why they are not told.
+    Present(Result<Presence, Unwatched>),
 }
 
 impl Errand {

@@ -1,10 +1,11 @@
-//! Who is in a room: members are told by the event `sockeye:presence`, and may ask by it.
+//! The members of a room: they are told of each other by the event `sockeye:presence`, and may ask by it.
 
 use crate::book::Namespace;
 use hub::{Context, Emit, Event, Member, Person, Presence, Who, notices};
 use wire::json;
 
 const UNAVAILABLE: &str = "PRESENCE_UNAVAILABLE";
+const TOO_OFTEN: &str = "RATE_LIMIT_EXCEEDED";
 
 /// Tells this shard's members who came and who went; every shard does so for its own.
 pub(crate) fn tell(cx: &mut Context<'_>, namespace: &str, room: &str, presence: &Presence) {
@@ -34,8 +35,8 @@ pub(crate) fn asked(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace
     if !socket.is_in(&room) {
         return socket.refuse(Some(ack), "Not in that room", "NOT_IN_ROOM");
     }
-    if !socket.spend(&rules.replays) {
-        return socket.refuse(Some(ack), "Asked too often who is there", UNAVAILABLE);
+    if !socket.spend(&rules.questions) {
+        return socket.refuse(Some(ack), "Asked too often who is there", TOO_OFTEN);
     }
     let namespace = socket.namespace().map(str::to_owned);
     let found = namespace.and_then(|namespace| socket.cx().present(&namespace, &room));
@@ -47,7 +48,8 @@ pub(crate) fn asked(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace
         list(&mut args, "members", &presence.joined, person);
     }
     let args = end(args, presence.count);
-    socket.cx().ack(ack, &args, &[]);
+    // The events that change this list follow it.
+    socket.cx().ack_now(ack, &args, &[]);
 }
 
 fn begin(room: &str) -> Vec<u8> {

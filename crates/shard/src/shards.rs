@@ -11,7 +11,7 @@ use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
 use crate::streams::Streams;
 use crate::turn::Shard;
-use crate::walks::{ShardMemory, Walk};
+use crate::walks::{ShardMemory, Walk, What};
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
@@ -88,26 +88,29 @@ pub struct Inspector {
 impl Inspector {
     /// The memory of all shards that answer in time.
     pub fn memory(&self, within: Duration) -> Vec<ShardMemory> {
-        let mut shards = self.ask(within, |answer| Walk::Memory(MemoryWalk::default(), answer));
+        let mut shards = self.ask(within, |answer| What::Memory(MemoryWalk::default(), answer));
         shards.sort_by_key(|shard| shard.shard);
         shards
     }
 
     /// What the shards that answer in time have to show, each with its number.
     pub fn look(&self, question: &Question, within: Duration) -> Vec<(u16, Sight)> {
-        let look = |answer| Walk::Look(Look::new(question.clone()), answer);
+        let look = |answer| What::Look(Look::new(question.clone()), answer);
         let mut sights = self.ask(within, look);
         sights.sort_by_key(|(shard, _)| *shard);
         sights
     }
 
-    fn ask<T>(&self, within: Duration, walk: impl Fn(mpsc::Sender<T>) -> Walk) -> Vec<T> {
+    fn ask<T>(&self, within: Duration, what: impl Fn(mpsc::Sender<T>) -> What) -> Vec<T> {
         let (answer, answers) = mpsc::channel();
+        let deadline = Instant::now() + within;
         for mail in &self.mail {
-            mail.send(Mail::Walk(walk(answer.clone())));
+            mail.send(Mail::Walk(Walk {
+                what: what(answer.clone()),
+                until: deadline,
+            }));
         }
         drop(answer);
-        let deadline = Instant::now() + within;
         let next = || {
             let left = deadline.saturating_duration_since(Instant::now());
             answers.recv_timeout(left).ok()

@@ -4,6 +4,7 @@
 use hub::{Footprint, Hub, Look, MemoryWalk, Sight};
 use std::collections::VecDeque;
 use std::sync::mpsc;
+use std::time::Instant;
 
 /// Slots that are looked at in one turn: a fraction of a millisecond.
 const SLOTS_PER_TURN: usize = 2_048;
@@ -18,9 +19,16 @@ pub struct ShardMemory {
     pub parts: Footprint,
 }
 
-/// A walk under way, and the way back to the one who asked.
+/// A walk under way, and when nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) enum Walk {
+pub(crate) struct Walk {
+    pub(crate) what: What,
+    pub(crate) until: Instant,
+}
+
+/// What is asked, and the way back to the one who asked.
+#[derive(Debug)]
+pub(crate) enum What {
     Memory(MemoryWalk, mpsc::Sender<ShardMemory>),
     Look(Look, mpsc::Sender<(u16, Sight)>),
 }
@@ -42,10 +50,16 @@ impl Walks {
 
     /// This turn's step. `own`: the memory that the shard has beside the hub's.
     pub(crate) fn step(&mut self, hub: &Hub, shard: u16, own: impl FnOnce() -> Footprint) {
-        // Whoever asked may have given up: a send that fails is no fault.
-        let is_done = match self.0.front_mut() {
+        // Walks for nobody would hold up those that are waited for.
+        let now = Instant::now();
+        while self.0.front().is_some_and(|walk| walk.until <= now) {
+            self.0.pop_front();
+        }
+        let front = self.0.front_mut().map(|walk| &mut walk.what);
+        // A send that fails is no fault: the asker has gone.
+        let is_done = match front {
             None => false,
-            Some(Walk::Memory(walk, answer)) => match hub.memory_step(walk, SLOTS_PER_TURN) {
+            Some(What::Memory(walk, answer)) => match hub.memory_step(walk, SLOTS_PER_TURN) {
                 None => false,
                 Some(mut parts) => {
                     parts.extend(own());
@@ -58,7 +72,7 @@ impl Walks {
                     true
                 }
             },
-            Some(Walk::Look(look, answer)) => match look.step(hub, SLOTS_PER_TURN) {
+            Some(What::Look(look, answer)) => match look.step(hub, SLOTS_PER_TURN) {
                 None => false,
                 Some(sight) => {
                     let _ = answer.send((shard, sight));

@@ -2,12 +2,12 @@
 
 use super::guard::Guard;
 use super::keys::{Caller, Shown};
-use super::logins::{CONSOLE, Pass, forged, no_cookie};
+use super::logins::{CONSOLE, Pass, forged, is_foreign};
 use crate::api::problem::{Kind, Problem};
 use crate::assets::{self, Coding};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -78,11 +78,11 @@ fn asset(name: &str, headers: &HeaderMap) -> Response {
 async fn whoami(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
     if guard.keys().is_empty() {
         // Nobody can log in; what needs no key can be looked at.
-        return Json(json!({"name": "", "scopes": [], "namespaces": [], "csrf": ""}))
-            .into_response();
+        let nobody = json!({"name": "", "scopes": [], "namespaces": [], "csrf": ""});
+        return private(Json(nobody));
     }
-    match guard.pass(&Method::GET, &headers) {
-        Pass::Good(caller, token) => Json(told(&caller, &token)).into_response(),
+    match guard.pass(&headers) {
+        Pass::Good(caller) => private(Json(told(&caller))),
         Pass::Forged | Pass::None => {
             Problem::new(Kind::Unauthorized, "log in with an API key").into_response()
         }
@@ -90,9 +90,14 @@ async fn whoami(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response
 }
 
 async fn login(State(guard): State<Arc<Guard>>, headers: HeaderMap, body: Bytes) -> Response {
-    let site = headers.get("sec-fetch-site");
-    if site.is_some_and(|site| site != "same-origin") {
+    if is_foreign(&headers) {
         return Problem::new(Kind::Forbidden, "another page asks for a login").into_response();
+    }
+    // A form of another page cannot send this type.
+    let kind = headers.get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
+        let detail = "the body has to be JSON, with Content-Type: application/json";
+        return Problem::new(Kind::InvalidRequest, detail).into_response();
     }
     let read: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let Some(key) = read["key"].as_str() else {
@@ -105,7 +110,6 @@ async fn login(State(guard): State<Arc<Guard>>, headers: HeaderMap, body: Bytes)
             true => "no API key is configured: `sockeye api-key NAME` makes one for admin.api_keys",
             false => "this API key is not known here",
         };
-        guard.note("", "login", Err(detail));
         return Problem::new(Kind::Unauthorized, detail).into_response();
     };
     let Some((cookie, token)) = guard.begin(shown, Instant::now()) else {
@@ -113,26 +117,30 @@ async fn login(State(guard): State<Arc<Guard>>, headers: HeaderMap, body: Bytes)
         return Problem::new(Kind::Busy, detail).into_response();
     };
     tracing::info!(key = caller.name(), "login to the console");
-    guard.note(caller.name(), "login", Ok(()));
-    ([(header::SET_COOKIE, cookie)], Json(told(&caller, &token))).into_response()
+    guard.note(caller.clone().at_the_console(), "login");
+    let mut told = told(&caller);
+    told["csrf"] = token.into();
+    private(([(header::SET_COOKIE, cookie)], Json(told)))
 }
 
 async fn logout(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
-    match guard.pass(&Method::POST, &headers) {
-        Pass::Good(caller, _) => guard.note(caller.name(), "logout", Ok(())),
-        Pass::Forged => return forged().into_response(),
-        Pass::None => {}
-    }
-    guard.end(&headers);
-    let gone = [(header::SET_COOKIE, no_cookie())];
+    let Pass::Good(caller) = guard.pass(&headers) else {
+        return forged().into_response();
+    };
+    guard.note(caller, "logout");
+    let gone = [(header::SET_COOKIE, guard.end(&headers))];
     (StatusCode::NO_CONTENT, gone).into_response()
 }
 
-fn told(caller: &Caller, token: &str) -> serde_json::Value {
+/// For the browser that asked, and for no cache.
+fn private(answer: impl IntoResponse) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], answer).into_response()
+}
+
+fn told(caller: &Caller) -> serde_json::Value {
     json!({
         "name": caller.name(),
         "scopes": caller.scope_names(),
         "namespaces": caller.namespaces(),
-        "csrf": token,
     })
 }

@@ -80,20 +80,19 @@ impl Guard {
         self.logins.begin(key, now)
     }
 
-    /// Ends the login of a request.
-    pub(super) fn end(&self, headers: &HeaderMap) {
-        self.logins.end(headers);
+    /// Ends the login of a request: the header that takes its cookie back.
+    pub(super) fn end(&self, headers: &HeaderMap) -> String {
+        self.logins.end(headers)
     }
 
-    pub(super) fn pass(&self, method: &Method, headers: &HeaderMap) -> Pass {
-        let keys = &self.gate.keys;
-        self.logins.pass(keys, method, headers, Instant::now())
+    pub(super) fn pass(&self, headers: &HeaderMap) -> Pass {
+        self.logins.pass(&self.gate.keys, headers, Instant::now())
     }
 
     /// For the audit.
-    pub(super) fn note(&self, key: &str, what: &str, outcome: Result<(), &str>) {
+    pub(super) fn note(&self, caller: Caller, what: &str) {
         let audit = &self.gate.node.audit;
-        audit.note(key, (what, None), "console", outcome.map_err(str::to_owned));
+        audit.end(audit.begin(&caller, (what, None), "console"), Ok(()));
     }
 
     pub(super) fn note_refusal(&self, path: &str) {
@@ -115,14 +114,15 @@ pub(crate) async fn check(
 ) -> Response {
     let gate = &guard.gate;
     let mut caller = gate.keys.find(request.headers());
+    let is_open = gate.is_open(request.uri().path());
     if caller.is_none() && !is_console(request.uri().path()) {
-        caller = match guard.pass(request.method(), request.headers()) {
-            Pass::Good(caller, _) => Some(caller),
-            Pass::Forged => {
+        caller = match guard.pass(request.headers()) {
+            Pass::Good(caller) => Some(caller),
+            Pass::Forged if !is_open => {
                 guard.note_refusal(request.uri().path());
                 return logins::forged().into_response();
             }
-            Pass::None => None,
+            Pass::Forged | Pass::None => None,
         };
     }
     if caller.is_some()
@@ -131,7 +131,7 @@ pub(crate) async fn check(
         peer.trust();
     }
     let path = request.uri().path();
-    if gate.is_open(path) {
+    if is_open {
         if let Some(caller) = caller {
             request.extensions_mut().insert(Operator(caller));
         }

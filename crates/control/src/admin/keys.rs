@@ -29,7 +29,7 @@ struct ApiKey {
 pub struct Keyring(Arc<watch::Sender<ApiKeys>>);
 
 /// The hash of what somebody showed for a key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown([u8; HASH_BYTES]);
 
 /// A known key that somebody showed, for as long as it is on the ring.
@@ -102,7 +102,7 @@ impl Caller {
     }
 
     /// The same key, shown at the console.
-    pub(super) fn at_the_console(self) -> Self {
+    pub(crate) fn at_the_console(self) -> Self {
         Self {
             at_console: true,
             ..self
@@ -319,8 +319,15 @@ pub fn generate(name: &str, allowed: &[String]) -> Result<(String, String), Stri
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The key of a name, which allows everything.
+    pub(crate) fn caller(name: &str) -> Caller {
+        let (key, entry) = generate(name, &[]).expect("a key");
+        let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
+        keys.of(Shown::of(&key)).expect("a caller")
+    }
     use axum::http::HeaderValue;
 
     fn with(name: &'static str, value: &str) -> HeaderMap {

@@ -53,6 +53,11 @@ impl Nodes {
         }
     }
 
+    /// All clients of this node are gone, and its shards have ended.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.readiness.is_drained()
+    }
+
     /// The node that answers.
     pub(crate) fn me(&self) -> Row {
         Row {
@@ -199,7 +204,8 @@ async fn drain(
         )),
     };
     let of = format!("node {number}");
-    audit.note(operator.name(), ("drain", None), &of, done.clone());
+    let noted = audit.begin(&operator, ("drain", None), &of);
+    audit.end(noted, done.clone());
     match done {
         Ok(()) => accepted(),
         Err(detail) => Problem::new(Kind::NotFound, detail).into_response(),

@@ -2,7 +2,7 @@
 
 use super::model::{Deleted, HistoryEvent, HistoryPage};
 use super::problem::{Kind, Problem};
-use super::{Api, may, raw};
+use super::{Api, may, outcome_of, raw};
 use crate::admin::keys::{Caller, Scope};
 use crate::history::{Deletion, History, Range};
 use ::history::Fault;
@@ -54,11 +54,9 @@ impl Api {
             Deletion::Room { room, at: Some(at) } => format!("event {at} of room {room}"),
             Deletion::User { user } => format!("user {user}"),
         };
+        let noted = self.audit.begin(caller, ("forget", Some(namespace)), &of);
         let deleted = self.delete_admitted(caller, namespace, what).await;
-        let outcome = deleted.as_ref().map(drop);
-        let outcome = outcome.map_err(|problem| problem.message());
-        let action = ("forget", Some(namespace));
-        self.audit.note(caller.name(), action, &of, outcome);
+        self.audit.end(noted, outcome_of(&deleted));
         deleted
     }
 

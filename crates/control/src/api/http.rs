@@ -169,6 +169,27 @@ async fn admit(
     response
 }
 
+/// Only so often with each key. Those who need none are not counted.
+pub(crate) async fn pace(
+    State(api): State<Arc<Api>>,
+    caller: Option<Extension<Operator>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(Extension(Operator(caller))) = caller else {
+        return next.run(request).await;
+    };
+    let (standing, admitted) = api.count(&caller);
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(standing) = standing {
+        standing.write(response.headers_mut());
+    }
+    response
+}
+
 type Caller = Extension<Operator>;
 type Body = Result<Bytes, BytesRejection>;
 pub(crate) type Called = Result<Response, Problem>;
@@ -399,7 +420,7 @@ async fn delete_body(
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
-/// Who is in a room
+/// Members of a room
 ///
 /// By user, on all nodes, where the namespace has presence (`namespaces.NAME.presence`). A node answers from what it knows; one that has
 /// no member of the room asks the others first, and goes on hearing of the room for a minute.

@@ -166,18 +166,16 @@ impl Api {
         key: Option<&str>,
         order: Order,
     ) -> once::Answer {
-        let is_event = matches!(order.wanted, Wanted::Emit(_) | Wanted::Ask(..));
-        // Programs send many events: the log has them, the audit has those of people.
-        let noted = (!is_event || caller.is_at_console()).then(|| {
-            let (what, whom) = (name_of(&order.wanted), &order.whom);
-            (what, whom.namespace.clone(), whom.text())
+        let wanted = &order.wanted;
+        // Programs do a lot that the log has: the audit has what people do, and who put clients out.
+        let is_noted = caller.is_at_console() || matches!(wanted, Wanted::Disconnect { .. });
+        let noted = is_noted.then(|| {
+            let action = (name_of(wanted), Some(&*order.whom.namespace));
+            self.audit.begin(caller, action, &order.whom.text())
         });
         let answer = self.admit(caller, key, order).await;
-        if let Some((what, namespace, of)) = noted {
-            let outcome = answer.as_ref().map(drop);
-            let outcome = outcome.map_err(|problem| problem.message());
-            let what = (what, Some(&*namespace));
-            self.audit.note(caller.name(), what, &of, outcome);
+        if let Some(noted) = noted {
+            self.audit.end(noted, outcome_of(&answer));
         }
         answer
     }
@@ -356,6 +354,12 @@ fn stopping() -> Problem {
         Kind::NoAnswer,
         "the gateway is stopping: the call may not be carried out",
     )
+}
+
+/// For the audit.
+fn outcome_of<T>(answer: &Result<T, Problem>) -> Result<(), String> {
+    let done = answer.as_ref().map(drop);
+    done.map_err(|problem| problem.message())
 }
 
 /// For those who ask later who did it. Events are many.

@@ -288,6 +288,8 @@ pub struct Members {
     pub room: String,
     /// Members on all nodes.
     pub count: u64,
+    /// `false`: other nodes did not answer yet, or cannot be asked now, so that some of their members may be missing.
+    pub complete: bool,
     /// None where there are too many for names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<Member>>,

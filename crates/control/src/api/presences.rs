@@ -1,16 +1,16 @@
-//! Who is in a room, for programs.
+//! The members of a room, for programs.
 
 use super::lists::TURN_TIMEOUT;
 use super::model::{Member, Members};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
 use crate::admin::keys::{Caller, Scope};
-use hub::{Person, Presence, Who};
+use hub::{Person, Presence, Unwatched, Who};
 use rules::{Chosen, Outcome, Wanted};
 use std::time::Duration;
 
-/// A node that has no member of the room, and did not hear of it before, asks the others, who answer within this time.
-const OTHERS_ANSWER: Duration = Duration::from_millis(750);
+/// A node that has no member of the room, and did not hear of it before, asks the others, and is asked again after each of these times.
+const OTHERS_ANSWER: [Duration; 2] = [Duration::from_millis(750), Duration::from_millis(250)];
 
 impl Api {
     pub(super) async fn members(
@@ -22,13 +22,16 @@ impl Api {
         may(caller, Scope::Read, namespace)?;
         super::check::rooms("room", &[room.to_owned()], self.room_name_bytes_max)?;
         let mut found = self.present(namespace, room).await?;
-        if found.fresh {
-            tokio::time::sleep(OTHERS_ANSWER).await;
-            found = self.present(namespace, room).await?;
+        for wait in OTHERS_ANSWER {
+            if !found.complete {
+                tokio::time::sleep(wait).await;
+                found = self.present(namespace, room).await?;
+            }
         }
         Ok(Members {
             room: room.to_owned(),
             count: found.count,
+            complete: found.complete,
             members: (!found.nameless).then(|| found.joined.into_iter().map(member).collect()),
         })
     }
@@ -43,11 +46,20 @@ impl Api {
         let Outcome::Present(found) = found else {
             return Err(stopping());
         };
-        found.ok_or_else(|| {
-            let detail = format!(
-                "rooms like {room:?} have no presence: namespaces.{namespace:?}.presence says which do; or too many rooms are asked for"
-            );
-            Problem::new(Kind::NotFound, detail)
+        found.map_err(|why| match why {
+            Unwatched::NoPresence => {
+                let detail = format!(
+                    "rooms like {room:?} have no presence: namespaces.{namespace:?}.presence says which do"
+                );
+                Problem::new(Kind::NotFound, detail)
+            }
+            Unwatched::TooMany => {
+                let detail = format!(
+                    "cannot ask other nodes for the members of {room:?}: 1000 rooms without members on this node were asked for within \
+                     a minute; ask a node that has members of it, or later"
+                );
+                Problem::new(Kind::Busy, detail)
+            }
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Whether this node is well: conditions of the alert rules (`deploy/prometheus/alerts.yml`), as far as one node can judge them by
-//! itself, so that the console, `/ready?verbose` and `sockeye doctor --live` say what an alert would say.
+//! itself, so that the console, `/ready?verbose` and `sockeye doctor --live` say what an alert would say. Counters are compared over five
+//! minutes, also where an alert looks at a rate.
 
-use super::super::metrics::Exporter;
+use super::super::metrics::{Exporter, Figures};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,8 @@ struct Condition {
     /// Values of its label that count; empty: all.
     labels: &'static [&'static str],
     when: When,
+    /// So long it must have been true, seconds.
+    holds_s: u64,
     /// `{}` is the figure.
     sentence: &'static str,
 }
@@ -53,6 +56,7 @@ const fn critical(
         metric,
         labels: &[],
         when,
+        holds_s: 0,
         sentence,
     }
 }
@@ -73,6 +77,11 @@ impl Condition {
     const fn only(self, labels: &'static [&'static str]) -> Self {
         Self { labels, ..self }
     }
+
+    /// As `for` of the alert.
+    const fn holds(self, holds_s: u64) -> Self {
+        Self { holds_s, ..self }
+    }
 }
 
 /// The worst ones first.
@@ -88,13 +97,27 @@ const CONDITIONS: &[Condition] = &[
         "sockeye_cluster_up",
         When::Below(1.0),
         "The other nodes cannot be reached: each node serves its own clients only.",
-    ),
+    ).holds(30),
     critical(
         "SockeyeClusterMessagesLost",
         "sockeye_cluster_lost_total",
         When::Grew(0.0),
         "{} messages between nodes were lost in five minutes.",
     ),
+    critical(
+        "SockeyeClusterMessagesLost",
+        "sockeye_cluster_resyncs_total",
+        When::Grew(0.0),
+        "Shards had to be told {} times anew what they missed of other nodes, in five minutes.",
+    ),
+    critical(
+        "SockeyeKeysMissing",
+        "sockeye_auth_tokens_total",
+        When::Grew(0.0),
+        "{} tokens could not be checked in five minutes, because there are no keys: their clients were refused.",
+    )
+    .only(&["unavailable"])
+    .holds(60),
     critical(
         "SockeyeClusterRefuses",
         "sockeye_cluster_refused_total",
@@ -106,13 +129,13 @@ const CONDITIONS: &[Condition] = &[
         "sockeye_backend_without_worker",
         When::Above(0.0),
         "{} backends have no worker: their clients wait, then get errors.",
-    ),
+    ).holds(60),
     critical(
         "SockeyeBackendRefuses",
         "sockeye_backend_refused_total",
         When::Grew(30.0),
         "Backends refused {} events in five minutes.",
-    ),
+    ).holds(60),
     critical(
         "SockeyeDeadLetters",
         "sockeye_backend_dead_letters_total",
@@ -150,42 +173,48 @@ const CONDITIONS: &[Condition] = &[
         When::Grew(0.0),
         "{} messages of Node servers were dropped in five minutes.",
     ),
+    critical(
+        "SockeyeNodeServersMissMessages",
+        "sockeye_foreign_stream_cuts_total",
+        When::Grew(0.0),
+        "The stream of Node servers was found cut {} times in five minutes: messages are missing.",
+    ),
     warning(
         "SockeyeMemoryHigh",
         "process_resident_memory_bytes",
         When::Share("sockeye_memory_limit_bytes", 0.8),
         "{} of the memory that the process may use is in use.",
-    ),
+    ).holds(300),
     warning(
         "SockeyeConnectionsNearLimit",
         "sockeye_connections",
         When::Share("sockeye_connections_limit", 0.9),
         "{} of the connections that the process may hold are open.",
-    ),
+    ).holds(60),
     warning(
         "SockeyeConnectionRateHigh",
         "websocket_connection_rate",
         When::Above(1_000.0),
         "{} connections come per second.",
-    ),
+    ).holds(60),
     warning(
         "SockeyeQueueDepthHigh",
         "message_queue_depth",
         When::Above(10_000.0),
         "{} messages wait in the mailboxes of the shards.",
-    ),
+    ).holds(60),
     warning(
         "SockeyeConnectionsShed",
         "sockeye_connections_shed_total",
         When::Grew(0.0),
         "{} newcomers were sent away in five minutes.",
-    ),
+    ).holds(60),
     warning(
         "SockeyeBackendQueueFills",
         "sockeye_backend_queue_ratio",
         When::Above(0.8),
         "The queue of a backend is filled to {}.",
-    ),
+    ).holds(60),
     warning(
         "SockeyeWorkersLost",
         "sockeye_backend_workers_lost_total",
@@ -212,6 +241,7 @@ const CONDITIONS: &[Condition] = &[
             When::Grew(0.0),
             "{} lines of the log were dropped in five minutes.",
         )
+        .holds(300)
     },
 ];
 
@@ -231,69 +261,80 @@ pub(crate) struct Finding {
 /// The values of all conditions' metrics at one moment.
 type Values = Vec<Option<f64>>;
 
-/// What the counters were during the last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Conditions {
-    samples: Mutex<VecDeque<(Instant, Values)>>,
+struct Kept {
+    /// Of the last minutes, for what grows.
+    samples: VecDeque<(Instant, Values)>,
+    /// Since when each condition is true.
+    since: Vec<Option<Instant>>,
+    findings: Vec<Finding>,
 }
 
+/// The conditions as they were when they were looked at last.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions(Mutex<Kept>);
+
 impl Conditions {
-    /// To be called often; what comes too soon is left out.
+    /// To be called about once a second.
     pub(crate) fn sample(&self, now: Instant, exporter: &Exporter) {
-        let mut samples = self.samples();
-        let is_due = samples
-            .back()
-            .is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SAMPLE_INTERVAL);
-        if is_due {
-            while samples
-                .front()
-                .is_some_and(|(at, _)| now.saturating_duration_since(*at) > WINDOW)
-            {
-                samples.pop_front();
+        let figures = exporter.figures();
+        let value = |condition: &Condition| figures.value(condition.metric, condition.labels);
+        let values: Values = CONDITIONS.iter().map(value).collect();
+        let mut kept = self.kept();
+        let old = |(at, _): &(Instant, Values)| now.saturating_duration_since(*at) > WINDOW;
+        while kept.samples.front().is_some_and(old) {
+            kept.samples.pop_front();
+        }
+        let newest = kept.samples.back();
+        if newest.is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SAMPLE_INTERVAL) {
+            kept.samples.push_back((now, values.clone()));
+        }
+        kept.since.resize(CONDITIONS.len(), None);
+        let Kept {
+            samples,
+            since,
+            findings,
+        } = &mut *kept;
+        findings.clear();
+        for (at, condition) in CONDITIONS.iter().enumerate() {
+            let before = samples.front().and_then(|(_, values)| values[at]);
+            let bound = exporter.is_cut_off() || condition.metric != "sockeye_cluster_up";
+            let figure = values[at].filter(|_| bound);
+            let figure = figure.and_then(|value| condition.figure(&figures, value, before));
+            let Some(figure) = figure else {
+                since[at] = None;
+                continue;
+            };
+            let began = *since[at].get_or_insert(now);
+            if now.saturating_duration_since(began).as_secs() >= condition.holds_s {
+                findings.push(Finding {
+                    name: condition.alert,
+                    severity: condition.severity,
+                    sentence: condition.sentence.replace("{}", &figure),
+                    docs: DOCS,
+                });
             }
-            samples.push_back((now, values(exporter)));
         }
     }
 
     /// The conditions that are true now, the worst ones first.
-    pub(crate) fn findings(&self, exporter: &Exporter) -> Vec<Finding> {
-        let (now, first) = (values(exporter), self.samples().front().cloned());
-        let before = first.map(|(_, values)| values);
-        let found = CONDITIONS.iter().enumerate().filter_map(|(at, condition)| {
-            let before = before.as_ref().and_then(|before| before[at]);
-            let figure = condition.figure(exporter, now[at]?, before)?;
-            Some(Finding {
-                name: condition.alert,
-                severity: condition.severity,
-                sentence: condition.sentence.replace("{}", &figure),
-                docs: DOCS,
-            })
-        });
-        found.collect()
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        self.kept().findings.clone()
     }
 
-    fn samples(&self) -> MutexGuard<'_, VecDeque<(Instant, Values)>> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn values(exporter: &Exporter) -> Values {
-    let value = |condition: &Condition| exporter.value(condition.metric, condition.labels);
-    CONDITIONS.iter().map(value).collect()
 }
 
 impl Condition {
     /// The figure for people, if the condition is true.
-    fn figure(&self, exporter: &Exporter, now: f64, before: Option<f64>) -> Option<String> {
+    fn figure(&self, figures: &Figures<'_>, now: f64, before: Option<f64>) -> Option<String> {
         match self.when {
             When::Above(bound) => (now > bound).then(|| number(now)),
-            When::Below(bound) => {
-                // A node that is alone is not cut off.
-                let is_meant = self.metric != "sockeye_cluster_up" || exporter.was_in_cluster();
-                (now < bound && is_meant).then(|| number(now))
-            }
+            When::Below(bound) => (now < bound).then(|| number(now)),
             When::Share(of, bound) => {
-                let share = now / exporter.value(of, &[]).filter(|of| *of > 0.0)?;
+                let share = now / figures.value(of, &[]).filter(|of| *of > 0.0)?;
                 (share > bound).then(|| format!("{:.0} %", share * 100.0))
             }
             When::Grew(bound) => {
@@ -337,6 +378,17 @@ mod tests {
             assert!(rule.contains(condition.metric), "{condition:?}");
             let severity = format!("severity: {}", condition.severity);
             assert!(rule.contains(&severity), "{condition:?}");
+            let holds = match condition.holds_s {
+                0 => None,
+                seconds if seconds % 60 == 0 => Some(format!("for: {}m", seconds / 60)),
+                seconds => Some(format!("for: {seconds}s")),
+            };
+            let has_for = rule.contains(" for: ");
+            assert_eq!(has_for, holds.is_some(), "{condition:?}");
+            assert!(
+                holds.is_none_or(|holds| rule.contains(&holds)),
+                "{condition:?}"
+            );
             for label in condition.labels {
                 assert!(rule.contains(label), "{condition:?}");
             }
@@ -369,26 +421,31 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_found_when_it_is_true_and_told_in_a_sentence() {
+    fn a_condition_is_found_when_it_has_been_true_for_long_enough() {
         let cells = Arc::<Cells>::default();
         let (exporter, conditions) = (exporter(&cells), Conditions::default());
-        conditions.sample(Instant::now(), &exporter);
-        assert_eq!(conditions.findings(&exporter), []);
+        let start = Instant::now();
+        let said = |second: u64| {
+            conditions.sample(start + Duration::from_secs(second), &exporter);
+            let findings = conditions.findings();
+            let sentences = findings.into_iter().map(|found| found.sentence);
+            sentences.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(said(0), "");
         cells.handler_panics.store(3, Ordering::Relaxed);
         cells.mailbox.store(20_000, Ordering::Relaxed);
-        let findings = conditions.findings(&exporter);
-        let said: Vec<&str> = findings.iter().map(|found| &*found.sentence).collect();
-        assert_eq!(
-            said,
-            [
-                "A handler failed 3 times in five minutes.",
-                "20000 messages wait in the mailboxes of the shards."
-            ]
-        );
+        let failed = "A handler failed 3 times in five minutes.";
+        let long = "20000 messages wait in the mailboxes of the shards.";
+        assert_eq!(said(1), failed);
+        assert_eq!(said(60), failed);
+        assert_eq!(said(61), format!("{failed} {long}"));
+        // One moment without it, and it begins anew.
+        cells.mailbox.store(0, Ordering::Relaxed);
+        assert_eq!(said(62), failed);
+        cells.mailbox.store(20_000, Ordering::Relaxed);
+        assert_eq!(said(63), failed);
         // Five minutes later the failures are old.
-        conditions.sample(Instant::now() + Duration::from_secs(200), &exporter);
-        conditions.sample(Instant::now() + Duration::from_secs(500), &exporter);
-        let findings = conditions.findings(&exporter);
-        assert_eq!(findings.len(), 1, "{findings:?}");
+        said(250);
+        assert_eq!(said(400), long);
     }
 }

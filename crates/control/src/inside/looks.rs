@@ -19,7 +19,7 @@ pub(super) struct Sessions {
 /// A session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Session {
-    /// Its id, which only its client knows besides.
+    /// The beginning of its id. The whole of it is the secret by which its client polls.
     id: String,
     /// Such as `socket.io` or `plain.json`.
     protocol: &'static str,
@@ -82,7 +82,7 @@ pub(super) struct Socket {
 impl From<SeenSession> for Session {
     fn from(seen: SeenSession) -> Self {
         Self {
-            id: seen.id.to_string(),
+            id: format!("{:.8}…", seen.id.to_string()),
             protocol: seen.protocol.name(),
             engineio: seen.engineio,
             parser: if seen.msgpack { "msgpack" } else { "json" },
@@ -190,7 +190,7 @@ pub(super) struct End {
     protocol: &'static str,
     /// `polling`, `websocket` or `sse`, as it was last.
     transport: &'static str,
-    /// Its first socket; `null` if it was in no namespace at its end.
+    /// Its first socket, or the one that left last; `null` if it had none.
     socket: Option<String>,
     /// The namespace of that socket.
     namespace: Option<String>,

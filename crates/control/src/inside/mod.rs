@@ -10,13 +10,16 @@ pub use audit::Audit;
 
 use crate::admin::keys::{Operator, Scope};
 use crate::admin::nodes::Nodes;
+use crate::api::Api;
 use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Kind, Problem};
 use crate::debug::Inspect;
 use crate::metrics::Exporter;
 use audit::Action;
 use axum::extract::{RawQuery, State};
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, header};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
 use conditions::{Conditions, Finding};
 use hub::{Question, RoomsWanted, SessionsWanted, Sight};
@@ -114,22 +117,11 @@ impl Inside {
         self.conditions.sample(now, &self.exporter);
     }
 
-    /// Whether this node is well.
+    /// Whether this node is well, as it was when it was sampled last.
     pub(crate) fn health(&self) -> Health {
-        let conditions = self.conditions.findings(&self.exporter);
+        let conditions = self.conditions.findings();
         let sentence = match &conditions[..] {
-            [] => {
-                let newest = self.hour.after(0, 1);
-                newest.first().map_or_else(
-                    || "All is well.".to_owned(),
-                    |point| {
-                        format!(
-                            "All is well: {} sessions, {:.0} messages and {:.0} deliveries per second.",
-                            point.sessions, point.messages_in, point.deliveries
-                        )
-                    },
-                )
-            }
+            [] => "All is well.".to_owned(),
             [only] => only.sentence.clone(),
             [worst, others @ ..] => format!("{} And {} more.", worst.sentence, others.len()),
         };
@@ -143,6 +135,10 @@ impl Inside {
 
     /// What the shards that answer in time have to show, and whether all did.
     async fn look(&self, question: Question) -> Result<(Vec<Sight>, bool), Problem> {
+        if self.nodes.is_drained() {
+            let detail = "this node is drained: its sessions are gone, and its shards have ended";
+            return Err(Problem::new(Kind::Busy, detail));
+        }
         let turn = Arc::clone(&self.looks).acquire_owned();
         let Ok(Ok(turn)) = tokio::time::timeout(TURN_TIMEOUT, turn).await else {
             let detail =
@@ -161,11 +157,25 @@ impl Inside {
     }
 }
 
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(inside: Inside) -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
+    inside: Inside,
+    api: &Arc<Api>,
+) -> Router<S> {
     let router: Router<Inside> = described().into();
     router
+        .route_layer(from_fn_with_state(Arc::clone(api), http::pace))
+        .layer(map_response(not_stored))
         .method_not_allowed_fallback(http::wrong_method)
         .with_state(inside)
+}
+
+/// What is shown is for the one who asked, and old a second later.
+async fn not_stored(mut response: Response) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, no_store);
+    response
 }
 
 /// The paths, and their part of the document of the server API.
@@ -295,7 +305,7 @@ async fn overview(State(inside): State<Inside>, RawQuery(query): RawQuery) -> Ca
         ("id" = Option<String>, Query, description = "The id of the session, or of one of its sockets."),
         ("user" = Option<String>, Query, description = "With a socket of this user."),
         ("address" = Option<String>, Query, description = "The client's address."),
-        ("room" = Option<String>, Query, description = "With a socket in this room."),
+        ("room" = Option<String>, Query, description = "With a socket in this room of the namespace; of `/`, if none is given."),
         ("namespace" = Option<String>, Query, description = "With a socket in this namespace."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 200, description = "So many are shown; 100 if it is left out."),
     ),

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 
-/// An hour of seconds: 288 KiB when it is full.
+/// An hour of seconds: 320 KiB when it is full.
 const POINTS_MAX: usize = 3_600;
 
 /// The figures of one second.
@@ -30,7 +30,7 @@ pub(crate) struct Point {
     pub(crate) messages_in: f32,
     /// Events delivered to clients, per second.
     pub(crate) deliveries: f32,
-    /// Messages, newcomers and requests that were refused, per second.
+    /// Messages, newcomers and requests that were refused, per second; with those that a dry run would refuse.
     pub(crate) rejected: f32,
     /// Sockets that joined a namespace, per second.
     pub(crate) connects: f32,
@@ -46,7 +46,7 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, Default)]
 struct Totals {
     at: Option<Instant>,
-    cpu: Duration,
+    cpu: Option<Duration>,
     messages_in: u64,
     deliveries: u64,
     rejected: u64,
@@ -84,7 +84,7 @@ impl Series {
         };
         let totals = Totals {
             at: Some(now),
-            cpu: usage.cpu.unwrap_or_default(),
+            cpu: usage.cpu,
             messages_in: sum(|c| &c.messages_in),
             deliveries: sum(|c| &c.deliveries),
             rejected: sum(|c| &c.shed)
@@ -104,10 +104,14 @@ impl Series {
             (now.saturating_sub(before) as f64 / since.as_secs_f64().max(0.001)) as f32
         };
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        let cpu = totals.cpu.saturating_sub(before.cpu).as_secs_f64();
+        let spent = totals.cpu.zip(before.cpu);
+        let spent = spent.map(|(now, before)| now.saturating_sub(before));
+        let cpu = spent.unwrap_or_default().as_secs_f64();
+        // Those who ask for what is newer must find it after the clock was set back, too.
+        let last = kept.points.back().map_or(0, |point| point.t);
         let turn_bounds = TURN_BOUNDS_US.map(|us| us as f64 / 1e3);
         let point = Point {
-            t: wall.map_or(0, |wall| wall.as_millis() as u64),
+            t: wall.map_or(0, |wall| wall.as_millis() as u64).max(last + 1),
             sessions: sum(|c| &c.sessions),
             connections: sum(|c| &c.conns),
             memory_bytes: usage.resident_bytes,

@@ -69,22 +69,9 @@ impl Exporter {
         }
     }
 
-    /// A metric's value: a gauge's largest, a counter's sum over the values of its label that count; none named: all.
-    pub(crate) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
-        let view = self.view(Usage::light());
-        let metric = find(name)?;
-        let values = match (metric.read)(&view) {
-            Samples::One(value) => return value,
-            Samples::Labelled(values) => values,
-            Samples::Histogram(_) | Samples::Histograms(_) => return None,
-        };
-        let counts = |label: &str| labels.is_empty() || labels.contains(&label);
-        let values = values.iter().filter(|(label, _)| counts(label));
-        let values = values.map(|(_, value)| *value);
-        match metric.kind {
-            row::Kind::Counter => Some(values.sum()),
-            _ => values.reduce(f64::max),
-        }
+    /// The figures at this moment, for those who ask for single ones.
+    pub(crate) fn figures(&self) -> Figures<'_> {
+        Figures(self.view(Usage::light()))
     }
 
     #[cfg(test)]
@@ -92,7 +79,8 @@ impl Exporter {
         find(name).is_some()
     }
 
-    pub(crate) fn was_in_cluster(&self) -> bool {
+    /// The other nodes were met, and cannot be reached now.
+    pub(crate) fn is_cut_off(&self) -> bool {
         self.node.readiness.is_cut_off()
     }
 
@@ -109,6 +97,29 @@ impl Exporter {
         let accepted = self.shards.iter().map(|cells| load(&cells.accepted)).sum();
         self.rate.sample(now, accepted);
         self.stalls.sample(now, &self.shards);
+    }
+}
+
+/// Figures at one moment.
+#[derive(Debug)]
+pub(crate) struct Figures<'a>(View<'a>);
+
+impl Figures<'_> {
+    /// A metric's value: a gauge's largest, a counter's sum over the values of its label that count; none named: all.
+    pub(crate) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
+        let metric = find(name)?;
+        let values = match (metric.read)(&self.0) {
+            Samples::One(value) => return value,
+            Samples::Labelled(values) => values,
+            Samples::Histogram(_) | Samples::Histograms(_) => return None,
+        };
+        let counts = |label: &str| labels.is_empty() || labels.contains(&label);
+        let values = values.iter().filter(|(label, _)| counts(label));
+        let values = values.map(|(_, value)| *value);
+        match metric.kind {
+            row::Kind::Counter => Some(values.sum()),
+            _ => values.reduce(f64::max),
+        }
     }
 }
 

@@ -409,6 +409,19 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
 }
 
 #[test]
+fn members_that_were_lost_are_not_waited_for_without_end() {
+    let grace =
+        |grace: &str| format!("[namespaces.\"/\".presence]\nenabled = true\ngrace = {grace:?}");
+    let config = resolved(&grace("5m"));
+    assert!(config.hub.presence["/"].is_some());
+    let refused = problem(&grace("6m"));
+    assert!(
+        refused.contains("presence.grace\": must be \"5m\" or less"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn unix_sockets_stand_beside_addresses() {
     let config = resolved("[server]\nlisten = [\"unix:/run/a.sock\", \":2\"]\nunix_mode = \"600\"");
     assert_eq!(config.server.unix, [PathBuf::from("/run/a.sock")]);

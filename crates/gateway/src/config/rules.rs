@@ -225,6 +225,9 @@ fn read_schema(path: &std::path::Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
+/// Members that were lost are believed to come back for so long at most.
+const GRACE_MAX: Duration = Duration::from_secs(300);
+
 struct Reader<'a> {
     layer: &'a Layer,
     folder: &'a std::path::Path,
@@ -252,13 +255,21 @@ impl Reader<'_> {
         for room in keys.auto_join.iter() {
             self.check_room(&keys.auto_join.path, room);
         }
+        let presence = RoomPresence::of(self.layer, name);
+        if *presence.grace > GRACE_MAX {
+            self.problem(
+                &presence.grace.path,
+                "must be \"5m\" or less: for so long each member that was lost takes memory"
+                    .to_owned(),
+            );
+        }
         let mut rules = NamespaceRules {
             backend: self.backend(&keys.backend),
             chat: *keys.chat,
             client_joins: *keys.client_joins,
             auto_join: keys.auto_join.clone(),
             reads_history: reads_history(self.layer, name),
-            presence: *RoomPresence::of(self.layer, name).enabled,
+            presence: *presence.enabled,
             recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),

@@ -1,4 +1,5 @@
-//! Who is in a room, on the real binary: told to members, asked by them, over nodes, with connections that are lost and nodes that die.
+//! The members of a room, on the real binary: told to each other, asked by them, over nodes, with connections that are lost and nodes
+//! that die.
 
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{SocketIo, request};
@@ -197,15 +198,14 @@ fn both_nodes_know_all_members_and_those_of_a_killed_one_go() {
     sees(&mut tab, "den", &["ann", "bob"]);
     for node in [&here, &there] {
         let (status, body) = members(node, "room=den");
-        let wanted =
-            json!({"room": "den", "count": 2, "members": [{"user": "ann"}, {"user": "bob"}]});
+        let wanted = json!({"room": "den", "count": 2, "complete": true, "members": [{"user": "ann"}, {"user": "bob"}]});
         assert_eq!((status, body), (200, wanted));
     }
     there.kill();
     // It is taken for dead first.
     let alone = eventually(2 * PATIENCE, || users(&mut ann, "den") == ["ann"]);
     assert!(alone, "{:?}", users(&mut ann, "den"));
-    // Who comes back finds the others.
+    // A user that comes back finds the others.
     let mut bob = comes(&here, "bob", "den");
     sees(&mut bob, "den", &["ann", "bob"]);
 }
@@ -274,15 +274,15 @@ fn a_program_learns_from_any_node_who_is_in_a_room() {
     let tab = comes(&here, "ann", "den");
     let _bob = comes(&here, "bob", "den");
     sees(&mut ann, "den", &["ann", "bob"]);
-    let both = json!({"room": "den", "count": 2, "members": [{"user": "ann"}, {"user": "bob"}]});
+    let both = json!({"room": "den", "count": 2, "complete": true, "members": [{"user": "ann"}, {"user": "bob"}]});
     for _ in 0..3 {
         assert_eq!(members(&there, "room=den"), (200, both.clone()));
     }
     assert_eq!(ann.ask("leave", &[json!("den")]), [json!(["den"])]);
     drop(tab);
-    let one = json!({"room": "den", "count": 1, "members": [{"user": "bob"}]});
+    let one = json!({"room": "den", "count": 1, "complete": true, "members": [{"user": "bob"}]});
     assert!(eventually(PATIENCE, || members(&there, "room=den").1 == one));
-    let none = json!({"room": "den-2", "count": 0, "members": []});
+    let none = json!({"room": "den-2", "count": 0, "complete": true, "members": []});
     assert_eq!(members(&there, "room=den-2"), (200, none));
     let statuses = [
         "room=off-record",

@@ -188,17 +188,6 @@ named! {
 }
 
 impl DisconnectReason {
-    /// Nobody meant to leave: the connection was lost.
-    pub(crate) fn may_return(self) -> bool {
-        matches!(
-            self,
-            Self::TransportClose
-                | Self::TransportError
-                | Self::PingTimeout
-                | Self::ServerShuttingDown
-        )
-    }
-
     /// Its words.
     pub fn as_str(self) -> &'static str {
         Self::NAMES[self as usize]

@@ -26,7 +26,7 @@ pub struct Ended {
     pub protocol: &'static str,
     /// `polling`, `websocket` or `sse`, as it was last.
     pub transport: &'static str,
-    /// Its first socket and that one's namespace; none if it joined none, or had left all.
+    /// Its first socket and that one's namespace, or those that left last; none if it joined none.
     pub socket: Option<(Id20, Arc<str>)>,
     /// The user of that socket.
     pub user: Option<Box<str>>,

@@ -43,7 +43,7 @@ pub struct SessionsWanted {
     pub namespace: Option<String>,
     /// With a socket of this user.
     pub user: Option<String>,
-    /// With a socket in this room.
+    /// With a socket in this room of the namespace; without one, of `/`.
     pub room: Option<String>,
     /// So many are shown; all are counted.
     pub limit: usize,
@@ -187,17 +187,7 @@ impl Look {
                 Some(Sight::Ends(ends.collect()))
             }
             Question::Sessions(wanted) => {
-                let is_done = match &wanted.id {
-                    Some(id) => {
-                        self.look_at(parts, &wanted, find(parts, id));
-                        true
-                    }
-                    None => self.walk(slots, |look, slot| {
-                        let index = parts.people.sessions.nth(slot)?;
-                        look.look_at(parts, &wanted, Some(index));
-                        Some(())
-                    }),
-                };
+                let is_done = self.look_for_sessions(parts, &wanted, slots);
                 is_done.then(|| {
                     Sight::Sessions(Seen {
                         items: std::mem::take(&mut self.sessions),
@@ -222,6 +212,35 @@ impl Look {
                 })
             }
         }
+    }
+
+    /// The shortest list that has them all: one session, the members of a room, or the whole table.
+    fn look_for_sessions(&mut self, parts: &Parts, wanted: &SessionsWanted, slots: usize) -> bool {
+        let people = &parts.people;
+        if let Some(id) = &wanted.id {
+            self.look_at(parts, wanted, find(parts, id));
+            return true;
+        }
+        let Some(name) = &wanted.room else {
+            return self.walk(slots, |look, slot| {
+                let index = people.sessions.nth(slot)?;
+                look.look_at(parts, wanted, Some(index));
+                Some(())
+            });
+        };
+        let namespace = wanted.namespace.as_deref().unwrap_or("/");
+        let namespace = people.find_namespace(namespace);
+        let room =
+            namespace.and_then(|namespace| parts.rooms.find(namespace, RoomKind::Named, name));
+        let Some(room) = parts.rooms.get(room) else {
+            return true;
+        };
+        self.walk(slots, |look, slot| {
+            let member = room.members().get(slot as usize)?;
+            let session = people.sockets.get(*member).map(|socket| socket.session);
+            look.look_at(parts, wanted, session);
+            Some(())
+        })
     }
 
     /// `true`: the end of the table was reached.
@@ -275,8 +294,10 @@ impl Look {
     }
 
     fn keep_largest(&mut self, limit: usize) {
-        self.rooms
-            .sort_by(|a, b| b.members.cmp(&a.members).then_with(|| a.name.cmp(&b.name)));
+        if self.rooms.len() > limit && limit > 0 {
+            let order = |a: &SeenRoom, b: &SeenRoom| b.members.cmp(&a.members);
+            self.rooms.select_nth_unstable_by(limit - 1, order);
+        }
         self.rooms.truncate(limit);
     }
 }
@@ -292,7 +313,7 @@ impl SessionsWanted {
         if self.address.is_some_and(|address| address != session.peer) {
             return false;
         }
-        if self.namespace.is_none() && self.user.is_none() && self.room.is_none() {
+        if self.namespace.is_none() && self.user.is_none() {
             return true;
         }
         session.sockets.iter().any(|index| {
@@ -303,16 +324,9 @@ impl SessionsWanted {
 
     fn fits_socket(&self, parts: &Parts, index: SocketId, socket: &Socket) -> bool {
         let label = || parts.people.label(socket.namespace).map(|label| &**label);
-        let is_in = |name: &str| {
-            socket.rooms.iter().any(|membership| {
-                let room = parts.rooms.get(membership.room);
-                room.is_some_and(|room| room.kind() == RoomKind::Named && **room.name() == *name)
-            })
-        };
         let (namespace, user) = (self.namespace.as_deref(), self.user.as_deref());
         namespace.is_none_or(|name| label() == Some(name))
             && user.is_none_or(|name| parts.people.user_of(index) == Some(name))
-            && self.room.as_deref().is_none_or(is_in)
     }
 }
 
@@ -350,12 +364,7 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
 }
 
 fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSocket> {
-    let mut rooms = parts.rooms.names_of(&parts.people, index);
-    if !socket.flags.nameless {
-        rooms.remove(0);
-    }
-    let room_count = rooms.len();
-    rooms.truncate(ROOMS_SHOWN);
+    let (rooms, room_count) = rooms_of(parts, socket);
     let extra = socket.extra.as_ref();
     let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
     let data = extra.and_then(|extra| extra.data.as_ref());
@@ -372,4 +381,16 @@ fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSo
         recoverable: lifeline.is_some(),
         recovered: lifeline.is_some_and(|lifeline| lifeline.recovered),
     })
+}
+
+/// Names of the first of its rooms, and how many it is in, without that of its own id.
+fn rooms_of(parts: &Parts, socket: &Socket) -> (Vec<String>, usize) {
+    let id = socket.id.encode();
+    // Where it moved from another shard, its own room is in the table, too.
+    let is_shown = |room: &&Room| room.kind() == RoomKind::Named && room.name().as_bytes() != id;
+    let rooms = socket.rooms.iter();
+    let rooms = rooms.filter_map(|membership| parts.rooms.get(membership.room));
+    let shown = rooms.clone().filter(is_shown).take(ROOMS_SHOWN);
+    let names = shown.map(|room| room.name().to_string()).collect();
+    (names, rooms.filter(is_shown).count())
 }

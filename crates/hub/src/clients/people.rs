@@ -3,7 +3,7 @@
 mod audit;
 
 use crate::clients::roll::Roll;
-use crate::clients::session::{Polling, Session};
+use crate::clients::session::{Left, Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::users::Users;
@@ -339,6 +339,24 @@ impl People {
             && let Some(namespace) = self.namespaces.get(namespace)
         {
             slot.rare.get_or_insert_default().part(&namespace.name);
+        }
+    }
+
+    /// Who a session was, when its last socket leaves before it.
+    pub(crate) fn note_left(&mut self, index: SocketId) {
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let Some(namespace) = self.namespaces.get(socket.namespace) else {
+            return;
+        };
+        let left = Left {
+            socket: socket.id,
+            namespace: Arc::clone(&namespace.name),
+            user: self.user_of(index).map(Box::from),
+        };
+        if let Some(session) = self.sessions.get_mut(socket.session) {
+            session.rare.get_or_insert_default().last = Some(Box::new(left));
         }
     }
 

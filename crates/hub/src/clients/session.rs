@@ -371,9 +371,19 @@ pub(crate) struct Rare {
     /// Limiter states by number. A client that leaves a namespace and comes back finds them as they were.
     rates: SmallVec<[(u32, u64); 2]>,
     parted: Parted,
+    /// The socket that left last, its namespace and its user: for those who ask how the session ended.
+    pub(crate) last: Option<Box<Left>>,
     /// Namespaces that it was not let into.
     pub(crate) refusals: u8,
     pub(crate) stream: Option<Box<Stream>>,
+}
+
+/// A socket that left its namespace.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub(crate) socket: Id20,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) user: Option<Box<str>>,
 }
 
 /// What an event stream asked for.
@@ -418,6 +428,9 @@ impl Rare {
             + self.headers.len()
             + rates
             + spilled_bytes(&self.parted.0)
+            + self.last.as_ref().map_or(0, |left| {
+                size_of::<Left>() + left.user.as_ref().map_or(0, |user| user.len())
+            })
             + self.stream.as_ref().map_or(0, |stream| stream.heap_bytes())
     }
 }

@@ -329,7 +329,7 @@ pub enum RoomNews {
         members: u32,
         asks: bool,
     },
-    /// From another shard, of this node or another: who is in a room there.
+    /// From another shard, of this node or another: the members of a room there.
     Present {
         to: Address,
         from: Place,

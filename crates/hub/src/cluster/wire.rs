@@ -44,7 +44,7 @@ pub(crate) enum Post {
         members: u32,
         asks: bool,
     },
-    /// Who is in a room on a shard of that node.
+    /// The members of a room on a shard of that node.
     Present {
         to: Address,
         shard: u16,
@@ -81,7 +81,7 @@ pub(crate) enum Ask<'a> {
         members: u32,
         asks: bool,
     },
-    /// Who is in the room on that shard.
+    /// The members of the room on that shard.
     Present {
         shard: u16,
         word: &'a Word,

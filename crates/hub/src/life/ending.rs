@@ -52,8 +52,10 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
     if !matches!(how, Departure::Session(_)) {
         parts.people.note_parted(session, namespace);
+        parts.people.note_left(index);
     }
-    parking::park(parts, index, how);
+    let is_kept = parking::park(parts, index, how);
+    let may_return = is_kept || how.may_return() && parts.people.user_of(index).is_some();
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, session, Some(index));
@@ -70,7 +72,11 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     };
     parts.outbound.log(notice);
     let (socket, reason) = (parts.people.socket_key(index), how.disconnect_reason());
-    let told = Told::Disconnected { socket, reason };
+    let told = Told::Disconnected {
+        socket,
+        reason,
+        may_return,
+    };
     parts.outbound.tell(told);
 }
 
@@ -163,9 +169,6 @@ pub(crate) fn disconnect_socket(
     } else {
         [index].into_iter().collect()
     };
-    let ended = why
-        .filter(|_| close)
-        .and_then(|why| portrait(parts, session, why));
     for index in indices {
         if engineio {
             send_disconnect(parts, index);
@@ -173,7 +176,7 @@ pub(crate) fn disconnect_socket(
         retire_socket(parts, index, Departure::ByServer(why));
     }
     if close {
-        close_portrayed(parts, session, CloseReason::ServerClose, ended);
+        close_session(parts, session, CloseReason::ServerClose);
     }
 }
 
@@ -235,16 +238,6 @@ pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
 
 /// Ends a session: its sockets leave, its transport is closed in an orderly way.
 pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: CloseReason) {
-    let ended = portrait(parts, session, reason);
-    close_portrayed(parts, session, reason, ended);
-}
-
-fn close_portrayed(
-    parts: &mut Parts,
-    session: SessionId,
-    reason: CloseReason,
-    ended: Option<Ended>,
-) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
@@ -264,6 +257,7 @@ fn close_portrayed(
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
+    let ended = portrait(parts, session, reason);
     parts.books.ends.note(ended);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
@@ -291,13 +285,19 @@ fn close_portrayed(
 /// A session's end as operators are told of it later; to be taken while it has its sockets.
 fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<Ended> {
     let slot = parts.people.sessions.get(session)?;
-    let first = slot.sockets.first().copied();
-    let socket = first.and_then(|index| {
-        let socket = parts.people.sockets.get(index)?;
+    let here = slot.sockets.first().and_then(|index| {
+        let socket = parts.people.sockets.get(*index)?;
         let namespace = parts.people.label(socket.namespace)?;
-        Some((socket.id, Arc::clone(namespace)))
+        let user = parts.people.user_of(*index).map(Box::from);
+        Some(((socket.id, Arc::clone(namespace)), user))
     });
-    let user = first.and_then(|index| parts.people.user_of(index));
+    // Most clients leave their namespace before they go.
+    let left = || {
+        let left = slot.rare.as_ref()?.last.as_ref()?;
+        let named = (left.socket, Arc::clone(&left.namespace));
+        Some((named, left.user.clone()))
+    };
+    let (socket, user) = here.or_else(left).unzip();
     let conn = parts.line.conns.get(slot.conn);
     let queue = slot.polling.as_ref().map(|polling| &polling.queue);
     Some(Ended {
@@ -308,7 +308,7 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
         protocol: slot.protocol.name(),
         transport: slot.transport(),
         socket,
-        user: user.map(Box::from),
+        user: user.flatten(),
         waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
             + queue.map_or(0, |queue| queue.cost()),
         silent_ms: slot.heart.silent_ms(parts.clock.now.mono_ms),

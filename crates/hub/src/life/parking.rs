@@ -109,27 +109,29 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     }
 }
 
-/// A socket leaves. If it may come back, its memberships are taken down before it leaves them.
-pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) {
+/// A socket leaves. If it may come back, its memberships are taken down before it leaves them. Whether it is kept.
+pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     let Some(recovery) = &mut parts.recovery else {
-        return;
+        return false;
     };
     let Some(socket) = parts.people.sockets.get_mut(index) else {
-        return;
+        return false;
     };
     let (id, extra) = (socket.id, socket.extra.as_mut());
     let Some(lifeline) = extra.and_then(|extra| extra.lifeline.take()) else {
-        return;
+        return false;
     };
     recovery.live.remove(&lifeline.pid);
     parts.people.whereabouts.went(id, parts.ids.me.shard);
     if !how.may_return() {
-        return;
+        return false;
     }
-    if let Some(record) = record(parts, index, *lifeline) {
-        keep(parts, record);
-        settle(parts);
-    }
+    let Some(record) = record(parts, index, *lifeline) else {
+        return false;
+    };
+    keep(parts, record);
+    settle(parts);
+    true
 }
 
 /// Keeps a record for the window of its namespace.

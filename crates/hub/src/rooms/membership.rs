@@ -1,10 +1,10 @@
-//! Joining and leaving rooms, and who is in them.
+//! Joining and leaving rooms, and the members of rooms.
 
 use crate::books::Books;
 use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
 use crate::clients::people::People;
-use crate::rooms::presence::{Presence, Who, Word};
+use crate::rooms::presence::{Presence, Unwatched, Who, Word};
 use crate::rooms::room::{Change, RoomKind, Rooms};
 use crate::rooms::target::Target;
 use crate::tables::clock::Now;
@@ -42,6 +42,9 @@ pub(crate) struct NewCount {
     /// What the handler is told of the people in the room.
     pub(crate) presence: Option<Presence>,
 }
+
+/// So much is said of people in one step.
+const WORDS_BYTES_MAX: usize = 256 * 1024;
 
 /// The member of rooms that a socket is one socket of.
 fn who(people: &People, index: SocketId) -> Who {
@@ -109,10 +112,9 @@ impl Rooms {
         let Some(namespace) = people.sockets.get(index).map(|slot| slot.namespace) else {
             return;
         };
-        let is_new = self.find(namespace, RoomKind::Named, name).is_none();
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         // Others that joined it may have been told of already.
-        if is_new || !self.rolls.has(room) {
+        if !self.rolls.holds(room) {
             self.set_own(room);
         }
         self.add_member(&mut people.sockets, index, room);
@@ -193,28 +195,33 @@ impl Rooms {
             return;
         }
         let socket = people.sockets.get(index);
+        let who = who(people, index);
         for own in socket.iter().flat_map(|socket| &socket.rooms) {
-            self.rolls.renamed(own.room, index, || who(people, index));
-            self.mark_changed(own.room);
+            if self.rolls.renamed(own.room, index, &who) {
+                self.mark_changed(own.room);
+            }
         }
     }
 
-    /// A program asks who is in a room, which has no members here perhaps. `None`: rooms of that name have no presence, or too many
-    /// rooms are asked for.
+    /// A program asks for the members of a room, which has none here perhaps.
+    ///
+    /// # Errors
+    /// It is not told of them.
     pub(crate) fn watch(
         &mut self,
         people: &mut People,
         (namespace, name): (&str, &str),
-        now_ms: u64,
-    ) -> Option<Presence> {
-        if !self.rolls.may_watch(namespace, name) {
-            return None;
-        }
+        now: Now,
+    ) -> Result<Presence, Unwatched> {
+        let known = people.find_namespace(namespace);
+        let known = known.and_then(|at| self.find(at, RoomKind::Named, name));
+        self.rolls.may_watch(namespace, name, known)?;
         let namespace = people.namespace(namespace);
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
-        self.rolls.watch(room, now_ms);
+        self.rolls.watch(room, now.mono_ms);
         self.mark_changed(room);
-        self.rolls.of(room, people)
+        let found = self.rolls.of(room, people, now);
+        found.ok_or(Unwatched::NoPresence)
     }
 
     /// Members that did not come back, and those of nodes that are gone, leave their rooms.
@@ -224,7 +231,7 @@ impl Rooms {
         }
     }
 
-    /// Another shard says who is in a room there; the room, and what that shard is to be told.
+    /// Another shard tells the members of a room there; the room, and what that shard is to be told.
     pub(crate) fn present_elsewhere(
         &mut self,
         people: &People,
@@ -234,8 +241,11 @@ impl Rooms {
     ) -> Option<(RoomId, Word)> {
         let namespace = people.find_namespace(namespace)?;
         let room = self.find(namespace, RoomKind::Named, name)?;
-        self.mark_changed(room);
-        Some((room, self.rolls.hear(room, from, word)?))
+        let heard = self.rolls.hear(room, from, word)?;
+        if heard.is_news {
+            self.mark_changed(room);
+        }
+        Some((room, heard.answer?))
     }
 
     /// `lost_ms`: then its connection was lost, and its client may come back.
@@ -251,41 +261,56 @@ impl Rooms {
         people.note_listed(index);
     }
 
-    /// The rooms whose number of members changed and is told now.
-    pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> Vec<NewCount> {
-        let mut told = Vec::new();
-        for change in self.changes(now.mono_ms) {
-            let Change {
-                room,
+    /// The rooms whose number of members changed and is told now. News of people are told to others in steps; whether this was the
+    /// last one.
+    pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> (Vec<NewCount>, bool) {
+        let (mut told, mut bytes) = (Vec::new(), 0);
+        let mut rooms = self.take_changed().into_iter();
+        while bytes < WORDS_BYTES_MAX
+            && let Some(room) = rooms.next()
+        {
+            if let Some(change) = self.change(room, now.mono_ms) {
+                let count = self.new_count(people, now, change);
+                let word = count.as_ref().and_then(|count| count.word.as_ref());
+                bytes += word.map_or(0, Word::bytes);
+                told.extend(count);
+            }
+        }
+        let is_done = rooms.len() == 0;
+        self.keep_changed(rooms);
+        self.shrink();
+        (told, is_done)
+    }
+
+    fn new_count(&mut self, people: &mut People, now: Now, change: Change) -> Option<NewCount> {
+        let Change {
+            room,
+            tell,
+            announce,
+            away,
+            withheld,
+        } = change;
+        let word = self.rolls.say(room, people, now, withheld);
+        let presence = match tell {
+            true => self.rolls.show(room, people),
+            false => None,
+        };
+        let slot = self.get(room);
+        let slot = slot.filter(|_| tell || word.is_some());
+        let count = slot.and_then(|slot| {
+            Some(NewCount {
+                namespace: Arc::clone(people.label(slot.namespace())?),
+                room: Arc::clone(slot.name()),
+                members: slot.total() + self.elsewhere.members(room),
                 tell,
                 announce,
                 away,
-                withheld,
-            } = change;
-            let word = self.rolls.say(room, people, now.wall_ms, withheld);
-            let presence = match tell {
-                true => self.rolls.show(room, people),
-                false => None,
-            };
-            if let Some(slot) = self.get(room)
-                && let Some(namespace) = people.label(slot.namespace())
-                && (tell || word.is_some())
-            {
-                told.push(NewCount {
-                    namespace: Arc::clone(namespace),
-                    room: Arc::clone(slot.name()),
-                    members: slot.total() + self.elsewhere.members(room),
-                    tell,
-                    announce,
-                    away,
-                    word,
-                    presence,
-                });
-            }
-            self.tidy(people, room);
-        }
-        self.shrink();
-        told
+                word,
+                presence,
+            })
+        });
+        self.tidy(people, room);
+        count
     }
 
     /// The number of a room's members changed on another shard.

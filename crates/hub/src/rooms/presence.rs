@@ -1,14 +1,19 @@
-//! Who is in a room, by user: many sockets of one user are one member, and a socket without a user is one by itself.
+//! The members of rooms, by user: many sockets of one user are one member, and a socket without a user is one by itself.
 //!
 //! Each shard tells the others that have the room, and other nodes, of its own people; nobody else speaks for them. A word is a
 //! change since the one before it, by number, or all that the shard has. So every shard answers from its own copy. A word that
 //! does not follow the last one is not used, and all shards are asked for all they have.
 
+mod crowd;
 mod roll;
+mod saying;
+mod showing;
+mod speech;
 mod word;
 
 use crate::books::config::PresenceOf;
 use crate::clients::people::People;
+use crate::tables::clock::Now;
 use crate::tables::id::Place;
 use crate::tables::slot::{RoomId, SocketId};
 use roll::{Due, Roll};
@@ -22,8 +27,27 @@ pub use word::{Person, Presence, Who};
 const DOUBT_MS: u64 = 3_000;
 /// A room that a program asked for is heard of for so long.
 const WATCH_MS: u64 = 60_000;
-/// Rooms without members here that programs asked for.
+/// So is one whose last member here left: where that member comes again, no other shard sends a list.
+const LEFT_MS: u64 = 10_000;
+/// Rooms without members here that are heard of; those that were left are half of them at most.
 const WATCHED_MAX: usize = 1_000;
+
+/// Why a program is not told of the members of a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwatched {
+    /// Rooms of that name have no presence.
+    NoPresence,
+    /// Too many rooms without members here are asked for.
+    TooMany,
+}
+
+/// What came of a word of another shard.
+pub(crate) struct Heard {
+    /// Members here, or other shards, may have to be told.
+    pub(crate) is_news: bool,
+    /// What that shard is to be told.
+    pub(crate) answer: Option<Word>,
+}
 
 /// The rooms of a shard whose members are told who is there.
 #[derive(Debug, Default)]
@@ -63,20 +87,46 @@ impl Rolls {
         rule?.as_ref().filter(|rule| rule.fits(name))
     }
 
-    /// Whether a program may ask for this room now.
-    pub(crate) fn may_watch(&self, namespace: &str, name: &str) -> bool {
-        self.rule(namespace, name).is_some() && self.watched < WATCHED_MAX
+    /// Whether a program may ask for this room now. `room`: it is here. One with members here is told in any case.
+    pub(crate) fn may_watch(
+        &self,
+        namespace: &str,
+        name: &str,
+        room: Option<RoomId>,
+    ) -> Result<(), Unwatched> {
+        self.rule(namespace, name).ok_or(Unwatched::NoPresence)?;
+        let is_held = room.is_some_and(|room| self.holds(room));
+        match is_held || self.watched < WATCHED_MAX {
+            true => Ok(()),
+            false => Err(Unwatched::TooMany),
+        }
     }
 
-    /// A program asks for a room: the room stays for a while, with members here or without.
+    /// A program asks for a room: without members here it stays for a while.
     pub(crate) fn watch(&mut self, room: RoomId, now_ms: u64) {
+        let roll = self.rolls.get(&room);
+        if roll.is_some_and(|roll| roll.watched_ms.is_some() || !roll.has_own()) {
+            self.watch_until(room, now_ms + WATCH_MS);
+        }
+    }
+
+    fn watch_until(&mut self, room: RoomId, until_ms: u64) {
         if let Some(roll) = self.rolls.get_mut(&room) {
-            let due = now_ms + WATCH_MS;
-            match roll.watched_ms.replace(due) {
-                Some(before) => drop(self.due.remove(&(before, room, Due::Watched))),
-                None => self.watched += 1,
-            }
-            self.due.insert((due, room, Due::Watched));
+            let before = roll.watched_ms;
+            let after = before.max(Some(until_ms));
+            roll.watched_ms = after;
+            self.watched += usize::from(before.is_none());
+            self.moves(room, &Due::Watched, before, after);
+        }
+    }
+
+    /// The one way by which the time changes at which a room is looked at for something.
+    fn moves(&mut self, room: RoomId, what: &Due, before: Option<u64>, after: Option<u64>) {
+        if let Some(due_ms) = before {
+            self.due.remove(&(due_ms, room, what.clone()));
+        }
+        if let Some(due_ms) = after {
+            self.due.insert((due_ms, room, what.clone()));
         }
     }
 
@@ -102,51 +152,56 @@ impl Rolls {
             return;
         };
         let who = who();
-        if let Some(due_ms) = roll.came(socket, &who) {
-            self.due.remove(&(due_ms, room, Due::Lingers(who)));
-        }
+        let before = roll.came(socket, &who);
+        self.moves(room, &Due::Lingers(who), before, None);
     }
 
     /// `lost_ms`: its connection was lost then, and the member may come back.
     pub(crate) fn went(&mut self, room: RoomId, socket: SocketId, lost_ms: Option<u64>) {
         let roll = self.rolls.get_mut(&room);
-        let lingers = roll.and_then(|roll| roll.went(socket, lost_ms));
-        if let Some((due_ms, who)) = lingers {
-            self.due.insert((due_ms, room, Due::Lingers(who)));
+        if let Some((who, before, after)) = roll.and_then(|roll| roll.went(socket, lost_ms)) {
+            self.moves(room, &Due::Lingers(who), before, after);
         }
     }
 
-    /// A socket became another user's.
-    pub(crate) fn renamed(&mut self, room: RoomId, socket: SocketId, who: impl FnOnce() -> Who) {
-        if self
-            .rolls
-            .get(&room)
-            .is_some_and(|roll| roll.has_seat(socket))
-        {
-            self.went(room, socket, None);
-            self.came(room, socket, who);
+    /// A socket may have become another user's; whether it did.
+    pub(crate) fn renamed(&mut self, room: RoomId, socket: SocketId, who: &Who) -> bool {
+        let roll = self.rolls.get(&room);
+        let seat = roll.and_then(|roll| roll.seat(socket));
+        if seat.is_none_or(|seat| seat == who) {
+            return false;
         }
+        self.went(room, socket, None);
+        self.came(room, socket, || who.clone());
+        true
     }
 
-    /// Another shard says something of its people; what it is to be told.
-    pub(crate) fn hear(&mut self, room: RoomId, from: Place, word: &Word) -> Option<Word> {
+    /// Another shard says something of its people.
+    pub(crate) fn hear(&mut self, room: RoomId, from: Place, word: &Word) -> Option<Heard> {
         let roll = self.rolls.get_mut(&room)?;
-        let is_new = !roll.peers.contains_key(&from) && word.count > 0;
-        if let Some(due) = roll.peers.get_mut(&from).and_then(|peer| peer.doubted_ms)
-            && word.since == 0
-        {
-            self.due.remove(&(due, room, Due::Doubted(from)));
+        let known = roll.peers.get(&from);
+        let is_new = known.is_none() && (word.count > 0 || word.since > 0);
+        let before = known.map(|peer| (peer.count, peer.is_named()));
+        let doubted_ms = known.and_then(|peer| peer.doubted_ms);
+        roll.speech.asks |= !roll.take(from, word);
+        let after = roll.peers.get(&from);
+        let is_doubted = after.is_some_and(|peer| peer.doubted_ms.is_some());
+        let changed = before != after.map(|peer| (peer.count, peer.is_named()));
+        let heard = Heard {
+            is_news: changed || roll.speech.asks || roll.crowd.has_unshown(),
+            answer: (is_new || word.asks).then(|| roll.told()).flatten(),
+        };
+        if !is_doubted {
+            self.moves(room, &Due::Doubted(from), doubted_ms, None);
         }
-        if !roll.take(from, word) {
-            roll.asks = true;
-        }
-        (is_new || word.asks).then(|| roll.told()).flatten()
+        Some(heard)
     }
 
-    /// It could not be told that: all are told all there is.
-    pub(crate) fn owes(&mut self, room: RoomId) {
+    /// Another node was told what it asked for, or could not be: all are told all there is then.
+    pub(crate) fn answered_node(&mut self, room: RoomId, arrives: bool) {
         if let Some(roll) = self.rolls.get_mut(&room) {
-            roll.whole = true;
+            roll.speech.whole |= !arrives;
+            roll.speech.is_believed |= arrives && roll.crowd.here() > 0;
         }
     }
 
@@ -168,7 +223,7 @@ impl Rolls {
     /// Others are told all there is, and asked for the same.
     pub(crate) fn tell_all_again(&mut self) {
         for roll in self.rolls.values_mut() {
-            (roll.whole, roll.asks) = (true, true);
+            (roll.speech.whole, roll.speech.asks) = (true, true);
         }
     }
 
@@ -188,6 +243,7 @@ impl Rolls {
                     roll.watched_ms = None;
                     self.watched -= 1;
                 }
+                Due::SaysAgain => roll.speech.again = true,
             }
         }
         Some(room)
@@ -198,14 +254,14 @@ impl Rolls {
         let roll = self.rolls.get_mut(&room);
         roll.is_some_and(|roll| {
             roll.choose_names();
-            roll.has_unsaid() || roll.whole || roll.asks
+            roll.has_news()
         })
     }
 
-    /// Whether the first word of a room waits for the next time.
-    pub(crate) fn waits(&mut self, room: RoomId) -> bool {
+    /// Whether the first word of a room waits.
+    pub(crate) fn waits(&mut self, room: RoomId, now_ms: u64) -> bool {
         let roll = self.rolls.get_mut(&room);
-        roll.is_some_and(|roll| !std::mem::replace(&mut roll.waited, true))
+        roll.is_some_and(|roll| roll.speech.waits(now_ms))
     }
 
     /// What others are told of a room. `withheld`: nodes cannot be told now.
@@ -213,15 +269,25 @@ impl Rolls {
         &mut self,
         room: RoomId,
         people: &People,
-        wall_ms: u64,
+        now: Now,
         withheld: bool,
     ) -> Option<Word> {
         if self.versions == 0 {
             // Above all that a process before this one said under the number of this node.
-            self.versions = wall_ms << 12;
+            self.versions = now.wall_ms << 12;
         }
-        let (roll, versions) = (self.rolls.get_mut(&room)?, &mut self.versions);
-        roll.say(people, versions, withheld)
+        let roll = self.rolls.get_mut(&room)?;
+        let (is_first, was_believed) = (roll.speech.version == 0, roll.speech.is_believed);
+        let word = roll.say(people, now.mono_ms, &mut self.versions, withheld)?;
+        let again_ms = roll.speech.again_ms();
+        if is_first {
+            self.moves(room, &Due::SaysAgain, None, again_ms);
+        }
+        let is_left = was_believed && word.count == 0;
+        if is_left && self.watched < WATCHED_MAX / 2 {
+            self.watch_until(room, now.mono_ms + LEFT_MS);
+        }
+        Some(word)
     }
 
     /// What members here are told.
@@ -229,14 +295,16 @@ impl Rolls {
         self.rolls.get_mut(&room)?.show(people)
     }
 
-    /// All members of a room; `None`: it is no room with presence.
-    pub(crate) fn of(&self, room: RoomId, people: &People) -> Option<Presence> {
-        self.rolls.get(&room).map(|roll| roll.all(people))
+    /// All members of a room, for one of them; `None`: it is no room with presence.
+    pub(crate) fn answer(&mut self, room: RoomId, people: &People, now: Now) -> Option<Presence> {
+        let roll = self.rolls.get_mut(&room)?;
+        Some(roll.answer(people, now.mono_ms))
     }
 
-    /// Whether a room is one with presence.
-    pub(crate) fn has(&self, room: RoomId) -> bool {
-        self.rolls.contains_key(&room)
+    /// All members of a room, for a program.
+    pub(crate) fn of(&self, room: RoomId, people: &People, now: Now) -> Option<Presence> {
+        let roll = self.rolls.get(&room)?;
+        Some(roll.all(people, now.mono_ms))
     }
 
     /// Sockets that are seated in a room.

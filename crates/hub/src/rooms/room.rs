@@ -374,58 +374,62 @@ impl Rooms {
         }
     }
 
-    /// The changes that are told now. The larger a room, the less often: telling its members costs at most about a thousand
+    /// Rooms whose number of members or whose people changed.
+    pub(crate) fn take_changed(&mut self) -> Vec<RoomId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Those of them that were not looked at.
+    pub(crate) fn keep_changed(&mut self, rooms: impl Iterator<Item = RoomId>) {
+        self.changed.extend(rooms);
+    }
+
+    /// What is told now of a room that changed. The larger a room, the less often: telling its members costs at most about a thousand
     /// deliveries a second.
-    pub(crate) fn changes(&mut self, now_ms: u64) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for room in std::mem::take(&mut self.changed) {
-            let Some(slot) = self.slots.get_mut(room) else {
-                continue;
-            };
-            let named = slot.kind == RoomKind::Named && !slot.own;
-            let here = slot.members.len() as u32;
-            let waits = named && self.rolls.waits(room);
-            let paced = named && now_ms < slot.told_ms + u64::from(here);
-            slot.changed = waits || paced;
-            if slot.changed {
-                self.changed.push(room);
-            }
-            // Others are told of people at once: they tell their own members at their own pace.
-            let says = !waits && named && self.rolls.has_news(room);
-            if slot.changed && !says {
-                continue;
-            }
-            let is_news = says || named && slot.announced != here;
-            let mut announce = ShardSet::default();
-            if is_news && let Some(card) = &slot.card {
-                announce = card.shards(self.me.shards);
-                announce.remove(self.me.shard);
-            }
-            if !paced {
-                slot.told_ms = now_ms;
-            }
-            let withheld = self.owed.is_some();
-            let away = match &mut self.owed {
-                Some(owed) if is_news => {
-                    if !std::mem::replace(&mut slot.owed, true) {
-                        owed.push(room);
-                    }
-                    None
-                }
-                _ => {
-                    slot.announced = here;
-                    is_news.then(|| (here, std::mem::take(&mut slot.asks)))
-                }
-            };
-            changes.push(Change {
-                room,
-                tell: named && !paced,
-                announce,
-                away,
-                withheld,
-            });
+    pub(crate) fn change(&mut self, room: RoomId, now_ms: u64) -> Option<Change> {
+        let slot = self.slots.get_mut(room)?;
+        let named = slot.kind == RoomKind::Named && !slot.own;
+        let here = slot.members.len() as u32;
+        let waits = named && self.rolls.waits(room, now_ms);
+        let paced = named && now_ms < slot.told_ms + u64::from(here);
+        slot.changed = waits || paced;
+        if slot.changed {
+            self.changed.push(room);
         }
-        changes
+        // Others are told of people at once: they tell their own members at their own pace.
+        let says = !waits && named && self.rolls.has_news(room);
+        if slot.changed && !says {
+            return None;
+        }
+        let is_news = says || named && slot.announced != here;
+        let mut announce = ShardSet::default();
+        if is_news && let Some(card) = &slot.card {
+            announce = card.shards(self.me.shards);
+            announce.remove(self.me.shard);
+        }
+        if !paced {
+            slot.told_ms = now_ms;
+        }
+        let withheld = self.owed.is_some();
+        let away = match &mut self.owed {
+            Some(owed) if is_news => {
+                if !std::mem::replace(&mut slot.owed, true) {
+                    owed.push(room);
+                }
+                None
+            }
+            _ => {
+                slot.announced = here;
+                is_news.then(|| (here, std::mem::take(&mut slot.asks)))
+            }
+        };
+        Some(Change {
+            room,
+            tell: named && !paced,
+            announce,
+            away,
+            withheld,
+        })
     }
 
     /// Rooms that come and go by the thousands leave tables of that size: what is free is given back.

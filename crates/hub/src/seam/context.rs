@@ -9,7 +9,7 @@ use crate::dialect::speech::Emit;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::rooms::membership::is_room_name;
-use crate::rooms::presence::Presence;
+use crate::rooms::presence::{Presence, Unwatched};
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::{AckTo, Data};
@@ -62,18 +62,10 @@ impl Context<'_> {
         })
     }
 
-    /// Who is in a room, on all nodes, as this shard knows it; `None`: nobody of this shard is in it, or its members are not told.
-    pub fn present(&self, namespace: &str, room: &str) -> Option<Presence> {
-        let _inside = Inside::enter();
-        let namespace = self.parts.people.find_namespace(namespace)?;
-        let (rooms, people) = (&self.parts.rooms, &self.parts.people);
-        let room = rooms.find(namespace, RoomKind::Named, room)?;
-        rooms.rolls.of(room, people)
-    }
-
-    /// The same for a program, which is in no room: this shard hears of the room for a minute from now on. `None`: the rooms of that
-    /// name have no presence, or too many are asked for.
-    pub fn watch(&mut self, namespace: &str, room: &str) -> Option<Presence> {
+    /// The members of a room on all nodes, as this shard knows them, for one of them that hears
+    /// [`presence_changed`](crate::Handler::presence_changed) from then on. `None`: this shard does not know the room, or members of
+    /// such rooms are not told of each other.
+    pub fn present(&mut self, namespace: &str, room: &str) -> Option<Presence> {
         let _inside = Inside::enter();
         let Parts {
             rooms,
@@ -81,13 +73,38 @@ impl Context<'_> {
             clock,
             ..
         } = &mut *self.parts;
-        rooms.watch(people, (namespace, room), clock.now.mono_ms)
+        let namespace = people.find_namespace(namespace)?;
+        let room = rooms.find(namespace, RoomKind::Named, room)?;
+        rooms.rolls.answer(room, people, clock.now)
+    }
+
+    /// The same for a program, which is in no room: where nobody of this shard is, it hears of the room for a minute from now on.
+    ///
+    /// # Errors
+    /// It is not told of that room.
+    pub fn watch(&mut self, namespace: &str, room: &str) -> Result<Presence, Unwatched> {
+        let _inside = Inside::enter();
+        let Parts {
+            rooms,
+            people,
+            clock,
+            ..
+        } = &mut *self.parts;
+        rooms.watch(people, (namespace, room), clock.now)
     }
 
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
         waiting::ack(self.parts, to, args, attachments);
+    }
+
+    /// Answers an event by something that other nodes need not know of: the answer keeps its order with the events that follow, and does
+    /// not wait for what its client joined.
+    pub fn ack_now(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+        let _inside = Inside::enter();
+        let mut speaker = self.parts.speaker();
+        speaker.say_ack(to.socket, to.id, args, attachments);
     }
 
     /// Answers an event by `{"error": message}`.

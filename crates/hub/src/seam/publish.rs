@@ -73,14 +73,14 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
     reach
 }
 
-/// Tells the other shards of counts that changed; returns what the handler is to be told.
-pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
+/// Tells the other shards of counts that changed; what the handler is to be told, and whether nothing is left for the next turn.
+pub(crate) fn announce_changes(parts: &mut Parts) -> (Vec<NewCount>, bool) {
     let now = parts.clock.now;
     let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
     if tells_nodes {
         parts.rooms.nodes_take_counts(send::has_room(parts));
     }
-    let mut counts = parts.rooms.new_counts(&mut parts.people, now);
+    let (mut counts, is_done) = parts.rooms.new_counts(&mut parts.people, now);
     if tells_nodes {
         counts.iter().for_each(|count| tell_nodes(parts, count));
     }
@@ -100,7 +100,7 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
         };
         send::send_all(parts, count.announce, news);
     }
-    counts
+    (counts, is_done)
 }
 
 fn tell_nodes(parts: &mut Parts, count: &NewCount) {
@@ -124,7 +124,7 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     }
 }
 
-/// Another shard says who is in a room there. One that asks is told at once who is here.
+/// Another shard tells the members of a room there. One that asks is told those here at once.
 pub(crate) fn present_elsewhere(parts: &mut Parts, to: &Target<'_>, from: Place, word: &Word) {
     for name in to.rooms {
         let (rooms, people) = (&mut parts.rooms, &parts.people);
@@ -140,16 +140,15 @@ pub(crate) fn present_elsewhere(parts: &mut Parts, to: &Target<'_>, from: Place,
             let to = Address::from(&to);
             let from_me = RoomNews::Present { to, from: me, word };
             send::send_to(parts, from.shard, from_me);
-        } else if !send::tell_node(
-            parts,
-            from.node,
-            &to,
-            Ask::Present {
-                shard: me.shard,
-                word: &word,
-            },
-        ) {
-            parts.rooms.rolls.owes(room);
+            continue;
+        }
+        let answer = Ask::Present {
+            shard: me.shard,
+            word: &word,
+        };
+        let arrives = send::tell_node(parts, from.node, &to, answer);
+        parts.rooms.rolls.answered_node(room, arrives);
+        if !arrives {
             parts.rooms.mark_changed(room);
         }
     }

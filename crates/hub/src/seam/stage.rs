@@ -78,7 +78,11 @@ impl Stage {
     pub(crate) fn tell(&mut self) {
         while let Some(told) = self.parts.outbound.next_news() {
             match told {
-                Told::Disconnected { socket, reason } => {
+                Told::Disconnected {
+                    socket,
+                    reason,
+                    may_return,
+                } => {
                     self.call_now(None, |handler, cx| {
                         handler.disconnecting(cx, socket, reason)
                     });
@@ -88,7 +92,7 @@ impl Stage {
                         clock,
                         ..
                     } = &mut self.parts;
-                    let lost_ms = reason.may_return().then_some(clock.now.mono_ms);
+                    let lost_ms = may_return.then_some(clock.now.mono_ms);
                     ending::part_socket(rooms, people, socket.id(), lost_ms);
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.parts.people.free_socket(socket.id());

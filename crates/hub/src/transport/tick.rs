@@ -65,8 +65,10 @@ fn announce(stage: &mut Stage) {
     if now_ms < stage.parts.clock.announce_due_ms || !stage.parts.rooms.has_changes() {
         return;
     }
-    stage.parts.clock.announce_due_ms = now_ms + ANNOUNCE_MS;
-    for count in publish::announce_changes(&mut stage.parts) {
+    let (counts, is_done) = publish::announce_changes(&mut stage.parts);
+    let pause_ms = if is_done { ANNOUNCE_MS } else { 0 };
+    stage.parts.clock.announce_due_ms = now_ms + pause_ms;
+    for count in counts {
         let NewCount {
             namespace,
             room,

@@ -118,11 +118,12 @@ table! {
     /// The rooms of a namespace whose members are told who is there.
     RoomPresence {
         enabled: bool = "false",
-            "Members of a room get the event `sockeye:presence` when others come or go, and may ask by it who is there (docs/presence.md).";
+            "Members of a room get the event `sockeye:presence` when others come or go, and may ask by it for the list (docs/presence.md).";
         rooms: Vec<String> = "*",
             "Rooms that have it; `*` in a name stands for any text.";
         grace: Duration = "15s",
-            "A member whose connections were lost is still there for so long, unless it comes back.";
+            "A member whose connection was lost is still there for so long, unless it comes back; `5m` at most. A socket without a user that \
+             [recovery](recovery.md) does not keep is gone at once.";
         names_max: Whole<1, 10_000> = "1000",
             "With more members a room is counted, and nobody is named.";
         info: Vec<String> = EMPTY_LIST,

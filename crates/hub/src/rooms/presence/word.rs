@@ -11,6 +11,13 @@ pub enum Who {
     Socket(Arc<str>),
 }
 
+impl Who {
+    pub(crate) fn name(&self) -> &str {
+        let (Self::User(name) | Self::Socket(name)) = self;
+        name
+    }
+}
+
 /// A member, and the raw JSON object that others may see of it; empty: there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
@@ -22,8 +29,7 @@ pub struct Person {
 
 impl Person {
     fn bytes(&self) -> usize {
-        let (Who::User(name) | Who::Socket(name)) = &self.who;
-        size_of::<Self>() + name.len() + self.info.len()
+        size_of::<Self>() + self.who.name().len() + self.info.len()
     }
 }
 
@@ -58,8 +64,8 @@ pub struct Presence {
     pub count: u64,
     /// There are too many for names.
     pub nameless: bool,
-    /// Others were asked just now: the list may lack what they have.
-    pub fresh: bool,
+    /// `false`: others were asked just now, or cannot be asked: the list may lack what they have.
+    pub complete: bool,
     /// Members that came, or, in an answer, all of them.
     pub joined: Vec<Person>,
     /// Members that went.

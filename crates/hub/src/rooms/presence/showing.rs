@@ -1,0 +1,73 @@
+//! What members of a room on this shard see of it: the list that answers them, and the events that keep it true.
+
+use super::roll::Roll;
+use super::word::{Person, Presence};
+use crate::clients::people::People;
+
+impl Roll {
+    /// What members here are told.
+    pub(super) fn show(&mut self, people: &People) -> Option<Presence> {
+        let names = self.knows_names();
+        let turns = std::mem::replace(&mut self.view.names, names) != names;
+        if turns {
+            self.crowd.forget_shown();
+        }
+        let answered = std::mem::take(&mut self.view.answered);
+        let listed = self.crowd.take_unshown(answered);
+        let count = self.count();
+        let before = self.view.count.replace(count);
+        let (mut joined, mut left) = (Vec::new(), Vec::new());
+        for (who, is_present) in listed.into_iter().filter(|_| names) {
+            match is_present {
+                true => joined.push(self.person(who, people)),
+                false => left.push(who),
+            }
+        }
+        let is_news = match names {
+            true => !joined.is_empty() || !left.is_empty(),
+            false => before != Some(count) || turns,
+        };
+        is_news.then_some(Presence {
+            count,
+            nameless: !names,
+            complete: true,
+            joined,
+            left,
+        })
+    }
+
+    /// All members, though those here may not have been told yet.
+    pub(super) fn all(&self, people: &People, now_ms: u64) -> Presence {
+        let present = self.crowd.iter().filter(|(_, entry)| entry.is_present());
+        let present = present.map(|(who, _)| Person {
+            who: who.clone(),
+            info: self.info(who, people),
+        });
+        let mut joined: Vec<Person> = match self.view.names {
+            true => present.collect(),
+            false => Vec::new(),
+        };
+        joined.sort_by(|a, b| a.who.cmp(&b.who));
+        Presence {
+            count: self.count(),
+            nameless: !self.view.names,
+            complete: self.speech.is_answered(now_ms),
+            joined,
+            left: Vec::new(),
+        }
+    }
+
+    /// The same for a member here, which hears the events from then on: the next one names all those of whom members were not told
+    /// when it asked, also those that are again as members know them.
+    pub(super) fn answer(&mut self, people: &People, now_ms: u64) -> Presence {
+        self.view.answered |= self.crowd.has_unshown();
+        self.all(people, now_ms)
+    }
+
+    fn count(&self) -> u64 {
+        match self.view.names {
+            true => u64::from(self.crowd.present()),
+            false => self.sum(),
+        }
+    }
+}

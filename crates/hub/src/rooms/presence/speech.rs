@@ -1,0 +1,60 @@
+//! When and how a shard speaks of its people in a room.
+
+/// The first word waits for so long, so that most others know of this shard before it asks them.
+const WAIT_MS: u64 = 250;
+/// So long after it others hear from this shard again. Where both of two newcomers are known by now, and were not when they spoke first,
+/// they learn of each other: this word does not follow what they heard.
+const AGAIN_MS: u64 = 1_000;
+/// So long after the first word others have answered it.
+const ANSWERED_MS: u64 = 250;
+
+#[derive(Debug)]
+pub(super) struct Speech {
+    /// The number of the last word; 0: nothing was said yet.
+    pub(super) version: u64,
+    /// When the first word may be said, and then, when it was.
+    pub(super) first_ms: Option<u64>,
+    /// The next word is said though nobody came or went. It says all there is, and others are to do the same.
+    pub(super) again: bool,
+    pub(super) whole: bool,
+    pub(super) asks: bool,
+    /// This shard names its own people.
+    pub(super) names: bool,
+    /// Other nodes were told of somebody here, and not yet that nobody is.
+    pub(super) is_believed: bool,
+}
+
+impl Default for Speech {
+    fn default() -> Self {
+        Self {
+            version: 0,
+            first_ms: None,
+            again: false,
+            whole: true,
+            asks: true,
+            names: true,
+            is_believed: false,
+        }
+    }
+}
+
+impl Speech {
+    /// Whether the first word is still to wait.
+    pub(super) fn waits(&mut self, now_ms: u64) -> bool {
+        let first_ms = *self.first_ms.get_or_insert(now_ms + WAIT_MS);
+        self.version == 0 && now_ms < first_ms
+    }
+
+    /// When others are to hear from this shard again, if it has said something; also when that time is over.
+    pub(super) fn again_ms(&self) -> Option<u64> {
+        let first_ms = self.first_ms.filter(|_| self.version > 0);
+        first_ms.map(|first_ms| first_ms + AGAIN_MS)
+    }
+
+    /// Others were asked for all they have, and have answered.
+    pub(super) fn is_answered(&self, now_ms: u64) -> bool {
+        let first_ms = self.first_ms.filter(|_| self.version > 0);
+        let is_late = first_ms.is_some_and(|first_ms| now_ms >= first_ms + ANSWERED_MS);
+        is_late && !self.asks
+    }
+}
