@@ -67,16 +67,18 @@ describe("the door", () => {
     await eve.leave();
   });
 
-  test("lets no script read the login, and takes no act without the page's token", async () => {
+  test("lets no script read the login, and opens nothing without the page's token", async () => {
     const ops = await Operator.enter(browser, watched);
     const [cookies, storage, forged] = await ops.page.evaluate(async () => {
       const body = JSON.stringify({ event: "x", args: [] });
       const answer = await fetch("/v1/emit", { method: "POST", body });
-      return [document.cookie, JSON.stringify({ ...localStorage }), answer.status];
+      const read = await fetch("/v1/node/config");
+      const answers = [answer.status, read.status];
+      return [document.cookie, JSON.stringify({ ...localStorage }), answers];
     });
     assert.equal(cookies, "");
     assert.equal(storage.includes(watched.keys.ops.key), false);
-    assert.equal(forged, 403);
+    assert.deepEqual(forged, [403, 403]);
     await ops.leave();
   });
 

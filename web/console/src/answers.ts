@@ -6,7 +6,8 @@ export interface Login {
   scopes: string[];
   /** Empty: all of them. */
   namespaces: string[];
-  csrf: string;
+  /** Told once, by the login itself. */
+  csrf?: string;
 }
 
 export interface Condition {
@@ -97,6 +98,7 @@ export interface SocketHere {
 }
 
 export interface SessionHere {
+  /** Cut: the whole of it is the client's secret. */
   id: string;
   protocol: string;
   engineio: number | null;
@@ -153,8 +155,9 @@ export interface Configuration {
 
 export interface Action {
   at_ms: number;
-  /** Empty: one that is not known. */
   key: string;
+  /** By a person, and no program. */
+  console: boolean;
   what: string;
   namespace?: string;
   of: string;

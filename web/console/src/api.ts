@@ -15,6 +15,30 @@ export class Problem extends Error {
 }
 
 const LOGIN = "/console/login";
+const TOKEN = "sockeye.console";
+
+let token = "";
+
+/**
+ * The cookie is worth nothing without the token, nor the token without the cookie. All tabs have
+ * one cookie, so they have one token.
+ */
+function readToken(): string {
+  try {
+    return localStorage.getItem(TOKEN) ?? "";
+  } catch {
+    return token;
+  }
+}
+
+function keepToken(value: string): void {
+  token = value;
+  try {
+    localStorage.setItem(TOKEN, value);
+  } catch {
+    // Blocked storage: the login lasts until the page is left.
+  }
+}
 
 export class Api {
   login: Login | undefined;
@@ -41,11 +65,14 @@ export class Api {
   }
 
   async enter(key: string): Promise<void> {
-    this.login = await this.post<Login>(LOGIN, JSON.stringify({ key }));
+    const login = await this.post<Login>(LOGIN, JSON.stringify({ key }));
+    keepToken(login.csrf ?? "");
+    this.login = login;
   }
 
   async leave(): Promise<void> {
     await this.post("/console/logout");
+    keepToken("");
     this.login = undefined;
   }
 
@@ -58,8 +85,7 @@ export class Api {
   }
 
   async #call(method: string, path: string, body?: string, signal?: AbortSignal) {
-    const headers: Record<string, string> = {};
-    if (method !== "GET") headers["X-Sockeye-CSRF"] = this.login?.csrf ?? "";
+    const headers: Record<string, string> = { "X-Sockeye-CSRF": readToken() };
     if (body) headers["Content-Type"] = "application/json";
     const answer = await fetch(path, {
       method,

@@ -18,11 +18,8 @@ export function audit(view: View): void {
     "Actions",
     [
       { head: "Time", text: ({ at_ms }) => moment(at_ms) },
-      {
-        head: "Key",
-        text: ({ key }) => key || "unknown",
-        node: ({ key }) => given(key || "unknown"),
-      },
+      { head: "Key", text: ({ key }) => key, node: ({ key }) => given(key) },
+      { head: "From", text: (action) => (action.console ? "console" : "program") },
       { head: "What", text: ({ what }) => words(what) },
       { head: "Namespace", text: ({ namespace }) => namespace ?? NONE, className: "name" },
       { head: "Of", text: ({ of }) => of || NONE, className: "name" },

@@ -21,8 +21,6 @@ export function session(view: View): void {
   const sockets = new Map<string, SocketCard>();
   view.add(place);
   let state = "";
-  // A socket that was put out is not in the end of its session, which this page has seen.
-  let sessionId = id;
   /** The parts stay while the session does, so that a button keeps its focus. */
   const show = (next: string, make: () => Node[]) => {
     if (state === next) return;
@@ -39,11 +37,10 @@ export function session(view: View): void {
     );
     const [found] = answer.sessions;
     if (!found) {
-      const end = await findEnd(view, [id, sessionId]);
+      const end = await findEnd(view, id);
       show(`gone ${end?.at_ms}`, () => [end ? ended(end) : unknown()]);
       return;
     }
-    sessionId = found.id;
     show("here", () => [section("Connection", head), cards, rest]);
     head.replaceChildren(connection(found));
     renderSockets(view, cards, sockets, rest, found);
@@ -180,10 +177,10 @@ class SocketCard {
   }
 }
 
-async function findEnd(view: View, ids: string[]): Promise<End | undefined> {
+async function findEnd(view: View, id: string): Promise<End | undefined> {
   const path = callPath("/v1/node/ends", { limit: ENDS_ASKED });
   const { ends } = await view.api.get<Ends>(path, view.signal);
-  return ends.find(({ session, socket }) => ids.includes(session) || ids.includes(socket ?? ""));
+  return ends.find(({ session, socket }) => session === id || socket === id);
 }
 
 function ended(end: End): HTMLElement {

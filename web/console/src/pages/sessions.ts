@@ -30,15 +30,21 @@ function roomCount(session: SessionHere): number {
   return session.sockets.reduce((sum, { room_count }) => sum + room_count, 0);
 }
 
+/** A live session's id is cut: it is known by its first socket. */
+function sessionKey({ id, sockets }: SessionHere): string {
+  return `${id} ${sockets[0]?.id ?? ""}`;
+}
+
+function sessionLink({ id, sockets }: SessionHere): HTMLElement {
+  const [socket] = sockets;
+  return socket ? link(sessionHref(socket.id), socket.id, "mono") : make("span", "mono", id);
+}
+
 const table = () =>
   new Table<SessionHere>(
     "Sessions",
     [
-      {
-        head: "Session",
-        text: ({ id }) => id,
-        node: ({ id }) => link(sessionHref(id), id, "mono"),
-      },
+      { head: "First socket", text: sessionKey, node: sessionLink },
       { head: "User", text: users, className: "name" },
       { head: "Address", text: ({ address }) => address, className: "mono" },
       {
@@ -54,7 +60,7 @@ const table = () =>
       { head: "Silent", text: ({ silent_ms }) => millis(silent_ms), figure: true },
       { head: "Rejected", text: ({ rejections }) => count(rejections), figure: true },
     ],
-    ({ id }) => id,
+    sessionKey,
     "No session of this node matches.",
   );
 
