@@ -1,5 +1,5 @@
-// Regenerates what the binary embeds: the chat page (chat/dist) and the Socket.IO client bundles
-// (bundles). `node build.mjs` writes; `node build.mjs --check` writes nothing and fails when the
+// Regenerates what the binary embeds: the chat page (chat/dist), the console (console/dist) and the
+// Socket.IO client bundles (bundles). `node build.mjs` writes; `node build.mjs --check` writes nothing and fails when the
 // committed files are stale.
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { execFileSync } from "node:child_process";
@@ -9,9 +9,13 @@ import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "
 
 const web = dirname(fileURLToPath(import.meta.url));
 
-/** What the page may weigh without the Socket.IO client, as files and as sent to a browser. */
+/** What the chat page may weigh without the Socket.IO client, as files and as sent to a browser. */
 const PAGE_BYTES_MAX = 56 * 1024;
 const PAGE_GZIP_BYTES_MAX = 20 * 1024;
+
+/** What the console may weigh. */
+const CONSOLE_BYTES_MAX = 120 * 1024;
+const CONSOLE_GZIP_BYTES_MAX = 40 * 1024;
 
 /**
  * The names that Socket.IO's own server answers under its path; browsers in the field ask for all
@@ -35,16 +39,16 @@ function ensureDependencies() {
   execFileSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: web, stdio: "inherit" });
 }
 
-/** One file of script: strict bundles in, one minified ES module out. */
-async function bundleScript(entry) {
+/** One file of script, minified: a module, or a classic script that runs where it stands. */
+async function bundleScript(entry, format = "esm") {
   const { rolldown } = await import("rolldown");
   const bundle = await rolldown({
-    input: join(web, "chat/src", entry),
+    input: join(web, entry),
     cwd: web,
     logLevel: "warn",
     resolve: { alias: { "@sockeye/client": join(web, "../sdk/client/src/index.ts") } },
   });
-  const { output } = await bundle.generate({ format: "esm", minify: true, comments: false });
+  const { output } = await bundle.generate({ format, minify: true, comments: false });
   await bundle.close();
   return Buffer.from(output[0].code);
 }
@@ -58,10 +62,8 @@ function squeezeMarkup(html) {
  * Style sheets in reading order, without comments and needless spaces. Our strings and selectors
  * hold neither.
  */
-function joinStyles(names) {
-  const css = names
-    .map((name) => readFileSync(join(web, "chat/src/style", name), "utf8"))
-    .join("\n");
+function joinStyles(folder, names) {
+  const css = names.map((name) => readFileSync(join(web, folder, name), "utf8")).join("\n");
   const squeezed = css
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .replace(/\s+/g, " ")
@@ -86,14 +88,31 @@ async function chatPage() {
   const page = new Map();
   page.set("index.html", squeezeMarkup(readFileSync(join(web, "chat/index.html"), "utf8")));
   page.set("icon.svg", readFileSync(join(web, "chat/icon.svg")));
-  page.set("style.css", joinStyles(["base.css", "rooms.css", "messages.css", "controls.css"]));
-  page.set("theme.js", await bundleScript("theme-boot.ts"));
-  page.set("app.js", await bundleScript("main.ts"));
+  page.set(
+    "style.css",
+    joinStyles("chat/src/style", ["base.css", "rooms.css", "messages.css", "controls.css"]),
+  );
+  page.set("theme.js", await bundleScript("chat/src/theme-boot.ts"));
+  page.set("app.js", await bundleScript("chat/src/main.ts"));
+  return withPacked("chat page", page, PAGE_BYTES_MAX, PAGE_GZIP_BYTES_MAX);
+}
+
+async function consolePage() {
+  const page = new Map();
+  page.set("index.html", squeezeMarkup(readFileSync(join(web, "console/index.html"), "utf8")));
+  page.set("icon.svg", readFileSync(join(web, "console/icon.svg")));
+  const styles = ["base.css", "frame.css", "tables.css", "plots.css", "controls.css"];
+  page.set("style.css", joinStyles("console/src/style", styles));
+  page.set("app.js", await bundleScript("console/src/main.ts", "iife"));
+  return withPacked("console", page, CONSOLE_BYTES_MAX, CONSOLE_GZIP_BYTES_MAX);
+}
+
+function withPacked(what, page, bytesMax, packedBytesMax) {
   const packed = new Map(
     [...page].map(([name, file]) => [`${name}.gz`, gzipSync(file, { level: 9 })]),
   );
-  checkBudget("chat page", page, PAGE_BYTES_MAX);
-  checkBudget("compressed chat page", packed, PAGE_GZIP_BYTES_MAX);
+  checkBudget(what, page, bytesMax);
+  checkBudget(`compressed ${what}`, packed, packedBytesMax);
   return new Map([...page, ...packed]);
 }
 
@@ -155,6 +174,7 @@ async function main() {
   ensureDependencies();
   const outputs = [
     [join(web, "chat/dist"), await chatPage()],
+    [join(web, "console/dist"), await consolePage()],
     [join(web, "bundles"), clientBundles()],
   ];
   if (process.argv.includes("--check")) {

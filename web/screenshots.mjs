@@ -1,10 +1,13 @@
 // Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks
-// at their screens.
+// at their screens; then at an operator's, over two minutes of traffic. `node screenshots.mjs chat`
+// or `console` takes only these.
 
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Gateway } from "./tests/gateway.mjs";
+import { Operator, Watched } from "./tests/operator.mjs";
 import { Person, launchBrowser } from "./tests/person.mjs";
 
 const images = join(dirname(fileURLToPath(import.meta.url)), "../docs/images");
@@ -86,9 +89,7 @@ async function take(person, name) {
   console.log(`docs/images/${name}: ${size} bytes`);
 }
 
-async function main() {
-  mkdirSync(images, { recursive: true });
-  const browser = await launchBrowser();
+async function chat(browser) {
   const gateway = await Gateway.start();
   try {
     const people = await gather(browser, gateway);
@@ -99,8 +100,70 @@ async function main() {
     await take(people.tom, "chat-desktop-dark.png");
     await take(people.ines, "chat-phone.png");
   } finally {
-    await browser.close();
     await gateway.stop();
+  }
+}
+
+/** Rooms of the console's pictures, the busiest first. */
+const ROOMS = ["ladder", "sonar", "hatchery", "field-notes", "weir/north", "weir/south", "orders"];
+const USERS = ["maya", "tom", "ines", "ada", "grace", "linus", "noor", "piotr", "yuki", "sam"];
+const CLIENTS = 120;
+const TRAFFIC_MS = 110_000;
+
+/** Two more clients each second, and each says something now and then, until it is to stop. */
+async function traffic(watched, clients, stop) {
+  for (let second = 0; !stop.aborted; second += 1) {
+    for (let n = 0; n < 2 && clients.length < CLIENTS; n += 1)
+      clients.push(await newcomer(watched, clients.length));
+    clients.forEach((client, index) => {
+      if ((second + index) % 4 > 1) return;
+      const content = `reading ${second} of counter ${index}`;
+      const say = () => client.emit("chat-message", { content, room: ROOMS[index % 3] });
+      setTimeout(say, (index * 997) % 1000);
+    });
+    if (second % 9 === 8) clients[(second * 7) % clients.length].disconnect().connect();
+    await sleep(1000);
+  }
+}
+
+async function newcomer(watched, index) {
+  const user = USERS[index] ?? `counter-${index}`;
+  const rooms = ROOMS.filter((_, at) => at === index % 3 || index % (at + 2) === 0);
+  return await watched.client(user, rooms);
+}
+
+async function consolePictures(browser) {
+  const watched = await Watched.start();
+  const stop = new AbortController();
+  try {
+    const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
+    const ops = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "light" });
+    const clients = [];
+    const going = traffic(watched, clients, stop.signal);
+    await sleep(TRAFFIC_MS);
+    await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();
+    await take(ops, "console-overview.png");
+    await ops.open("rooms");
+    await take(ops, "console-rooms.png");
+    const dark = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "dark" });
+    await dark.open(`session/${encodeURIComponent(clients[0].id)}`);
+    await take(dark, "console-session.png");
+    stop.abort();
+    await going;
+  } finally {
+    await watched.stop();
+  }
+}
+
+async function main() {
+  mkdirSync(images, { recursive: true });
+  const only = process.argv[2];
+  const browser = await launchBrowser();
+  try {
+    if (only !== "console") await chat(browser);
+    if (only !== "chat") await consolePictures(browser);
+  } finally {
+    await browser.close();
   }
 }
 

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:net";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -13,7 +13,8 @@ const READY_MS = 15_000;
 const EXIT_MS = 20_000;
 
 export function executable() {
-  const bin = process.env.SOCKEYE_BIN ?? join(here, "../../target/release/sockeye");
+  // Some start it in another folder.
+  const bin = resolve(process.env.SOCKEYE_BIN ?? join(here, "../../target/release/sockeye"));
   if (!existsSync(bin)) {
     throw new Error(`no gateway at ${bin}: run \`cargo build --release\`, or set SOCKEYE_BIN`);
   }

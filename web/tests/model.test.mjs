@@ -1,24 +1,10 @@
 // The page's model without a page: how history merges with what is known.
 
 import assert from "node:assert/strict";
-import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { rolldown } from "rolldown";
+import { load } from "./compiled.mjs";
 
-/** Compiles a module of the page in memory: Node 20 does not read TypeScript. */
-async function load(name) {
-  const bundle = await rolldown({
-    input: join(dirname(fileURLToPath(import.meta.url)), "../chat/src", name),
-  });
-  const { output } = await bundle.generate({ format: "esm" });
-  await bundle.close();
-  return await import(
-    `data:text/javascript;base64,${Buffer.from(output[0].code).toString("base64")}`
-  );
-}
-
-const { Rooms } = await load("rooms.ts");
+const { Rooms } = await load("chat/src/rooms.ts");
 
 function message(
   id,

@@ -1,0 +1,165 @@
+// The answers of the node's calls, as docs/server-api.md describes them.
+
+export interface Login {
+  name: string;
+  /** Empty: all of them. */
+  scopes: string[];
+  /** Empty: all of them. */
+  namespaces: string[];
+  /** Told once, by the login itself. */
+  csrf?: string;
+}
+
+export interface Condition {
+  name: string;
+  severity: string;
+  sentence: string;
+  docs: string;
+}
+
+/** One second of the node's life. */
+export interface Point {
+  t: number;
+  sessions: number;
+  connections: number;
+  memory_bytes: number | null;
+  cpu: number;
+  messages_in: number;
+  deliveries: number;
+  rejected: number;
+  connects: number;
+  ends: number;
+  turn_p99_ms: number | null;
+  message_p99_ms: number | null;
+}
+
+export interface Overview {
+  node: { number: number; name: string; version: string; state: string; started: number };
+  now_ms: number;
+  limits: { connections: number | null; memory_bytes: number | null };
+  health: { ok: boolean; sentence: string; conditions: Condition[] };
+  points: Point[];
+}
+
+export interface NodeLine {
+  number: number;
+  name: string;
+  life: number;
+  version: string;
+  relay: string | null;
+  started: number;
+  age_seconds: number;
+  sessions: number;
+  state: string;
+}
+
+export interface RoomHere {
+  namespace: string;
+  room: string;
+  members: number;
+}
+
+export interface RoomsHere {
+  /** The largest ones. */
+  rooms: RoomHere[];
+  more: boolean;
+  complete: boolean;
+}
+
+export interface RoomsPage {
+  rooms: { room: string; sockets: number }[];
+  next?: string | null;
+  complete: boolean;
+}
+
+export interface SocketsPage {
+  sockets: { id: string; rooms: string[]; data: unknown }[];
+  next?: string | null;
+  complete: boolean;
+}
+
+export interface Members {
+  count: number;
+  members?: { id?: string | null; user?: string | null; info?: unknown }[] | null;
+}
+
+export interface SocketHere {
+  id: string;
+  namespace: string;
+  user: string | null;
+  since_ms: number;
+  expires: number | null;
+  rooms: string[];
+  room_count: number;
+  acks_owed: number;
+  data_bytes: number;
+  recoverable: boolean;
+  recovered: boolean;
+}
+
+export interface SessionHere {
+  /** Cut: the whole of it is the client's secret. */
+  id: string;
+  protocol: string;
+  engineio: number | null;
+  parser: string;
+  transport: string;
+  upgrading: boolean;
+  compressed: boolean;
+  relayed: boolean;
+  address: string;
+  waiting_bytes: number;
+  input_bytes: number;
+  silent_ms: number | null;
+  rejections: number;
+  sockets: SocketHere[];
+  socket_count: number;
+}
+
+export interface SessionsHere {
+  sessions: SessionHere[];
+  matched: number;
+  complete: boolean;
+}
+
+export interface End {
+  at_ms: number;
+  session: string;
+  reason: string;
+  address: string;
+  protocol: string;
+  transport: string;
+  socket: string | null;
+  namespace: string | null;
+  user: string | null;
+  waiting_bytes: number;
+  silent_ms: number | null;
+  rejections: number;
+}
+
+export interface Ends {
+  ends: End[];
+  complete: boolean;
+}
+
+export interface Setting {
+  key: string;
+  value: unknown;
+  source: string;
+}
+
+export interface Configuration {
+  settings: Setting[];
+  reload: { live?: string[]; restart?: string[]; problems?: string[] };
+}
+
+export interface Action {
+  at_ms: number;
+  key: string;
+  /** By a person, and no program. */
+  console: boolean;
+  what: string;
+  namespace?: string;
+  of: string;
+  outcome: string;
+}

@@ -1,0 +1,134 @@
+// Workers and webhooks: who is attached, what waits, what was refused and lost.
+
+import { make } from "../../../chat/src/dom.ts";
+import { facts, section } from "../controls.ts";
+import { bytes, clock, count, millis, NONE, percent, rate, words } from "../format.ts";
+import { parseMetrics, Reading, type Sample } from "../metrics.ts";
+import { Table } from "../table.ts";
+import type { View } from "../view.ts";
+
+const EVERY_MS = 5000;
+const PREFIX = "sockeye_backend_";
+
+interface Group {
+  title: string;
+  about: string;
+  /** Counters without the prefix, and what a row of them is called. */
+  rows: [metric: string, name: string][];
+}
+
+const GROUPS: Group[] = [
+  {
+    title: "Events",
+    about: "From sockets to workers and endpoints.",
+    rows: [
+      ["events_total", "taken in"],
+      ["redelivered_total", "sent once more"],
+      ["overdue_total", "handled too slowly"],
+      ["alone_total", "sent alone, after two lost workers"],
+      ["late_total", "answered too late"],
+      ["moved_total", "sockets given to another worker"],
+    ],
+  },
+  {
+    title: "Refused and lost",
+    about: "No worker came in time, too much waited, or a worker was given up.",
+    rows: [
+      ["refused_total", "refused"],
+      ["workers_lost_total", "worker lost"],
+      ["dead_letters_total", "dead letters"],
+    ],
+  },
+  {
+    title: "Webhooks",
+    about: "Calls of endpoints.",
+    rows: [
+      ["calls_total", "call"],
+      ["commands_failed_total", "commands not carried out"],
+    ],
+  },
+  {
+    title: "Requests for sessions",
+    about: "Verdicts of workers on newcomers.",
+    rows: [["openings_total", "request"]],
+  },
+];
+
+interface Row {
+  name: string;
+  sample: Sample;
+  perSecond: number | null;
+}
+
+function table(title: string): Table<Row> {
+  return new Table<Row>(
+    title,
+    [
+      { head: "What", text: ({ name }) => name },
+      { head: "In all", text: ({ sample }) => count(sample.value), figure: true },
+      {
+        head: "Each second",
+        text: ({ perSecond }) => (perSecond === null ? NONE : rate(perSecond)),
+        figure: true,
+      },
+    ],
+    ({ name }) => name,
+    "Nothing was counted.",
+  );
+}
+
+export function backends(view: View): void {
+  let before: Reading | undefined;
+  const read = make("p", "found");
+  const figures = make("div", "card");
+  const tables = GROUPS.map((group) => ({ group, table: table(group.title) }));
+  const grid = make("div", "halves");
+  grid.append(
+    ...tables.map(({ group, table: list }) =>
+      section(group.title, make("p", "about", group.about), list.element),
+    ),
+  );
+  view.head("Backends", "Workers and webhooks of this node; sums over all of its backends.");
+  view.add(figures, read, grid);
+  view.every(EVERY_MS, async () => {
+    const text = await view.api.text("/metrics", view.signal);
+    const now = new Reading(parseMetrics(text, PREFIX), performance.now());
+    figures.replaceChildren(summary(now, before));
+    const attached = now.value(`${PREFIX}workers`) + now.value(`${PREFIX}without_worker`);
+    const none = attached === 0 ? "This node has no backend. " : "";
+    for (const { group, table: list } of tables) list.render(rowsOf(group, now, before));
+    read.textContent = `${none}Read at ${clock(Date.now())}. Rates are of the last ${EVERY_MS / 1000} s.`;
+    before = now;
+  });
+}
+
+function summary(now: Reading, before: Reading | undefined): HTMLElement {
+  const of = (name: string) => now.value(`${PREFIX}${name}`);
+  const calls = now.quantile(`${PREFIX}call_duration_seconds`, 0.99, before);
+  return facts([
+    ["Workers and endpoints that are well", count(of("workers"))],
+    ["Backends without one", count(of("without_worker"))],
+    ["Sockets", count(of("sockets"))],
+    ["Sockets that wait for a worker", count(of("parked_sockets"))],
+    ["Kept until handled", bytes(of("kept_bytes"))],
+    ["Fullest queue", percent(of("queue_ratio"))],
+    ["Newcomers that wait", count(of("openings_waiting"))],
+    ["Calls, p99 at most", calls === null ? NONE : millis(calls * 1000)],
+  ]);
+}
+
+/** One row for each value of a label, such as the reason; all labels are in its name. */
+function rowsOf({ rows }: Group, now: Reading, before: Reading | undefined): Row[] {
+  return rows.flatMap(([metric, name]) =>
+    now.samples
+      .filter((sample) => sample.name === `${PREFIX}${metric}`)
+      .map((sample) => {
+        const labels = Object.values(sample.labels).map(words).join(", ");
+        return {
+          name: labels === "" ? name : `${name}: ${labels}`,
+          sample,
+          perSecond: now.perSecond(sample, before),
+        };
+      }),
+  );
+}

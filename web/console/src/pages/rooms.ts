@@ -1,0 +1,173 @@
+// Rooms: the largest of this node by a part of their name, or the cluster's by its beginning.
+
+import { make } from "../../../chat/src/dom.ts";
+import type { RoomHere, RoomsHere, RoomsPage } from "../answers.ts";
+import { button, choiceField, link, segments, textField } from "../controls.ts";
+import { clock, count, counted } from "../format.ts";
+import { callPath, rememberQuery, roomHref } from "../route.ts";
+import { Table } from "../table.ts";
+import type { View } from "../view.ts";
+import { oneRoom } from "./room.ts";
+
+const LIMIT = 100;
+const EVERY_MS = 5000;
+
+export function rooms(view: View): void {
+  const { query } = view.route;
+  const room = query.get("room");
+  if (room !== null) oneRoom(view, query.get("namespace") ?? "/", room);
+  else new RoomSearch(view).open();
+}
+
+class RoomSearch {
+  #where = "node";
+  #namespace = textField("Namespace", "", "any");
+  #name = textField("Name contains", "", "any");
+  #limit = choiceField(
+    "Show",
+    [
+      ["100", "100"],
+      ["500", "500"],
+      ["1000", "1,000"],
+    ],
+    String(LIMIT),
+  );
+  #found = make("p", "found");
+  #more = button("More", "plain", () => void this.view.once(() => this.#cluster(this.#next)));
+  #next: string | undefined;
+  #shown: RoomHere[] = [];
+  #asked = 0;
+  #table = new Table<RoomHere>(
+    "Rooms",
+    [
+      {
+        head: "Room",
+        text: ({ namespace, room }) => `${namespace} ${room}`,
+        node: ({ namespace, room }) => link(roomHref(namespace, room), room),
+        className: "name",
+      },
+      { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
+      {
+        head: "Members",
+        text: ({ members }) => `${members} of ${this.#most}`,
+        node: ({ members }) => this.#size(members),
+        figure: true,
+      },
+    ],
+    ({ namespace, room }) => `${namespace} ${room}`,
+    "No room matches.",
+  );
+
+  constructor(readonly view: View) {}
+
+  get #most(): number {
+    return Math.max(1, ...this.#shown.map(({ members }) => members));
+  }
+
+  /** The figure, and its length beside the largest one's. */
+  #size(members: number): HTMLElement {
+    const size = make("span", "size");
+    const bar = make("i");
+    bar.style.width = `${(100 * members) / this.#most}%`;
+    const track = make("span", "track");
+    track.append(bar);
+    size.append(track, make("span", "", count(members)));
+    return size;
+  }
+
+  open(): void {
+    const { view } = this;
+    const { query } = view.route;
+    this.#where = query.get("where") === "cluster" ? "cluster" : "node";
+    this.#namespace.input.value = query.get("namespace") ?? "";
+    this.#name.input.value = query.get("contains") ?? "";
+    const choice = segments(
+      "Which rooms",
+      [
+        ["node", "On this node"],
+        ["cluster", "On all nodes"],
+      ],
+      this.#where,
+      (value) => {
+        this.#where = value;
+        this.#look();
+      },
+    );
+    view.head("Rooms", "The largest rooms first. A room opens with its members.", choice);
+    const form = make("form", "filters");
+    const find = button("Find", "primary", () => {});
+    find.type = "submit";
+    form.append(this.#namespace.element, this.#name.element, this.#limit.element, find);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#look();
+    });
+    this.#found.setAttribute("role", "status");
+    this.#more.hidden = true;
+    view.add(form, this.#found, this.#table.element, this.#more);
+    this.#prepare();
+    // The list of the cluster costs every node something: only a person asks for it.
+    if (this.#where === "cluster") void view.once(() => this.#cluster());
+    view.every(EVERY_MS, async () => {
+      if (this.#where === "node") await this.#node();
+    });
+  }
+
+  #look(): void {
+    this.#prepare();
+    void this.view.once(() => (this.#where === "cluster" ? this.#cluster() : this.#node()));
+  }
+
+  /** Labels and address say what is asked for. */
+  #prepare(): void {
+    const label = this.#name.element.querySelector("label");
+    const cluster = this.#where === "cluster";
+    if (label) label.textContent = cluster ? "Name begins with" : "Name contains";
+    this.#namespace.input.placeholder = cluster ? "/" : "any";
+    rememberQuery("rooms", {
+      where: cluster ? "cluster" : "",
+      namespace: this.#namespace.input.value,
+      contains: this.#name.input.value,
+    });
+    this.#more.hidden = true;
+  }
+
+  async #node(): Promise<void> {
+    this.#asked += 1;
+    const asked = this.#asked;
+    const path = callPath("/v1/node/rooms", {
+      namespace: this.#namespace.input.value,
+      contains: this.#name.input.value,
+      limit: this.#limit.input.value,
+    });
+    const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
+    if (asked !== this.#asked) return;
+    this.#shown = answer.rooms;
+    this.#table.render(this.#shown);
+    const part = answer.complete ? "" : " A shard did not answer in time: there may be more.";
+    const rooms = counted(answer.rooms.length, "room");
+    const shown = answer.more ? `The largest ${rooms}, of more` : rooms;
+    this.#found.textContent = `${shown}, at ${clock(Date.now())}.${part}`;
+  }
+
+  async #cluster(after = ""): Promise<void> {
+    this.#asked += 1;
+    const asked = this.#asked;
+    const namespace = this.#namespace.input.value || "/";
+    const path = callPath("/v1/rooms", {
+      namespace,
+      prefix: this.#name.input.value,
+      limit: this.#limit.input.value,
+      after,
+    });
+    const answer = await this.view.api.get<RoomsPage>(path, this.view.signal);
+    if (asked !== this.#asked) return;
+    const page = answer.rooms.map(({ room, sockets }) => ({ namespace, room, members: sockets }));
+    this.#shown = after === "" ? page : [...this.#shown, ...page];
+    this.#table.render(this.#shown);
+    this.#next = answer.next ?? undefined;
+    this.#more.hidden = this.#next === undefined;
+    const part = answer.complete ? "" : " A node did not answer in time: there may be more.";
+    this.#found.textContent = `${counted(this.#shown.length, "room")}${this.#next ? " so far" : ""} by name, at ${clock(Date.now())}.${part}`;
+  }
+}

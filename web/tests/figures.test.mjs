@@ -1,0 +1,109 @@
+// The console's arithmetic without a page: plots, figures, metrics, addresses.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { load } from "./compiled.mjs";
+
+const { areaPath, linePath, peaks, roundTop, timeTicks } = await load("console/src/scale.ts");
+const format = await load("console/src/format.ts");
+const { parseMetrics, Reading } = await load("console/src/metrics.ts");
+
+const point = (t, sessions) => ({ t, sessions });
+
+describe("a plot", () => {
+  test("shows the largest second of each step, and nothing where nothing is known", () => {
+    const points = [point(0, 1), point(900, 7), point(1000, 2), point(3000, null), point(9000, 5)];
+    const values = peaks(points, (p) => p.sessions, { from: 0, to: 4000 }, 4);
+    assert.deepEqual(values, [7, 2, null, null]);
+  });
+
+  test("breaks its line where a value is missing", () => {
+    const [x, y] = [(step) => step, (value) => value];
+    assert.equal(linePath([1, 2, null, 3], x, y), "M0.0 1.0L1.0 2.0M3.0 3.0");
+    assert.equal(
+      areaPath([1, null, 3], x, y),
+      "M0.0 0.0L0.0 1.0L0.0 0.0ZM2.0 0.0L2.0 3.0L2.0 0.0Z",
+    );
+  });
+
+  test("has a round number on top that holds all values", () => {
+    const tops = [0, 0.13, 1, 7, 17, 999, 12_001].map((value) => roundTop(value));
+    assert.deepEqual(tops, [1, 0.2, 1, 8, 20, 1000, 20_000]);
+    const sizes = [0, 1023, 1025, 300 * 1024 ** 2].map((value) => roundTop(value, 2) / 1024);
+    assert.deepEqual(sizes, [1, 1, 2, 512 * 1024]);
+  });
+
+  test("names full minutes, not more than fit", () => {
+    const ticks = timeTicks({ from: 30_000, to: 330_000 }, 3);
+    assert.deepEqual(ticks, [120_000, 240_000]);
+  });
+});
+
+describe("figures", () => {
+  test("are written for people", () => {
+    assert.deepEqual([0, 0.4, 9.96, 48_213].map(format.rate), ["0", "0.4", "10", "48,213"]);
+    assert.deepEqual([0, 1023, 1536, 220 * 1024 ** 2].map(format.bytes), [
+      "0 B",
+      "1,023 B",
+      "1.5 KiB",
+      "220 MiB",
+    ]);
+    assert.deepEqual([null, 0, 0.18, 14.02, 45_012].map(format.millis), [
+      "–",
+      "0 ms",
+      "0.18 ms",
+      "14.0 ms",
+      "45.0 s",
+    ]);
+    assert.deepEqual([0.2, 5, 50].map(format.atMost), ["≤ 0.20 ms", "≤ 5 ms", "≤ 50 ms"]);
+    assert.deepEqual(["64.0 MiB", "1.00", "10"].map(format.trimmed), ["64 MiB", "1", "10"]);
+    assert.deepEqual([0, 0.051, 0.86].map(format.percent), ["0 %", "5.1 %", "86 %"]);
+    assert.deepEqual([7, 61, 7_260, 93_211].map(format.duration), [
+      "7 s",
+      "1 min 1 s",
+      "2 h 1 min",
+      "1 d 1 h",
+    ]);
+    assert.deepEqual(
+      [0, 1, 2].map((n) => format.counted(n, "room")),
+      ["0 rooms", "1 room", "2 rooms"],
+    );
+  });
+});
+
+describe("metrics", () => {
+  const text = (events, slow) => `# TYPE b_events_total counter
+b_events_total ${events}
+b_refused_total{reason="a \\"b\\\\"} 3
+b_seconds_bucket{le="0.1"} ${events - slow}
+b_seconds_bucket{le="0.5"} ${events}
+b_seconds_bucket{le="+Inf"} ${events}
+other_total 1
+`;
+  const read = (events, slow, at) => new Reading(parseMetrics(text(events, slow), "b_"), at);
+
+  test("are read with their labels, and only those that are asked for", () => {
+    const { samples } = read(10, 0, 0);
+    assert.equal(samples.length, 5);
+    assert.deepEqual(samples[1], {
+      name: "b_refused_total",
+      labels: { reason: 'a "b\\' },
+      value: 3,
+    });
+  });
+
+  test("have rates between two readings, also after a restart", () => {
+    const sample = { name: "b_events_total", labels: {} };
+    const first = read(100, 0, 0);
+    assert.equal(first.perSecond(sample, undefined), null);
+    assert.equal(read(150, 0, 5000).perSecond(sample, first), 10);
+    assert.equal(read(20, 0, 5000).perSecond(sample, first), 4);
+  });
+
+  test("have quantiles of what came since", () => {
+    const first = read(100, 100, 0);
+    assert.equal(read(200, 100, 5000).quantile("b_seconds", 0.99, first), 0.1);
+    assert.equal(read(200, 150, 5000).quantile("b_seconds", 0.99, first), 0.5);
+    assert.equal(first.quantile("b_seconds", 0.99, first), null);
+  });
+});
