@@ -124,8 +124,12 @@ async fn login(State(guard): State<Arc<Guard>>, headers: HeaderMap, body: Bytes)
 }
 
 async fn logout(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
-    let Pass::Good(caller) = guard.pass(&headers) else {
-        return forged().into_response();
+    let caller = match guard.pass(&headers) {
+        Pass::Good(caller) => caller,
+        Pass::Forged => return forged().into_response(),
+        Pass::None => {
+            return Problem::new(Kind::Unauthorized, "nobody is logged in").into_response();
+        }
     };
     guard.note(caller, "logout");
     let gone = [(header::SET_COOKIE, guard.end(&headers))];

@@ -36,10 +36,14 @@ pub(crate) struct Point {
     pub(crate) connects: f32,
     /// Sockets that left, per second.
     pub(crate) ends: f32,
-    /// 99 % of the turns of shards were not longer, milliseconds: a bound of the histogram; `null` if there was no turn, or above all bounds.
+    /// 99 % of the turns of shards were not longer, milliseconds: a bound of the histogram; `null` if there was no turn.
     pub(crate) turn_p99_ms: Option<f32>,
+    /// More than 1 % of them were longer than that, which is the last bound.
+    pub(crate) turn_p99_over: bool,
     /// 99 % of the messages were worked on within this time, in the same way.
     pub(crate) message_p99_ms: Option<f32>,
+    /// More than 1 % of them took longer than that, which is the last bound.
+    pub(crate) message_p99_over: bool,
 }
 
 /// The counters at one moment.
@@ -110,6 +114,9 @@ impl Series {
         // Those who ask for what is newer must find it after the clock was set back, too.
         let last = kept.points.back().map_or(0, |point| point.t);
         let turn_bounds = TURN_BOUNDS_US.map(|us| us as f64 / 1e3);
+        let (turn_p99_ms, turn_p99_over) = p99(&totals.turns, &before.turns, &turn_bounds);
+        let (message_p99_ms, message_p99_over) =
+            p99(&totals.durations, &before.durations, &DURATION_BOUNDS_MS);
         let point = Point {
             t: wall.map_or(0, |wall| wall.as_millis() as u64).max(last + 1),
             sessions: sum(|c| &c.sessions),
@@ -121,8 +128,10 @@ impl Series {
             rejected: per_second(totals.rejected, before.rejected),
             connects: per_second(totals.connects, before.connects),
             ends: per_second(totals.ends, before.ends),
-            turn_p99_ms: p99(&totals.turns, &before.turns, &turn_bounds),
-            message_p99_ms: p99(&totals.durations, &before.durations, &DURATION_BOUNDS_MS),
+            turn_p99_ms,
+            turn_p99_over,
+            message_p99_ms,
+            message_p99_over,
         };
         if kept.points.len() == POINTS_MAX {
             kept.points.pop_front();
@@ -144,8 +153,8 @@ impl Series {
     }
 }
 
-/// The bound below which 99 % of what was counted since then lies.
-fn p99(now: &[u64], before: &[u64], bounds: &[f64]) -> Option<f32> {
+/// The bound below which 99 % of what was counted since then lies; the last one, and `true`, if that is not enough.
+fn p99(now: &[u64], before: &[u64], bounds: &[f64]) -> (Option<f32>, bool) {
     let before = before.iter().copied().chain(std::iter::repeat(0));
     let counts: Vec<u64> = now
         .iter()
@@ -153,14 +162,17 @@ fn p99(now: &[u64], before: &[u64], bounds: &[f64]) -> Option<f32> {
         .map(|(now, before)| now.saturating_sub(before))
         .collect();
     let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return (None, false);
+    }
     let mut below = 0;
     for (count, bound) in counts.iter().zip(bounds) {
         below += count;
-        if total > 0 && below as f64 >= total as f64 * 0.99 {
-            return Some(*bound as f32);
+        if below as f64 >= total as f64 * 0.99 {
+            return (Some(*bound as f32), false);
         }
     }
-    None
+    (bounds.last().map(|bound| *bound as f32), true)
 }
 
 #[cfg(test)]
@@ -187,6 +199,7 @@ mod tests {
         };
         assert_eq!((point.sessions, point.messages_in), (7, 25.0));
         assert_eq!((point.turn_p99_ms, point.message_p99_ms), (Some(5.0), None));
+        assert_eq!(p99(&[1, 5], &[0, 0], &[10.0]), (Some(10.0), true));
         assert!(point.memory_bytes > Some(0));
         assert!(series.after(point.t, 10).is_empty());
     }
