@@ -181,12 +181,12 @@ async fn not_stored(mut response: Response) -> Response {
 /// The paths, and their part of the document of the server API.
 pub(crate) fn described() -> OpenApiRouter<Inside> {
     OpenApiRouter::new()
-        .routes(routes!(overview))
-        .routes(routes!(sessions))
-        .routes(routes!(rooms))
-        .routes(routes!(ends))
-        .routes(routes!(settings))
-        .routes(routes!(actions))
+        .routes(routes!(node_overview))
+        .routes(routes!(node_sessions))
+        .routes(routes!(node_rooms))
+        .routes(routes!(node_ends))
+        .routes(routes!(node_config))
+        .routes(routes!(node_audit))
 }
 
 type Caller = Option<Extension<Operator>>;
@@ -270,7 +270,7 @@ struct Overview {
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 3_600, description = "So many of the newest points; 300 if it is left out."),
     ),
     responses((status = 200, description = "The figures.", body = Overview), Problems))]
-async fn overview(State(inside): State<Inside>, RawQuery(query): RawQuery) -> Called {
+async fn node_overview(State(inside): State<Inside>, RawQuery(query): RawQuery) -> Called {
     let query = Query::read(query.as_deref(), &["after", "limit"])?;
     let after = query.parsed("after", "a time in ms since 1970")?;
     let limit = limited(&query, 3_600, 300)?;
@@ -310,7 +310,7 @@ async fn overview(State(inside): State<Inside>, RawQuery(query): RawQuery) -> Ca
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 200, description = "So many are shown; 100 if it is left out."),
     ),
     responses((status = 200, description = "The sessions.", body = Sessions), Problems))]
-async fn sessions(
+async fn node_sessions(
     State(inside): State<Inside>,
     caller: Caller,
     RawQuery(query): RawQuery,
@@ -359,7 +359,11 @@ async fn sessions(
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
     ),
     responses((status = 200, description = "The rooms.", body = Rooms), Problems))]
-async fn rooms(State(inside): State<Inside>, caller: Caller, RawQuery(query): RawQuery) -> Called {
+async fn node_rooms(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
     admit(&caller, Scope::Read)?;
     let query = Query::read(query.as_deref(), &["namespace", "contains", "limit"])?;
     let limit = limited(&query, ITEMS_MAX, ITEMS)?;
@@ -390,7 +394,11 @@ async fn rooms(State(inside): State<Inside>, caller: Caller, RawQuery(query): Ra
 #[utoipa::path(get, path = "/v1/node/ends",
     params(("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out.")),
     responses((status = 200, description = "The ends.", body = Ends), Problems))]
-async fn ends(State(inside): State<Inside>, caller: Caller, RawQuery(query): RawQuery) -> Called {
+async fn node_ends(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
     admit(&caller, Scope::Read)?;
     let query = Query::read(query.as_deref(), &["limit"])?;
     let limit = limited(&query, ITEMS_MAX, ITEMS)?;
@@ -417,7 +425,7 @@ struct Configuration {
 /// Every setting of the node that is asked and where it comes from, and what a reload would change. Secrets are hidden.
 #[utoipa::path(get, path = "/v1/node/config",
     responses((status = 200, description = "The configuration.", body = Configuration), Problems))]
-async fn settings(State(inside): State<Inside>, caller: Caller) -> Called {
+async fn node_config(State(inside): State<Inside>, caller: Caller) -> Called {
     admit(&caller, Scope::Operate)?;
     let settings = Arc::clone(&inside.settings);
     let read = tokio::task::spawn_blocking(move || Configuration {
@@ -442,7 +450,7 @@ struct Actions {
 #[utoipa::path(get, path = "/v1/node/audit",
     params(("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out.")),
     responses((status = 200, description = "The actions.", body = Actions), Problems))]
-async fn actions(
+async fn node_audit(
     State(inside): State<Inside>,
     caller: Caller,
     RawQuery(query): RawQuery,
