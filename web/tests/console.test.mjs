@@ -112,8 +112,8 @@ describe("several tabs", () => {
     await second.isInside();
     await second.page.click("#leave");
     await first.page.waitForSelector("#login:not([hidden])");
-    assert.equal(await first.page.textContent("#login-problem"), "");
     await second.giveKey(watched.keys.look.key);
+    await first.page.bringToFront();
     await first.sees("#key-name", /^look$/);
     await first.isInside();
     first.assertNoErrors();
@@ -326,7 +326,7 @@ describe("looking", () => {
     });
     await ops.sees(".tile-value", /^> 500 ms$/);
     await ops.sees(".legend .key", /^message > 500 ms$/);
-    await ops.page.hover(".plot-area >> nth=2", { position: { x: 200, y: 60 } });
+    await ops.page.unrouteAll({ behavior: "ignoreErrors" });
     ops.assertNoErrors();
     await ops.leave();
   });

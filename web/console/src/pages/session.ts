@@ -68,8 +68,10 @@ class SessionPage {
     }
     this.#end ??= await this.#findEnd();
     const end = this.#end;
-    this.#show(`gone ${end?.at_ms}`, () => [end ? ended(end) : unknown()]);
-    this.#askAt = performance.now() + GONE_EVERY_MS;
+    const state = `gone ${end?.at_ms}`;
+    // An end may be noted a moment later than its session goes.
+    if (end || state === this.#state) this.#askAt = performance.now() + GONE_EVERY_MS;
+    this.#show(state, () => [end ? ended(end) : unknown()]);
   }
 
   /** The session, by any of the sockets that it had when it was seen last. */
