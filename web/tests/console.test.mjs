@@ -302,6 +302,41 @@ describe("looking", () => {
     await ops.leave();
   });
 
+  test("stays with a session whose first socket leaves its namespace", async () => {
+    const two = await Watched.start('\n[namespaces."/more"]\nclient_joins = true\n');
+    const zoe = await two.client("zoe");
+    const more = zoe.io.socket("/more", { auth: zoe.auth });
+    if (!more.connected) await new Promise((resolve) => more.once("connect", resolve));
+    const ops = await Operator.enter(browser, two);
+    await ops.open(sessionOf(zoe));
+    await ops.sees("h2", /^Socket \/more$/);
+    zoe.disconnect();
+    await ops.sees(".about", /is gone; its session goes on/);
+    await ops.sees("h2", /^Socket \/more$/);
+    assert.equal(await ops.page.locator("h2").count(), 2);
+    more.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+    await two.stop();
+  });
+
+  test("keeps the focus on a room that changes its place", async () => {
+    const [first, second] = ["focus-a", "focus-b"];
+    const early = [await watched.client("u", [first, second]), await watched.client("v", [second])];
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("rooms?contains=focus-");
+    const top = (room) =>
+      ops.page.waitForSelector(`tbody tr:first-child a:text-is("${room}")`, { state: "attached" });
+    await top(second);
+    await ops.page.focus(`tbody a:text-is("${first}")`);
+    const late = [await watched.client("w", [first]), await watched.client("x", [first])];
+    await top(first);
+    assert.equal(await ops.page.evaluate(() => document.activeElement.textContent), first);
+    for (const socket of [...early, ...late]) socket.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
   test("shows figures that go on, and the value under the pointer", async () => {
     const ops = await Operator.enter(browser, watched);
     await ops.page.waitForFunction(() => document.querySelectorAll(".plot path.line").length > 0);

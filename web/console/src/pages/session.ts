@@ -124,8 +124,7 @@ class SessionPage {
 
 /** What is shown stays: a shard that is busy says nothing about a session. */
 function unsure(): Problem {
-  const detail = "it may have this session; what is shown is from before";
-  return new Problem(0, "A shard did not answer in time", detail);
+  return new Problem(0, "A shard did not answer in time", "it may have this session");
 }
 
 function connection(found: SessionHere): [string, Node | string][] {
