@@ -326,9 +326,9 @@ describe("looking", () => {
     const ops = await Operator.enter(browser, watched);
     await ops.open("rooms?contains=focus-");
     const top = (room) =>
-      ops.page.waitForSelector(`tbody tr:first-child a:text-is("${room}")`, { state: "attached" });
+      ops.page.waitForSelector(`tbody tr:first-child a:has-text("${room}")`, { state: "attached" });
     await top(second);
-    await ops.page.focus(`tbody a:text-is("${first}")`);
+    await ops.page.focus(`tbody a:has-text("${first}")`);
     const late = [await watched.client("w", [first]), await watched.client("x", [first])];
     await top(first);
     assert.equal(await ops.page.evaluate(() => document.activeElement.textContent), first);
