@@ -108,8 +108,9 @@ class SessionPage {
       this.#rest,
     ]);
     const { rest } = this.view.route;
-    this.#note.hidden = this.#id === rest;
-    this.#note.textContent = `Socket ${rest} is gone; its session goes on.`;
+    const isGone = this.#id !== rest;
+    this.#note.hidden = !isGone;
+    this.#note.textContent = isGone ? `Socket ${rest} is gone; its session goes on.` : "";
     this.#connection.show(connection(found));
     renderSockets(this.view, this.#cards, this.#sockets, this.#rest, found);
   }
