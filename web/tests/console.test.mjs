@@ -105,6 +105,67 @@ describe("the door", () => {
   });
 });
 
+describe("several tabs", () => {
+  test("act with one login, and show whose it is", async () => {
+    const first = await Operator.enter(browser, watched);
+    const second = await first.otherTab();
+    await second.isInside();
+    await second.page.click("#leave");
+    await first.page.waitForSelector("#login:not([hidden])");
+    await second.giveKey(watched.keys.look.key);
+    await first.page.bringToFront();
+    await first.sees("#key-name", /^look$/);
+    await first.isInside();
+    first.assertNoErrors();
+    await first.leave();
+  });
+
+  test("end a login whose token is another one's", async () => {
+    const ops = await Operator.enter(browser, watched);
+    await ops.page.evaluate(() => localStorage.setItem("sockeye.console", "another"));
+    await ops.page.reload();
+    await ops.page.waitForSelector("#login:not([hidden])");
+    await ops.giveKey(watched.keys.ops.key);
+    await ops.isInside();
+    // As a second login of this browser at another address of the host would do.
+    await ops.page.evaluate(async (key) => {
+      const headers = { "Content-Type": "application/json" };
+      await fetch("/console/login", { method: "POST", headers, body: JSON.stringify({ key }) });
+    }, watched.keys.look.key);
+    await ops.sees("#login-problem", /login has ended/);
+    await ops.leave();
+  });
+});
+
+describe("an answer that is none", () => {
+  test("is told when the node hangs, and no longer when it goes on", async () => {
+    const hanging = await Watched.start();
+    const ops = await Operator.enter(browser, hanging);
+    await hanging.gateway.freeze();
+    await ops.sees("#sentence", /does not answer/);
+    hanging.gateway.thaw();
+    await ops.page.waitForFunction(
+      () => !document.querySelector("#sentence").textContent.includes("does not answer"),
+    );
+    await ops.leave();
+    await hanging.stop();
+  });
+
+  test("is told when something else answers in the node's place", async () => {
+    const ops = await Operator.enter(browser, watched);
+    const html = { status: 200, contentType: "text/html", body: "<html>Sign in</html>" };
+    await ops.page.route("**/v1/node/**", (route) => route.fulfill(html));
+    await ops.sees("#sentence", /something else answers/);
+    await ops.page.evaluate(() => (location.hash = "#/audit"));
+    await ops.sees(".notice.bad", /something else answers/);
+    await ops.page.unroute("**/v1/node/**");
+    await ops.sees("#sentence", /All is well/);
+    await ops.page.waitForSelector(".notice.bad", { state: "hidden" });
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+});
+
 describe("the file", () => {
   test("is served with a policy that forbids foreign and inline code", async () => {
     const response = await fetch(`${watched.url}/console/`);
@@ -173,7 +234,33 @@ describe("every page", () => {
   });
 });
 
+describe("an unknown place", () => {
+  test("is the overview, whatever it is called", async () => {
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("rooms");
+    await ops.page.evaluate(() => (location.hash = "#/constructor"));
+    await ops.sees("#main h1", /^Overview$/);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+});
+
 describe("names from outside", () => {
+  test("have an edge in a question, and cannot turn its text round", async () => {
+    const turning = await watched.client("eve\u202e leaves");
+    const ops = await Operator.enter(browser, watched);
+    await ops.open(sessionOf(turning));
+    await ops.page.click('button:text-is("Disconnect…")');
+    await ops.sees("#confirm-text .named", /^eve\\u202e leaves$/);
+    // Back: the question goes with its page.
+    await ops.page.evaluate(() => (location.hash = "#/sessions"));
+    await ops.page.waitForSelector("#confirm", { state: "hidden" });
+    assert.equal(turning.connected, true);
+    turning.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
   test("stay text on every page, when they are rooms, users and events", async () => {
     const mallory = await watched.client(ATTACK, [ATTACK]);
     const ops = await Operator.enter(browser, watched);
@@ -215,6 +302,41 @@ describe("looking", () => {
     await ops.leave();
   });
 
+  test("stays with a session whose first socket leaves its namespace", async () => {
+    const two = await Watched.start('\n[namespaces."/more"]\nclient_joins = true\n');
+    const zoe = await two.client("zoe");
+    const more = zoe.io.socket("/more", { auth: zoe.auth });
+    if (!more.connected) await new Promise((resolve) => more.once("connect", resolve));
+    const ops = await Operator.enter(browser, two);
+    await ops.open(sessionOf(zoe));
+    await ops.sees("h2", /^Socket \/more$/);
+    zoe.disconnect();
+    await ops.sees(".about", /is gone; its session goes on/);
+    await ops.sees("h2", /^Socket \/more$/);
+    assert.equal(await ops.page.locator("#main h2").count(), 2);
+    more.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+    await two.stop();
+  });
+
+  test("keeps the focus on a room that changes its place", async () => {
+    const [first, second] = ["focus-a", "focus-b"];
+    const early = [await watched.client("u", [first, second]), await watched.client("v", [second])];
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("rooms?contains=focus-");
+    const top = (room) =>
+      ops.page.waitForSelector(`tbody tr:first-child a:has-text("${room}")`, { state: "attached" });
+    await top(second);
+    await ops.page.focus(`tbody a:has-text("${first}")`);
+    const late = [await watched.client("w", [first]), await watched.client("x", [first])];
+    await top(first);
+    assert.equal(await ops.page.evaluate(() => document.activeElement.textContent), first);
+    for (const socket of [...early, ...late]) socket.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
   test("shows figures that go on, and the value under the pointer", async () => {
     const ops = await Operator.enter(browser, watched);
     await ops.page.waitForFunction(() => document.querySelectorAll(".plot path.line").length > 0);
@@ -224,6 +346,39 @@ describe("looking", () => {
     await ops.page.getByRole("radio", { name: "5 min", exact: true }).check();
     await ops.page.click("text=Pause");
     await ops.sees(".about", /Paused/);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("tells latency above the last bound as such", async () => {
+    const ops = await Operator.enter(browser, watched);
+    await ops.page.route("**/v1/node/overview*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      for (const point of json.points)
+        Object.assign(point, { message_p99_ms: 500, message_p99_over: true });
+      await route.fulfill({ response, json });
+    });
+    await ops.sees(".tile-value", /^> 500 ms$/);
+    await ops.sees(".legend .key", /^message > 500 ms$/);
+    await ops.page.unrouteAll({ behavior: "ignoreErrors" });
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("leaves a marked text marked", async () => {
+    const nina = await watched.client("nina");
+    const ops = await Operator.enter(browser, watched);
+    await ops.open(sessionOf(nina));
+    const fact = (name) => `dl.facts div:has(dt:text-is("${name}")) dd`;
+    await ops.page.locator(fact("Socket")).selectText();
+    const connected = await ops.page.textContent(fact("Connected"));
+    await ops.page.waitForFunction(
+      ([text]) => ![...document.querySelectorAll("dd")].some((dd) => dd.textContent === text),
+      [connected],
+    );
+    assert.equal(await ops.page.evaluate(() => String(getSelection())), nina.id);
+    nina.disconnect();
     ops.assertNoErrors();
     await ops.leave();
   });
@@ -267,7 +422,7 @@ describe("acting", () => {
     ines.on("news", (...args) => heard.push(args));
     const ops = await Operator.enter(browser, watched);
     await ops.open("try?room=den");
-    await ops.page.fill("textarea", `["it's \\"here\\" 🐟", 9007199254740991, null]`);
+    await ops.page.fill("textarea", `["it's \\"here\\" 🐟", 1234567890123456789, null]`);
     await ops.page.click('button:text-is("Send")');
     await ops.sees("pre", /"accepted": true/);
     const files = { curl: ["bash", "a.sh"], Node: ["node", "a.mjs"], Python: ["python3", "a.py"] };
@@ -275,14 +430,90 @@ describe("acting", () => {
       await ops.page.getByRole("radio", { name }).check();
       const text = await ops.page.textContent('pre[aria-label="The same call as a program"]');
       const path = join(watched.folder, file);
-      writeFileSync(path, text.replace("SOCKEYE_API_KEY=…", "SOCKEYE_API_KEY"));
+      writeFileSync(path, text);
       const env = { ...process.env, SOCKEYE_API_KEY: watched.keys.ops.key };
       const { stdout } = await run(program, [path], { env });
       assert.match(stdout, /accepted/, name);
     }
     await ines.timeout(30_000).emitWithAck("join", "last");
-    assert.deepEqual(heard, new Array(4).fill([`it's "here" 🐟`, 9007199254740991, null]));
+    // The client's own numbers have 53 bits.
+    const number = Number("1234567890123456789");
+    assert.deepEqual(heard, new Array(4).fill([`it's "here" 🐟`, number, null]));
     ines.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("sends once, however often one presses, and however the answer is lost", async () => {
+    const ola = await watched.client("ola", ["quay"]);
+    const heard = [];
+    ola.on("news", (...args) => heard.push(args));
+    const all = () => ola.timeout(30_000).emitWithAck("join", "last");
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("try?room=quay");
+    let answer;
+    const held = new Promise((resolve) => (answer = resolve));
+    await ops.page.route("**/v1/emit", async (route) => {
+      const response = await route.fetch();
+      await held;
+      await route.fulfill({ response });
+    });
+    await ops.page.dblclick('button:text-is("Send")');
+    assert.equal(await ops.page.isDisabled('button:text-is("Send")'), true);
+    const event = ops.page.getByLabel("Event", { exact: true });
+    for (let i = 0; i < 3; i += 1) await event.press("Enter");
+    answer();
+    await ops.sees("pre", /"accepted": true/);
+    await all();
+    assert.equal(heard.length, 1);
+
+    await ops.page.unroute("**/v1/emit");
+    await ops.page.route("**/v1/emit", async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await ops.page.click('button:text-is("Send")');
+    await ops.sees("pre", /may have been sent/);
+    await ops.page.unroute("**/v1/emit");
+    await ops.page.click('button:text-is("Send")');
+    await ops.sees("pre", /"accepted": true/);
+    await all();
+    assert.equal(heard.length, 2, "the lost one was sent, and is not sent again");
+    await ops.page.click('button:text-is("Send")');
+    await ops.page.waitForSelector('button:text-is("Send"):not([disabled])');
+    await all();
+    assert.equal(heard.length, 3, "after an answer it is another event");
+    ola.disconnect();
+    await ops.leave();
+  });
+
+  test("is in the audit, and programs do not push it out", async () => {
+    const ops = await Operator.enter(browser, watched);
+    const headers = {
+      Authorization: `Bearer ${watched.keys.ops.key}`,
+      "Content-Type": "application/json",
+    };
+    const body = JSON.stringify({ users: ["nobody"] });
+    for (let i = 0; i < 510; i += 1) {
+      const answer = await fetch(`${watched.url}/v1/disconnect`, { method: "POST", headers, body });
+      assert.ok(answer.ok, await answer.text());
+    }
+    await ops.open("audit");
+    await ops.sees(".found", /^The last 5\d\d actions/);
+    await ops.sees("tbody tr", /opsprogramdisconnect/);
+    await ops.sees("tbody tr", /opsconsolelogin/);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("asks before a node is drained, and says what becomes of it", async () => {
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("nodes");
+    await ops.page.reload();
+    await ops.sees("tbody th", /\(this one\)/);
+    await ops.page.click("tbody button");
+    await ops.sees("#confirm-text", /leaves the cluster.*process stays/);
+    await ops.page.click("#confirm-no");
     ops.assertNoErrors();
     await ops.leave();
   });
@@ -295,6 +526,9 @@ describe("acting", () => {
     await ops.page.click('button:text-is("Send")');
     await ops.page.waitForFunction(() => document.activeElement.tagName === "TEXTAREA");
     await ops.sees("pre", /Nothing was sent yet/);
+    // The program of before would be for what is no longer in the form.
+    assert.equal(await ops.page.textContent('pre[aria-label="The same call as a program"]'), "");
+    assert.equal(await ops.page.isDisabled('button:text-is("Copy")'), true);
     await ops.leave();
   });
 

@@ -1,11 +1,19 @@
 // The console's arithmetic without a page: plots, figures, metrics, addresses.
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, test } from "node:test";
+import { promisify } from "node:util";
 import { load } from "./compiled.mjs";
 
 const { areaPath, linePath, peaks, roundTop, timeTicks } = await load("console/src/scale.ts");
 const format = await load("console/src/format.ts");
+const { program } = await load("console/src/code.ts");
 const { parseMetrics, Reading } = await load("console/src/metrics.ts");
 
 const point = (t, sessions) => ({ t, sessions });
@@ -34,8 +42,15 @@ describe("a plot", () => {
   });
 
   test("names full minutes, not more than fit", () => {
-    const ticks = timeTicks({ from: 30_000, to: 330_000 }, 3);
+    const ticks = timeTicks({ from: 30_000, to: 330_000 }, 3, 0);
     assert.deepEqual(ticks, [120_000, 240_000]);
+    const hour = 3_600_000;
+    // In Nepal the clocks stand at a full hour when it is a quarter past in London.
+    const inNepal = timeTicks({ from: 10 * hour, to: 11 * hour }, 2, -345);
+    assert.deepEqual(
+      inNepal.map((t) => new Date(t).toISOString().slice(11, 16)),
+      ["10:15", "10:45"],
+    );
   });
 });
 
@@ -56,6 +71,7 @@ describe("figures", () => {
       "45.0 s",
     ]);
     assert.deepEqual([0.2, 5, 50].map(format.atMost), ["≤ 0.20 ms", "≤ 5 ms", "≤ 50 ms"]);
+    assert.deepEqual([500, 2000].map(format.above), ["> 500 ms", "> 2 s"]);
     assert.deepEqual(["64.0 MiB", "1.00", "10"].map(format.trimmed), ["64 MiB", "1", "10"]);
     assert.deepEqual([0, 0.051, 0.86].map(format.percent), ["0 %", "5.1 %", "86 %"]);
     assert.deepEqual([7, 61, 7_260, 93_211].map(format.duration), [
@@ -105,5 +121,50 @@ other_total 1
     assert.equal(read(200, 100, 5000).quantile("b_seconds", 0.99, first), 0.1);
     assert.equal(read(200, 150, 5000).quantile("b_seconds", 0.99, first), 0.5);
     assert.equal(first.quantile("b_seconds", 0.99, first), null);
+    const slow = new Reading(
+      parseMetrics(text(100, 0).replace('"+Inf"} 100', '"+Inf"} 200'), "b_"),
+      0,
+    );
+    assert.equal(slow.quantile("b_seconds", 0.99, undefined), Number.POSITIVE_INFINITY);
+  });
+});
+
+describe("a call as a program", () => {
+  const PROGRAMS = {
+    curl: ["bash", "call.sh"],
+    node: ["node", "call.mjs"],
+    python: ["python3", "call.py"],
+  };
+  const folder = mkdtempSync(join(tmpdir(), "sockeye-programs-"));
+
+  for (const [language, [interpreter, file]] of Object.entries(PROGRAMS))
+    test(`sends what the page sends, to the byte, in ${language}`, async () => {
+      const heard = [];
+      const server = createServer(async (request, response) => {
+        const parts = [];
+        for await (const part of request) parts.push(part);
+        heard.push([request.url, request.headers.authorization, Buffer.concat(parts).toString()]);
+        response.setHeader("Content-Type", "application/json");
+        response.end("{}");
+      }).listen(0, "127.0.0.1");
+      await once(server, "listening");
+      globalThis.location = { origin: `http://127.0.0.1:${server.address().port}` };
+      const args = `[1234567890123456789, 1e400, 1.0, {"__proto__": 1},\n "it's \\"$HOME\\" \\\\ \\n 🐟!"]`;
+      const body = `{"event": "news", "args": ${args}}`;
+      writeFileSync(join(folder, file), program(language, "/v1/emit", body));
+      const env = { PATH: process.env.PATH, SOCKEYE_API_KEY: "sockeye_key" };
+      await promisify(execFile)(interpreter, [join(folder, file)], { env });
+      server.close();
+      assert.deepEqual(heard, [["/v1/emit", "Bearer sockeye_key", body]]);
+    });
+
+  test("does not call without a key in curl", async () => {
+    globalThis.location = { origin: "http://127.0.0.1:9" };
+    writeFileSync(join(folder, "call.sh"), program("curl", "/v1/emit", "{}"));
+    const env = { PATH: process.env.PATH };
+    await assert.rejects(
+      promisify(execFile)("bash", [join(folder, "call.sh")], { env }),
+      /SOCKEYE_API_KEY: has to be an API key/,
+    );
   });
 });

@@ -96,16 +96,29 @@ export class Operator {
     const operator = new Operator();
     operator.watched = watched;
     operator.context = await browser.newContext({ locale: "en-GB", ...options });
-    operator.page = await operator.context.newPage();
-    operator.page.setDefaultTimeout(WAIT_MS);
-    operator.page.on("pageerror", (error) => operator.errors.push(String(error)));
-    operator.page.on("console", (message) => {
-      if (message.type() !== "error") return;
-      if (!isExpected(message.text(), message.location().url)) operator.errors.push(message.text());
-    });
-    await operator.page.goto(`${watched.url}/console/`);
+    await operator.#openPage();
     await operator.page.waitForSelector("#login:not([hidden])");
     return operator;
+  }
+
+  /** The same browser, with the same cookies. */
+  async otherTab() {
+    const operator = new Operator();
+    operator.watched = this.watched;
+    operator.context = this.context;
+    await operator.#openPage();
+    return operator;
+  }
+
+  async #openPage() {
+    this.page = await this.context.newPage();
+    this.page.setDefaultTimeout(WAIT_MS);
+    this.page.on("pageerror", (error) => this.errors.push(String(error)));
+    this.page.on("console", (message) => {
+      if (message.type() !== "error") return;
+      if (!isExpected(message.text(), message.location().url)) this.errors.push(message.text());
+    });
+    await this.page.goto(`${this.watched.url}/console/`);
   }
 
   /** Comes with a key, and is let in. */

@@ -30,7 +30,10 @@ export interface Point {
   connects: number;
   ends: number;
   turn_p99_ms: number | null;
+  /** Above all bounds: the figure is the last one. */
+  turn_p99_over: boolean;
   message_p99_ms: number | null;
+  message_p99_over: boolean;
 }
 
 export interface Overview {

@@ -16,16 +16,21 @@ export class Problem extends Error {
 
 const LOGIN = "/console/login";
 const TOKEN = "sockeye.console";
+/** Without an answer by then the figures are too old to be shown as if they were new. */
+const ANSWER_MS = 10_000;
+/** An event may wait 5 s for the answers of clients. */
+const ORDER_MS = 20_000;
 
 let token = "";
 
 /**
  * The cookie is worth nothing without the token, nor the token without the cookie. All tabs have
- * one cookie, so they have one token.
+ * one cookie, so they share the token. Where storage is blocked they cannot: there the login of
+ * one tab ends that of another.
  */
 function readToken(): string {
   try {
-    return localStorage.getItem(TOKEN) ?? "";
+    return localStorage.getItem(TOKEN) || token;
   } catch {
     return token;
   }
@@ -40,28 +45,42 @@ function keepToken(value: string): void {
   }
 }
 
+interface Call {
+  /** JSON that is written already, so that numbers arrive as they were typed. */
+  body?: string;
+  /** Calls with the same key are carried out once. */
+  once?: string;
+  signal?: AbortSignal | undefined;
+}
+
 export class Api {
   login: Login | undefined;
   /** Called when the node does not know this login any more. */
   ended: () => void = () => {};
 
   async get<T>(path: string, signal?: AbortSignal): Promise<T> {
-    return (await (await this.#call("GET", path, undefined, signal)).json()) as T;
+    return parse(await this.#call("GET", path, { signal }));
   }
 
   async text(path: string, signal?: AbortSignal): Promise<string> {
-    return await (await this.#call("GET", path, undefined, signal)).text();
+    return await this.#call("GET", path, { signal });
   }
 
-  /** `body` is JSON that is written already, so that numbers arrive as they were typed. */
-  async post<T>(path: string, body = ""): Promise<T> {
-    const answer = await (await this.#call("POST", path, body)).text();
-    return (answer === "" ? {} : JSON.parse(answer)) as T;
+  async post<T>(path: string, body = "", once = ""): Promise<T> {
+    const answer = await this.#call("POST", path, { body, once });
+    return answer === "" ? ({} as T) : parse(answer);
   }
 
-  /** Goes on with the cookie of an earlier visit. */
+  /** Goes on with the cookie of an earlier visit, or of another tab. */
   async resume(): Promise<void> {
     this.login = await this.get<Login>(LOGIN);
+  }
+
+  /** Tells when another tab has logged in or out: from then on this one acts with its login. */
+  onOtherTab(changed: () => void): void {
+    window.addEventListener("storage", ({ key, newValue }) => {
+      if (key === TOKEN && (this.login || newValue)) changed();
+    });
   }
 
   async enter(key: string): Promise<void> {
@@ -71,9 +90,17 @@ export class Api {
   }
 
   async leave(): Promise<void> {
-    await this.post("/console/logout");
-    keepToken("");
+    const { login } = this;
+    // A poll that is answered meanwhile must not say that the login has ended by itself.
     this.login = undefined;
+    try {
+      await this.post("/console/logout");
+    } catch (error) {
+      const over = error instanceof Problem && [401, 403].includes(error.status);
+      if (!over) this.login = login;
+      if (!over) throw error;
+    }
+    keepToken("");
   }
 
   /** Whether the key of this login has the scope; the node judges again. */
@@ -84,31 +111,75 @@ export class Api {
     return scopes.length === 0 || scopes.includes(scope);
   }
 
-  async #call(method: string, path: string, body?: string, signal?: AbortSignal) {
-    const headers: Record<string, string> = { "X-Sockeye-CSRF": readToken() };
+  /** The text of the answer, all of it: one that breaks off is none. */
+  async #call(method: string, path: string, { body, once, signal }: Call): Promise<string> {
+    const token = readToken();
+    const headers: Record<string, string> = { "X-Sockeye-CSRF": token };
     if (body) headers["Content-Type"] = "application/json";
-    const answer = await fetch(path, {
-      method,
-      headers,
-      cache: "no-store",
-      ...(body ? { body } : {}),
-      ...(signal ? { signal } : {}),
-    }).catch((error: unknown) => {
+    if (once) headers["Idempotency-Key"] = once;
+    const limit = AbortSignal.timeout(method === "GET" ? ANSWER_MS : ORDER_MS);
+    let answer: Response;
+    let text: string;
+    try {
+      answer = await fetch(path, {
+        method,
+        headers,
+        cache: "no-store",
+        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+        ...(body ? { body } : {}),
+      });
+      text = await answer.text();
+    } catch (error) {
       if (signal?.aborted) throw error;
-      throw new Problem(0, "The node does not answer", "it cannot be reached from this browser");
-    });
-    if (answer.ok) return answer;
-    const problem = await readProblem(answer);
-    if (answer.status === 401 && path !== LOGIN) {
-      this.login = undefined;
-      this.ended();
+      throw noAnswer(limit.aborted);
     }
-    throw problem;
+    if (answer.ok) return text;
+    if (path !== LOGIN) await this.#checkLogin(answer.status, token);
+    throw readProblem(answer, text);
+  }
+
+  /** A refusal may mean that the login is over, if it is still the one of the call. */
+  async #checkLogin(status: number, token: string): Promise<void> {
+    const isOther = () => !this.login || token !== readToken();
+    if (isOther() || (status !== 401 && status !== 403)) return;
+    // A cookie of another login is refused as forged: only the login itself says which it is.
+    if (status === 403 && !(await this.#isOver())) return;
+    if (isOther()) return;
+    this.login = undefined;
+    this.ended();
+  }
+
+  async #isOver(): Promise<boolean> {
+    try {
+      await this.get(LOGIN);
+      return false;
+    } catch (error) {
+      return error instanceof Problem && error.status === 401;
+    }
   }
 }
 
-async function readProblem(answer: Response): Promise<Problem> {
-  const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
+function noAnswer(late: boolean): Problem {
+  const why = late ? "its answer did not come in time" : "it cannot be reached from this browser";
+  return new Problem(0, "The node does not answer", why);
+}
+
+/** A proxy may answer with a page of its own. */
+function parse<T>(text: string): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    throw new Problem(0, "The node does not answer", "something else answers in its place");
+  }
+}
+
+function readProblem(answer: Response, text: string): Problem {
+  let said: Record<string, unknown> = {};
+  try {
+    said = (JSON.parse(text) as Record<string, unknown> | null) ?? {};
+  } catch {
+    // A proxy's page, or nothing: the status has to do.
+  }
   const seconds = answer.headers.get("retry-after");
   const later = seconds === null ? "" : ` (try again in ${seconds} s)`;
   return new Problem(

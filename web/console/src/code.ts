@@ -1,4 +1,5 @@
-// The same call as a program: curl, Node, Python.
+// The same call as a program: curl, Node, Python. Each sends the text that the page sends, so that
+// no number changes on its way; a string of JSON is one of JavaScript and of Python, too.
 
 export type Language = "curl" | "node" | "python";
 
@@ -15,9 +16,9 @@ export function program(language: Language, path: string, body: string): string 
 
 function curl(path: string, body: string): string {
   return [
-    `export SOCKEYE=${shellWord(location.origin)} SOCKEYE_API_KEY=…`,
+    `export SOCKEYE=${shellWord(location.origin)}`,
     `curl --fail-with-body "$SOCKEYE${path}" \\`,
-    `  -H "Authorization: Bearer $SOCKEYE_API_KEY" \\`,
+    `  -H "Authorization: Bearer \${SOCKEYE_API_KEY:?has to be an API key}" \\`,
     `  -H "Content-Type: application/json" \\`,
     `  -d ${shellWord(body)}`,
   ].join("\n");
@@ -25,11 +26,12 @@ function curl(path: string, body: string): string {
 
 function node(path: string, body: string): string {
   return [
+    `// A module: save it as call.mjs.`,
     `const { SOCKEYE = ${JSON.stringify(location.origin)}, SOCKEYE_API_KEY } = process.env;`,
     `const answer = await fetch(\`\${SOCKEYE}${path}\`, {`,
     `  method: "POST",`,
     `  headers: { Authorization: \`Bearer \${SOCKEYE_API_KEY}\`, "Content-Type": "application/json" },`,
-    `  body: JSON.stringify(${body}),`,
+    `  body: ${JSON.stringify(body)},`,
     `});`,
     `console.log(answer.status, await answer.json());`,
   ].join("\n");
@@ -44,8 +46,8 @@ function python(path: string, body: string): string {
     `    "Authorization": "Bearer " + os.environ["SOCKEYE_API_KEY"],`,
     `    "Content-Type": "application/json",`,
     `}`,
-    `body = ${pythonValue(JSON.parse(body))}`,
-    `request = urllib.request.Request(address + "${path}", json.dumps(body).encode(), headers)`,
+    `body = ${JSON.stringify(body)}`,
+    `request = urllib.request.Request(address + "${path}", body.encode(), headers)`,
     `with urllib.request.urlopen(request, timeout=70) as answer:`,
     `    print(answer.status, json.load(answer))`,
   ].join("\n");
@@ -53,14 +55,4 @@ function python(path: string, body: string): string {
 
 function shellWord(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-function pythonValue(value: unknown): string {
-  if (value === null) return "None";
-  if (value === true) return "True";
-  if (value === false) return "False";
-  if (Array.isArray(value)) return `[${value.map(pythonValue).join(", ")}]`;
-  if (typeof value !== "object") return JSON.stringify(value);
-  const members = Object.entries(value);
-  return `{${members.map(([name, of]) => `${JSON.stringify(name)}: ${pythonValue(of)}`).join(", ")}}`;
 }

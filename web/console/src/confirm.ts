@@ -1,11 +1,11 @@
 // The question before an action. It names what the action is for.
 
-import { byId, make } from "../../chat/src/dom.ts";
+import { byId } from "../../chat/src/dom.ts";
+import type { Words } from "./controls.ts";
 
 export interface Question {
   title: string;
-  /** Names of rooms, users and sockets among them stay text. */
-  text: string;
+  text: Words;
   yes: string;
 }
 
@@ -20,7 +20,7 @@ export class Confirm {
 
   async ask({ title, text, yes }: Question): Promise<boolean> {
     byId("confirm-title").textContent = title;
-    byId("confirm-text").replaceChildren(make("bdi", "", text));
+    byId("confirm-text").replaceChildren(...text);
     this.#yes.textContent = yes;
     this.#dialog.returnValue = "no";
     const closed = new Promise((resolve) =>
@@ -32,7 +32,7 @@ export class Confirm {
     return this.#dialog.returnValue === "yes";
   }
 
-  /** The login came between. */
+  /** The login or another page came between. */
   withdraw(): void {
     if (this.#dialog.open) this.#dialog.close("no");
   }

@@ -8,6 +8,27 @@ export function given(text: string): HTMLElement {
   return make("bdi", "given", text);
 }
 
+/** A sentence: texts of the page, and `named` ones from outside. */
+export type Words = (Node | string)[];
+
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * A name within a sentence that people act on: its edge is seen, and signs that turn the direction
+ * of text are written out.
+ */
+export function named(text: string): HTMLElement {
+  const code = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return make("bdi", "given named", text.replace(TURNING, code));
+}
+
+/** Names with commas between them, which names may contain. */
+export function namesList(names: string[]): DocumentFragment {
+  const list = document.createDocumentFragment();
+  for (const name of names) list.append(list.hasChildNodes() ? ", " : "", named(name));
+  return list;
+}
+
 export function link(href: string, text: string, className = ""): HTMLAnchorElement {
   const anchor = make("a", className);
   anchor.href = href;
@@ -106,17 +127,35 @@ export function segments(
   return element;
 }
 
-/** A line of facts: name and value. */
-export function facts(entries: [name: string, value: Node | string][]): HTMLElement {
-  const list = make("dl", "facts");
-  for (const [name, value] of entries) {
-    const pair = make("div");
-    const definition = make("dd");
-    definition.append(value);
-    pair.append(make("dt", "", name), definition);
-    list.append(pair);
+type Fact = [name: string, value: Node | string];
+
+/** Names and values. A value that stays the same is not touched, so that one can mark and copy it. */
+export class Facts {
+  readonly element = make("dl", "facts");
+  #values = new Map<string, HTMLElement>();
+
+  show(entries: Fact[]): void {
+    for (const [name, value] of entries) {
+      const text = typeof value === "string" ? value : value.textContent;
+      const place = this.#values.get(name) ?? this.#create(name);
+      if (place.textContent !== text) place.replaceChildren(value);
+    }
   }
-  return list;
+
+  #create(name: string): HTMLElement {
+    const pair = make("div");
+    const place = make("dd");
+    pair.append(make("dt", "", name), place);
+    this.element.append(pair);
+    this.#values.set(name, place);
+    return place;
+  }
+}
+
+export function facts(entries: Fact[]): HTMLElement {
+  const list = new Facts();
+  list.show(entries);
+  return list.element;
 }
 
 export function section(title: string, ...content: (Node | string)[]): HTMLElement {
@@ -136,9 +175,11 @@ export class Notice {
     this.element.setAttribute("role", "status");
   }
 
-  say(text: string, tone: Tone): void {
+  say(words: string | Words, tone: Tone): void {
     this.element.className = `notice ${tone}`;
-    this.element.replaceChildren(icon(tone === "ok" ? "check" : "warning"), make("span", "", text));
+    const text = make("span");
+    text.append(...(typeof words === "string" ? [words] : words));
+    this.element.replaceChildren(icon(tone === "ok" ? "check" : "warning"), text);
     this.element.hidden = false;
   }
 

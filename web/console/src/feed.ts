@@ -21,11 +21,21 @@ export class Feed {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running = false;
   #life = 0;
+  #ahead = 0;
 
   constructor(readonly api: Api) {
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden && this.#running) this.start();
     });
+  }
+
+  /** The node's clock: the browser's may be another. */
+  get now(): number {
+    return Date.now() + this.#ahead;
+  }
+
+  get running(): boolean {
+    return this.#running;
   }
 
   get conditions(): Condition[] {
@@ -69,7 +79,10 @@ export class Feed {
       this.#take(answer);
     } catch (error) {
       if (life !== this.#life) return;
-      if (!this.#fail(error)) return;
+      if (!this.#fail(error)) {
+        this.#running = false;
+        return;
+      }
     }
     this.#timer = setTimeout(() => void this.#turn(life), this.watched ? WATCHED_MS : UNWATCHED_MS);
   }
@@ -78,6 +91,7 @@ export class Feed {
     // A process that began anew has another past.
     if (this.last && this.last.node.started !== answer.node.started) this.points = [];
     this.last = answer;
+    this.#ahead = answer.now_ms - Date.now();
     const known = this.points.at(-1)?.t ?? 0;
     for (const point of answer.points) if (point.t > known) this.points.push(point);
     if (this.points.length > POINTS_MAX) this.points.splice(0, this.points.length - POINTS_MAX);

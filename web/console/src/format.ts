@@ -39,6 +39,9 @@ export function millis(value: number | null): string {
 /** The bound of a histogram: the true value is not above it. */
 export const atMost = (value: number): string => `≤ ${trimmed(millis(value))}`;
 
+/** Where a histogram ends, more is not known. */
+export const above = (value: number): string => `> ${trimmed(millis(value))}`;
+
 /** Round numbers, such as those of an axis, need no decimals. */
 export const trimmed = (figure: string): string => figure.replace(/\.0+(?!\d)/, "");
 
@@ -51,6 +54,12 @@ export function duration(seconds: number): string {
   if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
   if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+/** The browser's zone, in which all times are shown. */
+export function zone(): string {
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts();
+  return parts.find(({ type }) => type === "timeZoneName")?.value ?? "";
 }
 
 export const clock = (ms: number): string => clockFormat.format(ms);

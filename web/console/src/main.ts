@@ -20,21 +20,19 @@ import { readRoute } from "./route.ts";
 import { Shell } from "./shell.ts";
 import { type Page, View } from "./view.ts";
 
-const PAGES: Record<string, Page> = {
-  overview,
-  nodes,
-  rooms,
-  sessions,
-  session,
-  ends,
-  backends,
-  try: tryIt,
-  config,
-  audit,
-};
-
-/** Pages without a place of their own in the menu. */
-const PARENTS: Record<string, string> = { session: "sessions" };
+/** The pages, and their places in the menu. */
+const PAGES = new Map<string, [page: Page, place: string]>([
+  ["overview", [overview, "overview"]],
+  ["nodes", [nodes, "nodes"]],
+  ["rooms", [rooms, "rooms"]],
+  ["sessions", [sessions, "sessions"]],
+  ["session", [session, "sessions"]],
+  ["ends", [ends, "ends"]],
+  ["backends", [backends, "backends"]],
+  ["try", [tryIt, "try"]],
+  ["config", [config, "config"]],
+  ["audit", [audit, "audit"]],
+]);
 
 class Console {
   #api = new Api();
@@ -55,6 +53,11 @@ class Console {
       event.preventDefault();
       this.#main.focus();
     });
+    this.#api.onOtherTab(() => void this.#resume());
+    await this.#resume();
+  }
+
+  async #resume(): Promise<void> {
     try {
       await this.#api.resume();
       this.#entered();
@@ -67,8 +70,9 @@ class Console {
   #entered(): void {
     this.#login.hide();
     this.#shell.show(this.#api.login);
-    this.#feed.start();
     this.#open(true);
+    // The overview has started it already, at its own pace.
+    if (!this.#feed.running) this.#feed.start();
   }
 
   #outside(why: string): void {
@@ -83,10 +87,12 @@ class Console {
 
   #open(focus: boolean): void {
     const route = readRoute();
-    const page = PAGES[route.page] ?? overview;
+    const [page, place] = PAGES.get(route.page) ?? [overview, "overview"];
     this.#view?.close();
+    // A question of the page before would act where nobody sees it any more.
+    this.#confirm.withdraw();
     this.#view = new View(this.#main, route, this.#api, this.#feed, this.#confirm);
-    this.#shell.at(PARENTS[route.page] ?? (route.page in PAGES ? route.page : "overview"));
+    this.#shell.at(place);
     page(this.#view);
     window.scrollTo(0, 0);
     if (focus) this.#main.querySelector("h1")?.focus({ preventScroll: true });

@@ -50,14 +50,15 @@ export class Reading {
     return ((now < then ? now : now - then) * 1000) / (this.at - before.at);
   }
 
-  /** Where a share of a histogram's new observations lies: the bound of its bucket, in seconds. */
+  /** Where a share of a histogram's new observations lies: the bound of its bucket, in seconds; infinite above all bounds. */
   quantile(name: string, share: number, before: Reading | undefined): number | null {
     const growth = (labels: Record<string, string>) =>
       this.value(`${name}_bucket`, labels) - (before?.value(`${name}_bucket`, labels) ?? 0);
     const all = growth({ le: "+Inf" });
     if (all <= 0) return null;
     for (const { name: other, labels } of this.samples)
-      if (other === `${name}_bucket` && growth(labels) >= share * all) return Number(labels.le);
+      if (other === `${name}_bucket` && growth(labels) >= share * all)
+        return labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le);
     return null;
   }
 }

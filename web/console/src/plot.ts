@@ -2,7 +2,7 @@
 
 import { make } from "../../chat/src/dom.ts";
 import type { Point } from "./answers.ts";
-import { clock, minute, NONE, trimmed } from "./format.ts";
+import { above, clock, minute, NONE, trimmed } from "./format.ts";
 import {
   areaPath,
   linePath,
@@ -17,6 +17,8 @@ import { draw } from "./svg.ts";
 export interface Series {
   name: string;
   of: Measure;
+  /** Whether the value is above what is told of it. */
+  over?: (point: Point) => boolean;
 }
 
 export interface PlotOptions {
@@ -27,6 +29,8 @@ export interface PlotOptions {
   scale?: (value: number) => string;
   /** Binary sizes have other round numbers. */
   base?: 2 | 10;
+  /** The axis reaches at least so far. */
+  least?: number;
   /** Drawn when the values come near it. */
   limit?: () => number | null;
 }
@@ -48,6 +52,8 @@ export class Plot {
   #width = 0;
   #span: Span = { from: 0, to: 1 };
   #lines: (number | null)[][] = [];
+  /** The steps of each line that are above what is told of them. */
+  #overs: (number | null)[][] = [];
 
   constructor(
     readonly options: PlotOptions,
@@ -82,9 +88,12 @@ export class Plot {
     const inner = this.#width - LEFT - RIGHT;
     if (inner < 40) return;
     const steps = Math.floor(inner / STEP_PX);
-    const { series, limit } = this.options;
+    const { series, limit, least = 0 } = this.options;
     this.#lines = series.map(({ of }) => peaks(points, of, span, steps));
-    const highest = Math.max(0, ...this.#lines.flat().map((value) => value ?? 0));
+    this.#overs = series.map(({ over }) =>
+      over ? peaks(points, (point) => Number(over(point)), span, steps) : [],
+    );
+    const highest = Math.max(least, ...this.#lines.flat().map((value) => value ?? 0));
     const bound = limit?.() ?? null;
     const nearBound = bound !== null && highest > bound / 2;
     const top = roundTop(nearBound ? Math.max(highest, bound) : highest, this.options.base);
@@ -136,11 +145,16 @@ export class Plot {
     const values = this.options.series.map(({ of }, index) =>
       time === undefined ? (newest ? of(newest) : null) : (this.#lines[index]?.[step] ?? null),
     );
-    values.forEach((value, index) => {
-      const place = this.#values[index];
-      if (place) place.textContent = value === null ? NONE : this.options.format(value);
+    const texts = this.options.series.map(({ over }, index) => {
+      const value = values[index] ?? null;
+      const isOver = time === undefined ? newest && over?.(newest) : this.#overs[index]?.[step];
+      return value === null ? "" : isOver ? above(value) : this.options.format(value);
     });
-    this.#describe(time, values);
+    texts.forEach((text, index) => {
+      const place = this.#values[index];
+      if (place) place.textContent = text || NONE;
+    });
+    this.#describe(time, texts);
     if (time === undefined) return;
     const at = this.#xOf(time);
     this.#svg.append(
@@ -161,13 +175,10 @@ export class Plot {
   }
 
   /** For readers who do not see it. A focused plot speaks when it is read, not each second. */
-  #describe(time: number | undefined, values: (number | null)[]): void {
+  #describe(time: number | undefined, texts: string[]): void {
     if (document.activeElement === this.#area && time === undefined) return;
-    const { series, format, title } = this.options;
-    const said = series.map(({ name }, index) => {
-      const value = values[index] ?? null;
-      return `${name} ${value === null ? "none" : format(value)}`;
-    });
+    const { series, title } = this.options;
+    const said = series.map(({ name }, index) => `${name} ${texts[index] || "none"}`);
     const when = time === undefined ? "now" : clock(time);
     this.#area.setAttribute("aria-label", `${title}, read over time`);
     this.#area.setAttribute("aria-valuetext", `${when}: ${said.join(", ")}`);

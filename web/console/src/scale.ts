@@ -36,13 +36,19 @@ export function roundTop(value: number, base = 10): number {
 
 const MINUTE_MS = 60_000;
 
-/** Times for the axis: full minutes, so many at most. */
-export function timeTicks(span: Span, most: number): number[] {
+/** Times for the axis: full steps of the zone that is so many minutes behind UTC; so many at most. */
+export function timeTicks(
+  span: Span,
+  most: number,
+  behind = new Date(span.to).getTimezoneOffset(),
+): number[] {
   const minutes = (span.to - span.from) / MINUTE_MS;
   const step = [1, 2, 5, 10, 15, 20, 30].find((every) => minutes / every <= most) ?? 60;
   const ticks: number[] = [];
-  const first = Math.ceil(span.from / (step * MINUTE_MS)) * step * MINUTE_MS;
-  for (let t = first; t <= span.to; t += step * MINUTE_MS) ticks.push(t);
+  const shift = behind * MINUTE_MS;
+  const every = step * MINUTE_MS;
+  const first = Math.ceil((span.from - shift) / every) * every + shift;
+  for (let t = first; t <= span.to; t += every) ticks.push(t);
   return ticks;
 }
 

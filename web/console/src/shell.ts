@@ -4,6 +4,7 @@ import { byId, make, setIcon, icon } from "../../chat/src/dom.ts";
 import { applyTheme, onSystemTheme, type Theme, toggleTheme } from "../../chat/src/theme.ts";
 import type { Login } from "./answers.ts";
 import type { Feed, Mood } from "./feed.ts";
+import { zone } from "./format.ts";
 
 export const PAGES: [page: string, name: string, icon: string][] = [
   ["overview", "Overview", "pulse"],
@@ -54,6 +55,7 @@ export class Shell {
         this.#menu.focus();
       }
     });
+    byId("zone").textContent = `Times are ${zone()}`;
     feed.listen(() => this.#render());
   }
 
@@ -61,6 +63,7 @@ export class Shell {
   show(login: Login | undefined): void {
     document.body.classList.toggle("outside", login === undefined);
     if (!login) return;
+    byId("leave").hidden = login.name === "";
     byId("key-name").textContent = login.name || "No API key";
     const scopes =
       login.name === ""

@@ -54,6 +54,7 @@ export class Table<T> {
       element.remove();
       this.#rows.delete(key);
     }
+    const focused = document.activeElement;
     rows.forEach((row, index) => {
       const key = this.key(row);
       const element = this.#rows.get(key) ?? this.#create(key);
@@ -61,6 +62,9 @@ export class Table<T> {
       const there = this.#body.children[index];
       if (there !== element) this.#body.insertBefore(element, there ?? null);
     });
+    // A row that changes its place loses the focus within it.
+    if (focused instanceof HTMLElement && focused !== document.activeElement)
+      if (this.#body.contains(focused)) focused.focus({ preventScroll: true });
     this.#empty.hidden = rows.length > 0;
     this.#table.hidden = rows.length === 0;
   }

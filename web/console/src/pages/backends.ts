@@ -1,7 +1,7 @@
 // Workers and webhooks: who is attached, what waits, what was refused and lost.
 
 import { make } from "../../../chat/src/dom.ts";
-import { facts, section } from "../controls.ts";
+import { Facts, section } from "../controls.ts";
 import { bytes, clock, count, millis, NONE, percent, rate, words } from "../format.ts";
 import { parseMetrics, Reading, type Sample } from "../metrics.ts";
 import { Table } from "../table.ts";
@@ -81,6 +81,8 @@ export function backends(view: View): void {
   let before: Reading | undefined;
   const read = make("p", "found");
   const figures = make("div", "card");
+  const facts = new Facts();
+  figures.append(facts.element);
   const tables = GROUPS.map((group) => ({ group, table: table(group.title) }));
   const grid = make("div", "halves");
   grid.append(
@@ -93,7 +95,7 @@ export function backends(view: View): void {
   view.every(EVERY_MS, async () => {
     const text = await view.api.text("/metrics", view.signal);
     const now = new Reading(parseMetrics(text, PREFIX), performance.now());
-    figures.replaceChildren(summary(now, before));
+    facts.show(summary(now, before));
     const attached = now.value(`${PREFIX}workers`) + now.value(`${PREFIX}without_worker`);
     const none = attached === 0 ? "This node has no backend. " : "";
     for (const { group, table: list } of tables) list.render(rowsOf(group, now, before));
@@ -102,10 +104,10 @@ export function backends(view: View): void {
   });
 }
 
-function summary(now: Reading, before: Reading | undefined): HTMLElement {
+function summary(now: Reading, before: Reading | undefined): [string, string][] {
   const of = (name: string) => now.value(`${PREFIX}${name}`);
   const calls = now.quantile(`${PREFIX}call_duration_seconds`, 0.99, before);
-  return facts([
+  return [
     ["Workers and endpoints that are well", count(of("workers"))],
     ["Backends without one", count(of("without_worker"))],
     ["Sockets", count(of("sockets"))],
@@ -113,8 +115,13 @@ function summary(now: Reading, before: Reading | undefined): HTMLElement {
     ["Kept until handled", bytes(of("kept_bytes"))],
     ["Fullest queue", percent(of("queue_ratio"))],
     ["Newcomers that wait", count(of("openings_waiting"))],
-    ["Calls, p99 at most", calls === null ? NONE : millis(calls * 1000)],
-  ]);
+    ["Calls, p99 at most", callTime(calls)],
+  ];
+}
+
+function callTime(seconds: number | null): string {
+  if (seconds === null) return NONE;
+  return Number.isFinite(seconds) ? millis(seconds * 1000) : "above all bounds";
 }
 
 /** One row for each value of a label, such as the reason; all labels are in its name. */

@@ -2,7 +2,7 @@
 
 import { make } from "../../../chat/src/dom.ts";
 import type { NodeLine } from "../answers.ts";
-import { badge, button, given, type Tone } from "../controls.ts";
+import { badge, button, given, named, type Tone } from "../controls.ts";
 import { clock, count, counted, duration, moment, NONE } from "../format.ts";
 import { Table } from "../table.ts";
 import type { View } from "../view.ts";
@@ -11,15 +11,23 @@ const EVERY_MS = 3000;
 
 const TONES: Record<string, Tone> = { ready: "ok", draining: "warn", silent: "bad" };
 
+/** Why a node in this state is not told to drain. */
+const CANNOT: Record<string, string> = {
+  draining: "It drains already",
+  drained: "It is drained already",
+  silent: "It is not heard from",
+};
+
 export function nodes(view: View): void {
   view.head("Nodes", "All nodes of the cluster, as this one knows them.");
-  const own = view.feed.last?.node.number;
   const table = new Table<NodeLine>(
     "Nodes",
     [
       {
         head: "Node",
-        text: ({ number }) => `${number}${number === own ? " (this one)" : ""}`,
+        // The feed may have its first answer after this page.
+        text: ({ number }) =>
+          `${number}${number === view.feed.last?.node.number ? " (this one)" : ""}`,
       },
       { head: "Name", text: ({ name }) => name, node: ({ name }) => given(name) },
       {
@@ -55,21 +63,33 @@ export function nodes(view: View): void {
 function drainButton(view: View, node: NodeLine): HTMLElement {
   const press = button("Drain…", "danger small", () => void drain(view, node));
   press.setAttribute("aria-label", `Drain node ${node.number}`);
-  press.disabled = node.state === "draining" || !view.api.allows("operate");
-  if (!view.api.allows("operate")) press.title = "This key lacks the scope operate";
+  const cannot = CANNOT[node.state] ?? "";
+  const why = view.api.allows("operate") ? cannot : "This key lacks the scope operate";
+  press.disabled = why !== "";
+  press.title = why;
   return press;
 }
 
-async function drain(view: View, { number, name }: NodeLine): Promise<void> {
+async function drain(view: View, { number, name, life }: NodeLine): Promise<void> {
   const sure = await view.confirm.ask({
     title: `Drain node ${number}?`,
-    text: `${name} takes no more clients, sends its own to other nodes, and stops.`,
+    text: [
+      named(name),
+      " takes no more clients, tells its own to come back elsewhere, and leaves the cluster. ",
+      "Its process stays until it is stopped.",
+    ],
     yes: "Drain",
   });
   if (!sure) return;
   try {
+    // While one thinks, a number can pass to another process.
+    const { nodes } = await view.api.get<{ nodes: NodeLine[] }>("/v1/nodes");
+    if (!nodes.some((node) => node.number === number && node.life === life)) {
+      const words = [`Node ${number}, `, named(name), ", is gone: nothing was done."];
+      return view.notice.say(words, "warn");
+    }
     await view.api.post(`/v1/nodes/${number}/drain`);
-    view.notice.say(`Node ${number} drains.`, "ok");
+    view.notice.say([`Node ${number}, `, named(name), ", drains."], "ok");
   } catch (error) {
     view.notice.fail(error);
   }

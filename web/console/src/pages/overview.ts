@@ -3,13 +3,22 @@
 import { make } from "../../../chat/src/dom.ts";
 import type { Overview, Point } from "../answers.ts";
 import { badge, button, given, segments, type Tone } from "../controls.ts";
-import { atMost, bytes, cores, count, duration, millis, NONE, percent, rate } from "../format.ts";
-import { Plot, type PlotOptions, sparkline } from "../plot.ts";
+import {
+  above,
+  atMost,
+  bytes,
+  cores,
+  count,
+  duration,
+  millis,
+  NONE,
+  percent,
+  rate,
+} from "../format.ts";
+import { Plot, type PlotOptions, type Series, sparkline } from "../plot.ts";
 import type { View } from "../view.ts";
 
-interface Tile {
-  name: string;
-  of: (point: Point) => number | null;
+interface Tile extends Series {
   format: (value: number) => string;
   limit?: (overview: Overview) => number | null;
 }
@@ -31,9 +40,14 @@ const TILES: Tile[] = [
   { name: "Cores used", of: (p) => p.cpu, format: cores },
   { name: "Messages in /s", of: (p) => p.messages_in, format: rate },
   { name: "Deliveries /s", of: (p) => p.deliveries, format: rate },
-  { name: "Message p99", of: (p) => p.message_p99_ms, format: atMost },
-  { name: "Turn p99", of: (p) => p.turn_p99_ms, format: atMost },
-  { name: "Connects /s", of: (p) => p.connects, format: rate },
+  {
+    name: "Message p99",
+    of: (p) => p.message_p99_ms,
+    over: (p) => p.message_p99_over,
+    format: atMost,
+  },
+  { name: "Turn p99", of: (p) => p.turn_p99_ms, over: (p) => p.turn_p99_over, format: atMost },
+  { name: "Sockets joined /s", of: (p) => p.connects, format: rate },
   { name: "Rejected /s", of: (p) => p.rejected, format: rate },
 ];
 
@@ -41,12 +55,13 @@ function plots(view: View): PlotOptions[] {
   const limits = () => view.feed.last?.limits;
   return [
     {
-      title: "People",
+      title: "Clients",
       series: [
         { name: "sessions", of: (p) => p.sessions },
         { name: "connections", of: (p) => p.connections },
       ],
       format: count,
+      least: 2,
       limit: () => limits()?.connections ?? null,
     },
     {
@@ -60,8 +75,8 @@ function plots(view: View): PlotOptions[] {
     {
       title: "Latency, p99",
       series: [
-        { name: "message", of: (p) => p.message_p99_ms },
-        { name: "turn", of: (p) => p.turn_p99_ms },
+        { name: "message", of: (p) => p.message_p99_ms, over: (p) => p.message_p99_over },
+        { name: "turn", of: (p) => p.turn_p99_ms, over: (p) => p.turn_p99_over },
       ],
       format: atMost,
       scale: millis,
@@ -76,8 +91,8 @@ function plots(view: View): PlotOptions[] {
     {
       title: "Coming and going",
       series: [
-        { name: "connects/s", of: (p) => p.connects },
-        { name: "ends/s", of: (p) => p.ends },
+        { name: "sockets joined/s", of: (p) => p.connects },
+        { name: "left/s", of: (p) => p.ends },
         { name: "rejected/s", of: (p) => p.rejected },
       ],
       format: rate,
@@ -105,6 +120,7 @@ class OverviewPage {
   #time: number | undefined;
   #pending = false;
   #tiles = make("dl", "tiles");
+  #figures: Figure[] = TILES.map((tile) => new Figure(tile));
   #conditions = make("ul", "conditions");
   #about = make("p", "about");
   #frozen: { points: Point[]; now: number } | undefined;
@@ -139,6 +155,7 @@ class OverviewPage {
       grid.append(plot.element);
       plot.watchWidth(() => this.#changed(), view.signal);
     }
+    this.#tiles.append(...this.#figures.map(({ element }) => element));
     view.add(this.#conditions, this.#tiles, grid);
     view.feed.watched = true;
     view.signal.addEventListener("abort", () => {
@@ -173,9 +190,11 @@ class OverviewPage {
     const state = this.#paused ? " Paused." : "";
     this.#about.textContent = `Node ${last.node.number}, ${last.node.name}: ${last.node.state}, up ${age}.${state}`;
     this.#renderConditions();
-    this.#renderTiles(points, last);
+    for (const figure of this.#figures) figure.render(points, last);
     const newest = points.at(-1)?.t ?? now;
     const span = { from: newest - this.#minutes * 60_000, to: newest + 1000 };
+    // What is read has gone out of the plot on its left.
+    if (this.#time !== undefined && this.#time < span.from) this.#time = undefined;
     for (const plot of this.#plots) plot.render(points, span, this.#time);
   }
 
@@ -199,27 +218,39 @@ class OverviewPage {
       }),
     );
   }
+}
 
-  #renderTiles(points: Point[], last: Overview): void {
-    const newest = points.at(-1);
-    this.#tiles.replaceChildren(
-      ...TILES.map(({ name, of, format, limit }) => {
-        const tile = make("div", "tile");
-        const value = newest ? of(newest) : null;
-        const figure = make("dd", "tile-value", value === null ? NONE : format(value));
-        tile.append(make("dt", "", name), figure);
-        const bound = limit?.(last) ?? null;
-        if (bound !== null && value !== null && bound > 0)
-          tile.append(...share(value / bound, `${percent(value / bound)} of ${format(bound)}`));
-        else {
-          const shape = make("dd", "tile-shape");
-          shape.append(sparkline(points, of));
-          tile.append(shape);
-        }
-        return tile;
-      }),
-    );
+/** One figure of now, its last minutes, or how near it is to its limit. Its text stays, so that one can mark it. */
+class Figure {
+  readonly element = make("div", "tile");
+  #value = make("dd", "tile-value");
+  #below: Element[] = [];
+
+  constructor(readonly tile: Tile) {
+    this.element.append(make("dt", "", tile.name), this.#value);
   }
+
+  render(points: Point[], last: Overview): void {
+    const { of, over, format, limit } = this.tile;
+    const newest = points.at(-1);
+    const value = newest ? of(newest) : null;
+    const isOver = newest !== undefined && over?.(newest) === true;
+    const text = value === null ? NONE : isOver ? above(value) : format(value);
+    if (this.#value.textContent !== text) this.#value.textContent = text;
+    const bound = limit?.(last) ?? null;
+    for (const element of this.#below) element.remove();
+    this.#below =
+      bound !== null && value !== null && bound > 0
+        ? share(value / bound, `${percent(value / bound)} of ${format(bound)}`)
+        : [shape(points, of)];
+    this.element.append(...this.#below);
+  }
+}
+
+function shape(points: Point[], of: Tile["of"]): HTMLElement {
+  const place = make("dd", "tile-shape");
+  place.append(sparkline(points, of));
+  return place;
 }
 
 /** How near a limit is, as a bar and in words. */

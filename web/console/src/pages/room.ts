@@ -3,13 +3,15 @@
 import { make } from "../../../chat/src/dom.ts";
 import type { Members, SocketsPage } from "../answers.ts";
 import { Problem } from "../api.ts";
-import { facts, given, link } from "../controls.ts";
+import { Facts, given, link, namesList } from "../controls.ts";
 import { clock, count, NONE } from "../format.ts";
 import { callPath, hrefTo, sessionHref } from "../route.ts";
 import { Table } from "../table.ts";
 import type { View } from "../view.ts";
 
 const LIMIT = 200;
+const NAMES_MAX = 8;
+const DATA_CHARS_MAX = 200;
 const EVERY_MS = 5000;
 
 interface Row {
@@ -23,9 +25,14 @@ export function oneRoom(view: View, namespace: string, room: string): void {
   view.head("Room", "", emit);
   view.root.querySelector("h1")?.replaceChildren("Room ", given(room));
   const about = make("p", "about");
-  about.append("In the namespace ", given(namespace), ". ", link("#/rooms", "All rooms"));
+  about.append(
+    "In the namespace ",
+    given(namespace),
+    ", on all nodes. ",
+    link("#/rooms", "All rooms"),
+  );
   view.root.querySelector(".about")?.replaceWith(about);
-  const figures = make("div");
+  const figures = new Facts();
   const table = new Table<Row>(
     "Sockets in the room",
     [
@@ -40,7 +47,7 @@ export function oneRoom(view: View, namespace: string, room: string): void {
     ({ id }) => id,
     "Nobody is in this room now.",
   );
-  view.add(figures, table.element);
+  view.add(figures.element, table.element);
   /** A namespace without presence is asked once. */
   let isKept = true;
   const presence = async (path: string) => {
@@ -59,28 +66,32 @@ export function oneRoom(view: View, namespace: string, room: string): void {
       answer.sockets.map(({ id, rooms, data }) => ({
         id,
         rooms: rooms.length,
-        data: data === undefined || data === null ? NONE : JSON.stringify(data),
+        data: data === undefined || data === null ? NONE : cut(JSON.stringify(data)),
       })),
     );
     const more = answer.next ? `the first ${LIMIT} shown` : "all shown";
     const part = answer.complete ? more : "a node did not answer in time";
-    figures.replaceChildren(
-      facts([
-        ["Sockets", `${count(answer.sockets.length)}${answer.next ? " and more" : ""}, ${part}`],
-        ["Presence", people],
-        ["Read at", clock(Date.now())],
-      ]),
-    );
+    figures.show([
+      ["Sockets", `${count(answer.sockets.length)}${answer.next ? " and more" : ""}, ${part}`],
+      ["Presence", people],
+      ["Read at", clock(Date.now())],
+    ]);
   });
 }
 
+/** The whole of it may have some KiB. */
+function cut(text: string): string {
+  return text.length > DATA_CHARS_MAX ? `${text.slice(0, DATA_CHARS_MAX)}…` : text;
+}
+
 /** Nothing where presence is not kept. */
-async function presentPeople(view: View, path: string): Promise<string | undefined> {
+async function presentPeople(view: View, path: string): Promise<Node | undefined> {
   try {
     const { count: people, members } = await view.api.get<Members>(path, view.signal);
-    const users = new Set((members ?? []).map(({ user }) => user).filter((user) => user));
-    const named = [...users].slice(0, 8).join(", ");
-    return `${count(people)} here${named && `: ${named}${users.size > 8 ? " …" : ""}`}`;
+    const users = [...new Set((members ?? []).flatMap(({ user }) => user || []))];
+    const text = make("span", "", `${count(people)} here${users.length > 0 ? ": " : ""}`);
+    text.append(namesList(users.slice(0, NAMES_MAX)), users.length > NAMES_MAX ? " …" : "");
+    return text;
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return undefined;
     throw error;

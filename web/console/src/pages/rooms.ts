@@ -37,6 +37,8 @@ class RoomSearch {
   #next: string | undefined;
   #shown: RoomHere[] = [];
   #asked = 0;
+  /** What "Find" took from the fields: half a name that is being typed is not asked for. */
+  #wanted = { namespace: "", name: "", limit: LIMIT };
   #table = new Table<RoomHere>(
     "Rooms",
     [
@@ -118,28 +120,23 @@ class RoomSearch {
     void this.view.once(() => (this.#where === "cluster" ? this.#cluster() : this.#node()));
   }
 
-  /** Labels and address say what is asked for. */
+  /** Labels and address say what is asked for from now on. */
   #prepare(): void {
     const label = this.#name.element.querySelector("label");
     const cluster = this.#where === "cluster";
     if (label) label.textContent = cluster ? "Name begins with" : "Name contains";
     this.#namespace.input.placeholder = cluster ? "/" : "any";
-    rememberQuery("rooms", {
-      where: cluster ? "cluster" : "",
-      namespace: this.#namespace.input.value,
-      contains: this.#name.input.value,
-    });
+    const [namespace, name] = [this.#namespace.input.value, this.#name.input.value];
+    this.#wanted = { namespace, name, limit: Number(this.#limit.input.value) };
+    rememberQuery("rooms", { where: cluster ? "cluster" : "", namespace, contains: name });
     this.#more.hidden = true;
   }
 
   async #node(): Promise<void> {
     this.#asked += 1;
     const asked = this.#asked;
-    const path = callPath("/v1/node/rooms", {
-      namespace: this.#namespace.input.value,
-      contains: this.#name.input.value,
-      limit: this.#limit.input.value,
-    });
+    const { namespace, name, limit } = this.#wanted;
+    const path = callPath("/v1/node/rooms", { namespace, contains: name, limit });
     const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
     if (asked !== this.#asked) return;
     this.#shown = answer.rooms;
@@ -153,13 +150,9 @@ class RoomSearch {
   async #cluster(after = ""): Promise<void> {
     this.#asked += 1;
     const asked = this.#asked;
-    const namespace = this.#namespace.input.value || "/";
-    const path = callPath("/v1/rooms", {
-      namespace,
-      prefix: this.#name.input.value,
-      limit: this.#limit.input.value,
-      after,
-    });
+    const { name, limit } = this.#wanted;
+    const namespace = this.#wanted.namespace || "/";
+    const path = callPath("/v1/rooms", { namespace, prefix: name, limit, after });
     const answer = await this.view.api.get<RoomsPage>(path, this.view.signal);
     if (asked !== this.#asked) return;
     const page = answer.rooms.map(({ room, sockets }) => ({ namespace, room, members: sockets }));

@@ -2,7 +2,18 @@
 
 import { icon, make } from "../../../chat/src/dom.ts";
 import type { End, Ends, SessionHere, SessionsHere, SocketHere } from "../answers.ts";
-import { badge, button, facts, given, link, section } from "../controls.ts";
+import { Problem } from "../api.ts";
+import {
+  badge,
+  button,
+  Facts,
+  facts,
+  given,
+  link,
+  named,
+  section,
+  type Words,
+} from "../controls.ts";
 import { bytes, count, counted, duration, millis, moment, NONE, words } from "../format.ts";
 import { callPath, roomHref } from "../route.ts";
 import type { View } from "../view.ts";
@@ -10,51 +21,121 @@ import type { View } from "../view.ts";
 const EVERY_MS = 2000;
 const ENDS_ASKED = 1000;
 
+/** Nobody comes back quickly after an end, but a client may recover its socket. */
+const GONE_EVERY_MS = 10_000;
+
 export function session(view: View): void {
-  const id = view.route.rest;
-  view.head("Session", "");
-  view.root.querySelector("h1")?.replaceChildren("Session ", make("bdi", "mono", id));
-  const about = make("p", "about");
-  about.append(link("#/sessions", "All sessions"));
-  view.root.querySelector(".about")?.replaceWith(about);
-  const place = make("div", "stack");
-  const sockets = new Map<string, SocketCard>();
-  view.add(place);
-  let state = "";
-  /** The parts stay while the session does, so that a button keeps its focus. */
-  const show = (next: string, make: () => Node[]) => {
-    if (state === next) return;
-    state = next;
-    place.replaceChildren(...make());
-  };
-  const head = make("div");
-  const cards = make("div", "stack");
-  const rest = make("p", "about");
-  view.every(EVERY_MS, async () => {
-    const answer = await view.api.get<SessionsHere>(
-      callPath("/v1/node/sessions", { id, limit: 1 }),
-      view.signal,
-    );
-    const [found] = answer.sessions;
-    if (!found) {
-      const end = await findEnd(view, id);
-      show(`gone ${end?.at_ms}`, () => [end ? ended(end) : unknown()]);
-      return;
-    }
-    show("here", () => [section("Connection", head), cards, rest]);
-    head.replaceChildren(connection(found));
-    renderSockets(view, cards, sockets, rest, found);
-  });
+  new SessionPage(view).open();
 }
 
-function connection(found: SessionHere): HTMLElement {
+class SessionPage {
+  /** Of the address, or another socket of the same session if that one is gone. */
+  #id: string;
+  #last: SessionHere | undefined;
+  #end: End | undefined;
+  #askAt = 0;
+  #state = "";
+  #place = make("div", "stack");
+  #note = make("p", "about");
+  #connection = new Facts();
+  #cards = make("div", "stack");
+  #sockets = new Map<string, SocketCard>();
+  #rest = make("p", "about");
+
+  constructor(readonly view: View) {
+    this.#id = view.route.rest;
+  }
+
+  open(): void {
+    const { view } = this;
+    view.head("Session", "");
+    view.root.querySelector("h1")?.replaceChildren("Session ", mono(this.#id));
+    const about = make("p", "about");
+    about.append(link("#/sessions", "All sessions"));
+    view.root.querySelector(".about")?.replaceWith(about);
+    view.add(this.#place);
+    view.every(EVERY_MS, async () => {
+      if (performance.now() >= this.#askAt) await this.#look();
+    });
+  }
+
+  async #look(): Promise<void> {
+    const found = await this.#find();
+    if (found) {
+      this.#end = undefined;
+      this.#showHere(found);
+      return;
+    }
+    this.#end ??= await this.#findEnd();
+    const end = this.#end;
+    const state = `gone ${end?.at_ms}`;
+    // An end may be noted a moment later than its session goes.
+    if (end || state === this.#state) this.#askAt = performance.now() + GONE_EVERY_MS;
+    this.#show(state, () => [end ? ended(end) : unknown()]);
+  }
+
+  /** The session, by any of the sockets that it had when it was seen last. */
+  async #find(): Promise<SessionHere | undefined> {
+    const others = this.#end ? [] : (this.#last?.sockets ?? []).map(({ id }) => id);
+    for (const id of new Set([this.#id, ...others])) {
+      const path = callPath("/v1/node/sessions", { id, limit: 1 });
+      const answer = await this.view.api.get<SessionsHere>(path, this.view.signal);
+      const [found] = answer.sessions;
+      if (found) {
+        this.#id = id;
+        return found;
+      }
+      if (!answer.complete) throw unsure();
+    }
+    return undefined;
+  }
+
+  async #findEnd(): Promise<End | undefined> {
+    const path = callPath("/v1/node/ends", { limit: ENDS_ASKED });
+    const { ends, complete } = await this.view.api.get<Ends>(path, this.view.signal);
+    const ids = new Set([this.view.route.rest, ...(this.#last?.sockets ?? []).map(({ id }) => id)]);
+    const end = ends.find(({ session, socket }) => ids.has(session) || ids.has(socket ?? ""));
+    if (!end && !complete) throw unsure();
+    return end;
+  }
+
+  #showHere(found: SessionHere): void {
+    this.#last = found;
+    this.#show("here", () => [
+      this.#note,
+      section("Connection", this.#connection.element),
+      this.#cards,
+      this.#rest,
+    ]);
+    const { rest } = this.view.route;
+    const isGone = this.#id !== rest;
+    this.#note.hidden = !isGone;
+    this.#note.textContent = isGone ? `Socket ${rest} is gone; its session goes on.` : "";
+    this.#connection.show(connection(found));
+    renderSockets(this.view, this.#cards, this.#sockets, this.#rest, found);
+  }
+
+  /** The parts stay while the session does, so that a button keeps its focus. */
+  #show(state: string, make: () => Node[]): void {
+    if (this.#state === state) return;
+    this.#state = state;
+    this.#place.replaceChildren(...make());
+  }
+}
+
+/** What is shown stays: a shard that is busy says nothing about a session. */
+function unsure(): Problem {
+  return new Problem(0, "A shard did not answer in time", "it may have this session");
+}
+
+function connection(found: SessionHere): [string, Node | string][] {
   const version = found.engineio === null ? "" : `, Engine.IO ${found.engineio}`;
   const extras = [
     found.upgrading ? "upgrading to WebSocket" : "",
     found.compressed ? "compressed" : "not compressed",
     found.relayed ? "relayed from another node" : "",
   ].filter((text) => text !== "");
-  return facts([
+  return [
     ["Session", mono(found.id)],
     ["Protocol", `${found.protocol}${version}, ${found.parser}`],
     ["Transport", `${found.transport} (${extras.join(", ")})`],
@@ -63,7 +144,7 @@ function connection(found: SessionHere): HTMLElement {
     ["Unread input", bytes(found.input_bytes)],
     ["Ping unanswered for", millis(found.silent_ms)],
     ["Rejections", count(found.rejections)],
-  ]);
+  ];
 }
 
 function mono(text: string): HTMLElement {
@@ -99,7 +180,7 @@ function renderSockets(
 
 class SocketCard {
   readonly element: HTMLElement;
-  #facts = make("div");
+  #facts = new Facts();
   #rooms = make("ul", "chips");
   #buttons = make("div", "buttons");
 
@@ -107,7 +188,7 @@ class SocketCard {
     readonly view: View,
     readonly socket: SocketHere,
   ) {
-    this.element = section("Socket ", this.#facts, this.#rooms, this.#buttons);
+    this.element = section("Socket ", this.#facts.element, this.#rooms, this.#buttons);
     this.element.querySelector("h2")?.append(given(socket.namespace));
     const may = view.api.allows("disconnect");
     for (const close of [false, true]) {
@@ -120,27 +201,24 @@ class SocketCard {
   }
 
   render(socket: SocketHere): void {
-    const expires =
-      socket.expires === null ? "never" : `in ${duration(socket.expires - Date.now() / 1000)}`;
-    const age = duration((Date.now() - socket.since_ms) / 1000);
+    const { now } = this.view.feed;
+    const age = duration((now - socket.since_ms) / 1000);
     const recovery = socket.recovered
       ? "recovered after a cut"
       : socket.recoverable
         ? "can be recovered"
         : "none";
-    this.#facts.replaceChildren(
-      facts([
-        ["User", socket.user === null ? NONE : given(socket.user)],
-        ["Socket", mono(socket.id)],
-        ["Connected", `${moment(socket.since_ms)}, for ${age}`],
-        ["Login expires", expires],
-        ["Answers it owes", count(socket.acks_owed)],
-        ["Data", bytes(socket.data_bytes)],
-        ["Recovery", recovery],
-        ["Rooms", counted(socket.room_count, "room")],
-      ]),
-    );
-    const sign = socket.rooms.join("\n");
+    this.#facts.show([
+      ["User", socket.user === null ? NONE : given(socket.user)],
+      ["Socket", mono(socket.id)],
+      ["Connected", `${moment(socket.since_ms)}, for ${age}`],
+      ["Login expires", expiry(socket.expires, now)],
+      ["Answers it owes", count(socket.acks_owed)],
+      ["Data", bytes(socket.data_bytes)],
+      ["Recovery", recovery],
+      ["Rooms", counted(socket.room_count, "room")],
+    ]);
+    const sign = JSON.stringify([socket.rooms, socket.room_count]);
     if (this.#rooms.dataset.sign === sign) return;
     this.#rooms.dataset.sign = sign;
     this.#rooms.hidden = socket.rooms.length === 0;
@@ -158,29 +236,31 @@ class SocketCard {
 
   async #disconnect(close: boolean): Promise<void> {
     const { view, socket } = this;
-    const of = socket.user === null ? "" : ` of ${socket.user}`;
+    const who: Words = ["Socket ", mono(socket.id)];
+    if (socket.user !== null) who.push(" of ", named(socket.user));
     const sure = await view.confirm.ask({
       title: close ? "Disconnect it and close its connection?" : "Disconnect this socket?",
       text: close
-        ? `Socket ${socket.id}${of}: its connection ends, with all its namespaces.`
-        : `Socket ${socket.id}${of} leaves the namespace ${socket.namespace}.`,
+        ? [...who, ": its connection ends, with all its namespaces."]
+        : [...who, " leaves the namespace ", named(socket.namespace), "."],
       yes: close ? "Disconnect and close" : "Disconnect",
     });
     if (!sure) return;
     const order = { namespace: socket.namespace, sockets: [socket.id], close };
     try {
       await view.api.post("/v1/disconnect", JSON.stringify(order));
-      view.notice.say(`Socket ${socket.id}${of} is put out.`, "ok");
+      view.notice.say([...who, " is put out."], "ok");
     } catch (error) {
       view.notice.fail(error);
     }
   }
 }
 
-async function findEnd(view: View, id: string): Promise<End | undefined> {
-  const path = callPath("/v1/node/ends", { limit: ENDS_ASKED });
-  const { ends } = await view.api.get<Ends>(path, view.signal);
-  return ends.find(({ session, socket }) => session === id || socket === id);
+/** `seconds` and `now` are of the node's clock. */
+function expiry(seconds: number | null, now: number): string {
+  if (seconds === null) return "never";
+  const left = seconds - now / 1000;
+  return left > 0 ? `in ${duration(left)}` : "expired";
 }
 
 function ended(end: End): HTMLElement {
@@ -201,6 +281,6 @@ function ended(end: End): HTMLElement {
 
 function unknown(): HTMLElement {
   const text =
-    "This node has no such session or socket, and it is not among the last ends. It may be on another node.";
+    "This node has no such session or socket, and it is not among the last ends. It may be on another node, or may have left its namespace.";
   return section("Not here", make("p", "about", text));
 }

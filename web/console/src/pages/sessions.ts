@@ -2,7 +2,7 @@
 
 import { make } from "../../../chat/src/dom.ts";
 import type { SessionHere, SessionsHere } from "../answers.ts";
-import { badge, button, choiceField, link, textField } from "../controls.ts";
+import { badge, button, choiceField, given, link, namesList, textField } from "../controls.ts";
 import { bytes, clock, count, counted, millis, NONE } from "../format.ts";
 import { callPath, rememberQuery, sessionHref } from "../route.ts";
 import { Table } from "../table.ts";
@@ -17,9 +17,14 @@ const FIELDS: [name: string, label: string][] = [
 ];
 
 /** The users of a session's sockets, each once. */
-export function users(session: SessionHere): string {
-  const names = new Set(session.sockets.map(({ user }) => user).filter((user) => user !== null));
-  return names.size === 0 ? NONE : [...names].join(", ");
+function users({ sockets }: SessionHere): string[] {
+  return [...new Set(sockets.map(({ user }) => user).filter((user) => user !== null))];
+}
+
+function userNames(session: SessionHere): Node {
+  const names = users(session);
+  if (names.length > 1) return namesList(names);
+  return names[0] === undefined ? make("span", "", NONE) : given(names[0]);
 }
 
 function acksOwed(session: SessionHere): number {
@@ -45,7 +50,12 @@ const table = () =>
     "Sessions",
     [
       { head: "First socket", text: sessionKey, node: sessionLink },
-      { head: "User", text: users, className: "name" },
+      {
+        head: "User",
+        text: (session) => JSON.stringify(users(session)),
+        node: userNames,
+        className: "name",
+      },
       { head: "Address", text: ({ address }) => address, className: "mono" },
       {
         head: "Transport",
@@ -81,18 +91,26 @@ export function sessions(view: View): void {
   const found = make("p", "found");
   found.setAttribute("role", "status");
   const list = table();
+  let asked = 0;
   const look = async () => {
+    asked += 1;
+    const mine = asked;
     const query = Object.fromEntries(inputs.map(({ name, input }) => [name, input.value.trim()]));
     rememberQuery("sessions", query);
     const path = callPath("/v1/node/sessions", { ...query, limit: limit.input.value });
     const answer = await view.api.get<SessionsHere>(path, view.signal);
+    // A slower answer to the question before must not stand under this one.
+    if (mine !== asked) return;
     list.render(answer.sessions);
     const shown =
       answer.sessions.length < answer.matched ? `, ${count(answer.sessions.length)} shown` : "";
     const part = answer.complete ? "" : " A shard did not answer in time: there may be more.";
     found.textContent = `${counted(answer.matched, "session")} on this node${shown}, at ${clock(Date.now())}.${part}`;
   };
-  view.head("Sessions", "Clients of this node. Each opens with its sockets, rooms and queues.");
+  view.head(
+    "Sessions",
+    "Clients of this node. One that has a socket opens with its sockets, rooms and queues.",
+  );
   const form = make("form", "filters");
   const find = button("Find", "primary", () => {});
   find.type = "submit";

@@ -1,12 +1,14 @@
 // Sends an event to clients, and shows the same call as a program.
 
 import { make } from "../../../chat/src/dom.ts";
+import { Problem } from "../api.ts";
 import {
   button,
   checkbox,
   choiceField,
   type Field,
   labelled,
+  named,
   section,
   segments,
   textField,
@@ -33,6 +35,21 @@ const LANGUAGES: [Language, string][] = [
 const ABOUT_CLIENTS =
   "The page has no test client: clients connect to another address, which this page may not call.";
 
+const UNKNOWN =
+  "No answer came: the event may have been sent. Within ten minutes, and with the form as it is, Send does not send it twice.";
+
+/** Whether the event may have been sent all the same. A busy node (503) has done nothing. */
+function isUnknown(error: unknown): boolean {
+  if (!(error instanceof Problem)) return false;
+  return error.status === 0 || (error.status >= 500 && error.status !== 503);
+}
+
+/** `crypto.randomUUID` is missing where the page came by plain HTTP from another machine. */
+function onceKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export function tryIt(view: View): void {
   new TryPage(view).open();
 }
@@ -48,6 +65,11 @@ class TryPage {
   #code = make("pre", "code");
   #answer = make("pre", "code");
   #argsProblem = make("p", "field-problem");
+  #submit = button("Send", "primary", () => {});
+  #copy = button("Copy", "plain small", () => void this.#copyCode());
+  #sending = false;
+  /** The same until it is known what became of the event: sent once more, it is carried out once. */
+  #once = onceKey();
 
   constructor(readonly view: View) {
     const { query } = view.route;
@@ -73,16 +95,18 @@ class TryPage {
     this.#argsProblem.setAttribute("role", "alert");
     this.#args.setAttribute("aria-describedby", this.#argsProblem.id);
     args.append(this.#argsProblem);
-    const send = button("Send", "primary", () => {});
-    send.type = "submit";
+    this.#submit.type = "submit";
     const buttons = make("div", "buttons");
-    buttons.append(send);
+    buttons.append(this.#submit);
     if (!view.api.allows("emit")) {
-      send.disabled = true;
+      this.#submit.disabled = true;
       buttons.append(make("p", "about", "This key lacks the scope emit."));
     }
     form.append(fields, args, this.#ack.element, buttons);
-    form.addEventListener("input", () => this.#changed());
+    form.addEventListener("input", () => {
+      this.#once = onceKey();
+      this.#changed();
+    });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#send();
@@ -104,15 +128,19 @@ class TryPage {
     this.#code.tabIndex = 0;
     this.#code.setAttribute("role", "region");
     this.#code.setAttribute("aria-label", "The same call as a program");
-    const copy = button("Copy", "plain small", () => {
-      void navigator.clipboard.writeText(this.#code.textContent ?? "").then(
-        () => this.view.notice.say("Copied.", "ok"),
-        () => this.view.notice.say("This browser does not let the page copy.", "warn"),
-      );
-    });
     const element = section("The same call as a program", this.#code);
-    element.querySelector(".card-head")?.append(choice, copy);
+    element.querySelector(".card-head")?.append(choice, this.#copy);
     return element;
+  }
+
+  async #copyCode(): Promise<void> {
+    try {
+      // Browsers have no clipboard for pages that came by plain HTTP from another machine.
+      await navigator.clipboard.writeText(this.#code.textContent ?? "");
+      this.view.notice.say("Copied.", "ok");
+    } catch {
+      this.view.notice.say("This browser does not let the page copy: mark the text.", "warn");
+    }
   }
 
   /** The body as it is sent. The arguments stay as they were typed. */
@@ -143,29 +171,56 @@ class TryPage {
     this.#name.element.hidden = everybody;
     this.#name.input.required = !everybody;
     const body = this.#body();
-    if (body !== undefined) this.#code.textContent = program(this.#language, PATH, body);
+    // What was right before would be for another target.
+    this.#code.textContent = body === undefined ? "" : program(this.#language, PATH, body);
+    this.#copy.disabled = body === undefined;
   }
 
+  /** One press, one event: a second press waits for the answer to the first. */
   async #send(): Promise<void> {
+    if (this.#sending) return;
     const body = this.#body();
     if (body === undefined) return this.#args.focus();
-    const everybody = this.#target.input.value === "";
-    if (everybody && !(await this.#sure())) return;
-    this.#answer.textContent = "Sending…";
+    this.#sending = true;
     try {
-      const answer = await this.view.api.post(PATH, body);
+      const everybody = this.#target.input.value === "";
+      if (!everybody || (await this.#sure())) await this.#emit(body);
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  async #emit(body: string): Promise<void> {
+    const focused = document.activeElement === this.#submit;
+    this.#submit.disabled = true;
+    this.#answer.textContent = "Sending…";
+    const once = this.#once;
+    try {
+      const answer = await this.view.api.post(PATH, body, once);
       this.#answer.textContent = JSON.stringify(answer, undefined, 2);
       this.view.notice.clear();
+      this.#once = onceKey();
     } catch (error) {
-      this.#answer.textContent = "It was refused.";
+      const unknown = isUnknown(error);
+      this.#answer.textContent = unknown ? UNKNOWN : "It was refused.";
+      if (!unknown) this.#once = onceKey();
       this.view.notice.fail(error);
+    } finally {
+      this.#submit.disabled = false;
+      if (focused) this.#submit.focus();
     }
   }
 
   #sure(): Promise<boolean> {
     return this.view.confirm.ask({
       title: "Send it to everybody?",
-      text: `All clients in the namespace ${this.#namespace.input.value || "/"}, on all nodes, get ${this.#event.input.value}.`,
+      text: [
+        "All clients in the namespace ",
+        named(this.#namespace.input.value || "/"),
+        ", on all nodes, get ",
+        named(this.#event.input.value),
+        ".",
+      ],
       yes: "Send to everybody",
     });
   }
