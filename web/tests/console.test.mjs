@@ -320,6 +320,21 @@ describe("looking", () => {
     await two.stop();
   });
 
+  test("keeps a session on the screen when a shard does not answer", async () => {
+    const kim = await watched.client("kim");
+    const ops = await Operator.enter(browser, watched);
+    await ops.open(sessionOf(kim));
+    const json = { sessions: [], matched: 0, complete: false };
+    await ops.page.route("**/v1/node/sessions*", (route) => route.fulfill({ json }));
+    await ops.sees(".notice.bad", /A shard did not answer in time/);
+    await ops.sees("#main dd", /^kim$/);
+    await ops.page.unrouteAll({ behavior: "ignoreErrors" });
+    await ops.page.waitForSelector(".notice.bad", { state: "hidden" });
+    kim.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
   test("keeps the focus on a room that changes its place", async () => {
     const [first, second] = ["focus-a", "focus-b"];
     const early = [await watched.client("u", [first, second]), await watched.client("v", [second])];
@@ -514,6 +529,24 @@ describe("acting", () => {
     await ops.page.click("tbody button");
     await ops.sees("#confirm-text", /leaves the cluster.*process stays/);
     await ops.page.click("#confirm-no");
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("does not drain another process that has the node's number by now", async () => {
+    const ops = await Operator.enter(browser, watched);
+    await ops.open("nodes");
+    await ops.page.click("tbody button");
+    await ops.page.route("**/v1/nodes", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      for (const node of json.nodes) node.life += 4096;
+      await route.fulfill({ response, json });
+    });
+    await ops.page.click("#confirm-yes");
+    await ops.sees(".notice.warn", /is gone: nothing was done/);
+    await ops.page.unrouteAll({ behavior: "ignoreErrors" });
+    await ops.sees("#main .badge", /^ready$/);
     ops.assertNoErrors();
     await ops.leave();
   });
