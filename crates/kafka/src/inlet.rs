@@ -178,6 +178,8 @@ fn config(settings: &Settings, group: &str) -> ClientConfig {
         ("session.timeout.ms", "10000"),
         // Commands that come faster than they are handed over wait in Kafka, and not here.
         ("queued.max.messages.kbytes", "4096"),
+        // And they come as soon as there is room: librdkafka looks once a second by itself.
+        ("fetch.queue.backoff.ms", "20"),
     ];
     for (name, value) in own {
         if config.get(name).is_none() {
