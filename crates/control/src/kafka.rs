@@ -52,6 +52,8 @@ pub struct Out {
     pub operator: Option<String>,
     /// The ack of a client means that Kafka has the event.
     pub waits: bool,
+    /// Such acks that may wait, of each shard.
+    pub acks_max: usize,
     /// Bytes that may wait for Kafka.
     pub waiting_bytes_max: usize,
     /// Bytes of one record.

@@ -660,7 +660,7 @@ impl Node<'_> {
                     hurried,
                     "stopped before all connections were closed"
                 );
-                self.shards.stop();
+                self.shards.stop_within(LOOK_INTERVAL);
                 return Ok(());
             }
         }

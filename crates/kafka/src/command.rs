@@ -83,8 +83,6 @@ pub struct Command<'a> {
     pub place: Place<'a>,
     /// The namespace.
     pub namespace: &'a str,
-    /// W3C trace id.
-    pub trace: Option<&'a str>,
     /// What to do.
     pub action: Action<'a>,
 }
@@ -110,7 +108,7 @@ impl fmt::Display for Flaw {
 pub enum Unhandled {
     /// It is none, for this reason: it becomes a dead letter.
     Flaw(String),
-    /// Nobody takes it now: it is read again.
+    /// Nobody takes it now: it is handed over again after a second, and what stands behind it waits.
     Later,
 }
 
@@ -151,7 +149,6 @@ impl<'a> Command<'a> {
         Ok(Self {
             place,
             namespace,
-            trace: headers.optional(headers::TRACE)?,
             action: headers.action(operator, value)?,
         })
     }

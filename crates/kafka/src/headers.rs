@@ -20,6 +20,10 @@ pub(crate) const FROM_PARTITION: &str = "X-Sockeye-From-Partition";
 pub(crate) const FROM_OFFSET: &str = "X-Sockeye-From-Offset";
 pub(crate) const VALUE_BYTES: &str = "X-Sockeye-Value-Bytes";
 
+/// All of those.
+pub(crate) const OF_LETTERS: [&str; 5] =
+    [REASON, FROM_TOPIC, FROM_PARTITION, FROM_OFFSET, VALUE_BYTES];
+
 /// Whom a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {

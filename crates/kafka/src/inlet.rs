@@ -18,12 +18,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How soon a stop is noticed.
 const POLL: Duration = Duration::from_millis(100);
-/// Before a client that failed for good is made again.
+/// Before a client that failed for good is made again, and before a command that nobody took is handed over again.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Lines of the log in a second about records that are no commands. All are counted, and dead letters have the reasons.
+const LINES_MAX: u32 = 10;
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -119,6 +122,7 @@ impl Inlet {
             shared: Arc::clone(&shared),
             letters,
             window: Window::default(),
+            lines: Lines::new(),
             reading,
             hand,
         };
@@ -172,6 +176,10 @@ fn config(settings: &Settings, group: &str) -> ClientConfig {
         ("partition.assignment.strategy", "cooperative-sticky"),
         // A member that was killed holds its partitions for so long.
         ("session.timeout.ms", "10000"),
+        // Commands that come faster than they are handed over wait in Kafka, and not here.
+        ("queued.max.messages.kbytes", "4096"),
+        // And they come as soon as there is room: librdkafka looks once a second by itself.
+        ("fetch.queue.backoff.ms", "20"),
     ];
     for (name, value) in own {
         if config.get(name).is_none() {
@@ -251,15 +259,38 @@ struct Desk<H> {
     shared: Arc<Shared>,
     letters: Letters,
     window: Window,
+    lines: Lines,
     reading: Reading,
     hand: H,
+}
+
+/// Lines of the log since the beginning of a second.
+struct Lines {
+    since: Instant,
+    count: u32,
+}
+
+impl Lines {
+    fn new() -> Self {
+        let since = Instant::now();
+        Self { since, count: 0 }
+    }
+
+    /// Whether there may be another one.
+    fn more(&mut self) -> bool {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            *self = Self::new();
+        }
+        self.count += 1;
+        self.count <= LINES_MAX
+    }
 }
 
 impl<H> Desk<H>
 where
     H: FnMut(Command<'_>) -> Result<(), Unhandled>,
 {
-    /// Hands a record over or buries it; `false`: neither, since it stops or nobody takes it.
+    /// Hands a record over or buries it, however long that takes; `false`: neither, since it stops.
     fn settle(&mut self, message: &BorrowedMessage<'_>) -> bool {
         let place = Place {
             topic: message.topic(),
@@ -276,19 +307,23 @@ where
             self.shared.repeated.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        // A header's name that is not UTF-8 makes the library panic; whatever else panics must not end the thread either.
-        let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message, place)));
-        let handed = handed.unwrap_or_else(|_| {
-            let text = "it cannot be read: is the name of each header UTF-8?";
-            Err(Unhandled::Flaw(text.to_owned()))
-        });
-        let settled = match handed {
-            Ok(()) => {
-                self.shared.handed.fetch_add(1, Ordering::Relaxed);
-                true
+        let settled = loop {
+            // A header's name that is not UTF-8 makes the library panic; whatever else panics must not end the thread either.
+            let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message, place)));
+            let handed = handed.unwrap_or_else(|_| {
+                let text = "it cannot be read: is the name of each header UTF-8?";
+                Err(Unhandled::Flaw(text.to_owned()))
+            });
+            match handed {
+                Ok(()) => {
+                    self.shared.handed.fetch_add(1, Ordering::Relaxed);
+                    break true;
+                }
+                Err(Unhandled::Flaw(text)) => break self.bury(message, place, &Flaw::new(text)),
+                Err(Unhandled::Later) if self.shared.stops() => break false,
+                // It stays in its group: one that leaves and comes back makes the others share anew each time.
+                Err(Unhandled::Later) => thread::sleep(PAUSE),
             }
-            Err(Unhandled::Flaw(text)) => self.bury(message, place, &Flaw::new(text)),
-            Err(Unhandled::Later) => false,
         };
         if settled {
             self.window.add(topic, partition, offset, time_ms);
@@ -317,18 +352,23 @@ where
         (self.hand)(command.map_err(|flaw| flaw.to_string())?)
     }
 
-    fn bury(&self, message: &BorrowedMessage<'_>, place: Place<'_>, flaw: &Flaw) -> bool {
-        tracing::warn!(
-            topic = place.topic,
-            partition = place.partition,
-            offset = place.offset,
-            "a record is no command: {flaw}"
-        );
+    fn bury(&mut self, message: &BorrowedMessage<'_>, place: Place<'_>, flaw: &Flaw) -> bool {
+        if self.lines.more() {
+            tracing::warn!(
+                topic = place.topic,
+                partition = place.partition,
+                offset = place.offset,
+                "a record is no command: {flaw}"
+            );
+        }
         while !self.shared.stops() {
             let count = match self.letters.write(message, place, flaw) {
                 Letter::Written => &self.shared.dead,
                 Letter::Lost => &self.shared.lost,
-                Letter::Later => continue,
+                Letter::Later => {
+                    thread::sleep(PAUSE);
+                    continue;
+                }
             };
             count.fetch_add(1, Ordering::Relaxed);
             return true;

@@ -24,39 +24,50 @@ pub(crate) enum Letter {
     Later,
 }
 
-pub(crate) struct Letters {
-    writer: Option<Writer>,
+/// The topic for them, if there is one.
+pub(crate) struct Letters(Option<Postbox>);
+
+struct Postbox {
+    settings: Settings,
+    topic: String,
+    writer: Writer,
 }
 
 impl Letters {
     pub(crate) fn new(settings: &Settings, topic: Option<&str>) -> Result<Self, Fault> {
-        let limits = Limits {
-            waiting_bytes_max: 4 << 20,
-            record_bytes_max: RECORD_BYTES_MAX + 100_000,
-            time: TIME,
+        let Some(topic) = topic else {
+            return Ok(Self(None));
         };
-        let writer = topic.map(|topic| Writer::new(settings, topic, limits));
-        let writer = writer.transpose()?;
-        Ok(Self { writer })
+        Ok(Self(Some(Postbox {
+            settings: settings.clone(),
+            topic: topic.to_owned(),
+            writer: writer(settings, topic)?,
+        })))
     }
 
     /// Blocks until Kafka has it.
     pub(crate) fn write(
-        &self,
+        &mut self,
         message: &BorrowedMessage<'_>,
         place: Place<'_>,
         flaw: &Flaw,
     ) -> Letter {
-        let Some(writer) = &self.writer else {
+        let Some(postbox) = &mut self.0 else {
             return Letter::Lost;
         };
-        let written = writer
+        let written = postbox
+            .writer
             .write(letter(message, place, flaw))
             .and_then(|delivery| delivery.wait());
         match written {
             Ok(_) => Letter::Written,
-            Err(fault) if matches!(fault.kind(), Kind::Away | Kind::Full) => {
+            Err(fault) if matches!(fault.kind(), Kind::Away | Kind::Full | Kind::Closed) => {
                 tracing::warn!(%fault, "a dead letter waits");
+                Letter::Later
+            }
+            Err(fault) if fault.kind() == Kind::Broken => {
+                tracing::error!(%fault, "a dead letter waits for another client of Kafka");
+                postbox.renew();
                 Letter::Later
             }
             Err(fault) => {
@@ -65,6 +76,25 @@ impl Letters {
             }
         }
     }
+}
+
+impl Postbox {
+    /// Its client has failed for good.
+    fn renew(&mut self) {
+        match writer(&self.settings, &self.topic) {
+            Ok(next) => self.writer = next,
+            Err(fault) => tracing::error!(%fault, "cannot make another client of Kafka"),
+        }
+    }
+}
+
+fn writer(settings: &Settings, topic: &str) -> Result<Writer, Fault> {
+    let limits = Limits {
+        waiting_bytes_max: 4 << 20,
+        record_bytes_max: RECORD_BYTES_MAX + 100_000,
+        time: TIME,
+    };
+    Writer::new(settings, topic, limits)
 }
 
 /// The record with the reason; what would make it too large for the topic is left out.
@@ -107,14 +137,18 @@ fn copy(message: &BorrowedMessage<'_>) -> (OwnedHeaders, usize) {
         return none();
     }
     // A name that is not UTF-8 makes the library panic.
-    let bytes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let lengths = headers
+    let copied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // Those of a letter that was written back, or of a liar, would stand before ours.
+        let kept = headers
             .iter()
-            .map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len));
-        lengths.sum::<usize>()
+            .filter(|header| !headers::OF_LETTERS.contains(&header.key));
+        kept.fold(none(), |(all, bytes), header| {
+            let length = header.key.len() + header.value.map_or(0, <[u8]>::len);
+            (all.insert(header), bytes + length)
+        })
     }));
-    match bytes {
-        Ok(bytes) if bytes <= RECORD_BYTES_MAX / 2 => (headers.detach(), bytes),
+    match copied {
+        Ok(copied) if copied.1 <= RECORD_BYTES_MAX / 2 => copied,
         _ => none(),
     }
 }

@@ -4,8 +4,9 @@ use crate::fault::{Fault, Kind};
 use rdkafka::ClientConfig;
 use std::fmt;
 
-/// Whatever decides about promises of the bridge is not among them (`acks`, `enable.idempotence`, commits).
-const PROPERTIES: [&str; 22] = [
+/// Whatever decides about promises of the bridge is not among them (`acks`, `enable.idempotence`, commits). Neither is
+/// `group.instance.id`: all members of a process, and all nodes with the same file, would have the same one and put each other out.
+const PROPERTIES: [&str; 21] = [
     "auto.offset.reset",
     "batch.num.messages",
     "batch.size",
@@ -16,7 +17,6 @@ const PROPERTIES: [&str; 22] = [
     "fetch.max.bytes",
     "fetch.min.bytes",
     "fetch.wait.max.ms",
-    "group.instance.id",
     "heartbeat.interval.ms",
     "linger.ms",
     "metadata.max.age.ms",

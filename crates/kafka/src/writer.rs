@@ -231,6 +231,8 @@ impl Writer {
         config
             .set("acks", "all")
             .set("enable.idempotence", "true")
+            // A name that was mistyped must not become a topic with whatever replicas.
+            .set("allow.auto.create.topics", "false")
             // As Java's clients and kafkajs do it: keys of all programs meet.
             .set("partitioner", "murmur2_random")
             .set("message.timeout.ms", limits.time.as_millis().to_string())

@@ -4,6 +4,7 @@ use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
+use crate::forbidden::Forbidden;
 use crate::history::Readers;
 use crate::kafka::{Around, Inner, Records, Said};
 use crate::large::{self, Publication, Queue};
@@ -109,21 +110,14 @@ impl RulesHandler {
             if let Err(error) = rule.check(event.args) {
                 return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
             }
-            if rule.kafka || rule.action == Action::Kafka {
-                let room = rule.named_room(&event).ok().flatten();
-                let around = Around {
-                    room: room.as_deref(),
-                    inner: None,
-                    trace: context,
-                    backend: namespace.backend.is_some(),
-                };
-                if rule.action == Action::Kafka {
-                    return self.records.alone(socket, event, around);
-                }
-                if let Err(why) = self.records.beside(socket, Said::of(&event), around) {
-                    return socket.refuse(event.ack, why.message(), why.code());
-                }
-            }
+            let around = Around {
+                trace: context,
+                backend: namespace.backend.is_some(),
+                ..Around::default()
+            };
+            let Some(event) = rule.record(socket, &mut self.records, event, around) else {
+                return;
+            };
             if rule.action == Action::Backend {
                 return self.desk.event(socket, event, context);
             }
@@ -160,11 +154,12 @@ impl RulesHandler {
             trace: recorded.flatten(),
             backend: worker,
         };
-        if recorded.is_some()
-            && !moves
-            && let Err(why) = self.records.beside(socket, said, around(event.room, None))
-        {
-            return socket.refuse(event.ack, why.message(), why.code());
+        if recorded.is_some() && !moves {
+            let room = event.room;
+            let room = room.filter(|room| rooms::may_publish(socket, room).is_ok());
+            if let Err(why) = self.records.beside(socket, said, around(room, None)) {
+                return socket.refuse(event.ack, why.message(), why.code());
+            }
         }
         let was_in = named.as_deref().is_some_and(|room| socket.is_in(room));
         match built_in {
@@ -438,6 +433,8 @@ const DROPPED: &str = r#"{"error":"This event goes nowhere","code":"DROPPED_EVEN
 const UNKNOWN: &str = r#"{"error":"No rule knows this event","code":"UNKNOWN_EVENT"}"#;
 /// What an event can be refused for that clients believe to be the gateway's own word.
 const RESERVED: &str = "Only the gateway sends events of this name";
+/// Its rule says where the payload names one.
+const NO_ROOM: &str = "Room must be a string";
 
 impl Rule {
     fn check(&self, args: &str) -> Result<(), String> {
@@ -495,6 +492,57 @@ impl Rule {
         }
     }
 
+    /// Kafka gets the event, if the rule says so. `None`: nothing else is done with it.
+    fn record<'e>(
+        &self,
+        socket: &mut Member<'_>,
+        records: &mut Records,
+        event: Event<'e>,
+        around: Around<'_>,
+    ) -> Option<Event<'e>> {
+        let alone = self.action == Action::Kafka;
+        if !alone && !self.kafka {
+            return Some(event);
+        }
+        let Ok(named) = self.named_room(&event) else {
+            socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
+            return None;
+        };
+        let room = named.as_deref();
+        // Programs take the name in a record for the gateway's word.
+        let allowed = room.map_or(Ok(()), |room| self.may_name(socket, room));
+        if alone && allowed.is_err() {
+            large::finish(socket, event.ack, "", allowed);
+            return None;
+        }
+        let around = Around {
+            // An action beside it refuses by itself what it does not allow.
+            room: room.filter(|_| allowed.is_ok()),
+            ..around
+        };
+        if alone {
+            records.alone(socket, event, around);
+            return None;
+        }
+        match records.beside(socket, Said::of(&event), around) {
+            Ok(()) => Some(event),
+            Err(why) => {
+                socket.refuse(event.ack, why.message(), why.code());
+                None
+            }
+        }
+    }
+
+    /// Where the rule's action lets the client speak.
+    fn may_name(&self, socket: &mut Member<'_>, room: &str) -> Result<(), Forbidden> {
+        match &self.action {
+            Action::Rooms { room: own, .. } if own.as_deref() == Some(room) => {
+                rooms::granted(socket, room)
+            }
+            _ => rooms::may_publish(socket, room),
+        }
+    }
+
     /// Broadcasts to the room the client named, to the rule's room, or to all rooms of the sender.
     fn to_rooms(
         &self,
@@ -505,7 +553,7 @@ impl Rule {
         (room, echo): (Option<&str>, bool),
     ) {
         let Ok(named) = self.named_room(&event) else {
-            return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+            return socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
         };
         let own;
         let (allowed, rooms) = match named.as_deref().or(room) {

@@ -45,7 +45,7 @@ pub struct Record<'a> {
     pub moment: Moment,
     pub socket: &'a str,
     pub user: Option<&'a str>,
-    /// The one that the event names, then those of the socket. None, unless they [are read](Recorder::reads_rooms).
+    /// The one that the event names, then those of the socket, if they [are read](Recorder::reads_rooms).
     pub rooms: &'a [String],
     pub inner: Option<Inner>,
     /// Of the token, as the configuration names it.
@@ -101,10 +101,21 @@ impl Unwritten {
 pub trait Recorder: Send + Sync {
     /// Takes a record. With a number, a question about Kafka's answer follows ([`read_question`]).
     fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten>;
-    /// Records need rooms.
+    /// Records need the rooms of their socket.
     fn reads_rooms(&self) -> bool;
-    /// The ack of a client means that Kafka has the event, and Kafka has so long for that.
-    fn waits(&self) -> Option<Duration>;
+    /// The ack of a client means that Kafka has the event.
+    fn waits(&self) -> Option<Waits>;
+    /// A record was refused before it came here: too many clients wait.
+    fn refused(&self);
+}
+
+/// How clients wait for Kafka.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Kafka has so long.
+    pub time: Duration,
+    /// Acks of one shard that may wait. Other questions share their table with them: tokens, decisions of workers.
+    pub acks_max: usize,
 }
 
 /// The number of the record that a shard asks about; `None`: the question is about something else.
@@ -227,7 +238,7 @@ impl Records {
         let recorder = self.recorder.as_ref().filter(|_| event.ack.is_some());
         let waits = recorder.and_then(|recorder| recorder.waits());
         let (said, moment) = (Said::of(&event), Moment::Message);
-        let Some(time) = waits else {
+        let Some(Waits { time, acks_max }) = waits else {
             return match self.write(socket, moment, said, around, None) {
                 Err(why) => socket.refuse(event.ack, why.message(), why.code()),
                 Ok(()) => answer(&mut socket.cx(), event.ack),
@@ -238,10 +249,14 @@ impl Records {
         let mut question = vec![MARK];
         question.extend_from_slice(&number.to_be_bytes());
         // First the question: a bound that speaks against it speaks against the record, too.
-        if !socket
-            .cx()
-            .ask_outside(question.into(), time + GRACE, token)
-        {
+        let asked = self.waiting.len() < acks_max
+            && socket
+                .cx()
+                .ask_outside(question.into(), time + GRACE, token);
+        if !asked {
+            if let Some(recorder) = &self.recorder {
+                recorder.refused();
+            }
             let why = Unwritten::Busy;
             return socket.refuse(event.ack, why.message(), why.code());
         }
@@ -298,9 +313,10 @@ impl Records {
         *sequence += 1;
         let id = id.to_string();
         let user = socket.user();
-        let rooms = match recorder.reads_rooms() {
+        // What joins or leaves speaks of that room alone.
+        let rooms = match around.inner.is_none() && recorder.reads_rooms() {
             true => rooms(socket, around.room, &id),
-            false => Vec::new(),
+            false => around.room.map(str::to_owned).into_iter().collect(),
         };
         let attachments = sizes(said.attachments);
         let record = Record {

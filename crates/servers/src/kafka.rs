@@ -32,6 +32,21 @@ impl Kafka {
         kafka
     }
 
+    /// As brokers are by default: a topic that a client asks for is made.
+    pub fn that_makes_topics() -> Kafka {
+        let mut kafka = Kafka::stopped();
+        let file = kafka.folder.path().join("server.properties");
+        let settings = std::fs::read_to_string(&file).expect("its settings");
+        let (no, yes) = (
+            "auto.create.topics.enable=false",
+            "auto.create.topics.enable=true",
+        );
+        assert!(settings.contains(no), "{settings}");
+        std::fs::write(file, settings.replace(no, yes)).expect("a file");
+        kafka.restart();
+        kafka
+    }
+
     /// Ready to be started with [`Kafka::restart`]: nothing answers at its address.
     pub fn stopped() -> Kafka {
         let [port, controller] = free_ports();

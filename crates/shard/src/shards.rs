@@ -448,6 +448,13 @@ impl Shards {
         self.mail.iter().for_each(|mail| mail.send(Mail::Stop));
     }
 
+    /// The same, and turns that run have so long to end: what they write is still taken.
+    pub fn stop_within(&self, limit: Duration) {
+        self.stop();
+        // The process ends, whatever became of them.
+        let _ = self.wait_for(limit);
+    }
+
     /// Waits until every thread has ended in order, or one died.
     pub fn wait(&self) -> Result<(), ShardDied> {
         for _ in &self.mail {

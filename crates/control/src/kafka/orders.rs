@@ -135,7 +135,6 @@ mod tests {
                 offset: 0,
             },
             namespace: "/chat",
-            trace: None,
             action,
         }
     }

@@ -5,9 +5,10 @@ use ::kafka::{
     Delivery, Encoding, Event, Fault, Kind, Limits, Operator, OutFigures, Outlet, Settings,
 };
 use arc_swap::ArcSwap;
-use rules::kafka::{Inner, Moment, Record, Recorder, Unwritten};
+use rules::kafka::{Inner, Moment, Record, Recorder, Unwritten, Waits};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How soon a client that failed for good has a successor.
@@ -21,10 +22,34 @@ pub(super) struct Outgoing {
     out: Out,
     operator: Option<Operator>,
     outlet: ArcSwap<Outlet>,
-    /// Of outlets that failed for good.
-    before: Mutex<OutFigures>,
+    /// Outlets that failed for good.
+    before: Mutex<Before>,
+    /// Records that never came here.
+    refused: AtomicU64,
     /// Answers that shards will ask for, by the number of the record.
     asked: Mutex<HashMap<u64, Delivery>>,
+}
+
+/// Outlets that failed for good, as far as they count.
+#[derive(Default)]
+struct Before {
+    figures: OutFigures,
+    /// One that still tells those who wait.
+    ends: Option<Arc<Outlet>>,
+}
+
+impl Before {
+    fn sum(&self, now: OutFigures) -> OutFigures {
+        let ends = self.ends.as_ref().map(|outlet| outlet.figures());
+        let counted = [self.figures, ends.unwrap_or_default()];
+        counted.into_iter().fold(now, |sum, next| OutFigures {
+            produced: sum.produced + next.produced,
+            failed: sum.failed + next.failed,
+            refused: sum.refused + next.refused,
+            retried: sum.retried + next.retried,
+            ..sum
+        })
+    }
 }
 
 impl Outgoing {
@@ -37,6 +62,7 @@ impl Outgoing {
             operator,
             outlet: ArcSwap::from_pointee(outlet),
             before: Mutex::default(),
+            refused: AtomicU64::new(0),
             asked: Mutex::default(),
         });
         let looked = Arc::clone(&outgoing);
@@ -59,17 +85,37 @@ impl Outgoing {
                 tracing::error!(
                     "the client of Kafka has failed for good: another one takes its place"
                 );
-                let failed = self.outlet.swap(Arc::new(next));
+                let failed = self.replace(next);
                 failed.close(TELL_TIME).await;
-                let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-                let figures = failed.figures();
-                before.produced += figures.produced;
-                before.failed += figures.failed;
-                before.refused += figures.refused;
-                before.retried += figures.retried;
+                self.count_out();
+                // A shard that was just writing to it is done by then, and does not drop it: that waits for a thread.
+                tokio::time::sleep(LOOK_INTERVAL).await;
+                let dropped = tokio::task::spawn_blocking(move || drop(failed));
+                if let Err(error) = dropped.await {
+                    tracing::error!(%error, "cannot end the client of Kafka that has failed");
+                }
             }
             Err(fault) => tracing::error!(%fault, "cannot make another client of Kafka"),
         }
+    }
+
+    /// Counters never go backwards: the one that failed counts on.
+    fn replace(&self, next: Outlet) -> Arc<Outlet> {
+        let mut before = self.before();
+        let failed = self.outlet.swap(Arc::new(next));
+        before.ends = Some(Arc::clone(&failed));
+        failed
+    }
+
+    /// The one that failed has told all.
+    fn count_out(&self) {
+        let mut before = self.before();
+        before.figures = before.sum(OutFigures::default());
+        before.ends = None;
+    }
+
+    fn before(&self) -> MutexGuard<'_, Before> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record that a shard asks about.
@@ -79,15 +125,10 @@ impl Outgoing {
     }
 
     pub(super) fn figures(&self) -> OutFigures {
-        let now = self.outlet.load().figures();
-        let before = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        OutFigures {
-            produced: before.produced + now.produced,
-            failed: before.failed + now.failed,
-            refused: before.refused + now.refused,
-            retried: before.retried + now.retried,
-            ..now
-        }
+        let before = self.before();
+        let mut figures = before.sum(self.outlet.load().figures());
+        figures.refused += self.refused.load(Ordering::Relaxed);
+        figures
     }
 
     pub(super) async fn close(&self, within: Duration) {
@@ -147,12 +188,18 @@ impl Recorder for Outgoing {
     }
 
     fn reads_rooms(&self) -> bool {
-        // Also without a pattern: an event that joins or leaves names its room.
-        true
+        self.out.room.is_some()
     }
 
-    fn waits(&self) -> Option<Duration> {
-        self.out.waits.then_some(self.out.time)
+    fn waits(&self) -> Option<Waits> {
+        self.out.waits.then_some(Waits {
+            time: self.out.time,
+            acks_max: self.out.acks_max,
+        })
+    }
+
+    fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) const KAFKA: &[Metric] = &[
     counter(
         "sockeye_kafka_events_total",
         "Events of clients for Kafka: `produced`, which Kafka has acknowledged; `failed`, which it has not in time (`kafka.out.time`) or not at all; \
-         `refused`, because too many waited (`kafka.out.waiting_max`) or the record was too large.",
+         `refused`, because too many waited (`kafka.out.waiting_max`; half of `limits.asks_outstanding_max`) or the record was too large.",
         out,
     )
     .by("outcome"),

@@ -95,6 +95,36 @@ fn what_cannot_work_is_refused_with_the_next_step() {
         ),
         (
             "linger.ms = 20",
+            "group.instance.id=one",
+            "kafka.properties",
+            "allowed are",
+        ),
+        (
+            "linger.ms = 20",
+            "linger.ms=10000",
+            "kafka.properties",
+            "10 s of a dead letter",
+        ),
+        (
+            "linger.ms = 20",
+            "session.timeout.ms=300001",
+            "kafka.properties",
+            "at most 300000",
+        ),
+        (
+            "linger.ms = 20",
+            "reconnect.backoff.ms=3000",
+            "kafka.properties",
+            "reconnect.backoff.max.ms",
+        ),
+        (
+            "linger.ms = 20",
+            "fetch.max.bytes=1000",
+            "kafka.properties",
+            "at least 1000000",
+        ),
+        (
+            "linger.ms = 20",
             "ssl.ca.location=x",
             "kafka.properties",
             "TLS",
@@ -158,6 +188,36 @@ fn what_cannot_work_is_refused_with_the_next_step() {
             "\"commands\"",
             "kafka.in.shop.dead_letters",
             "for ever",
+        ),
+        (
+            "\"dead\"",
+            "\"letters\"\n[kafka.in.post]\ntopics = [\"letters\"]\noperators = [\"room\"]",
+            "kafka.in.shop.dead_letters",
+            "read by kafka.in.post",
+        ),
+        (
+            "\"dead\"",
+            "\"dead\"\n[kafka.in.post]\ntopics = [\"commands\"]\noperators = [\"room\"]",
+            "kafka.in.shop.topics",
+            "read by kafka.in.post",
+        ),
+        (
+            "\"dead\"",
+            "\"events\"",
+            "kafka.in.shop.dead_letters",
+            "kafka.out.topic",
+        ),
+        (
+            "[\"commands\"]",
+            "[\"events\"]",
+            "kafka.in.shop.topics",
+            "kafka.out.topic",
+        ),
+        (
+            "\"dead\"",
+            "\"dead\"\nnamespaces = [\"*\"]",
+            "kafka.in.shop.namespaces",
+            "name each",
         ),
         (
             "\"dead\"",

@@ -7,6 +7,7 @@ mod backends;
 mod cluster;
 mod history;
 mod kafka;
+mod kafka_tables;
 mod large;
 mod relations;
 mod scopes;

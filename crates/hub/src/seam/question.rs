@@ -30,7 +30,7 @@ pub(crate) fn open_question(
     let due = parts.clock.after(timeout);
     let settled = |key| !parts.asks.is_open(key);
     parts.clock.timers.asks.forget((), settled);
-    parts.clock.timers.asks.arm((), due, key);
+    parts.clock.timers.asks.arm_any((), due, key);
     Some(key)
 }
 

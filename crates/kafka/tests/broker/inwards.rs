@@ -44,6 +44,32 @@ fn write(program: &Program, partitions: i32, numbers: std::ops::Range<u64>) {
     program.flush();
 }
 
+/// One that nobody takes is handed over again, before those behind it.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn a_command_that_must_wait_is_handed_over_again() {
+    let kafka = Kafka::start();
+    make_topics(&kafka, &["in"], 1);
+    write(&Program::new(&kafka), 1, 0..3);
+    let basket = Basket::default();
+    let (mut hand, mut refusals) = (basket.hand(), 2);
+    let inlet = Inlet::start(
+        &settings(&kafka),
+        reading(&["in"]),
+        move |command: Command<'_>| {
+            if refusals > 0 {
+                refusals -= 1;
+                return Err(Unhandled::Later);
+            }
+            hand(command)
+        },
+    );
+    let inlet = inlet.expect("it reads");
+    basket.wait(3);
+    inlet.stop();
+    assert_once_and_in_order(&basket.all(), 3);
+}
+
 /// Each of them once, those of a partition in order.
 fn assert_once_and_in_order(all: &[(i32, u64)], count: u64) {
     let mut of: HashMap<i32, Vec<u64>> = HashMap::new();

@@ -110,6 +110,15 @@ fn read(kafka: &Kafka, topic: &str, count: usize) -> Vec<OwnedMessage> {
     found
 }
 
+/// Names of all topics.
+fn topics(kafka: &Kafka) -> Vec<String> {
+    let consumer: BaseConsumer = client(kafka).create().expect("a client");
+    let metadata = consumer.fetch_metadata(None, PATIENCE);
+    let metadata = metadata.expect("the broker answers");
+    let names = metadata.topics().iter().map(|topic| topic.name());
+    names.map(str::to_owned).collect()
+}
+
 fn header(message: &OwnedMessage, name: &str) -> Option<String> {
     let headers = message.headers()?;
     let found = headers.iter().find(|header| header.key == name)?;

@@ -1,6 +1,8 @@
 //! Events out: headers, order, and brokers in trouble.
 
-use crate::{event, header, limits, make_topics, read, runtime, settings};
+use crate::{
+    Program, broadcast, event, header, limits, make_topics, read, runtime, settings, topics,
+};
 use kafka::{Encoding, Event, Key, Kind, Limits, Moment, Operator, Outlet};
 use rdkafka::message::{Message, OwnedMessage};
 use servers::Kafka;
@@ -164,6 +166,26 @@ fn a_broker_that_is_away_at_the_start_costs_bounded_time_and_memory() {
         let delivery = outlet.send(&event("ann", b"1")).ok()?;
         runtime.block_on(delivery.answer()).ok()
     });
+}
+
+/// A name that was mistyped does not become a topic, also where brokers make topics.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn a_topic_that_is_missing_is_not_made() {
+    let kafka = Kafka::that_makes_topics();
+    let time = Duration::from_secs(3);
+    let outlet = Outlet::new(&settings(&kafka), "evnets", limits(time)).expect("an outlet");
+    let delivery = outlet.send(&event("ann", b"1")).expect("it is taken");
+    let fault = runtime().block_on(delivery.answer());
+    let kind = fault.expect_err("there is no such topic").kind();
+    assert!(matches!(kind, Kind::Away | Kind::Refused), "{kind:?}");
+    // Others make theirs there.
+    let program = Program::new(&kafka);
+    program.write("wanted", 0, broadcast(), Some(b"1"));
+    program.flush();
+    let topics = topics(&kafka);
+    assert!(topics.contains(&"wanted".to_owned()), "{topics:?}");
+    assert!(!topics.contains(&"evnets".to_owned()), "{topics:?}");
 }
 
 #[test]

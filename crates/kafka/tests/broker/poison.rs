@@ -58,6 +58,17 @@ fn poison() -> Vec<(OwnedHeaders, Option<Vec<u8>>, &'static str)> {
         ),
         (broadcast(), Some(b"refuse".to_vec()), "no such thing"),
         (broadcast(), Some(b"panic".to_vec()), "it cannot be read"),
+        // It pretends to be a letter; the test looks at the first header of each name.
+        (
+            headers(&[
+                ("X-Sockeye-Reason", "a lie"),
+                ("X-Sockeye-From-Topic", "elsewhere"),
+                ("X-Sockeye-From-Offset", "-7"),
+                ("X-Operator", "explode"),
+            ]),
+            body(),
+            "the header X-Operator is \"explode\": known are unicast,",
+        ),
     ]
 }
 

@@ -46,6 +46,10 @@ impl Resolver<'_> {
                 "nothing uses the brokers: set kafka.out.topic, or add a table [kafka.in.NAME]";
             self.problem(brokers, message);
         }
+        self.kafka_topics();
+        if self.problems.len() == before {
+            self.kafka_pairs(&settings);
+        }
         if self.problems.len() == before
             && let Err(why) = check(&settings)
         {
@@ -123,6 +127,8 @@ impl Resolver<'_> {
             room: (*keys.room).clone(),
             operator: keys.operator.map(|operator| operator.0.to_owned()),
             waits: *keys.ack == KafkaAck::Kafka,
+            // The other half is for tokens and all else that shards ask about.
+            acks_max: self.settings.limits.asks_outstanding_max.div_ceil(2),
             waiting_bytes_max: waiting,
             record_bytes_max: record,
             time: *keys.time,
@@ -136,14 +142,6 @@ impl Resolver<'_> {
         }
         for topic in keys.topics.iter().chain(keys.dead_letters.iter()) {
             self.check_topic(&keys.topics, topic);
-        }
-        if let Some(dead) = keys
-            .dead_letters
-            .iter()
-            .find(|dead| keys.topics.contains(dead))
-        {
-            let message = format!("{dead:?} is read as well: its letters would come back for ever");
-            self.problem(&keys.dead_letters, message);
         }
         if keys.group.is_empty() {
             self.problem(&keys.group, "a group has a name");
@@ -164,7 +162,10 @@ impl Resolver<'_> {
         }
         let open = rules.namespaces.contains_key("*");
         for namespace in keys.namespaces.iter() {
-            if !open && !rules.namespaces.contains_key(namespace) {
+            if namespace == "*" {
+                let message = "a right is one to a namespace: name each, such as \"/\"";
+                self.problem(&keys.namespaces, message);
+            } else if !open && !rules.namespaces.contains_key(namespace) {
                 let message = format!(
                     "no client can be in {namespace:?}: add a table [namespaces.{namespace:?}], or leave it out"
                 );

@@ -61,6 +61,29 @@ fn while_brokers_are_away_clients_are_told_and_others_are_served() {
     client.next_named("heard");
 }
 
+/// Clients that wait for Kafka leave room for the tokens of newcomers.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn while_brokers_are_away_newcomers_with_tokens_come_in() {
+    let kafka = Kafka::stopped();
+    let out = "ack = \"kafka\"\ntime = \"60s\"";
+    // Of each of two shards.
+    let limits = "[limits]\nasks_outstanding_max = 8\n";
+    let node = Gateway::start(&config(&kafka.brokers(), out, limits));
+    let mut clients: Vec<_> = (0..4).map(|_| comes(&node, "")).collect();
+    for client in &mut clients {
+        for n in 0..12 {
+            client.ask_later("order", &[json!(n)]);
+        }
+    }
+    // Four acks of each shard wait, and both may have clients.
+    assert!(node.reaches(REFUSED, 40.0) >= 40.0);
+    for user in ["ada", "bob", "cat", "dan"] {
+        let mut client = comes(&node, user);
+        client.ask("join", &[json!("hall")]);
+    }
+}
+
 /// Events whose ack means Kafka: each is there once, in order, whatever the broker does.
 #[test]
 #[ignore = "needs Kafka: cargo xtask test foreign"]
