@@ -30,7 +30,7 @@ pub trait Inspect: Send + Sync + std::fmt::Debug {
     fn shard_count(&self) -> usize;
     /// Bytes of the control plane's parts.
     fn parts(&self) -> Vec<(&'static str, usize)>;
-    /// What the shards that answer in time have to show.
+    /// The answers of the shards that answer in time.
     fn look(&self, question: &Question, within: Duration) -> Vec<Sight>;
     /// What the allocator says of itself.
     fn allocator(&self) -> Vec<(&'static str, u64)>;

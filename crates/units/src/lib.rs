@@ -1,11 +1,13 @@
 //! Durations ("25s", "1.5m"), sizes ("64KiB") and rates ("100/60s") as people write them, in configuration and scenarios alike,
-//! and back; names as people mistype them; places in their files.
+//! and back; names as people mistype them; patterns of names; places in their files.
 //!
 //! A bare number has no unit and is refused: 25 could be seconds or milliseconds.
 
 mod nearest;
+mod pattern;
 
 pub use nearest::nearest;
+pub use pattern::fits;
 use std::time::Duration;
 
 /// In microseconds; largest first, so that formatting picks the shortest exact spelling.

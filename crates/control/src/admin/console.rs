@@ -74,7 +74,7 @@ fn asset(name: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whose login it is.
+/// Tells the page which login it has.
 async fn whoami(State(guard): State<Arc<Guard>>, headers: HeaderMap) -> Response {
     if guard.keys().is_empty() {
         // Nobody can log in; what needs no key can be looked at.

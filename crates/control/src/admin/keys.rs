@@ -194,7 +194,7 @@ impl Keyring {
         self.0.borrow().find(shown).cloned()
     }
 
-    /// Whose key it is.
+    /// The caller that has this key.
     pub(super) fn of(&self, shown: Shown) -> Option<Caller> {
         self.0.borrow().find(shown).cloned()
     }

@@ -41,7 +41,7 @@ pub(crate) struct Logins {
     name: OnceLock<String>,
 }
 
-/// What a request's cookie and token are good for.
+/// The worth of a request's cookie and token.
 #[derive(Debug)]
 pub(crate) enum Pass {
     Good(Caller),

@@ -154,17 +154,10 @@ async fn admit(
     };
     let (began, path) = (Instant::now(), request.extensions().get::<MatchedPath>());
     let call = path.and_then(|path| Call::at(path.as_str()));
-    let (standing, admitted) = api.count(&caller);
-    let mut response = match admitted {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
+    let response = counted(&api, &caller, request, next).await;
     if let Some(call) = call {
         let problem = response.extensions().get().copied();
         api.books.note(call, Door::Http, problem, began.elapsed());
-    }
-    if let Some(standing) = standing {
-        standing.write(response.headers_mut());
     }
     response
 }
@@ -176,10 +169,19 @@ pub(crate) async fn pace(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(Extension(Operator(caller))) = caller else {
-        return next.run(request).await;
-    };
-    let (standing, admitted) = api.count(&caller);
+    match caller {
+        Some(Extension(Operator(caller))) => counted(&api, &caller, request, next).await,
+        None => next.run(request).await,
+    }
+}
+
+async fn counted(
+    api: &Api,
+    caller: &crate::admin::keys::Caller,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (standing, admitted) = api.count(caller);
     let mut response = match admitted {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),

@@ -78,7 +78,7 @@ pub struct Settings {
     pub history: Option<Arc<History>>,
     /// The events that rooms keep.
     pub keeping: Arc<Keeping>,
-    /// What operators did is noted there.
+    /// Notes the actions of operators.
     pub audit: Arc<Audit>,
 }
 

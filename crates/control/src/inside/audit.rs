@@ -1,4 +1,4 @@
-//! What operators did, for those who ask later who did it. The log has the same lines for longer.
+//! The actions of operators, for those who ask later. The log has the same lines for longer.
 
 use crate::admin::keys::Caller;
 use serde::Serialize;

@@ -15,7 +15,7 @@ const DOCS: &str = "operations.md#metrics-and-alerts";
 const WINDOW: Duration = Duration::from_secs(300);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What must be true of a metric.
+/// A test of a metric's value.
 #[derive(Clone, Copy, Debug)]
 enum When {
     /// One of its values is above this.
@@ -252,7 +252,7 @@ pub(crate) struct Finding {
     pub(crate) name: &'static str,
     /// `critical`, `warning` or `info`.
     pub(crate) severity: &'static str,
-    /// What is wrong, in one sentence.
+    /// The fault, in one sentence.
     pub(crate) sentence: String,
     /// The page of the documentation that helps.
     pub(crate) docs: &'static str,

@@ -1,4 +1,4 @@
-//! What one node shows of itself to operators: figures of the last hour, sessions, rooms, ends, settings, actions. The console and the
+//! One node as its operators see it: figures of the last hour, sessions, rooms, ends, settings, actions. The console and the
 //! command line read all of it through the server API, `/v1/node/…`.
 
 pub(crate) mod audit;
@@ -58,7 +58,7 @@ pub struct Setting {
     pub source: String,
 }
 
-/// What a reload would do now.
+/// The effect that a reload would have now.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Reload {
     /// Keys that would change at once.
@@ -74,7 +74,7 @@ pub struct Reload {
 pub trait Settings: Send + Sync + Debug {
     /// All settings in force.
     fn shown(&self) -> Vec<Setting>;
-    /// What a reload would do.
+    /// The effect that a reload would have.
     fn reload(&self) -> Reload;
 }
 
@@ -133,7 +133,7 @@ impl Inside {
         }
     }
 
-    /// What the shards that answer in time have to show, and whether all did.
+    /// The answers of the shards that answer in time, and whether all did.
     async fn look(&self, question: Question) -> Result<(Vec<Sight>, bool), Problem> {
         if self.nodes.is_drained() {
             let detail = "this node is drained: its sessions are gone, and its shards have ended";
@@ -169,7 +169,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
         .with_state(inside)
 }
 
-/// What is shown is for the one who asked, and old a second later.
+/// An answer is for the one who asked, and old a second later.
 async fn not_stored(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     response
@@ -221,7 +221,7 @@ pub(crate) struct Health {
     pub(crate) ok: bool,
     /// One sentence about all of it.
     pub(crate) sentence: String,
-    /// What is wrong, the worst first.
+    /// The faults, the worst first.
     pub(crate) conditions: Vec<Finding>,
 }
 
@@ -436,7 +436,7 @@ async fn node_config(State(inside): State<Inside>, caller: Caller) -> Called {
     Ok(Json(read.await.map_err(stopping)?).into_response())
 }
 
-/// What operators did.
+/// The actions of operators.
 #[derive(Debug, Serialize, ToSchema)]
 struct Actions {
     /// The newest first.

@@ -140,7 +140,7 @@ impl Outgoing {
 impl Recorder for Outgoing {
     fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten> {
         let pattern = self.out.room.as_deref();
-        let fits = |room: &&String| pattern.is_some_and(|pattern| fits(pattern, room));
+        let fits = |room: &&String| pattern.is_some_and(|pattern| units::fits(pattern, room));
         let room = match record.inner {
             // It speaks of the room that was joined or left, whatever its name.
             Some(_) => record.rooms.first(),
@@ -219,23 +219,4 @@ fn open(client: &Settings, out: &Out) -> Result<Outlet, Fault> {
         time: out.time,
     };
     Outlet::new(client, &out.topic, limits)
-}
-
-/// `*` stands for any text, also for none; it may stand several times.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let Some(last) = parts.next_back() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        let Some(at) = rest.find(part) else {
-            return false;
-        };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
 }

@@ -35,7 +35,7 @@ pub struct Bounds {
 #[derive(Debug, Default)]
 pub struct Node {
     pub readiness: Readiness,
-    /// What operators did.
+    /// The actions of operators.
     pub audit: Arc<Audit>,
     /// Without which it ends.
     pub vitals: Vitals,

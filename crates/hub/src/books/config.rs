@@ -146,27 +146,8 @@ pub struct PresenceOf {
 
 impl PresenceOf {
     pub(crate) fn fits(&self, room: &str) -> bool {
-        self.rooms.iter().any(|pattern| fits(pattern, room))
+        self.rooms.iter().any(|pattern| units::fits(pattern, room))
     }
-}
-
-/// `*` stands for any text, also for none; it may stand several times.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let Some(last) = parts.next_back() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        let Some(at) = rest.find(part) else {
-            return false;
-        };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
 }
 
 /// A WebSocket endpoint whose frames are events ([`crate::RAW_EVENT`]) as they are, and nothing else.
