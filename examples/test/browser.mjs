@@ -7,6 +7,7 @@ import { Stage } from "../stage.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const WAIT_MS = 60_000;
+const ENDING_MS = 10_000;
 const ends = [];
 let browser;
 
@@ -15,8 +16,16 @@ before(async () => {
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"] });
 });
 after(() => browser?.close());
-afterEach(async () => {
+afterEach(endAll);
+
+async function endAll() {
   for (const end of ends.splice(0).reverse()) await end();
+}
+
+// The runner ends a file that takes too long by this signal. Its programs would go on, and the next file would run beside them.
+process.once("SIGTERM", () => {
+  setTimeout(() => process.exit(1), ENDING_MS);
+  endAll().finally(() => process.exit(1));
 });
 
 /** Called after the test, the last one first. */
