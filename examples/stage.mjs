@@ -83,8 +83,11 @@ class Supervised {
       this.#child = child;
     };
     this.failed.catch(() => {});
+    process.once("exit", this.#atExit);
     this.#start();
   }
+
+  #atExit = () => this.#child.kill(this.#signal);
 
   #startAgain(before) {
     this.#start();
@@ -105,6 +108,7 @@ class Supervised {
 
   async stop() {
     this.#stopped = true;
+    process.off("exit", this.#atExit);
     await this.kill();
   }
 }

@@ -7,7 +7,6 @@ import { Stage } from "../stage.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const WAIT_MS = 60_000;
-const ENDING_MS = 10_000;
 const ends = [];
 let browser;
 
@@ -16,17 +15,11 @@ before(async () => {
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"] });
 });
 after(() => browser?.close());
-afterEach(endAll);
-
-async function endAll() {
+afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
-}
-
-// The runner ends a file that takes too long by this signal. Its programs would go on, and the next file would run beside them.
-process.once("SIGTERM", () => {
-  setTimeout(() => process.exit(1), ENDING_MS);
-  endAll().finally(() => process.exit(1));
 });
+// The runner ends a file that takes too long by this signal. The stage's programs end when this process exits.
+process.once("SIGTERM", () => process.exit(1));
 
 /** Called after the test, the last one first. */
 export const atEnd = (end) => ends.push(end);
