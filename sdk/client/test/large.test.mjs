@@ -193,5 +193,8 @@ test("events wait for a body, but not any number of them", async () => {
   assert.match((await lost).message, /10000 events wait for its body/);
   const [[first], ...small] = await all;
   assert.equal(first, "large_message");
-  assert.deepEqual(small, Array.from({ length: 10_000 }, (_, n) => ["small", n + 1]));
+  assert.deepEqual(
+    small,
+    Array.from({ length: 10_000 }, (_, n) => ["small", n + 1]),
+  );
 });
