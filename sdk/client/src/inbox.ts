@@ -18,7 +18,7 @@ interface Heard {
   /** Its body has come, or will not come. */
   ready: boolean;
   /** Waits for its body no longer. */
-  giveUp?: () => void;
+  lose?: (error: unknown) => void;
 }
 
 export interface InboxEvents {
@@ -52,18 +52,17 @@ export class Inbox {
 
   #fetch(message: LargeMessage, args: unknown[]): void {
     const heard: Heard = { event: message.event, args, ready: false };
-    const lose = (error: unknown) => {
+    heard.lose = (error) => {
       if (heard.ready) return;
       this.#settle(heard, LARGE, args);
       this.#events.lost(message, error instanceof Error ? error : new Error(String(error)));
     };
-    heard.giveUp = () => lose(new Error(`${WAITING_MAX} events wait for its body`));
     this.#wait(heard);
     // The callback for an answer stands behind the reference.
     const rest = args.slice(1);
     fetchArgs(message, this.#base, this.#options).then((fetched) => {
       if (!heard.ready) this.#settle(heard, message.event, [...fetched, ...rest]);
-    }, lose);
+    }, heard.lose);
   }
 
   #pass(heard: Heard): void {
@@ -73,7 +72,8 @@ export class Inbox {
 
   #wait(heard: Heard): void {
     this.#waiting.push(heard);
-    if (this.#waiting.length > WAITING_MAX) this.#waiting[0]?.giveUp?.();
+    if (this.#waiting.length > WAITING_MAX)
+      this.#waiting[0]?.lose?.(new Error(`${WAITING_MAX} events wait for it`));
   }
 
   #settle(heard: Heard, event: string, args: unknown[]): void {
