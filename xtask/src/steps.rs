@@ -436,7 +436,7 @@ fn end_all(pid: u32) {
             .into_iter()
             .flatten();
         let lists = lists.flatten().map(|thread| thread.path().join("children"));
-        let children = lists.flat_map(|list| fs::read_to_string(list));
+        let children = lists.flat_map(fs::read_to_string);
         let children: Vec<_> = children.flat_map(|list| words(&list)).collect();
         pids.extend(children);
         at += 1;
