@@ -78,13 +78,12 @@ pub async fn serve(
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
     let (places, node) = (Arc::clone(&gate.places), Arc::clone(&gate.node));
     let room = (&places, gate.conns_max);
-    let audit = Arc::clone(&node.audit);
     let inside = Inside::new(
         debugging.source(),
         settings,
         &exporter,
         nodes.clone(),
-        audit,
+        &node,
     );
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(

@@ -177,14 +177,15 @@ pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
     let redraws = out.is_terminal() && !args.once && !args.json;
     loop {
         let overview = door.call("GET", "/v1/node/overview?limit=60", None)?;
+        let kitchens = backends_of(&door);
         if args.json {
-            writeln!(out, "{}", latest(&overview))?;
+            writeln!(out, "{}", latest(&overview, &kitchens))?;
         } else {
             if redraws {
                 // Home, and clear what is below (ECMA-48 CUP and ED).
                 write!(out, "\x1b[H\x1b[J")?;
             }
-            write!(out, "{}", screen(&overview))?;
+            write!(out, "{}{}", screen(&overview), backends(&kitchens))?;
         }
         out.flush()?;
         if args.once {
@@ -194,12 +195,23 @@ pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
     }
 }
 
-/// The node, its health and its newest point.
-fn latest(overview: &Value) -> Value {
+/// Without a key that may read, and of an older gateway, there are none to see.
+fn backends_of(door: &Door<'_>) -> Value {
+    let answer = door.call_whatever("GET", "/v1/node/backends", None);
+    let answer = answer.unwrap_or_default();
+    match answer["backends"].is_array() {
+        true => answer,
+        false => Value::Null,
+    }
+}
+
+/// The node, its health, its newest point and its backends.
+fn latest(overview: &Value, kitchens: &Value) -> Value {
     let points = overview["points"].as_array();
     serde_json::json!({
         "node": overview["node"], "health": overview["health"], "limits": overview["limits"],
         "point": points.and_then(|points| points.last()),
+        "backends": kitchens["backends"], "kafka": kitchens["kafka"],
     })
 }
 
@@ -249,6 +261,94 @@ fn screen(overview: &Value) -> String {
         let _ = writeln!(out, "{name:<16}{now:>14}  {}", curve(&values));
     }
     out
+}
+
+/// A line for each backend, and below it one for each of its workers. Nothing where there is no backend.
+fn backends(answer: &Value) -> String {
+    let all = answer["backends"].as_array().filter(|all| !all.is_empty());
+    let mut out = String::new();
+    if all.is_some() {
+        let _ = writeln!(
+            out,
+            "\n{:<24}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}  {:>8}  {:>8}  {:>6}",
+            "BACKEND",
+            "STATE",
+            "SOCKETS",
+            "WAITING",
+            "HANDLED/S",
+            "P99",
+            "AGAIN",
+            "REFUSED",
+            "POISON"
+        );
+    }
+    for backend in all.into_iter().flatten() {
+        let number = |name: &str| backend[name].as_u64().unwrap_or_default();
+        let state = match (&backend["kind"], backend["well"] == Value::Bool(true)) {
+            (Value::Null, _) => "no answer",
+            (_, true) => "well",
+            (kind, false) if kind == "webhook" => "fails",
+            (_, false) => "no worker",
+        };
+        let _ = writeln!(
+            out,
+            "{:<24}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}  {:>8}  {:>8}  {:>6}",
+            text(backend, "name"),
+            state,
+            number("sockets"),
+            bytes(number("kept_bytes")),
+            per_second(backend),
+            p99(backend),
+            number("redelivered") + number("retried"),
+            number("refused") + number("calls_refused"),
+            number("poison"),
+        );
+        for worker in backend["workers"].as_array().into_iter().flatten() {
+            let number = |name: &str| worker[name].as_u64().unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "  {:<22}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}",
+                text(worker, "instance"),
+                text(worker, "state"),
+                number("sockets"),
+                number("waiting") + number("under_way"),
+                per_second(worker),
+                p99(worker),
+            );
+        }
+    }
+    let kafka = &answer["kafka"];
+    if kafka.is_object() {
+        let number = |name: &str| kafka[name].as_u64().unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "\nkafka: {} written, {} failed, {} refused, {} waiting; {} commands, {} dead, {} lost, lag {}",
+            number("produced"),
+            number("failed"),
+            number("refused"),
+            bytes(number("waiting_bytes")),
+            number("handed"),
+            number("dead"),
+            number("lost"),
+            number("lag"),
+        );
+    }
+    out
+}
+
+fn per_second(of: &Value) -> String {
+    format!(
+        "{:.1}",
+        of["handled_per_second"].as_f64().unwrap_or_default()
+    )
+}
+
+fn p99(of: &Value) -> String {
+    match (of["p99_ms"].as_u64(), of["p99_over"] == Value::Bool(true)) {
+        (None, _) => "-".to_owned(),
+        (Some(ms), true) => format!("> {ms} ms"),
+        (Some(ms), false) => format!("{ms} ms"),
+    }
 }
 
 /// The last minute in one line. The highest value has a full block.
@@ -312,6 +412,24 @@ mod tests {
         let wanted = "s1 socket.io websocket 10.0.0.1 12 KB 2s ada / den hall";
         assert_eq!(words.join(" "), wanted);
         assert!(said.ends_with("1 of 7 sessions are shown\n"), "{said}");
+    }
+
+    #[test]
+    fn a_backend_is_a_line_and_each_worker_is_one_below_it() {
+        let worker = json!({"instance": "cook\u{1b}[2J", "state": "slow", "sockets": 3, "waiting": 2, "under_way": 5,
+            "handled_per_second": 12.34, "p99_ms": 20, "p99_over": false});
+        let backend = json!({"name": "kitchen", "kind": "workers", "well": true, "sockets": 3, "kept_bytes": 700,
+            "handled_per_second": 12.34, "p99_ms": 10_000, "p99_over": true, "redelivered": 1, "retried": 2,
+            "refused": 3, "calls_refused": 0, "poison": 4, "workers": [worker]});
+        let said = backends(&json!({"backends": [backend], "kafka": null}));
+        let words = |n| {
+            let line: &str = said.lines().nth(n).expect("a line");
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words(2), "kitchen well 3 700 12.3 > 10000 ms 3 3 4");
+        assert!(words(3).ends_with("slow 3 7 12.3 20 ms"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        assert_eq!(backends(&Value::Null), "");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! command line read all of it through the server API, `/v1/node/…`.
 
 pub(crate) mod audit;
+mod backends;
 mod conditions;
 mod looks;
 mod series;
@@ -15,12 +16,14 @@ use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Kind, Problem};
 use crate::debug::Inspect;
 use crate::metrics::Exporter;
+use crate::metrics::node::Node;
 use audit::Action;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
+use backends::{__path_node_backends, node_backends};
 use conditions::{Conditions, Finding};
 use hub::{Question, RoomsWanted, SessionsWanted, Sight};
 use looks::{Ends, Rooms, Sessions};
@@ -85,7 +88,7 @@ pub(crate) struct Inside {
     settings: Arc<dyn Settings>,
     exporter: Arc<Exporter>,
     nodes: Nodes,
-    audit: Arc<Audit>,
+    node: Arc<Node>,
     looks: Arc<Semaphore>,
     hour: Arc<Series>,
     conditions: Arc<Conditions>,
@@ -97,14 +100,14 @@ impl Inside {
         settings: Arc<dyn Settings>,
         exporter: &Arc<Exporter>,
         nodes: Nodes,
-        audit: Arc<Audit>,
+        node: &Arc<Node>,
     ) -> Self {
         Self {
             inspect,
             settings,
             exporter: Arc::clone(exporter),
             nodes,
-            audit,
+            node: Arc::clone(node),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             hour: Arc::default(),
             conditions: Arc::default(),
@@ -185,6 +188,7 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(node_sessions))
         .routes(routes!(node_rooms))
         .routes(routes!(node_ends))
+        .routes(routes!(node_backends))
         .routes(routes!(node_config))
         .routes(routes!(node_audit))
 }
@@ -299,7 +303,7 @@ async fn node_overview(State(inside): State<Inside>, RawQuery(query): RawQuery) 
 /// Find sessions of the node
 ///
 /// Those that fit all of what is given; without anything, some of all. Only sessions of the node that is asked are looked at: `/v1/sockets`
-/// finds sockets on all nodes.
+/// finds sockets on all nodes. With `id`, the answer also has the kernel's figures of the connection and the workers of the sockets.
 #[utoipa::path(get, path = "/v1/node/sessions",
     params(
         ("id" = Option<String>, Query, description = "The id of the session, or of one of its sockets."),
@@ -323,6 +327,7 @@ async fn node_sessions(
         let id = Id20::decode(text.as_bytes());
         id.ok_or_else(|| Problem::field("id", format!("{text:?} is no id of a session or socket")))
     });
+    let is_one = id.is_some();
     let wanted = SessionsWanted {
         id: id.transpose()?,
         address: query.parsed("address", "an IP address")?,
@@ -346,6 +351,11 @@ async fn node_sessions(
         }
     }
     found.sessions.truncate(limit);
+    if is_one && let Some(windows) = inside.node.windows.get() {
+        for session in &mut found.sessions {
+            session.find_workers(windows).await;
+        }
+    }
     Ok(Json(found).into_response())
 }
 
@@ -457,6 +467,6 @@ async fn node_audit(
 ) -> Called {
     admit(&caller, Scope::Operate)?;
     let query = Query::read(query.as_deref(), &["limit"])?;
-    let actions = inside.audit.newest(limited(&query, ITEMS_MAX, ITEMS)?);
+    let actions = inside.node.audit.newest(limited(&query, ITEMS_MAX, ITEMS)?);
     Ok(Json(Actions { actions }).into_response())
 }

@@ -144,6 +144,12 @@ fn every_operation_answers_as_the_document_says() {
         ),
         (
             "get",
+            "/v1/node/backends",
+            "/v1/node/backends".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
             "/v1/node/config",
             "/v1/node/config".to_owned(),
             Value::Null,
