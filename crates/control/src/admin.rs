@@ -85,6 +85,7 @@ pub async fn serve(
         nodes.clone(),
         &node,
     );
+    inside.answer_nodes();
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(
         Arc::clone(&exporter),

@@ -32,6 +32,9 @@ pub struct SessionsArgs {
     /// With a socket in this namespace.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
+    /// Of all nodes of the cluster; those that do not answer are named.
+    #[arg(long)]
+    all_nodes: bool,
     /// How the last sessions ended, the newest first.
     #[arg(long, conflicts_with_all = ["id", "user", "address", "room", "namespace"])]
     ended: bool,
@@ -60,9 +63,10 @@ pub struct TopArgs {
 
 pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, args.key.needed("look at sessions")?)?;
+    let of = if args.all_nodes { "nodes" } else { "node" };
     let mut path = match args.ended {
-        true => format!("/v1/node/ends?limit={}", args.limit),
-        false => format!("/v1/node/sessions?limit={}", args.limit),
+        true => format!("/v1/{of}/ends?limit={}", args.limit),
+        false => format!("/v1/{of}/sessions?limit={}", args.limit),
     };
     for (name, value) in [
         ("id", &args.id),
@@ -82,9 +86,31 @@ pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
         (false, false) => print!("{}", lines(&found)),
     }
     if found["complete"] == Value::Bool(false) {
-        eprintln!("the list is not complete: a shard did not answer in time");
+        eprintln!("the list is not complete: {}", missing(&found));
     }
     Ok(())
+}
+
+/// The nodes that did not answer, and why.
+fn missing(found: &Value) -> String {
+    let nodes = found["nodes"].as_array().into_iter().flatten();
+    let silent = nodes.filter(|node| node["answered"] == Value::Bool(false));
+    let told =
+        silent.map(|node| format!("node {} is missing: {}", node["node"], text(node, "why")));
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => "a shard did not answer in time".to_owned(),
+        false => told.join("; "),
+    }
+}
+
+/// In front of a line, where the answer is of several nodes.
+fn node_of(found: &Value, item: &Value) -> String {
+    match (found["nodes"].is_array(), item) {
+        (false, _) => String::new(),
+        (true, Value::Null) => "NODE  ".to_owned(),
+        (true, item) => format!("{:<4}  ", item["node"].as_u64().unwrap_or_default()),
+    }
 }
 
 fn text(of: &Value, name: &str) -> String {
@@ -93,8 +119,10 @@ fn text(of: &Value, name: &str) -> String {
 
 /// A line for each socket, and one for a session without any.
 fn lines(found: &Value) -> String {
-    let mut out = format!(
-        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}\n",
+    let mut out = node_of(found, &Value::Null);
+    let _ = writeln!(
+        out,
+        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
         "SOCKET",
         "PROTOCOL",
         "TRANSPORT",
@@ -118,7 +146,8 @@ fn lines(found: &Value) -> String {
             let rooms: Vec<String> = rooms.filter_map(Value::as_str).map(plain).collect();
             let _ = writeln!(
                 out,
-                "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
+                "{}{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
+                node_of(found, session),
                 text(socket, "id"),
                 text(session, "protocol"),
                 text(session, "transport"),
@@ -141,15 +170,18 @@ fn lines(found: &Value) -> String {
 fn ends(found: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |now| now.as_millis() as u64);
-    let mut out = format!(
-        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}\n",
+    let mut out = node_of(found, &Value::Null);
+    let _ = writeln!(
+        out,
+        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
         "AGO", "REASON", "ADDRESS", "TRANSPORT", "WAITING", "SILENT", "SOCKET", "USER"
     );
     for end in found["ends"].as_array().into_iter().flatten() {
         let silent = end["silent_ms"].as_u64();
         let _ = writeln!(
             out,
-            "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
+            "{}{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
+            node_of(found, end),
             age(now_ms.saturating_sub(end["at_ms"].as_u64().unwrap_or_default()) / 1_000),
             text(end, "reason"),
             text(end, "address"),

@@ -41,6 +41,8 @@ pub(super) struct Session {
     address: String,
     /// The name of the client's program (`User-Agent`), from its first request; `null`: it gave none, or there are too many different ones.
     agent: Option<String>,
+    /// Names and kinds of the claims of the token that was good last, 24 at most; empty without one. Each socket has its user and its end.
+    claims: Vec<ClaimOfToken>,
     /// The kernel's figures of its connection, when one session is asked for; `null`: it has none now, or the system does not tell.
     kernel: Option<Kernel>,
     /// Bytes that wait for the client.
@@ -141,8 +143,6 @@ pub(super) struct Socket {
     since_ms: u64,
     /// When its token ends, Unix seconds; `null` if it has no end.
     expires: Option<u32>,
-    /// Names and kinds of the claims of its token, 24 at most; empty without a token. The user and the end are those above.
-    claims: Vec<ClaimOfToken>,
     /// The worker that has it, when one session is asked for; `null`: none has, or its backend did not answer in time.
     worker: Option<WorkerOfSocket>,
     /// The rooms that it is in, fifty at most.
@@ -172,6 +172,7 @@ impl From<SeenSession> for Session {
             relayed: seen.relayed,
             address: seen.peer.to_string(),
             agent: seen.agent.map(|agent| agent.to_string()),
+            claims: seen.claims.map_or_else(Vec::new, |lines| claims(&lines)),
             kernel: seen.kernel.map(Kernel::from),
             waiting_bytes: seen.waiting_bytes,
             input_bytes: seen.input_bytes,
@@ -191,7 +192,6 @@ impl From<SeenSocket> for Socket {
             user: seen.user,
             since_ms: seen.since_ms,
             expires: seen.expires_s,
-            claims: seen.claims.map_or_else(Vec::new, |lines| claims(&lines)),
             worker: None,
             rooms: seen.rooms,
             room_count: seen.room_count,

@@ -4,6 +4,7 @@
 pub(crate) mod audit;
 mod backends;
 mod conditions;
+mod everywhere;
 mod looks;
 mod series;
 
@@ -25,6 +26,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
 use backends::{__path_node_backends, node_backends};
 use conditions::{Conditions, Finding};
+use everywhere::{
+    __path_ends_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes, ends_of_nodes,
+    rooms_of_nodes, sessions_of_nodes,
+};
 use hub::{Question, RoomsWanted, SessionsWanted, Sight};
 use looks::{Ends, Rooms, Sessions};
 use serde::Serialize;
@@ -90,6 +95,8 @@ pub(crate) struct Inside {
     nodes: Nodes,
     node: Arc<Node>,
     looks: Arc<Semaphore>,
+    /// Questions to all nodes.
+    rounds: Arc<Semaphore>,
     hour: Arc<Series>,
     conditions: Arc<Conditions>,
 }
@@ -109,6 +116,7 @@ impl Inside {
             nodes,
             node: Arc::clone(node),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
+            rounds: Arc::new(Semaphore::new(everywhere::ROUNDS_MAX)),
             hour: Arc::default(),
             conditions: Arc::default(),
         }
@@ -189,6 +197,9 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(node_rooms))
         .routes(routes!(node_ends))
         .routes(routes!(node_backends))
+        .routes(routes!(sessions_of_nodes))
+        .routes(routes!(rooms_of_nodes))
+        .routes(routes!(ends_of_nodes))
         .routes(routes!(node_config))
         .routes(routes!(node_audit))
 }
@@ -320,43 +331,52 @@ async fn node_sessions(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let known = ["id", "user", "address", "room", "namespace", "limit"];
-    let query = Query::read(query.as_deref(), &known)?;
-    let limit = limited(&query, SESSIONS_MAX, ITEMS)?;
-    let id = query.get("id").map(|text| {
-        let id = Id20::decode(text.as_bytes());
-        id.ok_or_else(|| Problem::field("id", format!("{text:?} is no id of a session or socket")))
-    });
-    let is_one = id.is_some();
-    let wanted = SessionsWanted {
-        id: id.transpose()?,
-        address: query.parsed("address", "an IP address")?,
-        namespace: query.get("namespace").map(str::to_owned),
-        user: query.get("user").map(str::to_owned),
-        room: query.get("room").map(str::to_owned),
-        limit,
-    };
-    let (sights, complete) = inside.look(Question::Sessions(wanted)).await?;
-    let mut found = Sessions {
-        sessions: Vec::new(),
-        matched: 0,
-        complete,
-    };
-    for sight in sights {
-        if let Sight::Sessions(seen) = sight {
-            found.matched += seen.matched;
-            found
-                .sessions
-                .extend(seen.items.into_iter().map(looks::Session::from));
-        }
-    }
-    found.sessions.truncate(limit);
-    if is_one && let Some(windows) = inside.node.windows.get() {
-        for session in &mut found.sessions {
-            session.find_workers(windows).await;
-        }
-    }
+    let found = inside.sessions(query.as_deref()).await?;
     Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn sessions(&self, query: Option<&str>) -> Result<Sessions, Problem> {
+        let known = ["id", "user", "address", "room", "namespace", "limit"];
+        let query = Query::read(query, &known)?;
+        let limit = limited(&query, SESSIONS_MAX, ITEMS)?;
+        let id = query.get("id").map(|text| {
+            let id = Id20::decode(text.as_bytes());
+            id.ok_or_else(|| {
+                Problem::field("id", format!("{text:?} is no id of a session or socket"))
+            })
+        });
+        let is_one = id.is_some();
+        let wanted = SessionsWanted {
+            id: id.transpose()?,
+            address: query.parsed("address", "an IP address")?,
+            namespace: query.get("namespace").map(str::to_owned),
+            user: query.get("user").map(str::to_owned),
+            room: query.get("room").map(str::to_owned),
+            limit,
+        };
+        let (sights, complete) = self.look(Question::Sessions(wanted)).await?;
+        let mut found = Sessions {
+            sessions: Vec::new(),
+            matched: 0,
+            complete,
+        };
+        for sight in sights {
+            if let Sight::Sessions(seen) = sight {
+                found.matched += seen.matched;
+                found
+                    .sessions
+                    .extend(seen.items.into_iter().map(looks::Session::from));
+            }
+        }
+        found.sessions.truncate(limit);
+        if is_one && let Some(windows) = self.node.windows.get() {
+            for session in &mut found.sessions {
+                session.find_workers(windows).await;
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Find rooms of the node
@@ -375,27 +395,33 @@ async fn node_rooms(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let query = Query::read(query.as_deref(), &["namespace", "contains", "limit"])?;
-    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
-    let wanted = RoomsWanted {
-        namespace: query.get("namespace").map(str::to_owned),
-        contains: query.get("contains").unwrap_or_default().to_owned(),
-        limit: limit + 1,
-    };
-    let (sights, complete) = inside.look(Question::Rooms(wanted)).await?;
-    let seen = sights.into_iter().flat_map(|sight| match sight {
-        Sight::Rooms(seen) => seen.items,
-        _ => Vec::new(),
-    });
-    let mut rooms = looks::largest(seen.collect(), limit + 1);
-    let more = rooms.len() > limit;
-    rooms.truncate(limit);
-    let rooms = Rooms {
-        rooms,
-        more,
-        complete,
-    };
-    Ok(Json(rooms).into_response())
+    let found = inside.rooms(query.as_deref()).await?;
+    Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn rooms(&self, query: Option<&str>) -> Result<Rooms, Problem> {
+        let query = Query::read(query, &["namespace", "contains", "limit"])?;
+        let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+        let wanted = RoomsWanted {
+            namespace: query.get("namespace").map(str::to_owned),
+            contains: query.get("contains").unwrap_or_default().to_owned(),
+            limit: limit + 1,
+        };
+        let (sights, complete) = self.look(Question::Rooms(wanted)).await?;
+        let seen = sights.into_iter().flat_map(|sight| match sight {
+            Sight::Rooms(seen) => seen.items,
+            _ => Vec::new(),
+        });
+        let mut rooms = looks::largest(seen.collect(), limit + 1);
+        let more = rooms.len() > limit;
+        rooms.truncate(limit);
+        Ok(Rooms {
+            rooms,
+            more,
+            complete,
+        })
+    }
 }
 
 /// List the last ends of sessions
@@ -410,17 +436,24 @@ async fn node_ends(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let query = Query::read(query.as_deref(), &["limit"])?;
-    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
-    let (sights, complete) = inside.look(Question::Ends { limit }).await?;
-    let seen = sights.into_iter().flat_map(|sight| match sight {
-        Sight::Ends(ends) => ends,
-        _ => Vec::new(),
-    });
-    let mut ends: Vec<looks::End> = seen.map(looks::End::from).collect();
-    ends.sort_by_key(|end| std::cmp::Reverse(end.at_ms));
-    ends.truncate(limit);
-    Ok(Json(Ends { ends, complete }).into_response())
+    let found = inside.ends(query.as_deref()).await?;
+    Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn ends(&self, query: Option<&str>) -> Result<Ends, Problem> {
+        let query = Query::read(query, &["limit"])?;
+        let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+        let (sights, complete) = self.look(Question::Ends { limit }).await?;
+        let seen = sights.into_iter().flat_map(|sight| match sight {
+            Sight::Ends(ends) => ends,
+            _ => Vec::new(),
+        });
+        let mut ends: Vec<looks::End> = seen.map(looks::End::from).collect();
+        ends.sort_by_key(|end| std::cmp::Reverse(end.at_ms));
+        ends.truncate(limit);
+        Ok(Ends { ends, complete })
+    }
 }
 
 /// The configuration in force.

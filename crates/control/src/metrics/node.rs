@@ -52,6 +52,8 @@ pub struct Node {
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.
     pub relay: Arc<relay::Gauges>,
+    /// The way to other nodes for questions of operators, if there is one.
+    pub relays: OnceLock<relay::Relays>,
     /// Channels that programs outside share with clients.
     pub channels: Arc<channels::Gauges>,
     /// The directory for programs outside.

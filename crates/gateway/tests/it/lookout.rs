@@ -77,7 +77,7 @@ fn a_session_is_shown_with_its_program_its_claims_and_its_connection() {
     assert_eq!(session["agent"], agent);
     // Many sessions are not worth a question to the kernel each.
     assert_eq!(session["kernel"], Value::Null);
-    let claims = &session["sockets"][0]["claims"];
+    let claims = &session["claims"];
     let kind = |name: &str| {
         let mut all = claims.as_array().expect("claims").iter();
         let claim = all.find(|claim| claim["name"] == name);

@@ -103,6 +103,8 @@ pub struct SeenSession {
     pub peer: IpAddr,
     /// The name of the client's program, from its first request; none if it gave none, or more than a thousand different ones are here.
     pub agent: Option<Arc<str>>,
+    /// A line for each claim of the token that was good last: the name and the kind, with a tab between them; none without a token.
+    pub claims: Option<Arc<str>>,
     /// Its connection, if one session was asked for: its shard says what the kernel knows of it.
     pub conn: Option<ConnId>,
     /// The kernel's figures of that connection.
@@ -151,8 +153,6 @@ pub struct SeenSocket {
     pub since_ms: u64,
     /// When its token ends, Unix seconds; none if it has no end.
     pub expires_s: Option<u32>,
-    /// A line for each claim of its token: the name and the kind, with a tab between them; none without a token.
-    pub claims: Option<Arc<str>>,
     /// The rooms that it is in, without that of its own id: the first fifty.
     pub rooms: Vec<String>,
     /// How many rooms these are.
@@ -383,6 +383,7 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
         relayed: conn.is_some_and(|conn| conn.flags.relayed),
         peer: session.peer,
         agent: parts.people.agents.get(session.agent).cloned(),
+        claims: parts.people.claim_kinds.get(session.claims).cloned(),
         conn: session.conn.or_else(|| session.polling.as_ref()?.get),
         kernel: None,
         waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
@@ -406,7 +407,6 @@ fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSo
         user: parts.people.user_of(index).map(str::to_owned),
         since_ms: socket_made_ms(&socket.id),
         expires_s: Some(socket.expires_s).filter(|expires| *expires > 0),
-        claims: parts.people.claim_kinds.get(socket.claims).cloned(),
         rooms,
         room_count,
         acks_owed: parts.rounds.owed_by(parts.people.socket_key(index)),

@@ -98,6 +98,7 @@ impl People {
     ) -> Option<Session> {
         let session = self.sessions.remove(index)?;
         self.agents.release(session.agent);
+        self.claim_kinds.release(session.claims);
         let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
         timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
         let hash = id_hash(&session.sid);
@@ -197,16 +198,14 @@ impl People {
 
     /// The handler of a parted socket was told: its key names nothing from now on.
     pub(crate) fn free_socket(&mut self, index: SocketId) {
-        let Some(socket) = self.sockets.remove(index) else {
-            return;
-        };
-        debug_assert!(socket.flags.gone, "{index} is here");
-        self.claim_kinds.release(socket.claims);
+        let socket = self.sockets.remove(index);
+        debug_assert!(socket.is_none_or(|slot| slot.flags.gone), "{index} is here");
     }
 
     /// A token of this socket was good: what operators see of it.
     pub(crate) fn note_claims(&mut self, socket: SocketKey, kinds: Option<&str>) {
-        if let Some(slot) = self.sockets.live_mut(socket) {
+        let session = self.sockets.live(socket).map(|slot| slot.session);
+        if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
             let before = std::mem::take(&mut slot.claims);
             slot.claims = self.claim_kinds.take(kinds.unwrap_or_default());
             self.claim_kinds.release(before);

@@ -78,6 +78,9 @@ pub(crate) struct Session {
     pub(crate) peer: IpAddr,
     /// The name of its program (`User-Agent`), among `People::agents`.
     pub(crate) agent: Tag,
+    /// Names and kinds of the claims of the token that was good last, among `People::claim_kinds`. Beside the tag above it costs nothing; a
+    /// socket has no room for one.
+    pub(crate) claims: Tag,
     /// Sockets, one per namespace.
     pub(crate) sockets: SmallVec<[SocketId; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
@@ -172,6 +175,7 @@ impl Session {
             conn: None,
             peer,
             agent: Tag::default(),
+            claims: Tag::default(),
             sockets: SmallVec::new(),
             polling: None,
             binary: None,

@@ -1,7 +1,6 @@
 //! A socket: one session's membership in one namespace.
 
 use crate::books::claims::Grants;
-use crate::clients::tags::Tag;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::recovery::record::Lifeline;
@@ -39,8 +38,6 @@ pub(crate) struct Socket {
     /// Copy of the connection's, like `conn`.
     pub(crate) deflate: Deflate,
     pub(crate) flags: Flags,
-    /// Names and kinds of the claims of its token, among `People::claim_kinds`.
-    pub(crate) claims: Tag,
     /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
     pub(crate) conn: Option<ConnId>,
     pub(crate) session: SessionId,

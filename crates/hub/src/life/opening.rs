@@ -4,7 +4,6 @@ use crate::books::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::clients::socket::{Extra, Flags, Place, Socket};
-use crate::clients::tags::Tag;
 use crate::dialect::speech::{Variant, Word};
 use crate::life::ending;
 use crate::parts::Parts;
@@ -47,7 +46,6 @@ pub(crate) fn add_socket(
         variant,
         deflate,
         flags: Flags::default(),
-        claims: Tag::default(),
         conn,
         session,
         namespace,

@@ -23,8 +23,8 @@ impl People {
         let sessions = self.sessions.iter();
         let tagged = sessions.filter(|(_, session)| session.agent != Tag::default());
         assert_eq!(self.agents.uses(), tagged.count(), "names of programs");
-        let sockets = self.sockets.iter();
-        let tagged = sockets.filter(|(_, socket)| socket.claims != Tag::default());
+        let sessions = self.sessions.iter();
+        let tagged = sessions.filter(|(_, session)| session.claims != Tag::default());
         assert_eq!(self.claim_kinds.uses(), tagged.count(), "kinds of claims");
     }
 
