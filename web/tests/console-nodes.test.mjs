@@ -171,8 +171,9 @@ describe("every page, with two thousand clients", () => {
     const ops = await Operator.enter(browser, first, "ops", PHONE);
     for (const place of places()) {
       await ops.open(place);
-      const beyond = () => document.scrollingElement.scrollWidth - innerWidth;
-      assert.ok((await ops.page.evaluate(beyond)) <= 0, `${place} is too wide`);
+      // A browser that makes room for what is too wide has another `innerWidth` then.
+      const width = await ops.page.evaluate(() => document.scrollingElement.scrollWidth);
+      assert.ok(width <= PHONE.viewport.width, `${place} is ${width} px wide`);
     }
     ops.assertNoErrors();
     await ops.leave();

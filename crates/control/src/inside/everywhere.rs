@@ -238,6 +238,23 @@ impl Gathered {
         }
     }
 
+    /// So many of them, as many of each node as of any other.
+    fn fair(self, limit: usize) -> Vec<Value> {
+        let mut taken = BTreeMap::<u64, usize>::new();
+        let place = |item: &Value, taken: &mut BTreeMap<u64, usize>| {
+            let of_node = taken.entry(item["node"].as_u64().unwrap_or_default());
+            let place = of_node.or_default();
+            *place += 1;
+            *place
+        };
+        let items = self.items.into_iter();
+        let mut placed: Vec<(usize, Value)> =
+            items.map(|item| (place(&item, &mut taken), item)).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        placed.truncate(limit);
+        placed.into_iter().map(|(_, item)| item).collect()
+    }
+
     /// Rooms of several nodes as one list, the largest first.
     fn rooms(self) -> Vec<Value> {
         let mut rooms = BTreeMap::<(String, String), (u64, Vec<Value>)>::new();
@@ -298,13 +315,12 @@ pub(super) async fn sessions_of_nodes(
 ) -> Called {
     admit(&caller, Scope::Read)?;
     let limit = limit_of(Wanted::Sessions, query.as_deref())?;
-    let mut found = inside.gather(Wanted::Sessions, query.as_deref()).await?;
-    found.items.truncate(limit);
+    let found = inside.gather(Wanted::Sessions, query.as_deref()).await?;
     let found = SessionsOfNodes {
-        sessions: found.items,
         matched: found.matched,
         complete: found.complete,
-        nodes: found.asked,
+        nodes: found.asked.clone(),
+        sessions: found.fair(limit),
     };
     Ok(Json(found).into_response())
 }
@@ -422,6 +438,12 @@ mod tests {
             (&json!("a"), &json!(11))
         );
         assert_eq!(rooms[0]["nodes"], json!([1, 3]));
+        let session = |id: u64| json!({"id": id});
+        let part = |ids: &[u64]| json!({"sessions": ids.iter().map(|id| session(*id)).collect::<Vec<_>>(), "complete": true});
+        let found = BTreeMap::from([(1, Ok(part(&[1, 2, 3]))), (2, Ok(part(&[4])))]);
+        let fair = Gathered::of(Wanted::Sessions, found).fair(3);
+        let ids: Vec<u64> = fair.iter().filter_map(|one| one["id"].as_u64()).collect();
+        assert_eq!(ids, [1, 4, 2]);
         // Nodes say anything: what is no list is nothing.
         let odd = BTreeMap::from([(1, Ok(json!({"sessions": 7}))), (2, Ok(Value::Null))]);
         let gathered = Gathered::of(Wanted::Sessions, odd);

@@ -90,7 +90,7 @@ class RoomSearch {
       [
         ["node", "On this node"],
         ["nodes", "On all nodes"],
-        ["cluster", "On all nodes, by name"],
+        ["cluster", "By name"],
       ],
       this.#where,
       (value) => {
