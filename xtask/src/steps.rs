@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PROGRESS_EVERY: Duration = Duration::from_secs(20);
 
 /// A step that is not done by then stands still: it is ended, and fails. The longest one of CI takes two thirds of it on two busy cores.
-const STEP_MAX: Duration = Duration::from_secs(30 * 60);
+const STEP_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// A command to run in the repository.
 #[derive(Clone, Debug)]

@@ -74,7 +74,7 @@ pub use pace::{Pace, PaceFigures};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use sight::SeenWorker;
-pub use weight::growth;
+pub use weight::{answer_bytes, growth, member_bytes};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`, written by `cargo xtask gen`.
 pub mod proto {
