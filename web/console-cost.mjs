@@ -29,7 +29,7 @@ function hold() {
   writeFileSync(
     file,
     `name = "console-idle"\nabout = "sessions that only answer heartbeats"\nprotocol = "socket.io"\n` +
-      `[[phases]]\nname = "hold"\nconnections = ${sessions / nodes}\nduration = "30m"\n[flows.idle]\nsteps = [{ connect = true }]\n`,
+      `[[phases]]\nname = "hold"\nconnections = ${Math.ceil(sessions / nodes)}\nduration = "30m"\n[flows.idle]\nsteps = [{ connect = true }]\n`,
   );
   return cluster.watched.map(({ gateway }) => {
     const args = ["run", file, "--url", gateway.url];
@@ -91,6 +91,12 @@ function longer(before, after, bound) {
 }
 
 const holders = hold();
+for (const event of ["uncaughtException", "SIGTERM"])
+  process.on(event, async (error) => {
+    console.error(error);
+    await cluster.stop();
+    process.exit(1);
+  });
 process.on("exit", () => {
   for (const holder of holders) holder.kill("SIGKILL");
 });
@@ -128,7 +134,13 @@ said("| first node | of a core |\n|---|---:|");
 await share("nobody looks");
 const browser = await launchBrowser();
 const operators = [];
-for (let n = 0; n < CONSOLES; n += 1) operators.push(await Operator.enter(browser, first));
+for (let n = 0; n < CONSOLES; n += 1) {
+  const operator = await Operator.come(browser, first);
+  await operator.giveKey(key);
+  // A busy machine may have a node that is not well.
+  await operator.page.waitForSelector("#main h1");
+  operators.push(operator);
+}
 await sleep(5000);
 await share(`${CONSOLES} consoles at the overview`);
 for (const operator of operators) await operator.open("backends");

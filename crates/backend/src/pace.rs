@@ -1,7 +1,7 @@
 //! How fast items are handled: a count, a rate and a percentile over the last seconds.
 
-/// A window of figures, milliseconds. The last whole one is shown with the one that fills.
-const WINDOW_MS: u64 = 10_000;
+use crate::bounds::PACE_WINDOW_MS;
+
 /// Upper bounds, milliseconds. What is above them all is in the last count.
 const BOUNDS_MS: [u64; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
@@ -42,15 +42,15 @@ impl Pace {
     fn pass_time(&mut self, now_ms: u64) {
         let began_ms = *self.began_ms.get_or_insert(now_ms);
         let gone_ms = now_ms.saturating_sub(began_ms);
-        if gone_ms < WINDOW_MS {
+        if gone_ms < PACE_WINDOW_MS {
             return;
         }
         let filled = std::mem::take(&mut self.now);
-        self.before = Some(match gone_ms < 2 * WINDOW_MS {
+        self.before = Some(match gone_ms < 2 * PACE_WINDOW_MS {
             true => filled,
             false => [0; COUNTS],
         });
-        self.began_ms = Some(now_ms - gone_ms % WINDOW_MS);
+        self.began_ms = Some(now_ms - gone_ms % PACE_WINDOW_MS);
     }
 
     /// The figures as of now.
@@ -62,7 +62,7 @@ impl Pace {
             *count = u64::from(*one) + u64::from(other);
         }
         let recent: u64 = counts.iter().sum();
-        let whole_ms = self.before.map_or(0, |_| WINDOW_MS);
+        let whole_ms = self.before.map_or(0, |_| PACE_WINDOW_MS);
         let gone_ms = now_ms - self.began_ms.unwrap_or(now_ms);
         // The first moment says little.
         let seconds = (whole_ms + gone_ms).max(1_000) as f64 / 1e3;

@@ -14,6 +14,7 @@ mod manners;
 mod queue;
 mod service;
 mod webhook;
+mod windows;
 mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
@@ -27,7 +28,6 @@ use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
-pub use glance::Windows;
 pub(crate) use glance::{Failure, Seen};
 use hub::Keeping;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
@@ -43,6 +43,7 @@ use tokio::sync::Notify;
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
+pub use windows::Windows;
 use wishes::Wishes;
 
 /// `[backends]`.

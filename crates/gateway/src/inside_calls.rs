@@ -336,36 +336,43 @@ fn backends(answer: &Value) -> String {
             number("poison"),
         );
         for worker in backend["workers"].as_array().into_iter().flatten() {
-            let number = |name: &str| worker[name].as_u64().unwrap_or_default();
-            let _ = writeln!(
-                out,
-                "  {:<22}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}",
-                text(worker, "instance"),
-                text(worker, "state"),
-                number("sockets"),
-                number("waiting") + number("under_way"),
-                per_second(worker),
-                p99(worker),
-            );
+            out.push_str(&worker_line(worker));
         }
     }
-    let kafka = &answer["kafka"];
-    if kafka.is_object() {
-        let number = |name: &str| kafka[name].as_u64().unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "\nkafka: {} written, {} failed, {} refused, {} waiting; {} commands, {} dead, {} lost, lag {}",
-            number("produced"),
-            number("failed"),
-            number("refused"),
-            bytes(number("waiting_bytes")),
-            number("handed"),
-            number("dead"),
-            number("lost"),
-            number("lag"),
-        );
-    }
+    out.push_str(&kafka_line(&answer["kafka"]));
     out
+}
+
+fn worker_line(worker: &Value) -> String {
+    let number = |name: &str| worker[name].as_u64().unwrap_or_default();
+    format!(
+        "  {:<22}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}\n",
+        text(worker, "instance"),
+        text(worker, "state"),
+        number("sockets"),
+        number("waiting") + number("under_way"),
+        per_second(worker),
+        p99(worker),
+    )
+}
+
+/// Nothing where there is no bridge.
+fn kafka_line(kafka: &Value) -> String {
+    if !kafka.is_object() {
+        return String::new();
+    }
+    let number = |name: &str| kafka[name].as_u64().unwrap_or_default();
+    format!(
+        "\nkafka: {} written, {} failed, {} refused, {} waiting; {} commands, {} dead, {} lost, lag {}\n",
+        number("produced"),
+        number("failed"),
+        number("refused"),
+        bytes(number("waiting_bytes")),
+        number("handed"),
+        number("dead"),
+        number("lost"),
+        number("lag"),
+    )
 }
 
 fn per_second(of: &Value) -> String {

@@ -232,12 +232,7 @@ fn start_relays(
     let Some((cluster, member)) = config.cluster.as_ref().zip(member) else {
         return Ok(None);
     };
-    let relays = relay::relays(cluster, member, runtime, places, &facts.relay)?;
-    if let Some(relays) = &relays {
-        // Nobody else sets it.
-        let _ = facts.relays.set(relays.clone());
-    }
-    Ok(relays)
+    relay::relays(cluster, member, runtime, places, facts)
 }
 
 /// From now on nodes and servers of other kinds reach the shards.
