@@ -41,7 +41,8 @@ async function accessibilityProblems(page) {
 }
 
 async function sidewards(page) {
-  return await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+  // A phone's browser that makes room for what is too wide has another `innerWidth` then.
+  return await page.evaluate(() => document.scrollingElement.scrollWidth - screen.width);
 }
 
 /** The session of a client, as its page's place. */

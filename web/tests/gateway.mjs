@@ -105,6 +105,10 @@ export class Gateway {
     while (!isStopped(this.#child.pid)) await sleep(1);
   }
 
+  get pid() {
+    return this.#child.pid;
+  }
+
   thaw() {
     this.#child.kill("SIGCONT");
   }

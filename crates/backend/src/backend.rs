@@ -113,6 +113,11 @@ impl Backend {
         !queue.settings.openings && queue.workers.iter().any(|(_, worker)| wishes(worker))
     }
 
+    /// Its parts, for a look at this time.
+    pub(crate) fn parts_at(&mut self, now_ms: u64) -> &mut Parts {
+        self.parts.at(now_ms)
+    }
+
     // ---- what comes out -------------------------------------------------------------------------------------------------------
 
     /// Takes the outputs for shards, in their order.

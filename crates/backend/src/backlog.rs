@@ -111,6 +111,10 @@ impl Backlog {
         self.sole.is_some() || self.careful_ms.is_some()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

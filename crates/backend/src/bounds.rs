@@ -100,3 +100,5 @@ pub(crate) const CIRCUIT_FAILURES: u32 = 5;
 pub(crate) const CALL_BYTES: usize = 256 << 10;
 /// Interval of the look at those that wait for an endpoint.
 pub(crate) const LOOK_MS: u64 = 250;
+/// Figures of how fast items are handled: the last whole window is shown with the one that fills.
+pub(crate) const PACE_WINDOW_MS: u64 = 10_000;

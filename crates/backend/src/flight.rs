@@ -2,6 +2,7 @@
 
 use crate::done::Done;
 use crate::entry::Entry;
+use crate::pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Flight {
     bytes: usize,
     /// When what it was sent began to wait, or last became shorter.
     progress_ms: u64,
+    /// Of what was handled.
+    pub(crate) pace: Pace,
 }
 
 impl Flight {
@@ -30,6 +33,7 @@ impl Flight {
             next: 1,
             bytes: 0,
             progress_ms: now_ms,
+            pace: Pace::default(),
         }
     }
 
@@ -68,6 +72,10 @@ impl Flight {
         self.sent.is_empty() && self.begun.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len() + self.begun.len()
+    }
+
     /// Something was sent that has not begun.
     pub(crate) fn has_unbegun(&self) -> bool {
         !self.sent.is_empty()
@@ -103,14 +111,20 @@ impl Flight {
             self.bytes -= entry.bytes;
             self.progress_ms = now_ms;
             if done.has(number) {
-                return Some(entry);
+                return Some(self.handled(entry, now_ms));
             }
             self.begun.insert(number, entry);
         }
         let number = done.next_of(&self.begun)?;
         let entry = self.begun.remove(&number)?;
         self.progress_ms = now_ms;
-        Some(entry)
+        Some(self.handled(entry, now_ms))
+    }
+
+    fn handled(&mut self, entry: Entry, now_ms: u64) -> Entry {
+        let took_ms = now_ms.saturating_sub(entry.came_ms);
+        self.pace.note(now_ms, took_ms);
+        entry
     }
 
     /// Nothing became shorter for so long.

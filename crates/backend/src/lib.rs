@@ -39,6 +39,7 @@ mod open;
 mod openings;
 mod order;
 mod outlet;
+mod pace;
 mod parked;
 mod parting;
 mod parts;
@@ -49,6 +50,7 @@ mod queue;
 mod scope;
 mod settings;
 mod settle;
+mod sight;
 mod taken;
 mod weight;
 mod worker;
@@ -68,8 +70,10 @@ pub use name::Name;
 pub use openings::opening_number;
 pub use order::Sending;
 pub use outlet::Deadly;
+pub use pace::{Pace, PaceFigures};
 pub use scope::Scope;
 pub use settings::Settings;
+pub use sight::SeenWorker;
 pub use weight::{answer_bytes, growth, member_bytes};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`, written by `cargo xtask gen`.

@@ -50,6 +50,10 @@ impl Workers {
         self.all.iter().map(|(id, worker)| (*id, worker))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Worker)> {
+        self.all.iter_mut().map(|(id, worker)| (*id, worker))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

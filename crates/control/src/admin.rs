@@ -78,14 +78,14 @@ pub async fn serve(
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
     let (places, node) = (Arc::clone(&gate.places), Arc::clone(&gate.node));
     let room = (&places, gate.conns_max);
-    let audit = Arc::clone(&node.audit);
     let inside = Inside::new(
         debugging.source(),
         settings,
         &exporter,
         nodes.clone(),
-        audit,
+        &node,
     );
+    inside.answer_nodes();
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(
         Arc::clone(&exporter),

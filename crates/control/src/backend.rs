@@ -6,6 +6,7 @@ mod bags;
 mod caller;
 mod driver;
 mod figures;
+mod glance;
 mod intake;
 mod large;
 mod link;
@@ -13,6 +14,7 @@ mod manners;
 mod queue;
 mod service;
 mod webhook;
+mod windows;
 mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
@@ -26,6 +28,7 @@ use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
+pub(crate) use glance::{Failure, Seen};
 use hub::Keeping;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use manners::manners;
@@ -40,6 +43,7 @@ use tokio::sync::Notify;
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
+pub use windows::Windows;
 use wishes::Wishes;
 
 /// `[backends]`.
@@ -197,9 +201,11 @@ impl Backends {
     ) -> io::Result<()> {
         let mut desks = BTreeMap::new();
         let mut drivers = Vec::new();
+        let mut windows = BTreeMap::new();
         for (name, open) in self.kitchens {
             let room = Arc::<Notify>::default();
             let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
+            windows.insert(name.clone(), desk.letters.clone());
             let settings = Settings {
                 shards: shards.shards(),
                 ..open.settings
@@ -244,6 +250,8 @@ impl Backends {
                 false => drivers.push(run),
             }
         }
+        // Nobody else sets it.
+        let _ = node.windows.set(Windows::new(windows));
         let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
         let pulse = node.vitals.pulse("the thread for workers");

@@ -32,6 +32,9 @@ pub struct SessionsArgs {
     /// With a socket in this namespace.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
+    /// Of all nodes of the cluster; those that do not answer are named.
+    #[arg(long)]
+    all_nodes: bool,
     /// How the last sessions ended, the newest first.
     #[arg(long, conflicts_with_all = ["id", "user", "address", "room", "namespace"])]
     ended: bool,
@@ -60,9 +63,10 @@ pub struct TopArgs {
 
 pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, args.key.needed("look at sessions")?)?;
+    let of = if args.all_nodes { "nodes" } else { "node" };
     let mut path = match args.ended {
-        true => format!("/v1/node/ends?limit={}", args.limit),
-        false => format!("/v1/node/sessions?limit={}", args.limit),
+        true => format!("/v1/{of}/ends?limit={}", args.limit),
+        false => format!("/v1/{of}/sessions?limit={}", args.limit),
     };
     for (name, value) in [
         ("id", &args.id),
@@ -82,9 +86,31 @@ pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
         (false, false) => print!("{}", lines(&found)),
     }
     if found["complete"] == Value::Bool(false) {
-        eprintln!("the list is not complete: a shard did not answer in time");
+        eprintln!("the list is not complete: {}", missing(&found));
     }
     Ok(())
+}
+
+/// The nodes that did not answer, and why.
+fn missing(found: &Value) -> String {
+    let nodes = found["nodes"].as_array().into_iter().flatten();
+    let silent = nodes.filter(|node| node["answered"] == Value::Bool(false));
+    let told =
+        silent.map(|node| format!("node {} is missing: {}", node["node"], text(node, "why")));
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => "a shard did not answer in time".to_owned(),
+        false => told.join("; "),
+    }
+}
+
+/// In front of a line, where the answer is of several nodes.
+fn node_of(found: &Value, item: &Value) -> String {
+    match (found["nodes"].is_array(), item) {
+        (false, _) => String::new(),
+        (true, Value::Null) => "NODE  ".to_owned(),
+        (true, item) => format!("{:<4}  ", item["node"].as_u64().unwrap_or_default()),
+    }
 }
 
 fn text(of: &Value, name: &str) -> String {
@@ -93,8 +119,10 @@ fn text(of: &Value, name: &str) -> String {
 
 /// A line for each socket, and one for a session without any.
 fn lines(found: &Value) -> String {
-    let mut out = format!(
-        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}\n",
+    let mut out = node_of(found, &Value::Null);
+    let _ = writeln!(
+        out,
+        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
         "SOCKET",
         "PROTOCOL",
         "TRANSPORT",
@@ -118,7 +146,8 @@ fn lines(found: &Value) -> String {
             let rooms: Vec<String> = rooms.filter_map(Value::as_str).map(plain).collect();
             let _ = writeln!(
                 out,
-                "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
+                "{}{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
+                node_of(found, session),
                 text(socket, "id"),
                 text(session, "protocol"),
                 text(session, "transport"),
@@ -141,15 +170,18 @@ fn lines(found: &Value) -> String {
 fn ends(found: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |now| now.as_millis() as u64);
-    let mut out = format!(
-        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}\n",
+    let mut out = node_of(found, &Value::Null);
+    let _ = writeln!(
+        out,
+        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
         "AGO", "REASON", "ADDRESS", "TRANSPORT", "WAITING", "SILENT", "SOCKET", "USER"
     );
     for end in found["ends"].as_array().into_iter().flatten() {
         let silent = end["silent_ms"].as_u64();
         let _ = writeln!(
             out,
-            "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
+            "{}{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
+            node_of(found, end),
             age(now_ms.saturating_sub(end["at_ms"].as_u64().unwrap_or_default()) / 1_000),
             text(end, "reason"),
             text(end, "address"),
@@ -177,14 +209,15 @@ pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
     let redraws = out.is_terminal() && !args.once && !args.json;
     loop {
         let overview = door.call("GET", "/v1/node/overview?limit=60", None)?;
+        let kitchens = backends_of(&door);
         if args.json {
-            writeln!(out, "{}", latest(&overview))?;
+            writeln!(out, "{}", latest(&overview, &kitchens))?;
         } else {
             if redraws {
                 // Home, and clear what is below (ECMA-48 CUP and ED).
                 write!(out, "\x1b[H\x1b[J")?;
             }
-            write!(out, "{}", screen(&overview))?;
+            write!(out, "{}{}", screen(&overview), backends(&kitchens))?;
         }
         out.flush()?;
         if args.once {
@@ -194,12 +227,23 @@ pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
     }
 }
 
-/// The node, its health and its newest point.
-fn latest(overview: &Value) -> Value {
+/// Without a key that may read, and of an older gateway, there are none to see.
+fn backends_of(door: &Door<'_>) -> Value {
+    let answer = door.call_whatever("GET", "/v1/node/backends", None);
+    let answer = answer.unwrap_or_default();
+    match answer["backends"].is_array() {
+        true => answer,
+        false => Value::Null,
+    }
+}
+
+/// The node, its health, its newest point and its backends.
+fn latest(overview: &Value, kitchens: &Value) -> Value {
     let points = overview["points"].as_array();
     serde_json::json!({
         "node": overview["node"], "health": overview["health"], "limits": overview["limits"],
         "point": points.and_then(|points| points.last()),
+        "backends": kitchens["backends"], "kafka": kitchens["kafka"],
     })
 }
 
@@ -249,6 +293,101 @@ fn screen(overview: &Value) -> String {
         let _ = writeln!(out, "{name:<16}{now:>14}  {}", curve(&values));
     }
     out
+}
+
+/// A line for each backend, and below it one for each of its workers. Nothing where there is no backend.
+fn backends(answer: &Value) -> String {
+    let all = answer["backends"].as_array().filter(|all| !all.is_empty());
+    let mut out = String::new();
+    if all.is_some() {
+        let _ = writeln!(
+            out,
+            "\n{:<24}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}  {:>8}  {:>8}  {:>6}",
+            "BACKEND",
+            "STATE",
+            "SOCKETS",
+            "WAITING",
+            "HANDLED/S",
+            "P99",
+            "AGAIN",
+            "REFUSED",
+            "POISON"
+        );
+    }
+    for backend in all.into_iter().flatten() {
+        let number = |name: &str| backend[name].as_u64().unwrap_or_default();
+        let state = match (&backend["kind"], backend["well"] == Value::Bool(true)) {
+            (Value::Null, _) => "no answer",
+            (_, true) => "well",
+            (kind, false) if kind == "webhook" => "fails",
+            (_, false) => "no worker",
+        };
+        let _ = writeln!(
+            out,
+            "{:<24}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}  {:>8}  {:>8}  {:>6}",
+            text(backend, "name"),
+            state,
+            number("sockets"),
+            bytes(number("kept_bytes")),
+            per_second(backend),
+            p99(backend),
+            number("redelivered") + number("retried"),
+            number("refused") + number("calls_refused"),
+            number("poison"),
+        );
+        for worker in backend["workers"].as_array().into_iter().flatten() {
+            out.push_str(&worker_line(worker));
+        }
+    }
+    out.push_str(&kafka_line(&answer["kafka"]));
+    out
+}
+
+fn worker_line(worker: &Value) -> String {
+    let number = |name: &str| worker[name].as_u64().unwrap_or_default();
+    format!(
+        "  {:<22}  {:<9}  {:>8}  {:>8}  {:>10}  {:>9}\n",
+        text(worker, "instance"),
+        text(worker, "state"),
+        number("sockets"),
+        number("waiting") + number("under_way"),
+        per_second(worker),
+        p99(worker),
+    )
+}
+
+/// Nothing where there is no bridge.
+fn kafka_line(kafka: &Value) -> String {
+    if !kafka.is_object() {
+        return String::new();
+    }
+    let number = |name: &str| kafka[name].as_u64().unwrap_or_default();
+    format!(
+        "\nkafka: {} written, {} failed, {} refused, {} waiting; {} commands, {} dead, {} lost, lag {}\n",
+        number("produced"),
+        number("failed"),
+        number("refused"),
+        bytes(number("waiting_bytes")),
+        number("handed"),
+        number("dead"),
+        number("lost"),
+        number("lag"),
+    )
+}
+
+fn per_second(of: &Value) -> String {
+    format!(
+        "{:.1}",
+        of["handled_per_second"].as_f64().unwrap_or_default()
+    )
+}
+
+fn p99(of: &Value) -> String {
+    match (of["p99_ms"].as_u64(), of["p99_over"] == Value::Bool(true)) {
+        (None, _) => "-".to_owned(),
+        (Some(ms), true) => format!("> {ms} ms"),
+        (Some(ms), false) => format!("{ms} ms"),
+    }
 }
 
 /// The last minute in one line. The highest value has a full block.
@@ -312,6 +451,24 @@ mod tests {
         let wanted = "s1 socket.io websocket 10.0.0.1 12 KB 2s ada / den hall";
         assert_eq!(words.join(" "), wanted);
         assert!(said.ends_with("1 of 7 sessions are shown\n"), "{said}");
+    }
+
+    #[test]
+    fn a_backend_is_a_line_and_each_worker_is_one_below_it() {
+        let worker = json!({"instance": "cook\u{1b}[2J", "state": "slow", "sockets": 3, "waiting": 2, "under_way": 5,
+            "handled_per_second": 12.34, "p99_ms": 20, "p99_over": false});
+        let backend = json!({"name": "kitchen", "kind": "workers", "well": true, "sockets": 3, "kept_bytes": 700,
+            "handled_per_second": 12.34, "p99_ms": 10_000, "p99_over": true, "redelivered": 1, "retried": 2,
+            "refused": 3, "calls_refused": 0, "poison": 4, "workers": [worker]});
+        let said = backends(&json!({"backends": [backend], "kafka": null}));
+        let words = |n| {
+            let line: &str = said.lines().nth(n).expect("a line");
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words(2), "kitchen well 3 700 12.3 > 10000 ms 3 3 4");
+        assert!(words(3).ends_with("slow 3 7 12.3 20 ms"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        assert_eq!(backends(&Value::Null), "");
     }
 
     #[test]

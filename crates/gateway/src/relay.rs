@@ -4,7 +4,8 @@ use crate::config::{Cluster, RelayListen};
 use anyhow::{Context, Result};
 use control::cluster::Member;
 use control::cluster::redis::settings::Addr;
-use control::relay::{Gauges, Relays, Secrets};
+use control::metrics::node::Node as Facts;
+use control::relay::{Relays, Secrets};
 use hub::Places;
 use shard::Shards;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
@@ -103,7 +104,7 @@ pub fn relays(
     member: &Member,
     runtime: &Runtime,
     places: &Arc<Places>,
-    gauges: &Arc<Gauges>,
+    facts: &Facts,
 ) -> Result<Option<Relays>> {
     let Some((secret, _)) = cluster.secret.as_ref().zip(cluster.relay.as_ref()) else {
         return Ok(None);
@@ -114,8 +115,11 @@ pub fn relays(
     };
     let places = (places, cluster.relays_max);
     let (me, roster) = (member.number(), member.roster());
-    let relays = Relays::new(runtime.handle(), me, secrets, roster, places, gauges);
-    Ok(Some(relays.context("cannot relay to other nodes")?))
+    let relays = Relays::new(runtime.handle(), me, secrets, roster, places, &facts.relay);
+    let relays = relays.context("cannot relay to other nodes")?;
+    // Nobody else sets it.
+    let _ = facts.relays.set(relays.clone());
+    Ok(Some(relays))
 }
 
 #[cfg(test)]

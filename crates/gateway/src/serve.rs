@@ -232,7 +232,7 @@ fn start_relays(
     let Some((cluster, member)) = config.cluster.as_ref().zip(member) else {
         return Ok(None);
     };
-    relay::relays(cluster, member, runtime, places, &facts.relay)
+    relay::relays(cluster, member, runtime, places, facts)
 }
 
 /// From now on nodes and servers of other kinds reach the shards.

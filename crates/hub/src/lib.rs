@@ -32,7 +32,8 @@ pub use books::close::{CloseReason, Departure, DisconnectReason};
 pub use books::ends::{ENDS_MAX, Ended};
 pub use census::invariants::Census;
 pub use census::look::{
-    Look, Question, RoomsWanted, Seen, SeenRoom, SeenSession, SeenSocket, SessionsWanted, Sight,
+    Kernel, Look, Question, RoomsWanted, Seen, SeenRoom, SeenSession, SeenSocket, SessionsWanted,
+    Sight,
 };
 pub use census::memory::{Footprint, MemoryWalk};
 pub use clients::roll::{Listed, RollCall, RollWord};

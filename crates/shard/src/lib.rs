@@ -6,6 +6,7 @@ mod cores;
 mod effects;
 mod entropy;
 pub mod heap;
+mod kernel;
 mod mail;
 mod preface;
 mod reactor;

@@ -1,9 +1,10 @@
 //! The sockets of a shard, by the hub's slot numbers.
 
+use crate::kernel;
 use crate::reactor::stream::Stream;
 use crate::tls::{Buffers, Received, Tls};
-use hub::ConnId;
 use hub::tls::TlsCells;
+use hub::{ConnId, Kernel};
 use hub::{Sink, Writes, Written};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -96,6 +97,11 @@ impl Streams {
 
     pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Stream> {
         self.streams.get_mut(conn.index())?.as_mut()
+    }
+
+    /// The kernel's figures of a connection.
+    pub(crate) fn kernel(&self, conn: ConnId) -> Option<Kernel> {
+        kernel::figures(self.streams.get(conn.index())?.as_ref()?)
     }
 
     fn mark(&mut self, conn: ConnId, mark: u8, on: bool) -> bool {

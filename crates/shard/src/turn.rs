@@ -9,7 +9,7 @@ use crate::mail::Mail;
 use crate::reactor::{Batch, Ready};
 use crate::read::Reader;
 use crate::walks::Walks;
-use hub::{Hub, Moved, Spent, Turn};
+use hub::{Hub, Moved, Sight, Spent, Turn};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Shard {
@@ -182,7 +182,17 @@ impl Life {
             ("mailbox", hands.mailbox.len() * size_of::<Mail>()),
             ("buffers", reader.heap_bytes()),
         ];
-        self.walks.step(turn.hub(), shard, || own);
+        let Some((mut sight, answer)) = self.walks.step(turn.hub(), shard, || own) else {
+            return;
+        };
+        if let Sight::Sessions(seen) = &mut sight {
+            let streams = &turn.world().streams;
+            for session in &mut seen.items {
+                session.kernel = session.conn.and_then(|conn| streams.kernel(conn));
+            }
+        }
+        // A send that fails is no fault: the asker has gone.
+        let _ = answer.send((shard, sight));
     }
 
     /// Nobody is left here. Others may still have somebody, whose rooms' histories and counts come here: all end together.

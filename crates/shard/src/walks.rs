@@ -48,8 +48,14 @@ impl Walks {
         self.0.is_empty()
     }
 
-    /// This turn's step. `own`: the memory that the shard has beside the hub's.
-    pub(crate) fn step(&mut self, hub: &Hub, shard: u16, own: impl FnOnce() -> Footprint) {
+    /// This turn's step. `own`: the memory that the shard has beside the hub's. A sight that is whole is returned, with the way to the one
+    /// who asked.
+    pub(crate) fn step(
+        &mut self,
+        hub: &Hub,
+        shard: u16,
+        own: impl FnOnce() -> Footprint,
+    ) -> Option<(Sight, mpsc::Sender<(u16, Sight)>)> {
         // Walks for nobody would hold up those that are waited for.
         let now = Instant::now();
         while self.0.front().is_some_and(|walk| walk.until <= now) {
@@ -57,31 +63,24 @@ impl Walks {
         }
         let front = self.0.front_mut().map(|walk| &mut walk.what);
         // A send that fails is no fault: the asker has gone.
-        let is_done = match front {
-            None => false,
-            Some(What::Memory(walk, answer)) => match hub.memory_step(walk, SLOTS_PER_TURN) {
-                None => false,
-                Some(mut parts) => {
-                    parts.extend(own());
-                    let connections = hub.conns();
-                    let _ = answer.send(ShardMemory {
-                        shard,
-                        connections,
-                        parts,
-                    });
-                    true
-                }
-            },
-            Some(What::Look(look, answer)) => match look.step(hub, SLOTS_PER_TURN) {
-                None => false,
-                Some(sight) => {
-                    let _ = answer.send((shard, sight));
-                    true
-                }
-            },
+        let seen = match front? {
+            What::Memory(walk, answer) => {
+                let mut parts = hub.memory_step(walk, SLOTS_PER_TURN)?;
+                parts.extend(own());
+                let connections = hub.conns();
+                let _ = answer.send(ShardMemory {
+                    shard,
+                    connections,
+                    parts,
+                });
+                None
+            }
+            What::Look(look, answer) => {
+                let sight = look.step(hub, SLOTS_PER_TURN)?;
+                Some((sight, answer.clone()))
+            }
         };
-        if is_done {
-            self.0.pop_front();
-        }
+        self.0.pop_front();
+        seen
     }
 }

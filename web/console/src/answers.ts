@@ -1,5 +1,7 @@
 // The answers of the node's calls, as docs/server-api.md describes them.
 
+import type { AskedNode } from "./everywhere.ts";
+
 export interface Login {
   name: string;
   /** Empty: all of them. */
@@ -60,6 +62,8 @@ export interface RoomHere {
   namespace: string;
   room: string;
   members: number;
+  /** Of all nodes: those that it has members at. */
+  nodes?: number[];
 }
 
 export interface RoomsHere {
@@ -67,6 +71,7 @@ export interface RoomsHere {
   rooms: RoomHere[];
   more: boolean;
   complete: boolean;
+  nodes?: AskedNode[];
 }
 
 export interface RoomsPage {
@@ -98,6 +103,17 @@ export interface SocketHere {
   data_bytes: number;
   recoverable: boolean;
   recovered: boolean;
+  worker: { backend: string; instance: string } | null;
+}
+
+/** A connection as the kernel sees it. */
+export interface Kernel {
+  rtt_us: number;
+  rtt_var_us: number;
+  retransmits: number;
+  timeouts: number;
+  unacked_bytes: number;
+  unsent_bytes: number;
 }
 
 export interface SessionHere {
@@ -111,18 +127,24 @@ export interface SessionHere {
   compressed: boolean;
   relayed: boolean;
   address: string;
+  agent: string | null;
+  claims: { name: string; kind: string }[];
+  kernel: Kernel | null;
   waiting_bytes: number;
   input_bytes: number;
   silent_ms: number | null;
   rejections: number;
   sockets: SocketHere[];
   socket_count: number;
+  /** In answers of all nodes. */
+  node?: number;
 }
 
 export interface SessionsHere {
   sessions: SessionHere[];
   matched: number;
   complete: boolean;
+  nodes?: AskedNode[];
 }
 
 export interface End {
@@ -138,10 +160,75 @@ export interface End {
   waiting_bytes: number;
   silent_ms: number | null;
   rejections: number;
+  /** In answers of all nodes. */
+  node?: number;
 }
 
 export interface Ends {
   ends: End[];
+  complete: boolean;
+  nodes?: AskedNode[];
+}
+
+export interface WorkerHere {
+  instance: string;
+  state: string;
+  sockets: number;
+  under_way: number;
+  waiting: number;
+  handled: number;
+  handled_per_second: number;
+  p99_ms: number | null;
+  p99_over: boolean;
+}
+
+export interface FailureHere {
+  at_ms: number;
+  what: string;
+  detail: string | null;
+}
+
+export interface BackendHere {
+  name: string;
+  kind: string | null;
+  well: boolean;
+  sockets: number;
+  parked: number;
+  kept_bytes: number;
+  queue_ratio: number;
+  events: number;
+  handled_per_second: number;
+  p99_ms: number | null;
+  p99_over: boolean;
+  redelivered: number;
+  retried: number;
+  calls_refused: number;
+  poison: number;
+  alone: number;
+  refused: number;
+  workers_lost: number;
+  dead_letters: number;
+  workers: WorkerHere[];
+  failures: FailureHere[];
+}
+
+export interface KafkaHere {
+  produced: number;
+  failed: number;
+  refused: number;
+  retried: number;
+  waiting_bytes: number;
+  handed: number;
+  partial: number;
+  repeated: number;
+  dead: number;
+  lost: number;
+  lag: number;
+}
+
+export interface BackendsHere {
+  backends: BackendHere[];
+  kafka: KafkaHere | null;
   complete: boolean;
 }
 

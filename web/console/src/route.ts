@@ -19,7 +19,9 @@ export function hrefTo(page: string, query: Record<string, string> = {}): string
   return `#/${page}${search && `?${search}`}`;
 }
 
-export const sessionHref = (id: string): string => `#/session/${encodeURIComponent(id)}`;
+/** `node`: another one than that which serves the page. */
+export const sessionHref = (id: string, node?: number): string =>
+  hrefTo(`session/${encodeURIComponent(id)}`, node === undefined ? {} : { node: String(node) });
 
 export const roomHref = (namespace: string, room: string): string =>
   hrefTo("rooms", { namespace, room });

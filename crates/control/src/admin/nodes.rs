@@ -71,6 +71,12 @@ impl Nodes {
         }
     }
 
+    /// All nodes of the cluster but the one that answers.
+    pub(crate) fn others(&self) -> Vec<Row> {
+        let others = self.others.as_ref().map(|(roster, _)| roster.rows());
+        others.unwrap_or_default()
+    }
+
     fn rows(&self) -> Vec<Row> {
         let own = self.me();
         let others = self.others.as_ref().map(|(roster, _)| roster.rows());

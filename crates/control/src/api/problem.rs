@@ -96,6 +96,15 @@ pub(crate) struct Details<'a> {
 }
 
 impl Problem {
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The caller's fault.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.kind.status() < 500
+    }
+
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self {
             kind,

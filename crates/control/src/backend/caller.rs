@@ -2,13 +2,14 @@
 
 use super::driver::Letter;
 use super::figures::Figures;
+use super::glance::Failures;
 use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
 use crate::vitals::Vitals;
-use backend::{Call, Outcome};
+use backend::{Call, Outcome, Pace, PaceFigures};
 use rules::{Doing, TraceParent, Tracer};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 /// How a call went, and why it came to nothing.
@@ -16,6 +17,7 @@ pub(super) struct Called {
     pub(super) number: u64,
     pub(super) outcome: Outcome,
     why: Option<String>,
+    took: Duration,
     /// The socket or call that the commands of the answer belong to.
     pub(super) context: Option<TraceParent>,
 }
@@ -31,6 +33,7 @@ pub(super) struct Caller {
     /// That a content was no answer is told once.
     unread: bool,
     flood: Flood,
+    pace: Pace,
 }
 
 impl Caller {
@@ -52,6 +55,7 @@ impl Caller {
             well: true,
             unread: false,
             flood: Flood::new("call failed"),
+            pace: Pace::default(),
         }
     }
 
@@ -66,7 +70,8 @@ impl Caller {
                 .and_then(|tracer| tracer.begin(parent(&call), Doing::Call, &name));
             let began = Instant::now();
             let (outcome, why) = endpoint.call(&call, span.as_ref()).await;
-            figures.call_durations.note(began.elapsed());
+            let took = began.elapsed();
+            figures.call_durations.note(took);
             let context = span.as_ref().map(|span| span.context);
             if let (Some(tracer), Some(mut span)) = (tracer, span) {
                 span.failed = why.is_some();
@@ -77,6 +82,7 @@ impl Caller {
                 number,
                 outcome,
                 why,
+                took,
                 context,
             };
             // The driver ends with the process.
@@ -89,8 +95,14 @@ impl Caller {
         self.flood.pass_time(Instant::now());
     }
 
-    /// Logs what went wrong.
-    pub(super) fn note(&mut self, called: &Called) {
+    /// How fast it is called.
+    pub(super) fn figures(&mut self, now_ms: u64) -> PaceFigures {
+        self.pace.figures(now_ms)
+    }
+
+    /// Logs what went wrong, and keeps it for operators.
+    pub(super) fn note(&mut self, now_ms: u64, called: &Called, failures: &mut Failures) {
+        self.pace.note(now_ms, called.took.as_millis() as u64);
         let Some(cause) = &called.why else { return };
         let backend = &self.name;
         if matches!(called.outcome, Outcome::Unread) {
@@ -104,10 +116,14 @@ impl Caller {
             }
             return;
         }
+        let again = matches!(called.outcome, Outcome::Failed);
+        failures.note(
+            if again { "call failed" } else { "call refused" },
+            cause.clone(),
+        );
         if !self.flood.admits() {
             return;
         }
-        let again = matches!(called.outcome, Outcome::Failed);
         tracing::warn!(backend, cause, comes_again = again, "call failed");
     }
 

@@ -3,6 +3,7 @@
 use super::bags::Bags;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
+use super::glance::{Failures, Glance, Seen};
 use super::intake::Share;
 use super::queue::{Inlet, Outlet};
 use super::wishes::Wishes;
@@ -88,6 +89,8 @@ pub(super) enum Letter {
     Expelled(Link),
     /// A call of the endpoint ended.
     Called(Called),
+    /// An operator looks.
+    Glance(Glance),
 }
 
 /// Where the service leaves letters for a backend.
@@ -128,6 +131,7 @@ pub(super) struct Driver {
     /// Commands that are taken in and not handed on yet.
     spans: Vec<Span>,
     wishes: Wishes,
+    failures: Failures,
 }
 
 impl Driver {
@@ -154,6 +158,7 @@ impl Driver {
             tracer,
             spans: Vec::new(),
             wishes,
+            failures: Failures::default(),
         }
     }
 
@@ -273,9 +278,10 @@ impl Driver {
                 self.backend.detached(now_ms, link);
             }
             Letter::Expelled(link) => self.backend.expel(now_ms, link),
+            Letter::Glance(glance) => self.show(now_ms, glance),
             Letter::Called(called) => {
                 if let Some(caller) = &mut self.caller {
-                    caller.note(&called);
+                    caller.note(now_ms, &called, &mut self.failures);
                 }
                 self.trace_answer(&called);
                 let (number, outcome) = (called.number, called.outcome);
@@ -283,11 +289,26 @@ impl Driver {
                 if let Some(caller) = &mut self.caller {
                     if let Err(why) = ended {
                         caller.note_refused(why);
+                        self.failures.note("call refused", why.to_owned());
                     }
                     caller.note_health(self.backend.endpoint_is_well() == Some(true));
                 }
             }
         }
+    }
+
+    fn show(&mut self, now_ms: u64, glance: Glance) {
+        let mut holder = |socket| self.backend.worker_of(now_ms, socket).map(str::to_owned);
+        let holders = glance.sockets.iter().map(&mut holder).collect();
+        let seen = Seen {
+            holders,
+            workers: self.backend.seen_workers(now_ms),
+            calls: self.caller.as_mut().map(|caller| caller.figures(now_ms)),
+            is_well: self.backend.endpoint_is_well(),
+            failures: self.failures.newest(),
+        };
+        // The one who asked may have gone.
+        let _ = glance.answer.send(seen);
     }
 
     /// A worker said something.
@@ -325,6 +346,8 @@ impl Driver {
     fn end(&mut self, link: Link, why: Status) {
         if let Some(way) = self.links.remove(&link) {
             tracing::warn!(cause = why.message(), "worker sent away");
+            self.failures
+                .note("worker sent away", why.message().to_owned());
             let _ = way.outbox.try_send(Err(why));
         }
     }
@@ -402,6 +425,9 @@ impl Driver {
         }
         for Deadly { socket, event } in self.backend.take_deadly() {
             let socket = socket.as_str();
+            let what = event.as_deref().unwrap_or("its CONNECT");
+            self.failures
+                .note("poison event", format!("{what} of socket {socket}"));
             match event {
                 Some(event) => tracing::warn!(
                     socket,

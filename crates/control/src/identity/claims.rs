@@ -5,9 +5,13 @@ use super::rejection::Rejection;
 use super::settings::Settings;
 use hub::claims::{Claims, Grants};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Names of users go into rooms, logs and messages.
 const UID_BYTES_MAX: usize = 256;
+/// Claims that operators see, and characters of their names.
+const KINDS_MAX: usize = 24;
+const NAME_CHARS_MAX: usize = 40;
 /// Words of the permissions claim, known or not.
 const PERMISSIONS_MAX: usize = 1_024;
 
@@ -26,6 +30,7 @@ pub(crate) fn read(claims: &Value, settings: &Settings, now_s: u64) -> Result<Cl
         rooms: rooms(claims, settings)?,
         grants: grants(claims, settings)?,
         label: label(claims, settings)?,
+        kinds: kinds(claims),
     })
 }
 
@@ -114,6 +119,27 @@ fn uid(claims: &Value, name: &str) -> Result<String, Rejection> {
         return Err(Rejection::claim(name, "holds control characters"));
     }
     Ok(uid)
+}
+
+/// The names of all claims and the kinds of their values, in the order of the names. A value may be a secret, and is not shown.
+fn kinds(claims: &Value) -> Option<Arc<str>> {
+    let line = |(name, value): (&String, &Value)| {
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "number",
+            Value::String(_) => "text",
+            Value::Array(_) => "list",
+            Value::Object(_) => "object",
+        };
+        format!("{name}\t{kind}")
+    };
+    let mut lines: Vec<String> = claims.as_object()?.iter().map(line).collect();
+    lines.sort_unstable();
+    lines.truncate(KINDS_MAX);
+    Some(lines.join("\n").into())
 }
 
 /// A claim that need not be there.

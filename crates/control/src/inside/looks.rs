@@ -1,5 +1,7 @@
 //! Sessions, rooms and ends of this node, as its shards see them.
 
+use crate::backend::Windows;
+use backend::Name;
 use hub::{Ended, SeenRoom, SeenSession, SeenSocket};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -37,6 +39,12 @@ pub(super) struct Session {
     relayed: bool,
     /// The client's address, as trusted proxies tell it.
     address: String,
+    /// The name of the client's program (`User-Agent`), from its first request; `null`: it gave none, or there are too many different ones.
+    agent: Option<String>,
+    /// Names and kinds of the claims of the token that was good last, 24 at most; empty without one. Each socket has its user and its end.
+    claims: Vec<ClaimOfToken>,
+    /// The kernel's figures of its connection, when one session is asked for; `null`: it has none now, or the system does not tell.
+    kernel: Option<Kernel>,
     /// Bytes that wait for the client.
     waiting_bytes: usize,
     /// Bytes that came from the client and are no whole message yet.
@@ -49,6 +57,76 @@ pub(super) struct Session {
     sockets: Vec<Socket>,
     /// How many it has.
     socket_count: usize,
+}
+
+/// A TCP connection as the kernel sees it. With a proxy in front it is the proxy's.
+#[derive(Debug, Serialize, ToSchema)]
+struct Kernel {
+    /// Smoothed round-trip time, microseconds.
+    rtt_us: u32,
+    /// How much it varies, microseconds.
+    rtt_var_us: u32,
+    /// Segments that were sent again since it began.
+    retransmits: u32,
+    /// Timeouts in a row, without an answer since.
+    timeouts: u8,
+    /// Bytes that were sent and not acknowledged.
+    unacked_bytes: u32,
+    /// Bytes that the kernel has not sent yet.
+    unsent_bytes: u32,
+}
+
+impl From<hub::Kernel> for Kernel {
+    fn from(kernel: hub::Kernel) -> Self {
+        Self {
+            rtt_us: kernel.rtt_us,
+            rtt_var_us: kernel.rtt_var_us,
+            retransmits: kernel.retransmits,
+            timeouts: kernel.backoff,
+            unacked_bytes: kernel.unacked_bytes,
+            unsent_bytes: kernel.unsent_bytes,
+        }
+    }
+}
+
+/// A claim of a token. The value may be a secret, and is not shown.
+#[derive(Debug, Serialize, ToSchema)]
+struct ClaimOfToken {
+    name: String,
+    /// `text`, `number`, `boolean`, `list`, `object` or `null`.
+    kind: String,
+}
+
+fn claims(lines: &str) -> Vec<ClaimOfToken> {
+    let pairs = lines.lines().filter_map(|line| line.rsplit_once('\t'));
+    let claim = |(name, kind): (&str, &str)| ClaimOfToken {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+    };
+    pairs.map(claim).collect()
+}
+
+/// The worker that a socket has.
+#[derive(Debug, Serialize, ToSchema)]
+struct WorkerOfSocket {
+    backend: String,
+    /// Its own name for itself.
+    instance: String,
+}
+
+impl Session {
+    /// Asks which workers have its sockets.
+    pub(super) async fn find_workers(&mut self, windows: &Windows) {
+        let names = self.sockets.iter();
+        let names: Vec<Name> = names.filter_map(|socket| Name::parse(&socket.id)).collect();
+        let holders = windows.holders_of(&names).await;
+        for (socket, holder) in self.sockets.iter_mut().zip(holders) {
+            socket.worker = holder.map(|(backend, instance)| WorkerOfSocket {
+                backend: backend.to_owned(),
+                instance,
+            });
+        }
+    }
 }
 
 /// A socket: the session's membership in one namespace.
@@ -65,6 +143,8 @@ pub(super) struct Socket {
     since_ms: u64,
     /// When its token ends, Unix seconds; `null` if it has no end.
     expires: Option<u32>,
+    /// The worker that has it, when one session is asked for; `null`: none has, or its backend did not answer in time.
+    worker: Option<WorkerOfSocket>,
     /// The rooms that it is in, fifty at most.
     rooms: Vec<String>,
     /// How many rooms these are.
@@ -91,6 +171,9 @@ impl From<SeenSession> for Session {
             compressed: seen.compressed,
             relayed: seen.relayed,
             address: seen.peer.to_string(),
+            agent: seen.agent.map(|agent| agent.to_string()),
+            claims: seen.claims.map_or_else(Vec::new, |lines| claims(&lines)),
+            kernel: seen.kernel.map(Kernel::from),
             waiting_bytes: seen.waiting_bytes,
             input_bytes: seen.input_bytes,
             silent_ms: seen.silent_ms,
@@ -109,6 +192,7 @@ impl From<SeenSocket> for Socket {
             user: seen.user,
             since_ms: seen.since_ms,
             expires: seen.expires_s,
+            worker: None,
             rooms: seen.rooms,
             room_count: seen.room_count,
             acks_owed: seen.acks_owed,

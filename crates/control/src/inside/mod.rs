@@ -2,7 +2,9 @@
 //! command line read all of it through the server API, `/v1/node/…`.
 
 pub(crate) mod audit;
+mod backends;
 mod conditions;
+mod everywhere;
 mod looks;
 mod series;
 
@@ -15,13 +17,19 @@ use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Kind, Problem};
 use crate::debug::Inspect;
 use crate::metrics::Exporter;
+use crate::metrics::node::Node;
 use audit::Action;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
+use backends::{__path_node_backends, node_backends};
 use conditions::{Conditions, Finding};
+use everywhere::{
+    __path_ends_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes, ends_of_nodes,
+    rooms_of_nodes, sessions_of_nodes,
+};
 use hub::{Question, RoomsWanted, SessionsWanted, Sight};
 use looks::{Ends, Rooms, Sessions};
 use serde::Serialize;
@@ -85,8 +93,10 @@ pub(crate) struct Inside {
     settings: Arc<dyn Settings>,
     exporter: Arc<Exporter>,
     nodes: Nodes,
-    audit: Arc<Audit>,
+    node: Arc<Node>,
     looks: Arc<Semaphore>,
+    /// Questions to all nodes.
+    rounds: Arc<Semaphore>,
     hour: Arc<Series>,
     conditions: Arc<Conditions>,
 }
@@ -97,15 +107,16 @@ impl Inside {
         settings: Arc<dyn Settings>,
         exporter: &Arc<Exporter>,
         nodes: Nodes,
-        audit: Arc<Audit>,
+        node: &Arc<Node>,
     ) -> Self {
         Self {
             inspect,
             settings,
             exporter: Arc::clone(exporter),
             nodes,
-            audit,
+            node: Arc::clone(node),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
+            rounds: Arc::new(Semaphore::new(everywhere::ROUNDS_MAX)),
             hour: Arc::default(),
             conditions: Arc::default(),
         }
@@ -185,6 +196,10 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(node_sessions))
         .routes(routes!(node_rooms))
         .routes(routes!(node_ends))
+        .routes(routes!(node_backends))
+        .routes(routes!(sessions_of_nodes))
+        .routes(routes!(rooms_of_nodes))
+        .routes(routes!(ends_of_nodes))
         .routes(routes!(node_config))
         .routes(routes!(node_audit))
 }
@@ -299,7 +314,7 @@ async fn node_overview(State(inside): State<Inside>, RawQuery(query): RawQuery) 
 /// Find sessions of the node
 ///
 /// Those that fit all of what is given; without anything, some of all. Only sessions of the node that is asked are looked at: `/v1/sockets`
-/// finds sockets on all nodes.
+/// finds sockets on all nodes. With `id`, the answer also has the kernel's figures of the connection and the workers of the sockets.
 #[utoipa::path(get, path = "/v1/node/sessions",
     params(
         ("id" = Option<String>, Query, description = "The id of the session, or of one of its sockets."),
@@ -316,37 +331,52 @@ async fn node_sessions(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let known = ["id", "user", "address", "room", "namespace", "limit"];
-    let query = Query::read(query.as_deref(), &known)?;
-    let limit = limited(&query, SESSIONS_MAX, ITEMS)?;
-    let id = query.get("id").map(|text| {
-        let id = Id20::decode(text.as_bytes());
-        id.ok_or_else(|| Problem::field("id", format!("{text:?} is no id of a session or socket")))
-    });
-    let wanted = SessionsWanted {
-        id: id.transpose()?,
-        address: query.parsed("address", "an IP address")?,
-        namespace: query.get("namespace").map(str::to_owned),
-        user: query.get("user").map(str::to_owned),
-        room: query.get("room").map(str::to_owned),
-        limit,
-    };
-    let (sights, complete) = inside.look(Question::Sessions(wanted)).await?;
-    let mut found = Sessions {
-        sessions: Vec::new(),
-        matched: 0,
-        complete,
-    };
-    for sight in sights {
-        if let Sight::Sessions(seen) = sight {
-            found.matched += seen.matched;
-            found
-                .sessions
-                .extend(seen.items.into_iter().map(looks::Session::from));
-        }
-    }
-    found.sessions.truncate(limit);
+    let found = inside.sessions(query.as_deref()).await?;
     Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn sessions(&self, query: Option<&str>) -> Result<Sessions, Problem> {
+        let known = ["id", "user", "address", "room", "namespace", "limit"];
+        let query = Query::read(query, &known)?;
+        let limit = limited(&query, SESSIONS_MAX, ITEMS)?;
+        let id = query.get("id").map(|text| {
+            let id = Id20::decode(text.as_bytes());
+            id.ok_or_else(|| {
+                Problem::field("id", format!("{text:?} is no id of a session or socket"))
+            })
+        });
+        let is_one = id.is_some();
+        let wanted = SessionsWanted {
+            id: id.transpose()?,
+            address: query.parsed("address", "an IP address")?,
+            namespace: query.get("namespace").map(str::to_owned),
+            user: query.get("user").map(str::to_owned),
+            room: query.get("room").map(str::to_owned),
+            limit,
+        };
+        let (sights, complete) = self.look(Question::Sessions(wanted)).await?;
+        let mut found = Sessions {
+            sessions: Vec::new(),
+            matched: 0,
+            complete,
+        };
+        for sight in sights {
+            if let Sight::Sessions(seen) = sight {
+                found.matched += seen.matched;
+                found
+                    .sessions
+                    .extend(seen.items.into_iter().map(looks::Session::from));
+            }
+        }
+        found.sessions.truncate(limit);
+        if is_one && let Some(windows) = self.node.windows.get() {
+            for session in &mut found.sessions {
+                session.find_workers(windows).await;
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Find rooms of the node
@@ -365,27 +395,33 @@ async fn node_rooms(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let query = Query::read(query.as_deref(), &["namespace", "contains", "limit"])?;
-    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
-    let wanted = RoomsWanted {
-        namespace: query.get("namespace").map(str::to_owned),
-        contains: query.get("contains").unwrap_or_default().to_owned(),
-        limit: limit + 1,
-    };
-    let (sights, complete) = inside.look(Question::Rooms(wanted)).await?;
-    let seen = sights.into_iter().flat_map(|sight| match sight {
-        Sight::Rooms(seen) => seen.items,
-        _ => Vec::new(),
-    });
-    let mut rooms = looks::largest(seen.collect(), limit + 1);
-    let more = rooms.len() > limit;
-    rooms.truncate(limit);
-    let rooms = Rooms {
-        rooms,
-        more,
-        complete,
-    };
-    Ok(Json(rooms).into_response())
+    let found = inside.rooms(query.as_deref()).await?;
+    Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn rooms(&self, query: Option<&str>) -> Result<Rooms, Problem> {
+        let query = Query::read(query, &["namespace", "contains", "limit"])?;
+        let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+        let wanted = RoomsWanted {
+            namespace: query.get("namespace").map(str::to_owned),
+            contains: query.get("contains").unwrap_or_default().to_owned(),
+            limit: limit + 1,
+        };
+        let (sights, complete) = self.look(Question::Rooms(wanted)).await?;
+        let seen = sights.into_iter().flat_map(|sight| match sight {
+            Sight::Rooms(seen) => seen.items,
+            _ => Vec::new(),
+        });
+        let mut rooms = looks::largest(seen.collect(), limit + 1);
+        let more = rooms.len() > limit;
+        rooms.truncate(limit);
+        Ok(Rooms {
+            rooms,
+            more,
+            complete,
+        })
+    }
 }
 
 /// List the last ends of sessions
@@ -400,17 +436,24 @@ async fn node_ends(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let query = Query::read(query.as_deref(), &["limit"])?;
-    let limit = limited(&query, ITEMS_MAX, ITEMS)?;
-    let (sights, complete) = inside.look(Question::Ends { limit }).await?;
-    let seen = sights.into_iter().flat_map(|sight| match sight {
-        Sight::Ends(ends) => ends,
-        _ => Vec::new(),
-    });
-    let mut ends: Vec<looks::End> = seen.map(looks::End::from).collect();
-    ends.sort_by_key(|end| std::cmp::Reverse(end.at_ms));
-    ends.truncate(limit);
-    Ok(Json(Ends { ends, complete }).into_response())
+    let found = inside.ends(query.as_deref()).await?;
+    Ok(Json(found).into_response())
+}
+
+impl Inside {
+    async fn ends(&self, query: Option<&str>) -> Result<Ends, Problem> {
+        let query = Query::read(query, &["limit"])?;
+        let limit = limited(&query, ITEMS_MAX, ITEMS)?;
+        let (sights, complete) = self.look(Question::Ends { limit }).await?;
+        let seen = sights.into_iter().flat_map(|sight| match sight {
+            Sight::Ends(ends) => ends,
+            _ => Vec::new(),
+        });
+        let mut ends: Vec<looks::End> = seen.map(looks::End::from).collect();
+        ends.sort_by_key(|end| std::cmp::Reverse(end.at_ms));
+        ends.truncate(limit);
+        Ok(Ends { ends, complete })
+    }
 }
 
 /// The configuration in force.
@@ -457,6 +500,6 @@ async fn node_audit(
 ) -> Called {
     admit(&caller, Scope::Operate)?;
     let query = Query::read(query.as_deref(), &["limit"])?;
-    let actions = inside.audit.newest(limited(&query, ITEMS_MAX, ITEMS)?);
+    let actions = inside.node.audit.newest(limited(&query, ITEMS_MAX, ITEMS)?);
     Ok(Json(Actions { actions }).into_response())
 }

@@ -160,7 +160,7 @@ struct Buckets {
     sum: f64,
 }
 
-fn load(cell: &AtomicU64) -> u64 {
+pub(crate) fn load(cell: &AtomicU64) -> u64 {
     cell.load(Ordering::Relaxed)
 }
 

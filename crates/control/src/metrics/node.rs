@@ -3,7 +3,7 @@
 use super::detection::Detection;
 use super::load;
 use crate::api;
-use crate::backend::Figures;
+use crate::backend::{Figures, Windows};
 use crate::bodies::Bodies;
 use crate::cluster::channels;
 use crate::cluster::directory;
@@ -52,6 +52,8 @@ pub struct Node {
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.
     pub relay: Arc<relay::Gauges>,
+    /// The way to other nodes for questions of operators, if there is one.
+    pub relays: OnceLock<relay::Relays>,
     /// Channels that programs outside share with clients.
     pub channels: Arc<channels::Gauges>,
     /// The directory for programs outside.
@@ -66,6 +68,8 @@ pub struct Node {
     pub traces: Arc<traces::Stats>,
     /// Backends by name, if there are any.
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
+    /// For looks at them.
+    pub windows: OnceLock<Windows>,
     /// Calls of the server API.
     pub api: OnceLock<Arc<api::Books>>,
     /// Large bodies, if they are kept.

@@ -1,6 +1,7 @@
 //! Requests for sessions of other nodes. The node that a client came to passes its connection on: one request of long-polling, or a
 //! WebSocket for as long as it lives. The owner's shard serves it like a connection of its own.
 
+mod asking;
 mod greeting;
 mod lock;
 mod pipe;
@@ -9,6 +10,8 @@ mod shares;
 use crate::cluster::roster::{Roster, Route};
 use crate::page::Stream;
 use crate::seats::Seats;
+pub(crate) use asking::ANSWER_BYTES_MAX;
+use asking::{Answerer, QUESTION};
 use greeting::{Ask, Secret};
 use hub::Places;
 use lock::{Keyring, Lock};
@@ -107,6 +110,7 @@ struct Shared {
     places: Arc<Places>,
     shares: Arc<Shares>,
     gauges: Arc<Gauges>,
+    answerer: Answerer,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
     /// Nothing is taken over any more.
@@ -136,6 +140,7 @@ impl Relays {
             places: Arc::clone(places),
             shares: Arc::new(Shares::new(places, relays_max)),
             gauges: Arc::clone(gauges),
+            answerer: Answerer::default(),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
             told: AtomicBool::new(false),
@@ -296,10 +301,13 @@ impl Shared {
         }
     }
 
-    async fn take_over(&self, mut stream: TcpStream, adopt: &Adopt) -> io::Result<()> {
+    async fn take_over(self: &Arc<Self>, mut stream: TcpStream, adopt: &Adopt) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let key = self.lock.as_ref().map(|lock| lock.public);
         let ask = self.secret.answer(&mut stream, self.me, key).await?;
+        if ask.shard == QUESTION {
+            return self.answer(stream);
+        }
         // No room: the other node sees the end, and refuses its client.
         if adopt(ask.shard, stream.into_std()?, ask.client) {
             self.gauges.taken.fetch_add(1, Ordering::Relaxed);

@@ -147,6 +147,7 @@ fn questions_that_cannot_be_used_are_refused_with_their_field() {
         ("/v1/node/sessions", 200),
         ("/v1/node/rooms", 200),
         ("/v1/node/ends", 200),
+        ("/v1/node/backends", 200),
         ("/v1/node/config", 403),
         ("/v1/node/audit", 403),
     ] {
@@ -440,7 +441,7 @@ fn without_keys_there_is_little_to_see_and_nothing_to_do() {
         (get("/console/login"), get("/v1/node/overview")),
         (200, 200)
     );
-    for path in ["sessions", "rooms", "ends", "config", "audit"] {
+    for path in ["sessions", "rooms", "ends", "backends", "config", "audit"] {
         assert_eq!(get(&format!("/v1/node/{path}")), 403, "{path}");
     }
     let kind = "Content-Type: application/json\r\n";

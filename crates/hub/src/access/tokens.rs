@@ -30,6 +30,7 @@ pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
 /// Gives a socket what its token says beside rooms and user.
 pub(crate) fn renew(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     set_rights(&mut parts.people, socket, claims);
+    parts.people.note_claims(socket, claims.kinds.as_deref());
     if let Some(expires_s) = claims.expires_s {
         let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
         if let Some(slot) = parts.people.sockets.live_mut(socket) {
@@ -71,6 +72,7 @@ pub(crate) fn refresh(
     }
     refresh_request_token(people, session, claims);
     set_rights(people, socket, claims);
+    people.note_claims(socket, claims.kinds.as_deref());
     // A socket without an end stays without one. A socket that waits for its old end is looked at then; the others, at a heartbeat.
     if let Some(slot) = people.sockets.live_mut(socket)
         && before_s > 0

@@ -1,6 +1,7 @@
 //! Who a client is, as far as a verified token says. Verifying is the control plane's; this is what comes of it.
 
 use crate::books::close::CloseReason;
+use std::sync::Arc;
 
 /// What a token grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Claims {
     pub grants: Option<Grants>,
     /// The claim that the configuration names for handlers.
     pub label: Option<String>,
+    /// For operators: a line for each of its claims, the name and the kind with a tab between them. Equal texts are shared.
+    pub kinds: Option<Arc<str>>,
 }
 
 impl Claims {

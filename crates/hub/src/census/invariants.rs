@@ -32,6 +32,7 @@ impl Hub {
         self.stage.parts.check_rooms();
         let parts = &self.stage.parts;
         parts.people.check_ids();
+        parts.people.check_tags();
         parts.people.check_users();
         parts.check_questions();
         parts.people.check_namespaces(|namespace| {

@@ -8,7 +8,7 @@ use crate::hub::Hub;
 use crate::parts::Parts;
 use crate::rooms::room::{Room, RoomKind};
 use crate::tables::id::socket_made_ms;
-use crate::tables::slot::{SessionId, SocketId};
+use crate::tables::slot::{ConnId, SessionId, SocketId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -101,6 +101,14 @@ pub struct SeenSession {
     pub relayed: bool,
     /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,
+    /// The name of the client's program, from its first request; none if it gave none, or more than a thousand different ones are here.
+    pub agent: Option<Arc<str>>,
+    /// A line for each claim of the token that was good last: the name and the kind, with a tab between them; none without a token.
+    pub claims: Option<Arc<str>>,
+    /// Its connection, if one session was asked for: its shard says what the kernel knows of it.
+    pub conn: Option<ConnId>,
+    /// The kernel's figures of that connection.
+    pub kernel: Option<Kernel>,
     /// Bytes that wait for the client.
     pub waiting_bytes: usize,
     /// Bytes that came from the client and are no whole message yet.
@@ -113,6 +121,23 @@ pub struct SeenSession {
     pub sockets: Vec<SeenSocket>,
     /// How many it has.
     pub socket_count: usize,
+}
+
+/// The kernel's figures of a TCP connection (`tcp_info` of Linux). With a proxy in front it is the proxy's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: u32,
+    /// How much it varies, microseconds.
+    pub rtt_var_us: u32,
+    /// Segments that were sent again since it began.
+    pub retransmits: u32,
+    /// Timeouts in a row, without an answer since.
+    pub backoff: u8,
+    /// Bytes that were sent and not acknowledged.
+    pub unacked_bytes: u32,
+    /// Bytes that the kernel has not sent yet.
+    pub unsent_bytes: u32,
 }
 
 /// A socket as an operator sees it.
@@ -264,7 +289,11 @@ impl Look {
         }
         self.matched += 1;
         if self.sessions.len() < wanted.limit {
-            self.sessions.push(seen(parts, session));
+            let mut seen = seen(parts, session);
+            if wanted.id.is_none() {
+                seen.conn = None;
+            }
+            self.sessions.push(seen);
         }
     }
 
@@ -353,6 +382,10 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
         compressed: conn.is_some_and(|conn| conn.flags.inflates),
         relayed: conn.is_some_and(|conn| conn.flags.relayed),
         peer: session.peer,
+        agent: parts.people.agents.get(session.agent).cloned(),
+        claims: parts.people.claim_kinds.get(session.claims).cloned(),
+        conn: session.conn.or_else(|| session.polling.as_ref()?.get),
+        kernel: None,
         waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
             + queue.map_or(0, |queue| queue.cost()),
         input_bytes: conn.map_or(0, |conn| conn.input.as_ref().map_or(0, |input| input.len())),

@@ -55,7 +55,9 @@ impl MemoryWalk {
         let [waiting, log, codecs] = parts.line.heap_bytes();
         let asked = parts.clock.expiries.heap_bytes()
             + parts.asks.heap_bytes()
-            + parts.people.roll.heap_bytes();
+            + parts.people.roll.heap_bytes()
+            + parts.people.agents.heap_bytes()
+            + parts.people.claim_kinds.heap_bytes();
         let recovery = parts.recovery.as_ref();
         let recovery = recovery.map_or(0, |kept| kept.journal.bytes() + kept.parked.bytes());
         vec![

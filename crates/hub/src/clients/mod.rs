@@ -12,5 +12,6 @@ pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;
 pub(crate) mod table;
+pub(crate) mod tags;
 pub(crate) mod users;
 pub(crate) mod whereabouts;

@@ -6,6 +6,7 @@ use crate::clients::roll::Roll;
 use crate::clients::session::{Left, Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
+use crate::clients::tags::Tags;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
 use crate::dialect::speech::{Author, Variant};
@@ -41,6 +42,10 @@ pub(crate) struct People {
     namespace_names: HashMap<Arc<str>, NamespaceId>,
     interest: Interest,
     pub(crate) roll: Roll,
+    /// Names of the programs of sessions.
+    pub(crate) agents: Tags,
+    /// Names and kinds of the claims of sockets.
+    pub(crate) claim_kinds: Tags,
     /// Sockets that are not where their ids say.
     pub(crate) whereabouts: Arc<Whereabouts>,
     /// Of the last selection of sockets.
@@ -92,6 +97,8 @@ impl People {
         index: SessionId,
     ) -> Option<Session> {
         let session = self.sessions.remove(index)?;
+        self.agents.release(session.agent);
+        self.claim_kinds.release(session.claims);
         let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
         timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
         let hash = id_hash(&session.sid);
@@ -193,6 +200,16 @@ impl People {
     pub(crate) fn free_socket(&mut self, index: SocketId) {
         let socket = self.sockets.remove(index);
         debug_assert!(socket.is_none_or(|slot| slot.flags.gone), "{index} is here");
+    }
+
+    /// A token of this socket was good: what operators see of it.
+    pub(crate) fn note_claims(&mut self, socket: SocketKey, kinds: Option<&str>) {
+        let session = self.sockets.live(socket).map(|slot| slot.session);
+        if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
+            let before = std::mem::take(&mut slot.claims);
+            slot.claims = self.claim_kinds.take(kinds.unwrap_or_default());
+            self.claim_kinds.release(before);
+        }
     }
 
     pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {

@@ -4,6 +4,7 @@ use crate::books::claims::Claims;
 use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
 use crate::clients::repeats::LastPoll;
+use crate::clients::tags::Tag;
 use crate::dialect::speech::Dialect;
 use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
@@ -75,6 +76,11 @@ pub(crate) struct Session {
     /// The WebSocket or event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
     pub(crate) peer: IpAddr,
+    /// The name of its program (`User-Agent`), among `People::agents`.
+    pub(crate) agent: Tag,
+    /// Names and kinds of the claims of the token that was good last, among `People::claim_kinds`. Beside the tag above it costs nothing; a
+    /// socket has no room for one.
+    pub(crate) claims: Tag,
     /// Sockets, one per namespace.
     pub(crate) sockets: SmallVec<[SocketId; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
@@ -168,6 +174,8 @@ impl Session {
             heart: Heart::default(),
             conn: None,
             peer,
+            agent: Tag::default(),
+            claims: Tag::default(),
             sockets: SmallVec::new(),
             polling: None,
             binary: None,

@@ -306,8 +306,11 @@ pub(crate) fn on_join_verdict(
     match verdict {
         // Others may have joined while this one was asked about.
         Ok(_) if !has_room_for_socket(&mut stage.parts, session) => {}
-        Ok(claims) => {
-            let slot = stage.parts.people.sessions.get_mut(session);
+        Ok(mut claims) => {
+            let people = &mut stage.parts.people;
+            let shared = |kinds| people.claim_kinds.shared(kinds);
+            claims.kinds = claims.kinds.map(shared);
+            let slot = people.sessions.get_mut(session);
             if shown_token(&join.auth).is_none()
                 && let Some(token) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
                 && matches!(token, RequestToken::Unread(_))

@@ -52,6 +52,12 @@ pub(crate) fn new_session(
     });
     let revision = query.revision.unwrap_or(Revision::Four);
     let mut session = Session::new(sid, protocol, revision, peer);
+    let agent = head.header("user-agent").unwrap_or_default();
+    session.agent = stage
+        .parts
+        .people
+        .agents
+        .take(&String::from_utf8_lossy(agent));
     if stage.parts.books.config.keep_handshake || stage.reads_requests {
         let rare = session.rare.get_or_insert_default();
         if stage.parts.books.config.keep_handshake {

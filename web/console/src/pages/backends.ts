@@ -1,6 +1,8 @@
-// Workers and webhooks: who is attached, what waits, what was refused and lost.
+// Workers, webhooks and Kafka one by one: who is attached, what waits, what was refused and lost; then sums of all.
 
 import { make } from "../../../chat/src/dom.ts";
+import type { BackendsHere } from "../answers.ts";
+import { BackendCards } from "../backend-cards.ts";
 import { Facts, section } from "../controls.ts";
 import { bytes, clock, count, millis, NONE, percent, rate, words } from "../format.ts";
 import { parseMetrics, Reading, type Sample } from "../metrics.ts";
@@ -90,10 +92,18 @@ export function backends(view: View): void {
       section(group.title, make("p", "about", group.about), list.element),
     ),
   );
-  view.head("Backends", "Workers and webhooks of this node; sums over all of its backends.");
-  view.add(figures, read, grid);
+  view.head("Backends", "Workers, webhooks and the bridge to Kafka of this node.");
+  const cards = new BackendCards();
+  const sums = make("h2", "", "All backends together");
+  view.add(cards.element, sums, figures, read, grid);
   view.every(EVERY_MS, async () => {
-    const text = await view.api.text("/metrics", view.signal);
+    const [text, one] = await Promise.all([
+      view.api.text("/metrics", view.signal),
+      view.api.allows("read")
+        ? view.api.get<BackendsHere>("/v1/node/backends", view.signal)
+        : undefined,
+    ]);
+    if (one) cards.render(one);
     const now = new Reading(parseMetrics(text, PREFIX), performance.now());
     facts.show(summary(now, before));
     const attached = now.value(`${PREFIX}workers`) + now.value(`${PREFIX}without_worker`);

@@ -3,6 +3,7 @@
 import { make } from "../../../chat/src/dom.ts";
 import type { End, Ends } from "../answers.ts";
 import { badge, button, link, segments, type Tone } from "../controls.ts";
+import { missing, places, whereChoice, whereOf } from "../everywhere.ts";
 import { bytes, clock, count, counted, millis, moment, NONE, words } from "../format.ts";
 import { sessionHref, callPath, rememberQuery } from "../route.ts";
 import { Table } from "../table.ts";
@@ -37,8 +38,9 @@ const table = () =>
       {
         head: "Session",
         text: ({ session }) => session,
-        node: ({ session }) => link(sessionHref(session), session, "mono"),
+        node: ({ session, node }) => link(sessionHref(session, node), session, "mono"),
       },
+      { head: "Node", text: ({ node }) => (node === undefined ? NONE : `${node}`), figure: true },
       { head: "Address", text: ({ address }) => address, className: "mono" },
       { head: "Connection", text: ({ protocol, transport }) => `${protocol}, ${transport}` },
       { head: "Namespace", text: ({ namespace }) => namespace ?? NONE, className: "name" },
@@ -54,6 +56,9 @@ export function ends(view: View): void {
   let reason = view.route.query.get("reason") ?? "";
   let all: End[] = [];
   let limit = "100";
+  let where = whereOf(view.route.query);
+  let asked = 0;
+  const remember = () => rememberQuery("ends", { reason, where: where === "nodes" ? where : "" });
   const reasons = make("div", "reasons");
   const found = make("p", "found");
   const list = table();
@@ -62,25 +67,38 @@ export function ends(view: View): void {
     list.render(chosen);
     renderReasons(reasons, all, reason, (next) => {
       reason = next;
-      rememberQuery("ends", { reason });
+      remember();
       render();
     });
   };
   const look = async () => {
-    const path = callPath("/v1/node/ends", { limit });
+    asked += 1;
+    const mine = asked;
+    const path = callPath(`/v1/${where}/ends`, { limit });
     const answer = await view.api.get<Ends>(path, view.signal);
+    // A slower answer to the question before must not stand under this one.
+    if (mine !== asked) return;
     all = answer.ends;
-    const part = answer.complete ? "" : " A shard did not answer in time: some are missing.";
-    found.textContent = `The last ${counted(all.length, "end")} of this node, at ${clock(Date.now())}.${part}`;
+    const part = missing(answer.complete, answer.nodes);
+    found.textContent = `The last ${counted(all.length, "end")} ${places(where, answer.nodes)}, at ${clock(Date.now())}.${part}`;
     render();
   };
   const limits = segments("How many", LIMITS, limit, (value) => {
     limit = value;
     void view.once(look);
   });
-  view.head("Ends", "Why sessions of this node ended.", limits);
+  const choice = whereChoice("Which ends", where, (chosen) => {
+    where = chosen;
+    remember();
+    void view.once(look);
+  });
+  view.head("Ends", "Why sessions ended.", choice, limits);
   view.add(reasons, found, list.element);
-  view.every(EVERY_MS, look);
+  // All nodes are asked only when a person wants it.
+  if (where === "nodes") void view.once(look);
+  view.every(EVERY_MS, async () => {
+    if (where === "node") await look();
+  });
 }
 
 function renderReasons(

@@ -1,8 +1,9 @@
-// Rooms: the largest of this node by a part of their name, or the cluster's by its beginning.
+// Rooms: the largest of this node or of all by a part of their name, or all of the cluster by its beginning.
 
 import { make } from "../../../chat/src/dom.ts";
 import type { RoomHere, RoomsHere, RoomsPage } from "../answers.ts";
 import { button, choiceField, link, segments, textField } from "../controls.ts";
+import { missing } from "../everywhere.ts";
 import { clock, count, counted } from "../format.ts";
 import { callPath, rememberQuery, roomHref } from "../route.ts";
 import { Table } from "../table.ts";
@@ -80,14 +81,16 @@ class RoomSearch {
   open(): void {
     const { view } = this;
     const { query } = view.route;
-    this.#where = query.get("where") === "cluster" ? "cluster" : "node";
+    const where = query.get("where") ?? "";
+    this.#where = ["nodes", "cluster"].includes(where) ? where : "node";
     this.#namespace.input.value = query.get("namespace") ?? "";
     this.#name.input.value = query.get("contains") ?? "";
     const choice = segments(
       "Which rooms",
       [
         ["node", "On this node"],
-        ["cluster", "On all nodes"],
+        ["nodes", "On all nodes"],
+        ["cluster", "By name"],
       ],
       this.#where,
       (value) => {
@@ -109,15 +112,15 @@ class RoomSearch {
     view.add(form, this.#found, this.#table.element, this.#more);
     this.#prepare();
     // The list of the cluster costs every node something: only a person asks for it.
-    if (this.#where === "cluster") void view.once(() => this.#cluster());
+    if (this.#where !== "node") this.#look();
     view.every(EVERY_MS, async () => {
-      if (this.#where === "node") await this.#node();
+      if (this.#where === "node") await this.#largest();
     });
   }
 
   #look(): void {
     this.#prepare();
-    void this.view.once(() => (this.#where === "cluster" ? this.#cluster() : this.#node()));
+    void this.view.once(() => (this.#where === "cluster" ? this.#cluster() : this.#largest()));
   }
 
   /** Labels and address say what is asked for from now on. */
@@ -128,20 +131,24 @@ class RoomSearch {
     this.#namespace.input.placeholder = cluster ? "/" : "any";
     const [namespace, name] = [this.#namespace.input.value, this.#name.input.value];
     this.#wanted = { namespace, name, limit: Number(this.#limit.input.value) };
-    rememberQuery("rooms", { where: cluster ? "cluster" : "", namespace, contains: name });
+    rememberQuery("rooms", {
+      where: this.#where === "node" ? "" : this.#where,
+      namespace,
+      contains: name,
+    });
     this.#more.hidden = true;
   }
 
-  async #node(): Promise<void> {
+  async #largest(): Promise<void> {
     this.#asked += 1;
     const asked = this.#asked;
     const { namespace, name, limit } = this.#wanted;
-    const path = callPath("/v1/node/rooms", { namespace, contains: name, limit });
+    const path = callPath(`/v1/${this.#where}/rooms`, { namespace, contains: name, limit });
     const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
     if (asked !== this.#asked) return;
     this.#shown = answer.rooms;
     this.#table.render(this.#shown);
-    const part = answer.complete ? "" : " A shard did not answer in time: there may be more.";
+    const part = missing(answer.complete, answer.nodes);
     const rooms = counted(answer.rooms.length, "room");
     const shown = answer.more ? `The largest ${rooms}, of more` : rooms;
     this.#found.textContent = `${shown}, at ${clock(Date.now())}.${part}`;

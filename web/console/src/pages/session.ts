@@ -1,8 +1,9 @@
 // One session: how it is connected, what waits for it, its sockets; or why it ended.
 
 import { icon, make } from "../../../chat/src/dom.ts";
-import type { End, Ends, SessionHere, SessionsHere, SocketHere } from "../answers.ts";
+import type { End, Ends, Kernel, SessionHere, SessionsHere, SocketHere } from "../answers.ts";
 import { Problem } from "../api.ts";
+import { missing } from "../everywhere.ts";
 import {
   badge,
   button,
@@ -33,6 +34,10 @@ class SessionPage {
   #id: string;
   #last: SessionHere | undefined;
   #end: End | undefined;
+  /** The node that has it, if that is not the one that serves the page. */
+  #node: string;
+  /** Nodes that were asked in vain. */
+  #missing = "";
   #askAt = 0;
   #state = "";
   #place = make("div", "stack");
@@ -44,6 +49,7 @@ class SessionPage {
 
   constructor(readonly view: View) {
     this.#id = view.route.rest;
+    this.#node = view.route.query.get("node") ?? "";
   }
 
   open(): void {
@@ -71,31 +77,52 @@ class SessionPage {
     const state = `gone ${end?.at_ms}`;
     // An end may be noted a moment later than its session goes.
     if (end || state === this.#state) this.#askAt = performance.now() + GONE_EVERY_MS;
-    this.#show(state, () => [end ? ended(end) : unknown()]);
+    this.#show(state, () => [end ? ended(end) : unknown(this.#missing)]);
   }
 
   /** The session, by any of the sockets that it had when it was seen last. */
   async #find(): Promise<SessionHere | undefined> {
     const others = this.#end ? [] : (this.#last?.sockets ?? []).map(({ id }) => id);
-    for (const id of new Set([this.#id, ...others])) {
-      const path = callPath("/v1/node/sessions", { id, limit: 1 });
-      const answer = await this.view.api.get<SessionsHere>(path, this.view.signal);
+    const ids = [...new Set([this.#id, ...others])];
+    for (const id of ids) {
+      const answer = await this.#ask(id, this.#node === "" ? undefined : this.#node);
       const [found] = answer.sessions;
       if (found) {
         this.#id = id;
         return found;
       }
-      if (!answer.complete) throw unsure();
+      if (!answer.complete) throw unsure(missing(false, answer.nodes));
     }
-    return undefined;
+    return this.#last || this.#node !== "" ? undefined : await this.#findElsewhere();
+  }
+
+  /** One that was never here may be at another node. */
+  async #findElsewhere(): Promise<SessionHere | undefined> {
+    const answer = await this.#ask(this.#id, "");
+    const [found] = answer.sessions;
+    this.#missing = missing(answer.complete, answer.nodes);
+    if (found?.node !== undefined) this.#node = String(found.node);
+    return found;
+  }
+
+  /** `node`: that one, all if it is empty, or the one that serves the page. */
+  async #ask(id: string, node: string | undefined): Promise<SessionsHere> {
+    const [path, where] =
+      node === undefined ? ["/v1/node/sessions", {}] : ["/v1/nodes/sessions", { node }];
+    const call = callPath(path, { id, limit: 1, ...where });
+    return await this.view.api.get<SessionsHere>(call, this.view.signal);
   }
 
   async #findEnd(): Promise<End | undefined> {
-    const path = callPath("/v1/node/ends", { limit: ENDS_ASKED });
+    const own = this.#node === "";
+    const path = callPath(own ? "/v1/node/ends" : "/v1/nodes/ends", {
+      limit: ENDS_ASKED,
+      node: this.#node,
+    });
     const { ends, complete } = await this.view.api.get<Ends>(path, this.view.signal);
     const ids = new Set([this.view.route.rest, ...(this.#last?.sockets ?? []).map(({ id }) => id)]);
     const end = ends.find(({ session, socket }) => ids.has(session) || ids.has(socket ?? ""));
-    if (!end && !complete) throw unsure();
+    if (!end && !complete) throw unsure("");
     return end;
   }
 
@@ -124,7 +151,8 @@ class SessionPage {
 }
 
 /** What is shown stays: a shard that is busy says nothing about a session. */
-function unsure(): Problem {
+function unsure(why: string): Problem {
+  if (why.includes("Node")) return new Problem(0, "The session cannot be looked at", why.trim());
   return new Problem(0, "A shard did not answer in time", "it may have this session");
 }
 
@@ -140,10 +168,36 @@ function connection(found: SessionHere): [string, Node | string][] {
     ["Protocol", `${found.protocol}${version}, ${found.parser}`],
     ["Transport", `${found.transport} (${extras.join(", ")})`],
     ["Address", mono(found.address)],
+    ["Node", found.node === undefined ? "this one" : `${found.node}`],
+    ["Program", found.agent === null ? "not told" : given(found.agent)],
+    ["Claims of its token", claims(found)],
     ["Waiting to be sent", bytes(found.waiting_bytes)],
     ["Unread input", bytes(found.input_bytes)],
     ["Ping unanswered for", millis(found.silent_ms)],
     ["Rejections", count(found.rejections)],
+    ...kernel(found.kernel),
+  ];
+}
+
+/** Names and kinds: a value may be a secret. */
+function claims({ claims: all }: SessionHere): Node | string {
+  if (all.length === 0) return "no token";
+  const list = make("span");
+  all.forEach(({ name, kind }, n) => {
+    list.append(n === 0 ? "" : ", ", given(name), ` (${kind})`);
+  });
+  return list;
+}
+
+function kernel(figures: Kernel | null): [string, string][] {
+  if (!figures) return [["Kernel", "no connection now, or it does not tell"]];
+  const { rtt_us, rtt_var_us, retransmits, timeouts, unacked_bytes, unsent_bytes } = figures;
+  const late = timeouts > 0 ? `, ${counted(timeouts, "timeout")} in a row now` : "";
+  return [
+    ["Round trip, as the kernel has it", `${millis(rtt_us / 1000)} ± ${millis(rtt_var_us / 1000)}`],
+    ["Sent again by the kernel", `${counted(retransmits, "segment")}${late}`],
+    ["Sent, not acknowledged", bytes(unacked_bytes)],
+    ["In the kernel, not sent", bytes(unsent_bytes)],
   ];
 }
 
@@ -215,6 +269,7 @@ class SocketCard {
       ["Login expires", expiry(socket.expires, now)],
       ["Answers it owes", count(socket.acks_owed)],
       ["Data", bytes(socket.data_bytes)],
+      ["Worker", workerOf(socket)],
       ["Recovery", recovery],
       ["Rooms", counted(socket.room_count, "room")],
     ]);
@@ -256,6 +311,13 @@ class SocketCard {
   }
 }
 
+function workerOf({ worker }: SocketHere): Node | string {
+  if (!worker) return NONE;
+  const text = make("span");
+  text.append(given(worker.instance), " of ", given(worker.backend));
+  return text;
+}
+
 /** `seconds` and `now` are of the node's clock. */
 function expiry(seconds: number | null, now: number): string {
   if (seconds === null) return "never";
@@ -279,8 +341,8 @@ function ended(end: End): HTMLElement {
   return section("Ended", state, known);
 }
 
-function unknown(): HTMLElement {
+function unknown(silent: string): HTMLElement {
   const text =
-    "This node has no such session or socket, and it is not among the last ends. It may be on another node, or may have left its namespace.";
-  return section("Not here", make("p", "about", text));
+    "No node that answered has such a session or socket, and it is not among the last ends of this one. It may have left its namespace.";
+  return section("Not here", make("p", "about", `${text}${silent}`));
 }

@@ -1,8 +1,9 @@
-// Sessions of this node, found by user, socket, address, room or namespace.
+// Sessions of this node or of all, found by user, socket, address, room or namespace.
 
 import { make } from "../../../chat/src/dom.ts";
 import type { SessionHere, SessionsHere } from "../answers.ts";
 import { badge, button, choiceField, given, link, namesList, textField } from "../controls.ts";
+import { missing, places, type Where, whereChoice, whereOf } from "../everywhere.ts";
 import { bytes, clock, count, counted, millis, NONE } from "../format.ts";
 import { callPath, rememberQuery, sessionHref } from "../route.ts";
 import { Table } from "../table.ts";
@@ -40,12 +41,14 @@ function sessionKey({ id, sockets }: SessionHere): string {
   return `${id} ${sockets[0]?.id ?? ""}`;
 }
 
-function sessionLink({ id, sockets }: SessionHere): HTMLElement {
+function sessionLink({ id, sockets, node }: SessionHere): HTMLElement {
   const [socket] = sockets;
-  return socket ? link(sessionHref(socket.id), socket.id, "mono") : make("span", "mono", id);
+  return socket ? link(sessionHref(socket.id, node), socket.id, "mono") : make("span", "mono", id);
 }
 
-const table = () =>
+const NODE = { head: "Node", text: ({ node }: SessionHere) => `${node ?? NONE}`, figure: true };
+
+const table = (where: Where) =>
   new Table<SessionHere>(
     "Sessions",
     [
@@ -56,6 +59,7 @@ const table = () =>
         node: userNames,
         className: "name",
       },
+      ...(where === "nodes" ? [NODE] : []),
       { head: "Address", text: ({ address }) => address, className: "mono" },
       {
         head: "Transport",
@@ -71,7 +75,7 @@ const table = () =>
       { head: "Rejected", text: ({ rejections }) => count(rejections), figure: true },
     ],
     sessionKey,
-    "No session of this node matches.",
+    "No session matches.",
   );
 
 export function sessions(view: View): void {
@@ -90,26 +94,33 @@ export function sessions(view: View): void {
   );
   const found = make("p", "found");
   found.setAttribute("role", "status");
-  const list = table();
+  let where = whereOf(view.route.query);
+  const lists = { node: table("node"), nodes: table("nodes") };
+  const choice = whereChoice("Which sessions", where, (chosen) => {
+    where = chosen;
+    void view.once(look);
+  });
   let asked = 0;
   const look = async () => {
     asked += 1;
     const mine = asked;
     const query = Object.fromEntries(inputs.map(({ name, input }) => [name, input.value.trim()]));
-    rememberQuery("sessions", query);
-    const path = callPath("/v1/node/sessions", { ...query, limit: limit.input.value });
+    rememberQuery("sessions", { ...query, where: where === "nodes" ? where : "" });
+    const path = callPath(`/v1/${where}/sessions`, { ...query, limit: limit.input.value });
     const answer = await view.api.get<SessionsHere>(path, view.signal);
     // A slower answer to the question before must not stand under this one.
     if (mine !== asked) return;
-    list.render(answer.sessions);
+    for (const name of ["node", "nodes"] as const) lists[name].element.hidden = name !== where;
+    lists[where].render(answer.sessions);
     const shown =
       answer.sessions.length < answer.matched ? `, ${count(answer.sessions.length)} shown` : "";
-    const part = answer.complete ? "" : " A shard did not answer in time: there may be more.";
-    found.textContent = `${counted(answer.matched, "session")} on this node${shown}, at ${clock(Date.now())}.${part}`;
+    const part = missing(answer.complete, answer.nodes);
+    found.textContent = `${counted(answer.matched, "session")} ${places(where, answer.nodes)}${shown}, at ${clock(Date.now())}.${part}`;
   };
   view.head(
     "Sessions",
-    "Clients of this node. One that has a socket opens with its sockets, rooms and queues.",
+    "One that has a socket opens with its connection, sockets, rooms and queues.",
+    choice,
   );
   const form = make("form", "filters");
   const find = button("Find", "primary", () => {});
@@ -119,6 +130,7 @@ export function sessions(view: View): void {
     event.preventDefault();
     void view.once(look);
   });
-  view.add(form, found, list.element);
+  lists.nodes.element.hidden = true;
+  view.add(form, found, lists.node.element, lists.nodes.element);
   void view.once(look);
 }

@@ -144,6 +144,30 @@ fn every_operation_answers_as_the_document_says() {
         ),
         (
             "get",
+            "/v1/node/backends",
+            "/v1/node/backends".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/nodes/sessions",
+            "/v1/nodes/sessions?limit=3".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/nodes/rooms",
+            "/v1/nodes/rooms?limit=3".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/nodes/ends",
+            "/v1/nodes/ends?limit=3".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
             "/v1/node/config",
             "/v1/node/config".to_owned(),
             Value::Null,

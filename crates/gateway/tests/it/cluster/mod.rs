@@ -9,6 +9,7 @@ mod feed;
 mod foreign;
 mod lab;
 mod limits;
+mod looks;
 mod masters;
 mod moving;
 mod poison;

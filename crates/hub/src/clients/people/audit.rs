@@ -1,6 +1,7 @@
 //! For tests and operators: whether the tables of people agree with each other, and the memory that they take.
 
 use crate::clients::people::People;
+use crate::clients::tags::Tag;
 use crate::tables::slot::NamespaceId;
 
 impl People {
@@ -15,6 +16,16 @@ impl People {
         );
         let (ids, sockets) = (self.socket_ids.len(), self.sockets.len());
         assert_eq!(ids, sockets, "entries of the id table");
+    }
+
+    /// Panics unless texts that many share are kept for those that have them, and no others.
+    pub(crate) fn check_tags(&self) {
+        let sessions = self.sessions.iter();
+        let tagged = sessions.filter(|(_, session)| session.agent != Tag::default());
+        assert_eq!(self.agents.uses(), tagged.count(), "names of programs");
+        let sessions = self.sessions.iter();
+        let tagged = sessions.filter(|(_, session)| session.claims != Tag::default());
+        assert_eq!(self.claim_kinds.uses(), tagged.count(), "kinds of claims");
     }
 
     /// Panics unless users and their sockets know each other.

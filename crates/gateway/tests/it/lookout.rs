@@ -1,0 +1,222 @@
+//! What operators see of one session beside its queues, and of backends one by one.
+
+use crate::backend::receiver::{Receiver, Reply};
+use crate::backend::worker::Worker;
+use crate::backend::{KEY, Kitchen};
+use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
+use ::client::full::{Encoding, Plain, WebSocket, request};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::sync::LazyLock;
+
+const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+
+fn key(name: &str, allowed: &[&str]) -> (String, String) {
+    let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
+    control::admin::keys::generate(name, &allowed).expect("a key")
+}
+
+static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
+static VIEWER: LazyLock<(String, String)> = LazyLock::new(|| key("viewer", &["read"]));
+
+fn admin() -> String {
+    format!("\n[admin]\napi_keys = {:?}\n", [&OPS.1, &VIEWER.1])
+}
+
+fn ask_as(node: &Gateway, key: &str, path: &str) -> Value {
+    let headers = format!("Authorization: Bearer {key}\r\n");
+    let answer = request(node.admin, "GET", path, &headers, "");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    serde_json::from_str(&answer.body).expect("JSON")
+}
+
+fn ask(node: &Gateway, path: &str) -> Value {
+    ask_as(node, &OPS.0, path)
+}
+
+fn token(claims: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args(["token", "--secret", SECRET, "--uid", "ada"]);
+    command.args(claims.iter().flat_map(|claim| ["--claim", claim]));
+    let output = command.output().expect("sockeye token runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim().to_owned()
+}
+
+fn top(node: &Gateway, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command
+        .args(["top", "--once", "--admin", &node.admin.to_string()])
+        .args(args);
+    command.env("SOCKEYE_API_KEY", &OPS.0);
+    let output = command.output().expect("sockeye runs");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_session_is_shown_with_its_program_its_claims_and_its_connection() {
+    let node = Gateway::start(&format!(
+        "[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n{}",
+        admin()
+    ));
+    let token = token(&["card=\"4111-1111\"", "vip=true", "teams=[1]"]);
+    let agent = "Mozilla/5.0 <script>alert(1)</script>";
+    let socket = WebSocket::connect(
+        node.addr,
+        &format!("/ws?token={token}"),
+        &format!("User-Agent: {agent}\r\n"),
+    );
+    let _ada = Plain::over(socket, Encoding::Json);
+    let _nobody = Plain::connect(node.addr, Encoding::Json);
+    let mut found = Value::Null;
+    assert!(eventually(PATIENCE, || {
+        found = ask(&node, "/v1/node/sessions?user=ada");
+        found["matched"] == 1
+    }));
+    let session = &found["sessions"][0];
+    assert_eq!(session["agent"], agent);
+    // Many sessions are not worth a question to the kernel each.
+    assert_eq!(session["kernel"], Value::Null);
+    let claims = &session["claims"];
+    let kind = |name: &str| {
+        let mut all = claims.as_array().expect("claims").iter();
+        let claim = all.find(|claim| claim["name"] == name);
+        claim.map_or(Value::Null, |claim| claim["kind"].clone())
+    };
+    assert_eq!(
+        [kind("card"), kind("vip"), kind("teams"), kind("exp")],
+        ["text", "boolean", "list", "number"].map(Value::from)
+    );
+    assert!(!found.to_string().contains("4111"), "{found}");
+
+    let id = session["sockets"][0]["id"].as_str().expect("an id");
+    let one = ask(&node, &format!("/v1/node/sessions?id={id}"));
+    let kernel = &one["sessions"][0]["kernel"];
+    assert!(kernel["rtt_us"].as_u64() > Some(0), "{one}");
+    assert_eq!(kernel["unsent_bytes"], 0, "{one}");
+    assert_eq!(one["sessions"][0]["sockets"][0]["worker"], Value::Null);
+    let others = ask(&node, "/v1/node/sessions")["sessions"].clone();
+    let others = others.as_array().expect("sessions").iter();
+    assert_eq!(others.filter(|one| one["agent"].is_null()).count(), 1);
+}
+
+/// Each name of a program is kept once, and no flood of names makes the node larger.
+#[test]
+fn a_flood_of_names_of_programs_is_kept_within_a_bound() {
+    let node = Gateway::start(&format!("[server]\nshards = 1\n{}", admin()));
+    let users = || {
+        let memory = ask(&node, "/debug/memory");
+        memory["total"]["users"].as_u64().expect("bytes")
+    };
+    let long = "x".repeat(3_000);
+    for n in 0..1_300 {
+        let headers = format!("User-Agent: {n}{long}\r\n");
+        drop(WebSocket::connect(node.addr, "/ws", &headers));
+    }
+    assert!(users() < 800_000, "{}", users());
+    let kept: Vec<WebSocket> = (0..1_100)
+        .map(|n| {
+            let headers = format!("User-Agent: {n}{long}\r\n");
+            WebSocket::connect(node.addr, "/ws", &headers)
+        })
+        .collect();
+    assert!(users() < 800_000, "{}", users());
+    let late = WebSocket::connect(node.addr, "/ws", "User-Agent: late\r\n");
+    let found = ask(&node, "/v1/node/sessions?limit=200");
+    assert_eq!(found["matched"], 1_101);
+    drop((kept, late));
+}
+
+#[test]
+fn each_worker_is_shown_with_what_it_has_and_how_fast_it_is() {
+    let kitchen = Kitchen::open(&admin());
+    let node = &kitchen.gateway;
+    let quiet = ask(node, "/v1/node/backends");
+    let backend = &quiet["backends"][0];
+    assert_eq!(
+        (&backend["name"], &backend["kind"], &backend["well"]),
+        (&json!("kitchen"), &json!("workers"), &json!(false))
+    );
+    assert_eq!(
+        (&quiet["kafka"], &quiet["complete"]),
+        (&Value::Null, &json!(true))
+    );
+    let cook = Worker::attach(kitchen.workers, &KEY.0, "cook");
+    let mut client = SocketIo::connect(node.addr);
+    for n in 0..40 {
+        client.ask(n, &json!(["echo", n]));
+    }
+    let mut worker = Value::Null;
+    assert!(eventually(PATIENCE, || {
+        worker = ask(node, "/v1/node/backends")["backends"][0]["workers"][0].clone();
+        worker["handled"].as_u64() >= Some(41) && worker["under_way"] == 0
+    }));
+    assert_eq!(
+        (&worker["instance"], &worker["state"], &worker["sockets"]),
+        (&json!("cook"), &json!("attached"), &json!(1))
+    );
+    assert!(
+        worker["handled_per_second"].as_f64() > Some(1.0),
+        "{worker}"
+    );
+    assert!(worker["p99_ms"].as_u64() >= Some(1), "{worker}");
+    let session = ask(node, &format!("/v1/node/sessions?id={}", client.sid));
+    assert_eq!(
+        session["sessions"][0]["sockets"][0]["worker"],
+        json!({"backend": "kitchen", "instance": "cook"})
+    );
+    let said = top(node, &[]);
+    assert!(
+        said.contains("kitchen") && said.contains("  cook"),
+        "{said}"
+    );
+    let said: Value = serde_json::from_str(&top(node, &["--json"])).expect("JSON");
+    assert_eq!(said["backends"][0]["workers"][0]["instance"], "cook");
+    // Its link is cut: for a while it may come back.
+    cook.die();
+    assert!(eventually(PATIENCE, || {
+        let workers = ask(node, "/v1/node/backends")["backends"][0]["workers"].clone();
+        workers[0]["state"] == "away"
+    }));
+}
+
+#[test]
+fn a_webhook_is_shown_with_its_last_failures_and_only_operators_read_them() {
+    let receiver = Receiver::open(|told| match told.events()[0]["event"].as_str() {
+        Some("wrong") => Reply::json(&json!({"commands": [{"emti": {"secret": "card 4111"}}]})),
+        _ => Reply::empty(),
+    });
+    let node = Gateway::start_with(
+        &format!(
+            "[server]\nshards = 2\n[namespaces.\"/\"]\nbackend = \"shop\"\n\
+             [backends.shop]\nurl = \"http://{}/hook\"\nprivate_addresses = true\n{}",
+            receiver.addr,
+            admin()
+        ),
+        &["--profile", "socket.io"],
+    );
+    let mut client = SocketIo::open(node.addr);
+    client.send("40{}");
+    assert!(client.packet().starts_with("40{"));
+    client.send("421[\"wrong\",1]");
+    let mut shop = Value::Null;
+    assert!(eventually(PATIENCE, || {
+        shop = ask(&node, "/v1/node/backends")["backends"][0].clone();
+        shop["failures"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+            && shop["calls_refused"] == 1
+    }));
+    assert_eq!(
+        (&shop["kind"], &shop["well"], &shop["workers"]),
+        (&json!("webhook"), &json!(true), &json!([]))
+    );
+    let failure = &shop["failures"][0];
+    assert_eq!(failure["what"], "call refused");
+    let detail = failure["detail"].as_str().expect("words");
+    assert!(detail.starts_with("cannot use the answer"), "{detail}");
+    assert!(shop["p99_ms"].as_u64() >= Some(1), "{shop}");
+    let seen = ask_as(&node, &VIEWER.0, "/v1/node/backends");
+    assert_eq!(seen["backends"][0]["failures"][0]["detail"], Value::Null);
+    assert!(!seen.to_string().contains("4111"), "{seen}");
+}

@@ -1,0 +1,137 @@
+// Two gateways at one Redis with a worker behind them, watched by operators: what the tests of the console with several nodes stand on.
+
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { executable, freePort, Gateway } from "./gateway.mjs";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+
+/** Programs of a test end with it, also when it fails before it stops them. */
+const programs = new Set();
+process.on("exit", () => {
+  for (const program of programs) program.kill("SIGKILL");
+});
+
+function run(command, args, options) {
+  const program = spawn(command, args, options);
+  programs.add(program);
+  program.once("exit", () => programs.delete(program));
+  return program;
+}
+
+async function answers(port) {
+  const socket = connect(port, "127.0.0.1");
+  const open = await Promise.race([
+    once(socket, "connect").then(() => true),
+    once(socket, "error").then(() => false),
+  ]).catch(() => false);
+  socket.destroy();
+  return open;
+}
+
+export class Cluster {
+  static async start(nodes = 2) {
+    const cluster = new Cluster();
+    cluster.folder = mkdtempSync(join(tmpdir(), "sockeye-cluster-"));
+    const redis = await cluster.#startRedis();
+    cluster.keys = {
+      ops: cluster.#makeKey("ops"),
+      look: cluster.#makeKey("look", "--allow", "read"),
+    };
+    cluster.cook = cluster.#makeKey("cook");
+    cluster.watched = [];
+    for (let n = 0; n < nodes; n += 1) await cluster.#startNode(redis);
+    return cluster;
+  }
+
+  async #startRedis() {
+    const port = await freePort();
+    const args = ["--port", String(port), "--save", ""];
+    this.redis = run("redis-server", args, { cwd: this.folder, stdio: "ignore" });
+    let failure;
+    this.redis.on("error", (error) => (failure = error));
+    while (!(await answers(port)))
+      if (failure) throw new Error(`cannot run redis-server: ${failure.message}`);
+    return `redis://127.0.0.1:${port}`;
+  }
+
+  #makeKey(...args) {
+    const said = execFileSync(executable(), ["api-key", ...args], { encoding: "utf8" });
+    const [, key, entry] = /key\s+(\S+)\s+entry\s+(\S+)/.exec(said);
+    return { key, entry };
+  }
+
+  async #startNode(redis) {
+    const workers = await freePort();
+    const entries = Object.values(this.keys).map(({ entry }) => entry);
+    const file = join(this.folder, `node-${this.watched.length}.toml`);
+    writeFileSync(
+      file,
+      `profile = "socket.io"
+[cluster]
+adapter = "redis"
+urls = ["${redis}"]
+secret = "s"
+[admin]
+api_keys = [${entries.join(", ")}]
+[workers]
+listen = "127.0.0.1:${workers}"
+[backends.kitchen]
+api_keys = [${this.cook.entry}]
+[namespaces."/"]
+client_joins = true
+[namespaces."/meal"]
+backend = "kitchen"
+`,
+    );
+    const gateway = await Gateway.start("--config", file);
+    const url = `http://127.0.0.1:${gateway.adminPort}`;
+    this.watched.push({ gateway, url, workers, keys: this.keys });
+  }
+
+  /** A copy of the library for workers, built: other tests may build theirs at the same time. */
+  #library() {
+    const root = join(HERE, "../..");
+    const copy = join(this.folder, "sdk/node");
+    mkdirSync(copy, { recursive: true });
+    for (const name of ["src", "build.mjs", "tsconfig.json", "package.json"])
+      cpSync(join(root, "sdk/node", name), join(copy, name), { recursive: true });
+    symlinkSync(join(root, "sdk/node/node_modules"), join(copy, "node_modules"));
+    symlinkSync(join(root, "proto"), join(this.folder, "proto"));
+    execFileSync(process.execPath, ["build.mjs"], { cwd: copy, stdio: "inherit" });
+    return join(copy, "dist/wrapper.mjs");
+  }
+
+  /** A worker of the first node's, in a process of its own. */
+  async worker() {
+    this.library ??= this.#library();
+    const address = `127.0.0.1:${this.watched[0].workers}`;
+    return await this.#begin(["worker.mjs", this.library, address, this.cook.key]);
+  }
+
+  /** So many clients over all nodes, in rooms; and one that works with the worker. */
+  async crowd(count) {
+    const urls = this.watched.map(({ gateway }) => gateway.url);
+    return await this.#begin(["crowd.mjs", String(count), ...urls]);
+  }
+
+  async #begin([script, ...args]) {
+    const stdio = ["ignore", "pipe", "inherit"];
+    const program = run(process.execPath, [join(HERE, script), ...args], { stdio });
+    for await (const line of createInterface({ input: program.stdout }))
+      if (line === "ready") return program;
+    throw new Error(`${script} ended before it was ready`);
+  }
+
+  async stop() {
+    for (const { gateway } of this.watched) await gateway.kill();
+    for (const program of programs) program.kill("SIGKILL");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

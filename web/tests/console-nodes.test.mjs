@@ -1,0 +1,247 @@
+// The console with two nodes, a worker and two thousand clients: what all nodes have, which of them does not answer, and that every page holds
+// what is there.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, test } from "node:test";
+import { io } from "socket.io-client";
+import { Cluster } from "./cluster.mjs";
+import { Operator, PAGES } from "./operator.mjs";
+import { launchBrowser } from "./person.mjs";
+
+const CLIENTS = 2000;
+const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
+const ATTACK = `<img src=x onerror="window.attacked=1">`;
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
+  "utf8",
+);
+
+let browser;
+let cluster;
+let first;
+let second;
+let cook;
+let crowd;
+
+before(async () => {
+  browser = await launchBrowser();
+  cluster = await Cluster.start();
+  [first, second] = cluster.watched;
+  cook = await cluster.worker();
+  crowd = await cluster.crowd(CLIENTS);
+});
+
+after(async () => {
+  await browser?.close();
+  await cluster?.stop();
+});
+
+async function client(watched, rooms = [], options = {}) {
+  const socket = io(watched.gateway.url, {
+    transports: ["websocket"],
+    forceNew: true,
+    reconnection: false,
+    ...options,
+  });
+  if (!socket.connected)
+    await new Promise((resolve, reject) => {
+      socket.once("connect", resolve);
+      socket.once("connect_error", reject);
+    });
+  for (const room of rooms) await socket.emitWithAck("join", room);
+  return socket;
+}
+
+async function accessibilityProblems(page) {
+  await page.evaluate(axeSource);
+  return await page.evaluate(async () => {
+    const { violations } = await window.axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
+  });
+}
+
+const places = () => [
+  ...PAGES,
+  "sessions?where=nodes",
+  "rooms?where=nodes",
+  "ends?where=nodes",
+  "rooms?room=crowd",
+];
+
+describe("all nodes", () => {
+  test("are looked at from one page: sessions, rooms and ends", async () => {
+    const far = await client(second, ["far-room"]);
+    const ops = await Operator.enter(browser, first);
+    await ops.open("sessions?where=nodes");
+    await ops.sees(".found", /2,00\d sessions on 2 nodes, 50 shown/);
+    await ops.open("sessions?where=nodes&room=far-room");
+    await ops.sees(".found", /^1 session on 2 nodes/);
+    await ops.page.click("tbody a");
+    await ops.sees("#main h1", new RegExp(far.id));
+    await ops.sees("#main dt", /Round trip, as the kernel has it/);
+    await ops.sees("#main dd", /^\d$/);
+    await ops.open("rooms?where=nodes");
+    await ops.sees("tbody tr", /crowd.*1,500$/);
+    await ops.sees("tbody tr", /quarter.*500$/);
+    far.io.engine.close();
+    await ops.open("ends");
+    await ops.page.getByRole("radio", { name: "On all nodes", exact: true }).check();
+    await ops.sees(".found", /on 2 nodes/);
+    await ops.sees("tbody tr", /transport close/);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("have one session page: a socket of another node opens, and is put out", async () => {
+    const far = await client(second, ["here-and-there"]);
+    const ops = await Operator.enter(browser, first);
+    await ops.open(`session/${encodeURIComponent(far.id)}`);
+    await ops.sees("h2", /^Socket \/$/);
+    await ops.page.click('button:text-is("Disconnect…")');
+    const gone = new Promise((resolve) => far.once("disconnect", resolve));
+    await ops.page.click("#confirm-yes");
+    assert.equal(await gone, "io server disconnect");
+    await ops.sees(".notice.ok", /is put out/);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("are named when they do not answer, and the others are shown", async () => {
+    const ops = await Operator.enter(browser, first);
+    await ops.open("sessions");
+    await second.gateway.freeze();
+    await ops.page.getByRole("radio", { name: "On all nodes", exact: true }).check();
+    await ops.sees(".found", /on 1 node.*Node \d+ is missing: it (did not answer|is silent)/);
+    second.gateway.thaw();
+    await ops.page.waitForFunction(async () => {
+      document.querySelector('form button[type="submit"]').click();
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return /on 2 nodes/.test(document.querySelector(".found").textContent);
+    });
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("are not looked at with a key that may not read, nor with a wrong one", async () => {
+    const ask = async (key) => {
+      const headers = { Authorization: `Bearer ${key}` };
+      return (await fetch(`${first.url}/v1/nodes/sessions`, { headers })).status;
+    };
+    assert.equal(await ask("sockeye_wrong"), 401);
+    assert.equal(await ask(cluster.keys.look.key), 200);
+    const eve = await Operator.come(browser, first);
+    await eve.giveKey("sockeye_wrong");
+    await eve.sees("#login-problem", /./);
+    assert.equal(await eve.page.locator("#main h1").count(), 0);
+    await eve.leave();
+  });
+});
+
+describe("a worker", () => {
+  test("is shown with what it has and how fast it is, and the socket says who has it", async () => {
+    const meal = io(`${first.gateway.url}/meal`, { transports: ["websocket"], forceNew: true });
+    await meal.emitWithAck("order", "soup");
+    const ops = await Operator.enter(browser, first);
+    await ops.open("backends");
+    await ops.sees("#main h2", /^kitchen$/);
+    await ops.sees('[aria-label="Workers"] tbody tr', /^[0-9a-f-]{36}attached/);
+    await ops.open(`session/${encodeURIComponent(meal.id)}`);
+    await ops.sees("#main dd", /^[0-9a-f-]{36} of kitchen$/);
+    meal.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+});
+
+describe("every page, with two thousand clients", () => {
+  for (const colorScheme of ["light", "dark"])
+    test(`has no finding of axe in ${colorScheme} colours`, async () => {
+      const ops = await Operator.enter(browser, first, "ops", { colorScheme });
+      for (const place of places()) {
+        await ops.open(place);
+        assert.deepEqual(await accessibilityProblems(ops.page), [], place);
+      }
+      ops.assertNoErrors();
+      await ops.leave();
+    });
+
+  test("fits 360 px", async () => {
+    const ops = await Operator.enter(browser, first, "ops", PHONE);
+    for (const place of places()) {
+      await ops.open(place);
+      // A browser that makes room for what is too wide has another `innerWidth` then.
+      const width = await ops.page.evaluate(() => document.scrollingElement.scrollWidth);
+      assert.ok(width <= PHONE.viewport.width, `${place} is ${width} px wide`);
+    }
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("keeps names from outside as text: a program's name, rooms of another node", async () => {
+    const extraHeaders = { "User-Agent": ATTACK };
+    const mallory = await client(second, [ATTACK], { extraHeaders });
+    const ops = await Operator.enter(browser, first);
+    await ops.open(`session/${encodeURIComponent(mallory.id)}`);
+    await ops.sees("#main dd", /^<img src=x/);
+    await ops.open(`rooms?where=nodes&contains=${encodeURIComponent("<img")}`);
+    await ops.sees("tbody th", /<img src=x/);
+    assert.equal(await ops.page.evaluate(() => window.attacked), undefined);
+    assert.equal(await ops.page.locator("#main img").count(), 0);
+    mallory.disconnect();
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("is reached by keyboard alone: from the sessions of this node to those of all", async () => {
+    const ops = await Operator.enter(browser, first);
+    const { page } = ops;
+    await ops.open("sessions");
+    await page.getByRole("radio", { name: "On this node", exact: true }).focus();
+    await page.keyboard.press("ArrowRight");
+    await ops.sees(".found", /on 2 nodes/);
+    await page.focus(".table-scroll:not([hidden]) tbody a");
+    await page.keyboard.press("Enter");
+    await ops.sees("#main h1", /^Session /);
+    ops.assertNoErrors();
+    await ops.leave();
+  });
+});
+
+test("the crowd is still there: nobody was disconnected by being looked at", async () => {
+  const ops = await Operator.enter(browser, first);
+  await ops.open("sessions?where=nodes&room=crowd");
+  await ops.sees(".found", /^1,500 sessions on 2 nodes/);
+  assert.equal(crowd.exitCode, null);
+  await ops.leave();
+});
+
+// Behind all others: from then on the node is not well.
+test("a worker that ends over one event again and again leaves a poison event behind", async () => {
+  const look = await Operator.enter(browser, first, "look");
+  const ops = await Operator.enter(browser, first);
+  await ops.open("backends");
+  const meal = io(`${first.gateway.url}/meal`, { transports: ["websocket"], forceNew: true });
+  await meal.emitWithAck("order", "soup");
+  meal.emit("poison");
+  const poisoned = async () => {
+    const headers = { Authorization: `Bearer ${cluster.keys.ops.key}` };
+    const answer = await fetch(`${first.url}/v1/node/backends`, { headers });
+    const [{ failures }] = (await answer.json()).backends;
+    return failures.some(({ what }) => what === "poison event");
+  };
+  while (!(await poisoned())) {
+    if (cook.exitCode !== null || cook.signalCode !== null) cook = await cluster.worker();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  if (cook.exitCode !== null || cook.signalCode !== null) cook = await cluster.worker();
+  await ops.sees('[aria-label="Last failures"] tbody tr', /poison event/);
+  await ops.sees('[aria-label="Last failures"] tbody tr', /poison of socket/);
+  await look.open("backends");
+  await look.sees('[aria-label="Last failures"] tbody tr', /needs the scope operate/);
+  meal.disconnect();
+  ops.assertNoErrors();
+  await ops.leave();
+  await look.leave();
+});
