@@ -101,6 +101,28 @@ pub(crate) struct Backlog {
 type Keys = HashMap<u64, u64, FixedState>;
 
 impl Backlog {
+    /// What waited elsewhere: of the first unit, `sent` bytes are out.
+    pub(crate) fn restored(units: Vec<Unit>, sent: usize) -> Self {
+        let mut backlog = Self::default();
+        units.into_iter().for_each(|unit| backlog.append(unit));
+        debug_assert!(
+            backlog
+                .front()
+                .is_some_and(|unit| sent < unit.bytes().len())
+        );
+        backlog.sent = sent;
+        backlog
+    }
+
+    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter()
+    }
+
+    /// Bytes of the first unit that are out.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
+    }
+
     /// Takes a unit of which `sent` bytes are out already.
     pub(crate) fn begin(&mut self, unit: Unit, sent: usize) {
         debug_assert!(self.units.is_empty() && sent < unit.bytes().len());
