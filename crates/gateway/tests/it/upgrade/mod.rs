@@ -1,0 +1,7 @@
+//! `sockeye upgrade`: a new process takes over live connections, and their clients notice nothing.
+
+mod chain;
+mod keeping;
+mod strangers;
+mod traffic;
+mod troubles;
