@@ -206,6 +206,8 @@ fn join_cluster(
     facts.readiness.set_joining();
     let foyer = Foyer::open(config, listeners, runtime, facts, places)?;
     greeting::say_starting(&foyer, listeners.admin);
+    // It lives, and may wait for long: a supervisor would end what does not begin.
+    upgrade::ready();
     if !foyer.wait_for_name(cluster, wishes)? {
         return Ok(None);
     }
@@ -491,16 +493,18 @@ impl Node<'_> {
                 self.let_files_go();
                 return ended.context("cannot go on");
             }
-            if let Some(part) = self.facts.vitals.ended() {
+            // Asked first: where another process serves, operators are served there.
+            let part = self.facts.vitals.ended();
+            if self.host.as_ref().is_some_and(Host::is_gone) {
+                return self.leave();
+            }
+            if let Some(part) = part {
                 bail!(
                     "cannot go on: {part} has ended, and that is a bug: the lines before this one say more"
                 );
             }
             let pressure = &self.shards.process().pressure;
             pressure.set_memory_percent(kept.look(memory_max, bound));
-            if self.host.as_ref().is_some_and(Host::is_gone) {
-                return self.leave();
-            }
             if self.has_lost_its_number() {
                 self.drain()?;
                 bail!(

@@ -1,7 +1,7 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{ATTACHMENTS_MAX, NAME_BYTES_MAX, PARTED_MAX, ROOMS_MAX, SOCKETS_MAX};
-use crate::record::{Claims, Conn, Session, Socket};
+use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
 /// Bytes of an id.
@@ -49,6 +49,21 @@ impl Ledger {
     /// Whether none was.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// Looks at the record of a connection without a session.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_visitor(&self, visitor: &Visitor) -> Result<(), Unfit> {
+        let is_address = |bytes: &[u8]| matches!(bytes.len(), 4 | 16);
+        need(is_address(&visitor.peer), "visitor.peer", "4 or 16 bytes")?;
+        let proxy = &visitor.proxy;
+        need(
+            proxy.is_empty() || is_address(proxy),
+            "visitor.proxy",
+            "4 or 16 bytes, or none",
+        )
     }
 
     /// Looks at a record. One that is refused leaves no trace.
@@ -114,8 +129,18 @@ fn check_session(session: &Session) -> Result<(), Unfit> {
         )?;
     }
     session.claims.as_ref().map_or(Ok(()), check_claims)?;
-    let conn = session.conn.as_ref();
-    conn.map_or(need(false, "conn", "there"), check_conn)
+    match (&session.conn, &session.polling) {
+        (Some(conn), None) => check_conn(conn),
+        (None, Some(polling)) => check_units("polling.queue", &polling.queue),
+        _ => need(false, "conn", "there, or `polling` in its place"),
+    }
+}
+
+fn check_units(field: &'static str, units: &[Unit]) -> Result<(), Unfit> {
+    let fate = units.iter().map(|unit| unit.fate).max().unwrap_or(0);
+    need(fate <= FATE_MAX, format!("{field}.fate = {fate}"), "0 to 3")?;
+    let full = units.iter().all(|unit| !unit.bytes.is_empty());
+    need(full, format!("{field}.bytes"), "not empty")
 }
 
 fn check_socket(socket: &Socket) -> Result<(), Unfit> {
@@ -145,13 +170,8 @@ fn check_claims(claims: &Claims) -> Result<(), Unfit> {
 }
 
 fn check_conn(conn: &Conn) -> Result<(), Unfit> {
-    let (fates, deflate) = (conn.output.iter().map(|unit| unit.fate), conn.deflate);
-    let fate = fates.max().unwrap_or(0);
-    need(
-        fate <= FATE_MAX,
-        format!("conn.output.fate = {fate}"),
-        "0 to 3",
-    )?;
+    let deflate = conn.deflate;
+    check_units("conn.output", &conn.output)?;
     need(
         deflate <= DEFLATE_MAX,
         format!("conn.deflate = {deflate}"),
@@ -162,13 +182,7 @@ fn check_conn(conn: &Conn) -> Result<(), Unfit> {
         "conn.deflate",
         "0 where nothing was agreed on",
     )?;
-    let mut lens = conn.output.iter().map(|unit| unit.bytes.len());
-    need(
-        lens.clone().all(|len| len > 0),
-        "conn.output.bytes",
-        "not empty",
-    )?;
-    let first = lens.next().unwrap_or(0);
+    let first = conn.output.first().map_or(0, |unit| unit.bytes.len());
     need(
         conn.sent == 0 || (conn.sent as usize) < first,
         format!("conn.sent = {}", conn.sent),

@@ -11,7 +11,7 @@ mod record;
 
 pub use check::{Ledger, Unfit};
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Welcome};
-pub use record::{Attached, Claims, Conn, Grants, Heart, Session, Socket, Unit};
+pub use record::{Attached, Claims, Conn, Grants, Heart, Polling, Session, Socket, Unit, Visitor};
 
 /// The version of the record that this build writes, and the oldest one that it reads.
 pub const VERSION: u32 = 1;

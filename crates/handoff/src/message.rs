@@ -1,6 +1,6 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
-use crate::record::Session;
+use crate::record::{Session, Visitor};
 use prost::Message;
 
 /// What a message is. A peer that sends something else is no gateway.
@@ -186,13 +186,9 @@ pub struct Batch {
     pub sessions: Vec<Session>,
     #[prost(message, repeated, tag = "3")]
     pub listeners: Vec<Listener>,
-}
-
-impl Batch {
-    /// Descriptors that follow.
-    pub fn descriptors(&self) -> usize {
-        self.sessions.len() + self.listeners.len()
-    }
+    /// Behind those of the sessions.
+    #[prost(message, repeated, tag = "4")]
+    pub visitors: Vec<Visitor>,
 }
 
 #[cfg(test)]

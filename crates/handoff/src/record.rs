@@ -59,6 +59,20 @@ pub struct Session {
     pub claims: Option<Claims>,
     #[prost(message, optional, tag = "19")]
     pub conn: Option<Conn>,
+    /// In the place of a connection: it polls, and no poll of it waits.
+    #[prost(message, optional, tag = "20")]
+    pub polling: Option<Polling>,
+}
+
+/// What a session has that polls.
+#[derive(Clone, PartialEq, Message)]
+pub struct Polling {
+    /// What its next poll gets, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub queue: Vec<Unit>,
+    /// A hash of what its last request was called.
+    #[prost(fixed64, tag = "2")]
+    pub last: u64,
 }
 
 /// Pings and what answers them.
@@ -170,6 +184,29 @@ pub struct Conn {
     pub inflates: bool,
 }
 
+/// A connection without a session: its request is still to come, or another one.
+#[derive(Clone, PartialEq, Message)]
+pub struct Visitor {
+    /// Four or sixteen bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub peer: Vec<u8>,
+    /// A Unix socket and not TCP.
+    #[prost(bool, tag = "2")]
+    pub unix: bool,
+    /// Read and not understood yet.
+    #[prost(bytes = "vec", tag = "3")]
+    pub input: Vec<u8>,
+    /// It made a request before.
+    #[prost(bool, tag = "4")]
+    pub served: bool,
+    /// It may begin with a header of the PROXY protocol.
+    #[prost(bool, tag = "5")]
+    pub preface: bool,
+    /// The proxy that made the connection, if that is not its peer.
+    #[prost(bytes = "vec", tag = "6")]
+    pub proxy: Vec<u8>,
+}
+
 /// What is sent or dropped as a whole.
 #[derive(Clone, PartialEq, Message)]
 pub struct Unit {
@@ -178,4 +215,10 @@ pub struct Unit {
     /// What becomes of it if its client is slow: 0 it stays, 1 disconnect, 2 drop the oldest, 3 drop the newest.
     #[prost(uint32, tag = "2")]
     pub fate: u32,
+    /// Packets in it, for those who poll.
+    #[prost(uint32, tag = "3")]
+    pub packets: u32,
+    /// Never compressed, for those who poll.
+    #[prost(bool, tag = "4")]
+    pub exempt: bool,
 }

@@ -1,7 +1,7 @@
 //! Version 1 of the record, as bytes: what a build writes today, every later build reads.
 
 use handoff::{
-    Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Session, Socket, Unit, VERSION,
+    Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Polling, Session, Socket, Unit, VERSION,
 };
 use prost::Message;
 
@@ -65,11 +65,13 @@ fn session() -> Session {
             output: vec![Unit {
                 bytes: vec![1, 2, 3],
                 fate: 2,
+                ..Unit::default()
             }],
             sent: 2,
             deflate: 1,
             inflates: true,
         }),
+        polling: None,
     }
 }
 
@@ -173,4 +175,23 @@ fn nobody_comes_twice() {
     other.sockets[0].id = vec![10; 15];
     assert_eq!(ledger.admit(&other), Ok(()));
     assert_eq!(ledger.len(), 2);
+}
+
+/// It has a connection or polls, and not both.
+#[test]
+fn a_session_that_polls_has_no_connection() {
+    let unit = Unit {
+        bytes: b"2".to_vec(),
+        packets: 1,
+        ..Unit::default()
+    };
+    let mut session = session();
+    session.polling = Some(Polling {
+        queue: vec![unit],
+        last: 7,
+    });
+    let both = Ledger::default().admit(&session).expect_err("both");
+    assert_eq!(both.field, "conn");
+    session.conn = None;
+    assert_eq!(Ledger::default().admit(&session), Ok(()));
 }

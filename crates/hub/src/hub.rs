@@ -5,7 +5,7 @@ use crate::books::config::Config;
 use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
-use crate::life::handing::{Handed, Handing};
+use crate::life::handing::{Handed, Handing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
 use crate::seam::stage::Stage;
@@ -157,6 +157,15 @@ impl Hub {
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
         handing.next(&self.stage.parts, is_secure)
+    }
+
+    /// Tells of each session whether it would go.
+    pub fn count_handed(
+        &self,
+        is_secure: impl Fn(ConnId) -> bool,
+        tell: impl FnMut(Result<(), Stays>),
+    ) {
+        self.handing().count(&self.stage.parts, is_secure, tell);
     }
 
     /// The id of the next ack that a client is asked for.

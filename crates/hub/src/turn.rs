@@ -187,6 +187,11 @@ impl<W: World> Turn<'_, W> {
         });
     }
 
+    /// Clients that poll are to ask again, wherever they are served then.
+    pub fn answer_waiting_polls(&mut self) {
+        self.take_in(|stage, _| handing::answer_waiting_polls(&mut stage.parts));
+    }
+
     /// A session comes from the process before this one. `adopt` gives its stream the hub's name for its connection.
     ///
     /// # Errors
@@ -197,7 +202,24 @@ impl<W: World> Turn<'_, W> {
         adopt: impl FnOnce(&mut W, ConnId),
     ) -> Result<(), Unable> {
         self.take_in(|stage, world| {
-            let conn = arriving::arrive(&mut stage.parts, record)?;
+            if let Some(conn) = arriving::arrive(&mut stage.parts, record)? {
+                adopt(world, conn);
+            }
+            Ok(())
+        })
+    }
+
+    /// A connection without a session comes from there.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn visitor_arrived(
+        &mut self,
+        record: &handoff::Visitor,
+        adopt: impl FnOnce(&mut W, ConnId),
+    ) -> Result<(), Unable> {
+        self.take_in(|stage, world| {
+            let conn = arriving::visit(&mut stage.parts, record)?;
             adopt(world, conn);
             Ok(())
         })
@@ -211,8 +233,8 @@ impl<W: World> Turn<'_, W> {
         });
     }
 
-    /// A session has gone to another process with its connection, whose stream is none of the hub's any more.
-    pub fn handed_over(&mut self, session: SessionId, conn: ConnId) {
+    /// A connection has gone to another process, with its session if it has one; its stream is none of the hub's any more.
+    pub fn handed_over(&mut self, session: Option<SessionId>, conn: Option<ConnId>) {
         self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conn));
     }
 

@@ -1,5 +1,6 @@
 //! Shards that begin with what another process has: they take sessions in, and read and write nothing until they are told to begin.
 
+use crate::handing::Sessions;
 use crate::reactor::stream::Stream;
 use crate::shards::Shards;
 use crate::turn::Shard;
@@ -13,11 +14,7 @@ use std::time::{Duration, Instant};
 /// What a shard that has not begun is told.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    Sessions(
-        Vec<handoff::Session>,
-        Vec<OwnedFd>,
-        Sender<Result<(), String>>,
-    ),
+    Sessions(Sessions, Sender<Result<(), String>>),
     /// All have come. The id of the next ack.
     All(u64, Sender<Result<(), String>>),
     Begin,
@@ -40,16 +37,8 @@ impl Takers {
     ///
     /// # Errors
     /// The shard cannot have them: it is of no use any more.
-    pub fn bring(
-        &self,
-        shard: u16,
-        records: Vec<handoff::Session>,
-        sockets: Vec<OwnedFd>,
-        within: Duration,
-    ) -> Result<(), String> {
-        self.ask(shard, within, |answer| {
-            Arrival::Sessions(records, sockets, answer)
-        })
+    pub fn bring(&self, shard: u16, sessions: Sessions, within: Duration) -> Result<(), String> {
+        self.ask(shard, within, |answer| Arrival::Sessions(sessions, answer))
     }
 
     /// All sessions of a shard have come, and its acks go on with this id.
@@ -91,8 +80,8 @@ impl Shard {
         while let Ok(arrival) = arrivals.recv() {
             // The one who waits may have given up, and then this channel ends.
             match arrival {
-                Arrival::Sessions(records, sockets, answer) => {
-                    let _ = answer.send(self.take_in(&records, sockets, &mut conns));
+                Arrival::Sessions(sessions, answer) => {
+                    let _ = answer.send(self.take_in(sessions, &mut conns));
                 }
                 Arrival::All(next_ack, answer) => {
                     let now = self.clock.now(Instant::now());
@@ -108,24 +97,36 @@ impl Shard {
         false
     }
 
-    fn take_in(
-        &mut self,
-        records: &[handoff::Session],
-        sockets: Vec<OwnedFd>,
-        conns: &mut Vec<ConnId>,
-    ) -> Result<(), String> {
+    fn take_in(&mut self, sessions: Sessions, conns: &mut Vec<ConnId>) -> Result<(), String> {
         let now = self.clock.now(Instant::now());
         let mut turn = self.hub.turn(now, &mut self.hands);
-        for (record, socket) in records.iter().zip(sockets) {
-            let unix = record.conn.as_ref().is_some_and(|conn| conn.unix);
-            let stream = stream(socket, unix).map_err(|error| {
-                format!("cannot go on with the socket of a connection: {error}")
-            })?;
+        let mut sockets = sessions.sockets.into_iter();
+        let mut next = |unix| match sockets.next() {
+            None => Err("there are fewer sockets than records".to_owned()),
+            Some(socket) => stream(socket, unix)
+                .map_err(|error| format!("cannot go on with the socket of a connection: {error}")),
+        };
+        for record in &sessions.records {
+            let stream = match &record.conn {
+                Some(conn) => Some(next(conn.unix)?),
+                None => None,
+            };
             let arrived = turn.arrived(record, |hands, conn| {
-                hands.seat(stream, conn);
-                conns.push(conn);
+                if let Some(stream) = stream {
+                    hands.seat(stream, conn);
+                    conns.push(conn);
+                }
             });
             arrived.map_err(|why| format!("cannot go on with a session: {}", why.0))?;
+        }
+        for visitor in &sessions.visitors {
+            let stream = next(visitor.unix)?;
+            let arrived = turn.visitor_arrived(visitor, |hands, conn| {
+                hands.seat(stream, conn);
+                hands.streams.set_preface(conn, visitor.preface);
+                conns.push(conn);
+            });
+            arrived.map_err(|why| format!("cannot go on with a connection: {}", why.0))?;
         }
         Ok(())
     }

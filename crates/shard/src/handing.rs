@@ -31,14 +31,17 @@ pub struct Census {
 }
 
 impl Census {
-    fn count(&mut self, handed: &Handed) {
-        match handed {
-            Handed::Goes(..) => self.goes += 1,
-            Handed::Stays(_, why) => {
-                let at = Stays::ALL.iter().position(|one| one == why);
-                self.stays[at.unwrap_or_default()] += 1;
+    fn of(hub: &Hub, hands: &Hands) -> Self {
+        let mut census = Self::default();
+        let is_secure = |conn| hands.streams.is_secure(conn);
+        hub.count_handed(is_secure, |goes| match goes {
+            Ok(()) => census.goes += 1,
+            Err(why) => {
+                let at = Stays::ALL.iter().position(|one| *one == why);
+                census.stays[at.unwrap_or_default()] += 1;
             }
-        }
+        });
+        census
     }
 
     fn add(&mut self, other: &Self) {
@@ -63,7 +66,16 @@ pub struct Listening {
 #[derive(Debug, Default)]
 pub struct Sessions {
     pub records: Vec<handoff::Session>,
+    /// Connections without a session.
+    pub visitors: Vec<handoff::Visitor>,
+    /// Of the sessions that have a connection, and behind them of the visitors.
     pub sockets: Vec<OwnedFd>,
+}
+
+impl Sessions {
+    fn len(&self) -> usize {
+        self.records.len() + self.visitors.len()
+    }
 }
 
 /// Why shards cannot be frozen, or do not go on with it.
@@ -144,11 +156,7 @@ impl Pause {
     pub(crate) fn carry_out(&mut self, wish: Wish, hub: &Hub, hands: &Hands, listeners: Listeners) {
         match wish {
             Wish::Count(answer) => {
-                let (mut census, mut handing) = (Census::default(), hub.handing());
-                while let Some(handed) = next(hub, hands, &mut handing) {
-                    census.count(&handed);
-                }
-                let _ = answer.send(census);
+                let _ = answer.send(Census::of(hub, hands));
             }
             Wish::Listeners(answer) => {
                 let _ = answer.send(listeners(hands.me.shard));
@@ -164,17 +172,13 @@ impl Pause {
 /// Copies of the listeners of a shard with this number.
 pub(crate) type Listeners<'a> = &'a dyn Fn(u16) -> io::Result<Vec<Listening>>;
 
-fn next(hub: &Hub, hands: &Hands, handing: &mut Handing) -> Option<Handed> {
-    hub.hand(handing, |conn| hands.streams.is_secure(conn))
-}
-
 impl Shard {
     /// Stands still for somebody, until that one commits or goes away.
     #[cold]
     pub(crate) fn stand_still(&mut self, orders: &Receiver<Order>, reports: &Sender<Report>) {
         let _ = reports.send(Report::Frozen(self.hub.next_ack()));
         let mut handing = self.hub.handing();
-        let mut gone = Vec::new();
+        let mut gone: Vec<Gone> = Vec::new();
         while let Ok(order) = orders.recv() {
             match order {
                 Order::More => {
@@ -193,45 +197,76 @@ impl Shard {
     fn more(
         &mut self,
         handing: &mut Handing,
-        gone: &mut Vec<(SessionId, ConnId)>,
+        gone: &mut Vec<Gone>,
     ) -> Result<Option<Sessions>, Unquiet> {
         let (mut sessions, mut bytes) = (Sessions::default(), 0);
-        while sessions.records.len() < BATCH_SESSIONS && bytes < BATCH_BYTES {
-            let Some(handed) = next(&self.hub, &self.hands, handing) else {
+        while sessions.len() < BATCH_SESSIONS && bytes < BATCH_BYTES {
+            let streams = &self.hands.streams;
+            let Some(handed) = self.hub.hand(handing, |conn| streams.is_secure(conn)) else {
                 break;
             };
-            let Handed::Goes(conn, session, mut record) = handed else {
-                continue;
+            let (session, conn) = match &handed {
+                Handed::Goes(conn, session, _) => (Some(*session), *conn),
+                Handed::Visits(conn, _) => (None, Some(*conn)),
             };
-            let Some(stream) = self.hands.streams.get_mut(conn) else {
-                continue;
+            let unix = match conn {
+                None => false,
+                Some(conn) => {
+                    let Some(stream) = self.hands.streams.get_mut(conn) else {
+                        continue;
+                    };
+                    sessions.sockets.push(copy_of(stream)?);
+                    matches!(stream, Stream::Unix(_))
+                }
             };
-            let socket = copy(stream)
-                .map_err(|error| Unquiet(format!("cannot copy the descriptor of a connection: {error}; raise the limit of open files")))?;
-            if let Some(conn) = &mut record.conn {
-                conn.unix = matches!(stream, Stream::Unix(_));
-                let output: usize = conn.output.iter().map(|unit| unit.bytes.len()).sum();
-                bytes += conn.input.len() + output;
+            match handed {
+                Handed::Goes(_, _, mut record) => {
+                    let units = record.polling.iter().flat_map(|polling| &polling.queue);
+                    bytes += units.map(|unit| unit.bytes.len()).sum::<usize>();
+                    if let Some(conn) = &mut record.conn {
+                        conn.unix = unix;
+                        let output: usize = conn.output.iter().map(|unit| unit.bytes.len()).sum();
+                        bytes += conn.input.len() + output;
+                    }
+                    sessions.records.push(*record);
+                }
+                Handed::Visits(conn, mut visitor) => {
+                    visitor.unix = unix;
+                    visitor.preface = self.hands.streams.expects_preface(conn);
+                    bytes += visitor.input.len();
+                    sessions.visitors.push(*visitor);
+                }
             }
-            sessions.records.push(*record);
-            sessions.sockets.push(socket);
             gone.push((session, conn));
         }
-        Ok((!sessions.records.is_empty()).then_some(sessions))
+        Ok((sessions.len() > 0).then_some(sessions))
     }
 
     /// What was handed over is another process's now; the rest is told to come back, which leads it there.
-    fn let_go(&mut self, gone: Vec<(SessionId, ConnId)>) {
+    fn let_go(&mut self, gone: Vec<Gone>) {
         let now = self.clock.now(Instant::now());
         self.door.hand_over(&self.hands.reactor);
         let mut turn = self.hub.turn(now, &mut self.hands);
         for (session, conn) in gone {
             // A kernel that watches a socket for this process goes on with that while another process has it.
-            drop(turn.world().detach(conn));
+            if let Some(conn) = conn {
+                drop(turn.world().detach(conn));
+            }
             turn.handed_over(session, conn);
         }
         turn.drain(DRAIN_WINDOW_MS);
     }
+}
+
+/// What goes: a session, a connection, or both.
+type Gone = (Option<SessionId>, Option<ConnId>);
+
+fn copy_of(stream: &Stream) -> Result<OwnedFd, Unquiet> {
+    copy(stream).map_err(|error| {
+        Unquiet(format!(
+            "cannot copy the descriptor of a connection: {error}; raise the limit of open files"
+        ))
+    })
 }
 
 pub(crate) fn copy(socket: &impl AsFd) -> io::Result<OwnedFd> {

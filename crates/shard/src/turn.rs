@@ -6,7 +6,7 @@ use crate::accept::Door;
 use crate::arriving::Arrival;
 use crate::clock::Clock;
 use crate::effects::Hands;
-use crate::handing::Pause;
+use crate::handing::{Pause, Wish};
 use crate::mail::Mail;
 use crate::reactor::{Batch, Ready};
 use crate::read::Reader;
@@ -194,9 +194,12 @@ impl Life {
             Mail::Drained => self.drained += 1,
             Mail::Handing(wish) => {
                 self.pause.forget_mail();
-                let hub = turn.hub_and_world();
-                self.pause
-                    .carry_out(wish, hub.0, hub.1, &|shard| door.copies(shard));
+                if matches!(wish, Wish::Pause) {
+                    turn.answer_waiting_polls();
+                }
+                let (hub, hands) = turn.hub_and_world();
+                let copies = |shard| door.copies(shard);
+                self.pause.carry_out(wish, hub, hands, &copies);
             }
             Mail::Walk(walk) => self.walks.ask(walk),
             Mail::Stop => self.stopped = true,

@@ -129,7 +129,8 @@ fn send_sessions(line: &mut Line, frozen: &Frozen) -> Result<u64, Broken> {
             let batch = Batch {
                 shard,
                 sessions: more.records,
-                listeners: Vec::new(),
+                visitors: more.visitors,
+                ..Batch::default()
             };
             line.send(Kind::Sessions, &batch, STEP)?;
             line.send_descriptors(&more.sockets, STEP)?;

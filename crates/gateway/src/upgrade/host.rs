@@ -238,6 +238,7 @@ impl Desk {
     /// All is another process's.
     fn leave(&self, given: Given, pid: u32) {
         self.set(State::Gone);
+        self.gone.store(true, Ordering::Release);
         errands::close();
         if let Some(service) = &self.parts.admin_service {
             service.abort();
@@ -249,7 +250,6 @@ impl Desk {
             stood_still_ms = given.stood_still.as_millis() as u64,
             "handed over to another process"
         );
-        self.gone.store(true, Ordering::Release);
     }
 }
 

@@ -9,7 +9,7 @@ use handoff::bounds::LISTENERS_MAX;
 use handoff::{
     Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, VERSION as RECORD, Welcome,
 };
-use shard::{Shards, Takers};
+use shard::{Sessions, Shards, Takers};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -234,12 +234,22 @@ fn take_batch(
     ledger: &mut Ledger,
     batch: Batch,
 ) -> Result<(), Broken> {
-    let sockets = line.take_descriptors(batch.sessions.len(), STEP)?;
+    let carried = batch.sessions.iter().filter(|one| one.conn.is_some());
+    let count = carried.count() + batch.visitors.len();
+    let sockets = line.take_descriptors(count, STEP)?;
+    let unfit = |unfit| Broken::Strange(format!("a record has {unfit}"));
     for session in &batch.sessions {
-        let admitted = ledger.admit(session);
-        admitted.map_err(|unfit| Broken::Strange(format!("a session's record has {unfit}")))?;
+        ledger.admit(session).map_err(unfit)?;
     }
+    for visitor in &batch.visitors {
+        ledger.admit_visitor(visitor).map_err(unfit)?;
+    }
+    let sessions = Sessions {
+        records: batch.sessions,
+        visitors: batch.visitors,
+        sockets,
+    };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
-    let brought = takers.bring(shard, batch.sessions, sockets, SHARD);
+    let brought = takers.bring(shard, sessions, SHARD);
     brought.map_err(Broken::Strange)
 }

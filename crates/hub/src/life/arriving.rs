@@ -5,17 +5,18 @@ use crate::books::claims::{Claims, Grants};
 use crate::books::config::SlowConsumer;
 use crate::books::heartbeat::Step;
 use crate::clients::conn::State;
+use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Heart, Partial, Protocol, RequestToken, Session};
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::dialect::speech::Variant;
 use crate::life::{handing, memberships};
-use crate::output::backlog::{Fate, Unit};
+use crate::output::backlog::{Backlog, Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::tables::id;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::tables::timer::SessionTimer;
+use crate::tables::timer::{ConnTimer, SessionTimer};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use wire::base64url::Id20;
@@ -25,8 +26,11 @@ use wire::engineio::Revision;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable(pub String);
 
-/// Makes the session of a record; the connection that carries it, whose stream comes next.
-pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<ConnId, Unable> {
+/// Makes the session of a record; the connection that carries it, whose stream comes next, unless it polls.
+pub(crate) fn arrive(
+    parts: &mut Parts,
+    record: &handoff::Session,
+) -> Result<Option<ConnId>, Unable> {
     let known = all_protocols().find(|one| handing::protocol(*one) == record.protocol);
     let protocol = known.filter(|one| *one != Protocol::EventStream);
     let protocol = protocol.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
@@ -36,16 +40,27 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Con
     if parts.people.find_session(&sid).is_some() {
         return Err(Unable("its id is another session's".to_owned()));
     }
-    let conn = open_conn(parts, record, peer);
+    let carried = record.conn.as_ref();
+    let conn = carried.map(|carried| open_conn(parts, carried, peer));
     let session = parts
         .people
         .insert_session(session(parts, record, (sid, protocol, peer)));
     parts.access.admission.session_came();
     if let Some(slot) = parts.people.sessions.get_mut(session) {
-        slot.conn = Some(conn);
+        slot.conn = conn;
     }
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
+    if let Some(conn) = conn
+        && let Some(slot) = parts.line.conns.get_mut(conn)
+    {
         slot.session = Some(session);
+    }
+    if let Some(polling) = &record.polling {
+        let queue = units(parts, &polling.queue);
+        if let Some(slot) = parts.people.sessions.get_mut(session) {
+            let own = slot.polling.insert(Box::default());
+            own.queue = Backlog::restored(queue, 0);
+            own.last = LastPoll::heard(polling.last);
+        }
     }
     for socket in &record.sockets {
         open_socket(parts, session, conn, socket)?;
@@ -77,7 +92,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or(sixteen).ok()
 }
 
-fn open_conn(parts: &mut Parts, record: &handoff::Session, peer: IpAddr) -> ConnId {
+fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr) -> ConnId {
     let limits = &parts.books.config.limits;
     let conn = parts.line.open(&mut parts.clock, limits, peer);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
@@ -88,31 +103,61 @@ fn open_conn(parts: &mut Parts, record: &handoff::Session, peer: IpAddr) -> Conn
     slot.flags.served = true;
     slot.flags.websocket = true;
     parts.books.counts.websockets += 1;
-    let carried = record.conn.as_ref();
-    slot.flags.inflates = carried.is_some_and(|carried| carried.inflates);
+    slot.flags.inflates = carried.inflates;
     parts.books.counts.deflate_websockets += u64::from(slot.flags.inflates);
-    slot.deflate = match carried.map_or(0, |carried| carried.deflate) {
+    slot.deflate = match carried.deflate {
         1 => Deflate::Shared,
         2 => Deflate::Small,
         _ => Deflate::Off,
     };
-    let Some(carried) = carried else { return conn };
     if !carried.input.is_empty() {
         slot.input = Some(Box::new(carried.input.clone()));
         // It may be whole: the process before did not come to it.
         parts.intake.go_on(conn, slot);
     }
-    let units = carried.output.iter().map(|unit| {
-        let piece = parts.line.piece(&unit.bytes);
-        Unit::of(piece, fate(unit.fate))
-    });
-    let units: Vec<Unit> = units.collect();
+    let units = units(parts, &carried.output);
     if let Some(slot) = parts.line.conns.get_mut(conn)
         && !units.is_empty()
     {
         slot.outbox.restore(units, carried.sent as usize);
     }
     conn
+}
+
+fn units(parts: &Parts, units: &[handoff::Unit]) -> Vec<Unit> {
+    let units = units.iter().map(|unit| Unit {
+        packets: unit.packets,
+        exempt: unit.exempt,
+        ..Unit::of(parts.line.piece(&unit.bytes), fate(unit.fate))
+    });
+    units.collect()
+}
+
+/// A connection whose request is still to come.
+pub(crate) fn visit(parts: &mut Parts, record: &handoff::Visitor) -> Result<ConnId, Unable> {
+    let peer = address(&record.peer);
+    let peer = peer.ok_or_else(|| Unable("the address of a connection".to_owned()))?;
+    let limits = &parts.books.config.limits;
+    let conn = parts.line.open(&mut parts.clock, limits, peer);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return Ok(conn);
+    };
+    parts.access.count(&parts.books.config, slot, peer);
+    slot.flags.served = record.served;
+    slot.flags.keep_alive_timer = record.served;
+    if !record.input.is_empty() {
+        slot.input = Some(Box::new(record.input.clone()));
+        parts.intake.go_on(conn, slot);
+    }
+    if let Some(proxy) = address(&record.proxy) {
+        parts.access.note_proxy(conn, proxy);
+    }
+    if record.served {
+        let timeout = parts.books.config.limits.keep_alive_timeout;
+        let (line, clock) = (&parts.line, &mut parts.clock);
+        line.arm(clock, ConnTimer::KeepAlive, timeout, conn);
+    }
+    Ok(conn)
 }
 
 fn fate(number: u32) -> Fate {
@@ -183,7 +228,7 @@ fn session(
 fn open_socket(
     parts: &mut Parts,
     session: SessionId,
-    conn: ConnId,
+    conn: Option<ConnId>,
     record: &handoff::Socket,
 ) -> Result<(), Unable> {
     let id = id_of(&record.id).ok_or_else(|| Unable("the id of its socket".to_owned()))?;
@@ -198,9 +243,9 @@ fn open_socket(
     let socket = parts.people.insert_socket(Socket {
         id,
         variant: carrier.map_or(Variant::ABSENT, |slot| slot.variant()),
-        deflate: parts.line.deflate_of(Some(conn)),
+        deflate: parts.line.deflate_of(conn),
         flags: Flags::default(),
-        conn: Some(conn),
+        conn,
         session,
         namespace,
         mark: 0,

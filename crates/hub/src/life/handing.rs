@@ -1,23 +1,25 @@
 //! A session as a record for a process that takes over, and its silent end here: its client is told nothing, it goes on elsewhere.
 
+use crate::access::tokens;
 use crate::clients::conn::{Conn, State};
 use crate::clients::people::People;
-use crate::clients::session::{Protocol, RequestToken, Session};
+use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::cluster::asking;
 use crate::life::conns;
-use crate::output::backlog::Fate;
+use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
+use crate::transport::polling;
 use handoff::bounds::RECORD_BYTES_MAX;
 use std::collections::HashSet;
 use std::net::IpAddr;
-use wire::engineio::Revision;
+use wire::engineio::{PacketType, Revision};
 
 /// Why a session is not handed over. Its client is told to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stays {
-    /// It has no WebSocket.
+    /// It polls, and a request of it is half there, or an answer to it half out.
     Polling,
     /// It is an event stream.
     EventStream,
@@ -51,7 +53,7 @@ impl Stays {
     /// In an operator's words.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Polling => "long-polling",
+            Self::Polling => "long-polling in the middle of a request",
             Self::EventStream => "event streams",
             Self::Tls => "TLS",
             Self::CompressionWindow => "compression with a window of their own",
@@ -66,20 +68,24 @@ impl Stays {
 /// The sessions of a hub, one after the other, as they would be handed over. It is made anew after each turn.
 #[derive(Debug)]
 pub struct Handing {
+    /// The session that comes next, and behind them the connection.
     at: u32,
+    conn_at: u32,
     /// Those about which somebody is asked.
     asked: HashSet<SessionKey>,
     /// Those that wait for a room's history.
     following: HashSet<SessionId>,
+    /// Those that poll and whose last answer is not out.
+    unanswered: HashSet<SessionKey>,
 }
 
-/// A session that may go, or why it may not.
+/// Something that goes.
 #[derive(Debug)]
 pub enum Handed {
-    /// It goes, with this connection.
-    Goes(ConnId, SessionId, Box<handoff::Session>),
-    /// It stays.
-    Stays(SessionId, Stays),
+    /// It goes, with its connection unless it polls.
+    Goes(Option<ConnId>, SessionId, Box<handoff::Session>),
+    /// A connection without a session goes.
+    Visits(ConnId, Box<handoff::Visitor>),
 }
 
 impl Handing {
@@ -90,33 +96,55 @@ impl Handing {
             let socket = parts.people.sockets.get(index)?;
             Some(socket.session)
         });
+        let unconfirmed = parts.line.polls.unconfirmed();
+        let unanswered = unconfirmed.filter(|conn| {
+            let slot = parts.line.conns.get(*conn);
+            slot.is_some_and(|slot| !slot.outbox.is_empty())
+        });
+        let unanswered = unanswered.filter_map(|conn| parts.line.polls.sent_on(conn));
         Self {
+            unanswered: unanswered.collect(),
             at: 0,
+            conn_at: 0,
             asked: asked.collect(),
             following: following.collect(),
         }
     }
 
-    /// The next session; `None`: that were all.
+    /// The next that goes; `None`: that were all.
     pub(crate) fn next(
         &mut self,
         parts: &Parts,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
-        loop {
-            let index = parts.people.sessions.nth(self.at)?;
+        while let Some(index) = parts.people.sessions.nth(self.at) {
             self.at += 1;
-            let Some(session) = parts.people.sessions.get(index) else {
-                continue;
-            };
-            let fit = self.fit(parts, index, session, is_secure);
-            return Some(match fit {
-                Ok((conn, slot)) => record(parts, session, slot)
-                    .map_or(Handed::Stays(index, Stays::TooLarge), |record| {
-                        Handed::Goes(conn, index, Box::new(record))
-                    }),
-                Err(why) => Handed::Stays(index, why),
-            });
+            if let Some(session) = parts.people.sessions.get(index)
+                && let Ok(carried) = self.fit(parts, index, session, &is_secure)
+            {
+                let record = record(parts, session, carried.map(|(_, slot)| slot));
+                let conn = carried.map(|(conn, _)| conn);
+                return Some(Handed::Goes(conn, index, Box::new(record)));
+            }
+        }
+        while let Some(conn) = parts.line.conns.nth(self.conn_at) {
+            self.conn_at += 1;
+            if let Some(visitor) = visitor(parts, conn).filter(|_| !is_secure(conn)) {
+                return Some(Handed::Visits(conn, Box::new(visitor)));
+            }
+        }
+        None
+    }
+
+    /// Tells of each session whether it would go.
+    pub(crate) fn count(
+        &self,
+        parts: &Parts,
+        is_secure: impl Fn(ConnId) -> bool,
+        mut tell: impl FnMut(Result<(), Stays>),
+    ) {
+        for (index, session) in parts.people.sessions.iter() {
+            tell(self.fit(parts, index, session, &is_secure).map(drop));
         }
     }
 
@@ -126,9 +154,11 @@ impl Handing {
         index: SessionId,
         session: &Session,
         is_secure: impl Fn(ConnId) -> bool,
-    ) -> Result<(ConnId, &'a Conn), Stays> {
-        if session.polling.is_some() {
-            return Err(Stays::Polling);
+    ) -> Result<Option<(ConnId, &'a Conn)>, Stays> {
+        if let Some(polling) = &session.polling {
+            return self
+                .polling_fit(parts, index, session, polling)
+                .map(|()| None);
         }
         if session.protocol == Protocol::EventStream {
             return Err(Stays::EventStream);
@@ -155,12 +185,88 @@ impl Handing {
         if ends || slot.flags.held > 0 || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
-        Ok((conn, slot))
+        let input = slot.input.as_ref().map_or(0, |input| input.len());
+        let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
+        // What is left has bounds of its own, which are far below.
+        if slot.outbox.waiting_bytes() + input + attached > RECORD_BYTES_MAX / 2 {
+            return Err(Stays::TooLarge);
+        }
+        Ok(Some((conn, slot)))
+    }
+
+    fn polling_fit(
+        &self,
+        parts: &Parts,
+        index: SessionId,
+        session: &Session,
+        polling: &Polling,
+    ) -> Result<(), Stays> {
+        let key = parts.people.sessions.key(index);
+        if self.asked.contains(&key) || session.joining.gates.len() > 0 {
+            return Err(Stays::Question);
+        }
+        let passes = session.flags.closing || polling.overflowed || polling.held > 0;
+        if passes || self.following.contains(&index) {
+            return Err(Stays::Passing);
+        }
+        let is_posting = polling.post.conn.is_some() || polling.probe.is_some();
+        if is_posting || self.unanswered.contains(&key) {
+            return Err(Stays::Polling);
+        }
+        let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
+        if polling.queue.cost() + attached > RECORD_BYTES_MAX / 2 {
+            return Err(Stays::TooLarge);
+        }
+        Ok(())
     }
 }
 
-/// `None`: it would be too large.
-fn record(parts: &Parts, session: &Session, slot: &Conn) -> Option<handoff::Session> {
+/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves.
+pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
+    let sessions = parts.people.sessions.iter();
+    let waiting = sessions.filter(|(_, session)| {
+        let polling = session.polling.as_ref();
+        polling.is_some_and(|polling| polling.get.is_some() && polling.held == 0)
+    });
+    let waiting: Vec<SessionId> = waiting.map(|(index, _)| index).collect();
+    for index in waiting {
+        polling::answer_poll(parts, index, &[PacketType::Noop as u8], false);
+    }
+}
+
+/// A connection whose request has not come, or is not whole.
+fn visitor(parts: &Parts, conn: ConnId) -> Option<handoff::Visitor> {
+    let slot = parts.line.conns.get(conn)?;
+    let flags = &slot.flags;
+    let waits = slot.state == State::Head && slot.session.is_none() && slot.outbox.is_empty();
+    let input = slot.input.as_ref().map_or(0, |input| input.len());
+    // A place of the reserve is for now, and whom another node relays has that node.
+    let passes = flags.eof || flags.asking || flags.relayed || flags.beyond.is_some();
+    if !waits || passes || input > RECORD_BYTES_MAX / 2 {
+        return None;
+    }
+    let proxy = parts.access.proxy_of(conn);
+    Some(handoff::Visitor {
+        peer: bytes_of(slot.peer),
+        unix: false,
+        input: slot
+            .input
+            .as_ref()
+            .map_or_else(Vec::new, |input| input.to_vec()),
+        served: flags.served,
+        preface: false,
+        proxy: proxy.map(bytes_of).unwrap_or_default(),
+    })
+}
+
+fn bytes_of(addr: IpAddr) -> Vec<u8> {
+    match addr {
+        IpAddr::V4(addr) => addr.octets().to_vec(),
+        IpAddr::V6(addr) => addr.octets().to_vec(),
+    }
+}
+
+fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Session {
     let now_ms = parts.clock.now.mono_ms;
     let (heart, rare) = (&session.heart, session.rare.as_ref());
     let (token, claims) = match session.joining.token.as_deref() {
@@ -168,25 +274,15 @@ fn record(parts: &Parts, session: &Session, slot: &Conn) -> Option<handoff::Sess
         Some(RequestToken::Unread(token)) => (Some(token.to_string()), None),
         Some(RequestToken::Good(claims)) => (None, Some(claims.into())),
     };
-    let conn = conn(slot);
-    let attachments = session.binary.as_ref().map_or(0, |part| part.bytes());
-    let output: usize = conn.output.iter().map(|unit| unit.bytes.len()).sum();
-    // What is left has bounds of its own, which are far below.
-    if output + conn.input.len() + attachments > RECORD_BYTES_MAX / 2 {
-        return None;
-    }
     let sockets = session.sockets.iter();
-    Some(handoff::Session {
+    handoff::Session {
         sid: session.sid.0.to_vec(),
         protocol: protocol(session.protocol),
         revision: match session.revision {
             Revision::Three => 3,
             Revision::Four => 4,
         },
-        peer: match session.peer {
-            IpAddr::V4(addr) => addr.octets().to_vec(),
-            IpAddr::V6(addr) => addr.octets().to_vec(),
-        },
+        peer: bytes_of(session.peer),
         base64: session.flags.b64,
         asks_offsets: session.flags.asks_offsets,
         heard_packet: session.flags.heard_packet,
@@ -212,8 +308,12 @@ fn record(parts: &Parts, session: &Session, slot: &Conn) -> Option<handoff::Sess
         refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
         token,
         claims,
-        conn: Some(conn),
-    })
+        conn: slot.map(conn),
+        polling: session.polling.as_ref().map(|polling| handoff::Polling {
+            queue: polling.queue.units().map(unit).collect(),
+            last: polling.last.said(),
+        }),
+    }
 }
 
 pub(crate) fn protocol(protocol: Protocol) -> u32 {
@@ -250,10 +350,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
 
 fn conn(slot: &Conn) -> handoff::Conn {
     let (units, sent) = slot.outbox.waiting();
-    let output = units.map(|unit| handoff::Unit {
-        bytes: unit.bytes().to_vec(),
-        fate: fate(unit.fate),
-    });
+    let output = units.map(unit);
     handoff::Conn {
         // The shard knows.
         unix: false,
@@ -272,6 +369,15 @@ fn conn(slot: &Conn) -> handoff::Conn {
     }
 }
 
+fn unit(unit: &Unit) -> handoff::Unit {
+    handoff::Unit {
+        bytes: unit.bytes().to_vec(),
+        fate: fate(unit.fate),
+        packets: unit.packets,
+        exempt: unit.exempt,
+    }
+}
+
 /// Keys of events that replace each other are hashes of this process: elsewhere the oldest event makes room, as when there are too many.
 fn fate(fate: Fate) -> u32 {
     use crate::books::config::SlowConsumer::{Conflate, Disconnect, DropNewest, DropOldest};
@@ -285,15 +391,18 @@ fn fate(fate: Fate) -> u32 {
     }
 }
 
-/// The session has gone to another process with its connection: nobody here is told of an end.
-pub(crate) fn forget(parts: &mut Parts, index: SessionId, conn: ConnId) {
-    let sockets = parts.people.sessions.get(index);
-    let sockets = sockets.map(|slot| slot.sockets.clone()).unwrap_or_default();
-    for socket in sockets {
-        forget_socket(parts, socket);
+/// A session or a connection has gone to another process: nobody here is told of an end.
+pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conn: Option<ConnId>) {
+    if let Some(index) = index {
+        let sockets = parts.people.sessions.get(index);
+        let sockets = sockets.map(|slot| slot.sockets.clone());
+        for socket in sockets.into_iter().flatten() {
+            forget_socket(parts, socket);
+        }
+        parts.access.admission.session_left();
+        parts.people.remove_session(&mut parts.clock, index);
     }
-    parts.access.admission.session_left();
-    parts.people.remove_session(&mut parts.clock, index);
+    let Some(conn) = conn else { return };
     let flags = parts.line.conns.get(conn).map(|slot| slot.flags);
     if let Some(flags) = flags {
         parts.books.counts.websockets -= u64::from(flags.websocket);
@@ -319,7 +428,7 @@ fn forget_socket(parts: &mut Parts, index: SocketId) {
         recovery.live.remove(&lifeline.pid);
         people.whereabouts.went(id, shard);
     }
-    crate::access::tokens::forget_expiry(&mut parts.clock, people, index);
+    tokens::forget_expiry(&mut parts.clock, people, index);
     people.part_socket(index);
     parts.rooms.leave_all(people, index, None);
     people.leave_user(index);

@@ -2,6 +2,7 @@
 
 mod chain;
 mod keeping;
+mod programs;
 mod strangers;
 mod traffic;
 mod troubles;

@@ -18,7 +18,9 @@ struct Peer(UnixStream);
 impl Peer {
     fn connect(chain: &Chain) -> Self {
         let stream = UnixStream::connect(chain.socket()).expect("connect");
-        stream.set_read_timeout(Some(Duration::from_secs(15))).expect("a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(15)))
+            .expect("a timeout");
         Self(stream)
     }
 
@@ -142,7 +144,9 @@ fn go_until(chain: &Chain, last: Step) -> Peer {
     assert_eq!(sessions, 2);
     if last == Step::Built {
         // The last moment: the word that all is built is torn in the middle.
-        peer.0.write_all(&[Kind::Built as u8, 0, 0]).expect("written");
+        peer.0
+            .write_all(&[Kind::Built as u8, 0, 0])
+            .expect("written");
     }
     peer
 }
@@ -171,7 +175,11 @@ fn a_successor_that_falls_silent_is_given_up() {
     let (kind, body) = peer.hear();
     assert_eq!(kind, Kind::Refused);
     let said = Said::decode(&*body).expect("readable");
-    assert!(said.text.contains("does not speak in time"), "{}", said.text);
+    assert!(
+        said.text.contains("does not speak in time"),
+        "{}",
+        said.text
+    );
     pair.talk();
     chain.upgrade();
     pair.talk();
@@ -229,7 +237,9 @@ fn another_user_is_sent_away() {
         return;
     }
     let chain = Chain::start(CONFIG);
-    let mode = std::fs::metadata(chain.socket()).expect("the socket").permissions();
+    let mode = std::fs::metadata(chain.socket())
+        .expect("the socket")
+        .permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
     let open = |path: &std::path::Path, mode| {
         let mode = std::fs::Permissions::from_mode(mode);

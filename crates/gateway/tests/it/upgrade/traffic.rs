@@ -107,7 +107,9 @@ impl Talker {
             }
             OpCode::Close => {
                 let code = frame.close_code();
-                self.account.ended.get_or_insert(format!("closed with {code:?}"));
+                self.account
+                    .ended
+                    .get_or_insert(format!("closed with {code:?}"));
             }
             _ => {}
         }
@@ -166,7 +168,11 @@ fn check(accounts: &[Account]) {
         let room = number / ROOM;
         for other in (room * ROOM..(room + 1) * ROOM).filter(|other| *other != number) {
             let said: Vec<u64> = (0..accounts[other].sent).collect();
-            let heard = account.heard.get(&(other as u64)).cloned().unwrap_or_default();
+            let heard = account
+                .heard
+                .get(&(other as u64))
+                .cloned()
+                .unwrap_or_default();
             assert_eq!(heard, said, "client {number} of client {other}");
         }
     }
@@ -182,8 +188,14 @@ fn two_hundred_clients_talk_through_three_upgrades() {
     std::thread::sleep(Duration::from_secs(2));
     for number in 1..=UPGRADES {
         let (text, took) = chain.upgrade();
-        assert!(text.contains(&format!("{CLIENTS} sessions go over")), "{text}");
-        println!("upgrade {number}: {took:?}; {}", text.lines().last().unwrap_or_default());
+        assert!(
+            text.contains(&format!("{CLIENTS} sessions go over")),
+            "{text}"
+        );
+        println!(
+            "upgrade {number}: {took:?}; {}",
+            text.lines().last().unwrap_or_default()
+        );
         std::thread::sleep(Duration::from_secs(2));
     }
     stop.store(true, Ordering::Relaxed);
@@ -192,7 +204,10 @@ fn two_hundred_clients_talk_through_three_upgrades() {
         .map(|talker| talker.join().expect("a talker"))
         .collect();
     check(&accounts);
-    let mut delays: Vec<u64> = accounts.iter().flat_map(|account| account.delays.clone()).collect();
+    let mut delays: Vec<u64> = accounts
+        .iter()
+        .flat_map(|account| account.delays.clone())
+        .collect();
     delays.sort_unstable();
     let at = |share: usize| delays[(delays.len() - 1) * share / 1_000];
     println!(

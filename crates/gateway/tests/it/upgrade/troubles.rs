@@ -32,7 +32,8 @@ impl Pair {
         self.said += 1;
         self.ann.emit(&json!(["there", self.said]));
         assert_eq!(self.ben.expect_type("there")["payload"], self.said);
-        self.ben.send(&json!({"type": "back", "payload": self.said}));
+        self.ben
+            .send(&json!({"type": "back", "payload": self.said}));
         assert_eq!(self.ann.expect("back"), [json!(self.said)]);
     }
 }
@@ -45,7 +46,10 @@ fn a_successor_that_is_killed_at_any_moment_changes_nothing() {
     let mut given_up = 0;
     for delay_ms in 0..40 {
         let mut command = chain.command(&[]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let mut child = child.expect("sockeye upgrade");
         let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
         let pid = lines.find_map(|line| started(&line.expect("a line")));
@@ -118,14 +122,27 @@ fn another_configuration_is_refused_by_name() {
     let mut pair = Pair::join(&chain);
     let other = chain.folder().join("other.toml");
     let socket = chain.socket().display().to_string();
-    let text = format!("{}shards = 3\n[upgrade]\nsocket = {socket:?}\n", CONFIG.replace("shards = 2\n", ""));
+    let text = format!(
+        "{}shards = 3\n[upgrade]\nsocket = {socket:?}\n",
+        CONFIG.replace("shards = 2\n", "")
+    );
     std::fs::write(&other, text).expect("write");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--take-over", "--config"]);
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--take-over",
+        "--config",
+    ]);
     let output = command.arg(&other).output().expect("a successor");
     let text = said(&output);
     assert!(!output.status.success(), "{text}");
-    assert!(text.contains("server.shards is 2 here and 3 there"), "{text}");
+    assert!(
+        text.contains("server.shards is 2 here and 3 there"),
+        "{text}"
+    );
     pair.talk();
 }
 
@@ -135,7 +152,14 @@ fn a_successor_may_come_by_itself() {
     let mut chain = Chain::start(CONFIG);
     let mut pair = Pair::join(&chain);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--take-over", "--config"]);
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--take-over",
+        "--config",
+    ]);
     command.arg(chain.folder().join("sockeye.toml"));
     let mut child = command.stderr(Stdio::null()).spawn().expect("a successor");
     chain.first_ends();
@@ -147,15 +171,23 @@ fn a_successor_may_come_by_itself() {
 /// What a process cannot hand over yet it says before anything begins.
 #[test]
 fn what_cannot_be_handed_over_is_said() {
-    let config = format!("{CONFIG}[history]\nstore = \"disk\"\npath = \"FOLDER\"\n[namespaces.\"/\".history.\"*\"]\nkeep = true\n");
+    let config = format!(
+        "{CONFIG}[history]\nstore = \"disk\"\nfolder = \"FOLDER\"\n[namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let config = config.replace("FOLDER", &folder.path().display().to_string());
     let mut chain = Chain::start(&config);
     let mut pair = Pair::join(&chain);
     let text = chain.failing_upgrade(&["--dry-run"]);
-    assert!(text.contains("[history] cannot be handed over yet"), "{text}");
+    assert!(
+        text.contains("[history] cannot be handed over yet"),
+        "{text}"
+    );
     let text = chain.failing_upgrade(&[]);
-    assert!(text.contains("[history] cannot be handed over yet"), "{text}");
+    assert!(
+        text.contains("[history] cannot be handed over yet"),
+        "{text}"
+    );
     pair.talk();
 }
 
