@@ -2,7 +2,7 @@
 
 use control::api::ToShards;
 use hub::Process;
-use rules::Errand;
+use rules::{Errand, Outcome};
 use shard::{Shards, ToHandlers};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,10 +28,10 @@ impl ToShards for Errands {
                 drop(gate);
                 self.0.send(home, Box::new(errand), bytes);
             }
-            // Who sent it is told when it is dropped.
-            Gate::Held(held) if held.len() >= HELD_MAX => {}
-            Gate::Held(held) => held.push((self.0.clone(), home, errand, bytes)),
-            Gate::Closed => {}
+            Gate::Held(held) if held.len() < HELD_MAX => {
+                held.push((self.0.clone(), home, errand, bytes));
+            }
+            Gate::Held(_) | Gate::Closed => (errand.answer)(Outcome::Moved),
         }
     }
 }
@@ -77,5 +77,9 @@ pub fn reopen() {
 
 /// Nothing reaches a shard any more: whoever waits is told to ask again, and finds the successor.
 pub fn close() {
-    *gate() = Gate::Closed;
+    if let Gate::Held(held) = std::mem::replace(&mut *gate(), Gate::Closed) {
+        for (_, _, errand, _) in held {
+            (errand.answer)(Outcome::Moved);
+        }
+    }
 }

@@ -75,6 +75,18 @@ pub struct Polling {
     pub last: u64,
 }
 
+impl Session {
+    /// `None`: these bytes are no record.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Self::decode(bytes).ok()
+    }
+
+    /// Its bytes.
+    pub fn write(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+}
+
 /// Pings and what answers them.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Heart {

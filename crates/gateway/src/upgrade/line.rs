@@ -198,12 +198,8 @@ impl Line {
             .set_write_timeout(Some(within))
             .map_err(|error| lost(&error))?;
         loop {
-            let sent = rustix::net::sendmsg(
-                &self.0,
-                &[IoSlice::new(&[0])],
-                &mut ancillary,
-                SendFlags::NOSIGNAL,
-            );
+            let sent =
+                rustix::net::sendmsg(&self.0, &[IoSlice::new(&[0])], &mut ancillary, quiet());
             match sent {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
@@ -254,6 +250,14 @@ impl Line {
         }
         Ok(sockets)
     }
+}
+
+/// A peer that has gone is an error, and no signal. (Programs in Rust ignore that signal anyway.)
+fn quiet() -> SendFlags {
+    #[cfg(target_os = "linux")]
+    return SendFlags::NOSIGNAL;
+    #[cfg(not(target_os = "linux"))]
+    SendFlags::empty()
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! A new process takes over listeners and live connections of this one, on the same host. `host.rs` waits at a Unix socket for
 //! operators and successors, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is `sockeye upgrade`, `line.rs` the way between
-//! two processes. ADR 50.
+//! two processes. ADR 51.
 
 mod command;
 mod fit;

@@ -120,6 +120,7 @@ impl Handing {
         while let Some(index) = parts.people.sessions.nth(self.at) {
             self.at += 1;
             if let Some(session) = parts.people.sessions.get(index)
+                && !waits(session)
                 && let Ok(carried) = self.fit(parts, index, session, &is_secure)
             {
                 let record = record(parts, session, carried.map(|(_, slot)| slot));
@@ -219,6 +220,12 @@ impl Handing {
         }
         Ok(())
     }
+}
+
+/// A poll came in while the others were answered: it is told of the end.
+fn waits(session: &Session) -> bool {
+    let polling = session.polling.as_ref();
+    polling.is_some_and(|polling| polling.get.is_some())
 }
 
 /// Polls that wait get nothing, so that their clients ask again: then they find whoever serves.

@@ -16,7 +16,6 @@ fn ids_rooms_and_answers_are_what_they_were() {
     let mut ann = SocketIo::connect(addr);
     let mut ben = Plain::join(addr, "lobby");
     ann.ask(1, &json!(["join", "lobby"]));
-    let id = ann.sid.clone();
     chain.upgrade();
     ann.emit(&json!(["after", 1]));
     let heard = ben.expect_type("after");
