@@ -11,6 +11,7 @@ use crate::init::InitArgs;
 use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
+use crate::upgrade::UpgradeArgs;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -112,6 +113,12 @@ enum CommandArgs {
     Nodes {
         #[command(flatten)]
         args: Box<NodesArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Upgrade {
+        #[command(flatten)]
+        args: UpgradeArgs,
         #[command(flatten)]
         asked: Asked,
     },
@@ -236,6 +243,9 @@ struct Overrides {
     /// Number of this node, `hostname` or `auto`.
     #[arg(long, value_name = "N")]
     node: Option<String>,
+    /// Take over from the process that runs with this configuration; `sockeye upgrade` starts a successor so.
+    #[arg(long)]
+    take_over: bool,
 }
 
 // The gateway that a command asks. (As documentation, this would be the help of each such command.)
@@ -281,6 +291,7 @@ pub enum Command {
     History(HistoryCall, Request),
     Disconnect(Box<DisconnectArgs>, Request),
     Nodes(Box<NodesArgs>, Request),
+    Upgrade(UpgradeArgs, Request),
     Completions(clap_complete::Shell),
     Man(Option<PathBuf>),
 }
@@ -334,6 +345,9 @@ impl Cli {
                 Command::Disconnect(args, merged(asked.into()))
             }
             Some(CommandArgs::Nodes { args, asked }) => Command::Nodes(args, merged(asked.into())),
+            Some(CommandArgs::Upgrade { args, asked }) => {
+                Command::Upgrade(args, merged(asked.into()))
+            }
             Some(CommandArgs::ApiKey { name, allow }) => Command::ApiKey(name, allow),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check { overrides, online } => ConfigCommand::Check {
@@ -381,6 +395,7 @@ impl Overrides {
             shards: self.shards.or(other.shards),
             profile: self.profile.or(other.profile),
             node: self.node.or(other.node),
+            take_over: self.take_over || other.take_over,
         }
     }
 
@@ -403,6 +418,7 @@ impl Overrides {
         Request {
             file: self.config,
             flags: flags.collect(),
+            takes_over: self.take_over,
         }
     }
 }

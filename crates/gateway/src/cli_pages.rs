@@ -171,7 +171,11 @@ fn pages_show_configuration_that_is_taken() {
             let file = folder.path().join("sockeye.toml");
             fs::write(&file, filled_in(block)).expect("a file");
             let (file, flags) = (Some(file), Vec::new());
-            if let Err(problems) = config::load(&config::Request { file, flags }) {
+            if let Err(problems) = config::load(&config::Request {
+                file,
+                flags,
+                takes_over: false,
+            }) {
                 let is_told =
                     |problem: &&config::problem::Problem| !problem.message.contains("No such file");
                 let told: Vec<String> = problems

@@ -2,8 +2,9 @@
 
 use control::api::ToShards;
 use hub::Process;
-use rules::Errand;
+use rules::{Errand, Outcome};
 use shard::{Shards, ToHandlers};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Brings errands to the shards.
 pub struct Errands(ToHandlers, Process);
@@ -20,6 +21,65 @@ impl ToShards for Errands {
         let (bytes, namespace) = (errand.bytes(), &errand.of.namespace);
         let keeping = self.1.keeping.get();
         let home = keeping.and_then(|keeping| keeping.home_of(namespace, self.0.shards()));
-        self.0.send(home.unwrap_or(0), Box::new(errand), bytes);
+        let home = home.unwrap_or(0);
+        let mut gate = gate();
+        match &mut *gate {
+            Gate::Open => {
+                drop(gate);
+                self.0.send(home, Box::new(errand), bytes);
+            }
+            Gate::Held(held) if held.len() < HELD_MAX => {
+                held.push((self.0.clone(), home, errand, bytes));
+            }
+            Gate::Held(_) | Gate::Closed => (errand.answer)(Outcome::Moved),
+        }
+    }
+}
+
+/// An errand on its way to a shard, and what it costs.
+type Held = (ToHandlers, u16, Errand, usize);
+
+/// Errands that wait while the process hands over. It takes a moment; more than these are refused.
+const HELD_MAX: usize = 1_000;
+
+/// The one gate of the process, before its shards.
+static GATE: Mutex<Gate> = Mutex::new(Gate::Open);
+
+enum Gate {
+    Open,
+    /// What is sent waits: it would reach shards that hand over what it is about.
+    Held(Vec<Held>),
+    /// Another process has the clients.
+    Closed,
+}
+
+fn gate() -> MutexGuard<'static, Gate> {
+    GATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is sent from now on waits.
+pub fn hold() {
+    let mut gate = gate();
+    if matches!(*gate, Gate::Open) {
+        *gate = Gate::Held(Vec::new());
+    }
+}
+
+/// What waited goes on its way, in its order.
+pub fn reopen() {
+    let mut gate = gate();
+    if let Gate::Held(held) = std::mem::replace(&mut *gate, Gate::Open) {
+        for (shards, home, errand, bytes) in held {
+            shards.send(home, Box::new(errand), bytes);
+        }
+    }
+}
+
+/// Nothing reaches a shard any more: whoever waits is told to ask again, and finds the successor.
+pub fn close() {
+    if let Gate::Held(held) = std::mem::replace(&mut *gate(), Gate::Closed) {
+        for (_, _, errand, _) in held {
+            (errand.answer)(Outcome::Moved);
+        }
     }
 }

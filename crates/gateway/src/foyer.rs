@@ -184,6 +184,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
     let unix = listeners.unix.iter().map(UnixListener::try_clone);
     let tls = config.tls.as_ref().zip(listeners.certificates);
     let settings = Settings {
+        inherited: None,
         listen: config.server.listen.clone(),
         takes_over: false,
         unix: unix.collect::<Result<_, _>>()?,

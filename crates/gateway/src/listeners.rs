@@ -15,6 +15,14 @@ pub fn listen(addr: Option<SocketAddr>, setting: &str) -> Result<Option<TcpListe
     addr.map(open).transpose()
 }
 
+/// The listener of operators that another process had.
+pub fn adopted(admin: Option<TcpListener>) -> Result<Option<TcpListener>> {
+    if let Some(admin) = &admin {
+        admin.set_nonblocking(true)?;
+    }
+    Ok(admin)
+}
+
 /// The listener of operators, once it is known that the public addresses can be had. Nothing has begun yet that others notice: a port that
 /// is taken is the first mistake of many.
 pub fn first(config: &Resolved) -> Result<Option<TcpListener>> {

@@ -26,6 +26,8 @@ mod kafka;
 mod listeners;
 mod memory;
 mod nodes;
+mod opened;
+mod operators;
 mod outside;
 mod plan;
 mod programs;
@@ -38,6 +40,7 @@ mod telemetry;
 mod tls;
 mod token;
 mod unix;
+mod upgrade;
 mod workers;
 
 use clap::Parser;
@@ -87,6 +90,9 @@ fn main() -> ExitCode {
         }
         Command::Nodes(args, request) => {
             ended(nodes::run(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Upgrade(args, request) => {
+            ended(upgrade::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::ApiKey(name, allowed) => {
             api_key::run(&name, &allowed).unwrap_or(ExitCode::from(1))

@@ -11,10 +11,10 @@ use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
-use crate::inside::Inside;
 use crate::kafka;
-use crate::listeners;
 use crate::memory;
+use crate::opened::{self, Opened, Sockets};
+use crate::operators;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::programs;
 use crate::relay::{self, Door};
@@ -22,14 +22,12 @@ use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
+use crate::upgrade::{self, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
-use control::admin::{Gate, Nodes};
-use control::api::{self, Api};
+use control::admin::Nodes;
 use control::cluster::{Ended, Gone, Member, Order};
-use control::debug::Debugging;
 use control::identity::Verifier;
-use control::metrics::Exporter;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
@@ -38,9 +36,6 @@ use control::traces::Traces;
 use hub::Places;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
-use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -66,15 +61,20 @@ pub fn start<'a>(
     telemetry: &'a Telemetry,
 ) -> Result<Option<Node<'a>>> {
     warn_of(&loaded.doubts);
-    let admin = listeners::first(&loaded.resolved)?;
     descriptors::raise_limit();
+    let Opened {
+        admin,
+        unix,
+        files: mut socket_files,
+        inherited,
+        takeover,
+    } = Opened::begin(&loaded.resolved, request.takes_over)?;
     let runtime = control_runtime()?;
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = facts(telemetry);
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = Certificates::start(&loaded.resolved, &facts)?;
-    let (unix, socket_files) = listen_on_paths(&loaded.resolved)?;
     let workers = open_counter(&loaded.resolved, &certificates)?;
     let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
     let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
@@ -86,32 +86,43 @@ pub fn start<'a>(
     start_stores(&loaded.resolved, &facts, &runtime)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
-    let shards = start_shards(
+    let mut shards = start_shards(
         &loaded.resolved,
         (member.as_ref(), foyer.as_ref()),
         &rules,
-        Entrance(unix, Arc::clone(&places), certificates.of_clients()),
+        Entrance(
+            (inherited, unix),
+            Arc::clone(&places),
+            certificates.of_clients(),
+        ),
         &facts,
         desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts),
     )?;
+    let takes_over = takeover.is_some();
+    if let Some(takeover) = takeover {
+        takeover.finish(&mut shards)?;
+        socket_files = unix::adopt(&loaded.resolved.server.unix)?;
+    }
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
+    let (api, gate) = operators::gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings), &facts, gate)?;
+    let service = operators::serve(&runtime, admin, (&shards, &settings), &facts, gate)?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
         workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
     };
     let workers = workers.map(serve_workers).transpose()?.flatten();
-    greeting::say(&loaded, node, &shards, admin_addr, workers);
+    greeting::say(&loaded, node, &shards, service.addr, workers);
+    let host = opened::host(&loaded.resolved, &shards, service, takes_over)?;
+    upgrade::ready();
     drop(context);
     Ok(Some(Node {
         request,
@@ -127,7 +138,8 @@ pub fn start<'a>(
         credentials,
         wishes,
         runtime,
-        _socket_files: socket_files,
+        socket_files,
+        host,
     }))
 }
 
@@ -142,10 +154,6 @@ fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<(
 fn places(config: &Resolved) -> Arc<Places> {
     let descriptors = bodies::descriptors(config, descriptors::limit());
     Arc::new(Places::new(descriptors::for_clients(descriptors)))
-}
-
-fn listen_on_paths(config: &Resolved) -> Result<(Vec<UnixListener>, SocketFiles)> {
-    unix::listen(&config.server.unix, config.server.unix_mode)
 }
 
 fn warn_of(doubts: &[String]) {
@@ -198,6 +206,8 @@ fn join_cluster(
     facts.readiness.set_joining();
     let foyer = Foyer::open(config, listeners, runtime, facts, places)?;
     greeting::say_starting(&foyer, listeners.admin);
+    // It lives, and may wait for long: a supervisor would end what does not begin.
+    upgrade::ready();
     if !foyer.wait_for_name(cluster, wishes)? {
         return Ok(None);
     }
@@ -314,13 +324,13 @@ fn make_rules(
 }
 
 /// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
-struct Entrance<'a>(Vec<UnixListener>, Arc<Places>, Option<&'a Rotation>);
+struct Entrance<'a>(Sockets, Arc<Places>, Option<&'a Rotation>);
 
 fn start_shards(
     config: &Resolved,
     (member, foyer): (Option<&Member>, Option<&Foyer>),
     rules: &RulesFactory,
-    Entrance(unix, places, certificates): Entrance<'_>,
+    Entrance((inherited, unix), places, certificates): Entrance<'_>,
     facts: &Arc<Facts>,
     desks: Desks,
 ) -> Result<Shards> {
@@ -357,6 +367,7 @@ fn start_shards(
     let settings = Settings {
         listen,
         takes_over: foyer.is_some(),
+        inherited,
         unix,
         shards: config.server.shards,
         node: node_number(config, member),
@@ -398,88 +409,6 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
-/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
-fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
-    let names = config.rules.namespaces.keys();
-    let others = config.cluster.as_ref();
-    let is_open = config.rules.namespaces.contains_key("*")
-        || others.is_some_and(|cluster| cluster.compat.is_wanted());
-    (!is_open).then(|| names.cloned().collect())
-}
-
-/// The server API, by HTTP and gRPC.
-fn server_api(
-    config: &Resolved,
-    credentials: &Credentials,
-    (shards, rules): (&Shards, &RulesFactory),
-    facts: &Facts,
-) -> Api {
-    let settings = api::Settings {
-        history: facts.history.get().cloned(),
-        keeping: rules.keeping(),
-        audit: Arc::clone(&facts.audit),
-        large: config.large.clone(),
-        bodies: facts.bodies.get().cloned(),
-        keys: credentials.of_operators(),
-        rate: config.admin.api_rate,
-        room_name_bytes_max: config.hub.limits.room_name_bytes_max,
-        namespaces: whole_world(config),
-    };
-    Api::new(settings, Errands::of(shards))
-}
-
-/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
-fn gate(
-    config: &Resolved,
-    credentials: &Credentials,
-    nodes: Nodes,
-    (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
-    facts: &Arc<Facts>,
-) -> Result<(Arc<Api>, Gate)> {
-    let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
-    // Nobody else sets it.
-    let _ = facts.api.set(api.books());
-    kafka::open(config, facts, &api)?;
-    let gate = Gate {
-        keys: credentials.of_operators(),
-        metrics_need_key: config.admin.access.metrics_need_key,
-        conns_max: config.admin.conns_max,
-        places: Arc::clone(places),
-        nodes,
-        api: Arc::clone(&api),
-        node: Arc::clone(facts),
-    };
-    Ok((api, gate))
-}
-
-fn serve_admin(
-    runtime: &Runtime,
-    listener: Option<TcpListener>,
-    (shards, settings): (&Shards, &Arc<InForce>),
-    facts: &Arc<Facts>,
-    gate: Gate,
-) -> Result<Option<SocketAddr>> {
-    let Some(listener) = listener else {
-        return Ok(None);
-    };
-    let addr = listener.local_addr()?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
-    let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
-    let pulse = facts.vitals.pulse("the operators' listener");
-    let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
-    let shown = (debugging, settings);
-    runtime.spawn(async move {
-        let _pulse = pulse;
-        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
-        if let Err(error) = served.await {
-            tracing::error!(%error, "the admin listener ended");
-        }
-    });
-    Ok(Some(addr))
-}
-
 /// What the exporter reads, which nobody else sets; and uploads reach the shards from now on.
 fn note(facts: &Facts, shards: &Shards, rules: &RulesFactory, verifier: Option<&Arc<Verifier>>) {
     bodies::open(facts, rules, Errands::of(shards), verifier);
@@ -506,7 +435,9 @@ pub struct Node<'a> {
     credentials: Credentials,
     wishes: Receiver<Wish>,
     runtime: Runtime,
-    _socket_files: SocketFiles,
+    socket_files: SocketFiles,
+    /// Where another process finds this one, to take over from it.
+    host: Option<Host>,
 }
 
 impl Node<'_> {
@@ -559,9 +490,15 @@ impl Node<'_> {
         let mut kept = memory::Kept::default();
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
+                self.let_files_go();
                 return ended.context("cannot go on");
             }
-            if let Some(part) = self.facts.vitals.ended() {
+            // Asked first: where another process serves, operators are served there.
+            let part = self.facts.vitals.ended();
+            if self.host.as_ref().is_some_and(Host::is_gone) {
+                return self.leave();
+            }
+            if let Some(part) = part {
                 bail!(
                     "cannot go on: {part} has ended, and that is a bug: the lines before this one say more"
                 );
@@ -584,6 +521,36 @@ impl Node<'_> {
                 Err(_) => {}
             }
             self.certificates.look(&self.shards);
+        }
+    }
+
+    /// Another process serves: those who could not go there have been told to come back, and are waited for.
+    fn leave(&mut self) -> Result<()> {
+        self.let_files_go();
+        let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
+        while Instant::now() < deadline {
+            if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
+                tracing::info!("stopped: another process serves");
+                return ended.context("cannot drain");
+            }
+        }
+        let connections = self.shards.open_conns();
+        tracing::warn!(
+            connections,
+            "stopped before all connections were closed: another process serves"
+        );
+        self.shards.stop_within(LOOK_INTERVAL);
+        Ok(())
+    }
+
+    /// Where another process serves, the files of sockets are its own.
+    fn let_files_go(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.settle();
+            if host.is_gone() {
+                host.let_go();
+                self.socket_files.let_go();
+            }
         }
     }
 
@@ -632,6 +599,7 @@ impl Node<'_> {
             hurry = greeting::HURRY,
             "draining"
         );
+        upgrade::stopping();
         self.facts.readiness.drain();
         self.tell_others();
         kafka::stop_reading(&self.facts);

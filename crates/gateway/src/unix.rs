@@ -41,6 +41,13 @@ impl SocketFile {
     }
 }
 
+impl SocketFiles {
+    /// They are another process's now.
+    pub fn let_go(&mut self) {
+        self.0.clear();
+    }
+}
+
 fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
@@ -65,6 +72,26 @@ pub fn listen(paths: &[PathBuf], mode: u32) -> Result<(Vec<UnixListener>, Socket
         let opened = open(path, mode, &mut files);
         let place = || format!("cannot listen on unix:{}", path.display());
         listeners.push(opened.with_context(place)?);
+    }
+    Ok((listeners, files))
+}
+
+/// Goes on with listeners of another process, which lets their files go.
+pub fn adopt(paths: &[PathBuf]) -> Result<SocketFiles> {
+    let files = paths.iter().map(|path| SocketFile::made(path));
+    Ok(SocketFiles(files.collect::<Result<_>>()?))
+}
+
+/// Opens a listener in the place of one that another process has: whoever connects finds the one or the other.
+pub fn replace(path: &Path, mode: u32) -> Result<(Vec<UnixListener>, SocketFiles)> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let beside = PathBuf::from(name);
+    let (listeners, mut files) = listen(std::slice::from_ref(&beside), mode)?;
+    let renamed = fs::rename(&beside, path);
+    renamed.with_context(|| format!("cannot put the socket in the place of {}", path.display()))?;
+    for file in &mut files.0 {
+        path.clone_into(&mut file.path);
     }
     Ok((listeners, files))
 }

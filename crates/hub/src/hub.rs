@@ -5,6 +5,7 @@ use crate::books::config::Config;
 use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
+use crate::life::handing::{Handed, Handing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
 use crate::seam::stage::Stage;
@@ -142,6 +143,34 @@ impl Hub {
     pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
         let peer = self.stage.parts.line.conns.get(conn).map(|slot| slot.peer);
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
+    }
+
+    /// The sessions one after the other, as another process would get them.
+    pub fn handing(&self) -> Handing {
+        Handing::new(&self.stage.parts)
+    }
+
+    /// The next of them; `None`: that were all. `is_secure`: the connection speaks TLS.
+    pub fn hand(
+        &self,
+        handing: &mut Handing,
+        is_secure: impl Fn(ConnId) -> bool,
+    ) -> Option<Handed> {
+        handing.next(&self.stage.parts, is_secure)
+    }
+
+    /// Tells of each session whether it would go.
+    pub fn count_handed(
+        &self,
+        is_secure: impl Fn(ConnId) -> bool,
+        tell: impl FnMut(Result<(), Stays>),
+    ) {
+        self.handing().count(&self.stage.parts, is_secure, tell);
+    }
+
+    /// The id of the next ack that a client is asked for.
+    pub fn next_ack(&self) -> u64 {
+        self.stage.parts.rounds.upcoming()
     }
 
     /// The client of a request that came from `peer`.

@@ -15,13 +15,14 @@ use crate::cluster::mailbox::{Receiver, Weigh};
 use crate::cluster::{receive, send};
 use crate::hearing::decisions;
 use crate::hub::Hub;
-use crate::life::conns;
+use crate::life::arriving::{self, Unable};
+use crate::life::{conns, handing};
 use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
-use crate::tables::slot::{AskKey, ConnId};
+use crate::tables::slot::{AskKey, ConnId, SessionId};
 use crate::transport::input::Moved;
 use crate::transport::tick::{self, Spent};
 use crate::transport::{drain, flush, input};
@@ -59,6 +60,11 @@ impl<W: World> Turn<'_, W> {
     /// To look at.
     pub fn hub(&self) -> &Hub {
         self.hub
+    }
+
+    /// Both, to look at.
+    pub fn hub_and_world(&self) -> (&Hub, &W) {
+        (self.hub, self.world)
     }
 
     /// What the turn acts on.
@@ -179,6 +185,57 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| {
             stage.call(None, |handler, cx| handler.outside(cx, word));
         });
+    }
+
+    /// Clients that poll are to ask again, wherever they are served then.
+    pub fn answer_waiting_polls(&mut self) {
+        self.take_in(|stage, _| handing::answer_waiting_polls(&mut stage.parts));
+    }
+
+    /// A session comes from the process before this one. `adopt` gives its stream the hub's name for its connection.
+    ///
+    /// # Errors
+    /// It cannot be what it was: the hub is of no use any more.
+    pub fn arrived(
+        &mut self,
+        record: &handoff::Session,
+        adopt: impl FnOnce(&mut W, ConnId),
+    ) -> Result<(), Unable> {
+        self.take_in(|stage, world| {
+            if let Some(conn) = arriving::arrive(&mut stage.parts, record)? {
+                adopt(world, conn);
+            }
+            Ok(())
+        })
+    }
+
+    /// A connection without a session comes from there.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn visitor_arrived(
+        &mut self,
+        record: &handoff::Visitor,
+        adopt: impl FnOnce(&mut W, ConnId),
+    ) -> Result<(), Unable> {
+        self.take_in(|stage, world| {
+            let conn = arriving::visit(&mut stage.parts, record)?;
+            adopt(world, conn);
+            Ok(())
+        })
+    }
+
+    /// All have come from there; ids of acks go on with this one.
+    pub fn all_arrived(&mut self, next_ack: u64) {
+        self.take_in(|stage, _| {
+            stage.parts.rounds.go_on_from(next_ack);
+            stage.parts.rooms.forget_changes();
+        });
+    }
+
+    /// A connection has gone to another process, with its session if it has one; its stream is none of the hub's any more.
+    pub fn handed_over(&mut self, session: Option<SessionId>, conn: Option<ConnId>) {
+        self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conn));
     }
 
     /// Takes no more sessions and closes those that are here within this time.

@@ -85,6 +85,8 @@ pub enum Outcome {
     Found(Found),
     /// The members of a room, or why they are not told.
     Present(Result<Presence, Unwatched>),
+    /// Nothing was done: another process serves the clients from now on.
+    Moved,
 }
 
 impl Errand {

@@ -1,6 +1,7 @@
 //! The door: listeners, whether they are asked, and which shard gets a newcomer.
 
 use crate::effects::Hands;
+use crate::handing::{self, Listening};
 use crate::mail::Mail;
 use crate::reactor::Reactor;
 use crate::reactor::listener::{self, Listener};
@@ -11,7 +12,7 @@ use hub::{Places, Turn};
 use rustix::io::Errno;
 use rustls::ServerConfig;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nCont
 /// What the door is made of.
 pub(crate) struct DoorSettings {
     pub(crate) addrs: Vec<SocketAddr>,
+    /// Sockets that another process listens on at these addresses: nobody is let in before `open_up`.
+    pub(crate) inherited: Option<Vec<TcpListener>>,
     /// Those that this shard accepts from, for all.
     pub(crate) unix: Vec<UnixListener>,
     /// Addresses from this one on speak TLS.
@@ -76,17 +79,24 @@ enum Failure {
 impl Door {
     pub(crate) fn open(settings: DoorSettings, reactor: &Reactor) -> io::Result<Self> {
         let secure = settings.secure_from..settings.addrs.len();
+        let inherits = settings.inherited.is_some();
         let mut listeners = Vec::new();
-        for addr in settings.addrs {
-            listeners.push(listener::listen(addr)?);
+        match settings.inherited {
+            Some(inherited) => {
+                for listener in inherited {
+                    listeners.push(Listener::tcp(listener)?);
+                }
+            }
+            None => {
+                for addr in settings.addrs {
+                    listeners.push(listener::listen(addr)?);
+                }
+            }
         }
         for listener in settings.unix {
             listeners.push(Listener::unix(listener)?);
         }
-        for (n, listener) in listeners.iter_mut().enumerate() {
-            reactor.watch_listener(listener, n)?;
-        }
-        Ok(Self {
+        let mut door = Self {
             listeners,
             secure,
             tls: settings.tls,
@@ -94,7 +104,45 @@ impl Door {
             conns_reserve: settings.conns_reserve,
             next: 0,
             state: Accept::Waiting,
-        })
+        };
+        if !inherits {
+            door.open_up(reactor)?;
+        }
+        Ok(door)
+    }
+
+    /// Those who knock are heard from now on.
+    pub(crate) fn open_up(&mut self, reactor: &Reactor) -> io::Result<()> {
+        for (n, listener) in self.listeners.iter_mut().enumerate() {
+            reactor.watch_listener(listener, n)?;
+        }
+        Ok(())
+    }
+
+    /// Copies of the listening sockets.
+    pub(crate) fn copies(&self, shard: u16) -> io::Result<Vec<Listening>> {
+        let tcp = self.listeners.iter();
+        let tcp = tcp.filter(|one| matches!(one, Listener::Tcp(_))).count();
+        let listeners = self.listeners.iter().enumerate();
+        let copies = listeners.map(|(at, listener)| {
+            let unix = matches!(listener, Listener::Unix(_));
+            Ok(Listening {
+                shard,
+                place: if unix { at - tcp } else { at },
+                unix,
+                socket: handing::copy(listener)?,
+            })
+        });
+        copies.collect()
+    }
+
+    /// Another process listens from now on.
+    pub(crate) fn hand_over(&mut self, reactor: &Reactor) {
+        for mut listener in self.listeners.drain(..) {
+            // What is not watched needs not be forgotten.
+            let _ = reactor.forget_listener(&mut listener);
+        }
+        self.state = Accept::Waiting;
     }
 
     /// Somebody came.

@@ -115,6 +115,18 @@ impl Hands {
         watched
     }
 
+    /// Takes a stream that is watched later.
+    pub(crate) fn seat(&mut self, stream: Stream, conn: ConnId) {
+        self.streams.insert(conn, stream, None);
+        self.places.enter();
+    }
+
+    /// Watches a stream that was seated; `false` if that is not possible.
+    pub(crate) fn watch(&mut self, conn: ConnId) -> bool {
+        let stream = self.streams.get_mut(conn);
+        stream.is_some_and(|stream| self.reactor.watch(stream, conn).is_ok())
+    }
+
     fn close(&mut self, conn: ConnId) {
         self.streams.close_notify(conn);
         let Some((_, tls)) = self.release(conn) else {
@@ -133,7 +145,7 @@ impl Hands {
     }
 
     /// Takes a connection off this shard's loop.
-    fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
+    pub(crate) fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
         let (mut stream, tls) = self.release(conn)?;
         self.reactor.forget(&mut stream).ok()?;
         Some((stream, tls))

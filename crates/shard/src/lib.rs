@@ -1,10 +1,12 @@
 //! The data plane: threads that own sockets. Each runs one hub in a readiness loop; every syscall of the hot path is here.
 
 mod accept;
+mod arriving;
 mod clock;
 mod cores;
 mod effects;
 mod entropy;
+mod handing;
 pub mod heap;
 mod kernel;
 mod mail;
@@ -18,6 +20,8 @@ pub mod tls;
 mod turn;
 mod walks;
 
+pub use arriving::Takers;
+pub use handing::{Census, Frozen, Givers, Listening, Sessions, Unquiet};
 pub use mail::{Answerer, Handover, Outside, Relay};
 pub use reactor::listener::can_listen;
 pub use reactor::stream::Detached;

@@ -1,6 +1,7 @@
 //! Starting, steering and ending the shard threads.
 
 use crate::accept::{Door, DoorSettings};
+use crate::arriving::Arrival;
 use crate::clock::Clock;
 use crate::cores;
 use crate::effects::Hands;
@@ -22,7 +23,7 @@ use hub::{
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Other shards of this process listen there, and will end.
     pub takes_over: bool,
+    /// Sockets that another process listens on, of each shard those of each address. Then the shards begin with what that process brings
+    /// ([`Shards::takers`]).
+    pub inherited: Option<Vec<Vec<TcpListener>>>,
     /// Unix sockets, bound and listening: their files are the business of who made them.
     pub unix: Vec<UnixListener>,
     /// Threads; 1..=256.
@@ -158,6 +162,8 @@ pub struct Shards {
     process: Process,
     clock: Clock,
     ended: mpsc::Receiver<Result<(), ShardDied>>,
+    /// Of shards that wait for what another process brings.
+    pub(crate) takers: Vec<mpsc::Sender<Arrival>>,
 }
 
 /// Opens the listeners and starts the threads. If one cannot be started, those that were started end.
@@ -173,8 +179,11 @@ pub fn start(
         true => listener::share,
         false => listener::claim,
     };
-    let claims = all.map(|addr| claim(*addr));
-    let claims = claims.collect::<io::Result<Vec<_>>>()?;
+    let mut inherited = settings.inherited.take();
+    let claims = match &inherited {
+        Some(inherited) => known_addrs(inherited, count, all.count())?,
+        None => all.map(|addr| claim(*addr)).collect::<io::Result<_>>()?,
+    };
     let mut process = Process::new(&settings.hub.rates).sharing(&settings.hub);
     process.uplink = settings.uplink.clone();
     process.outlets = settings.outlets.clone();
@@ -182,7 +191,7 @@ pub fn start(
     let offices = offices.collect::<io::Result<Vec<_>>>()?;
     let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();
     let clock = Clock::new();
-    let workshop = Workshop {
+    let mut workshop = Workshop {
         shards: Shards {
             secure_from: settings.listen.len(),
             addrs: claims.iter().map(|claim| claim.addr).collect(),
@@ -194,6 +203,7 @@ pub fn start(
             process,
             clock,
             ended: mpsc::channel().1,
+            takers: Vec::new(),
         },
         config: Arc::new(settings.hub.clone()),
         clock,
@@ -204,10 +214,34 @@ pub fn start(
     let mut made = Vec::new();
     for (number, office) in offices.into_iter().enumerate() {
         let unix = unix.next().unwrap_or_default();
-        made.push(workshop.make(number as u16, office, unix, handlers)?);
+        let tcp = inherited
+            .as_mut()
+            .map(|all| std::mem::take(&mut all[number]));
+        let arrivals = tcp.is_some().then(mpsc::channel);
+        let (taker, arrivals) = arrivals.unzip();
+        workshop.shards.takers.extend(taker);
+        let shard = workshop.make(number as u16, office, (tcp, unix), handlers)?;
+        made.push(shard.behind(arrivals));
     }
     drop(claims);
     workshop.run(made)
+}
+
+/// The addresses of sockets that another process listens on: each shard has one of each.
+fn known_addrs(
+    inherited: &[Vec<TcpListener>],
+    shards: usize,
+    addrs: usize,
+) -> io::Result<Vec<listener::Claim>> {
+    let fits = inherited.len() == shards && inherited.iter().all(|own| own.len() == addrs);
+    if !fits {
+        return Err(io::Error::other(format!(
+            "the process before this one gave other listeners than {addrs} for each of {shards} shards"
+        )));
+    }
+    let first = inherited.iter().take(1).flatten();
+    let claims = first.map(|listener| listener::share(listener.local_addr()?));
+    claims.collect()
 }
 
 /// A shard's mailbox and the reactor that it wakes.
@@ -244,7 +278,7 @@ impl Workshop {
         &self,
         shard: u16,
         office: Office,
-        unix: Vec<UnixListener>,
+        (inherited, unix): (Option<Vec<TcpListener>>, Vec<UnixListener>),
         handlers: &dyn HandlerFactory,
     ) -> io::Result<Shard> {
         let (shards, limits) = (&self.shards, &self.config.limits);
@@ -265,6 +299,7 @@ impl Workshop {
         let tls = self.settings.tls.as_ref();
         let door = DoorSettings {
             addrs: shards.addrs.clone(),
+            inherited,
             unix,
             secure_from: shards.secure_from,
             tls: tls.map(|tls| Arc::clone(&tls.config)),

@@ -3,27 +3,33 @@
 //! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
 
 use crate::accept::Door;
+use crate::arriving::Arrival;
 use crate::clock::Clock;
 use crate::effects::Hands;
+use crate::handing::{Pause, Wish};
 use crate::mail::Mail;
 use crate::reactor::{Batch, Ready};
 use crate::read::Reader;
 use crate::walks::Walks;
 use hub::{Hub, Moved, Sight, Spent, Turn};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 pub(crate) struct Shard {
-    hub: Hub,
-    hands: Hands,
-    door: Door,
+    pub(crate) hub: Hub,
+    pub(crate) hands: Hands,
+    pub(crate) door: Door,
     reader: Reader,
-    clock: Clock,
-    life: Life,
+    pub(crate) clock: Clock,
+    pub(crate) life: Life,
 }
 
 /// How far the shard is, and what it was asked.
 #[derive(Default)]
-struct Life {
+pub(crate) struct Life {
+    pub(crate) pause: Pause,
+    /// Before it begins, sessions of another process come in by this.
+    arrivals: Option<Receiver<Arrival>>,
     walks: Walks,
     /// Shards that have nobody left, and whether this one has said so.
     drained: usize,
@@ -43,14 +49,31 @@ impl Shard {
         }
     }
 
+    /// It begins when what another process has is here.
+    pub(crate) fn behind(mut self, arrivals: Option<Receiver<Arrival>>) -> Self {
+        self.life.arrivals = arrivals;
+        self
+    }
+
     /// Runs until drained or stopped.
     pub(crate) fn run(&mut self) {
+        if let Some(arrivals) = self.life.arrivals.take()
+            && !self.gather(&arrivals)
+        {
+            return;
+        }
         let mut batch = Batch::new();
         // The hub's first words do not wait for the first client.
         self.turn(&batch);
         while !self.life.stopped {
             self.wait(&mut batch);
             self.turn(&batch);
+            if self.life.pause.is_on {
+                self.life.pause.answer_rounds();
+                if let Some((orders, reports)) = self.life.pause.take_freeze() {
+                    self.stand_still(&orders, &reports);
+                }
+            }
         }
     }
 
@@ -83,11 +106,13 @@ impl Shard {
         if std::mem::take(&mut turn.world().released) {
             door.released();
         }
-        door.accept(&mut turn, started);
-        turn.resume();
-        // What that filled is flushed, so that others are read in the same turn.
-        turn.flush_if_full();
-        let all_read = reader.read_ready(&mut turn);
+        let all_read = !life.pause.is_on && {
+            door.accept(&mut turn, started);
+            turn.resume();
+            // What that filled is flushed, so that others are read in the same turn.
+            turn.flush_if_full();
+            reader.read_ready(&mut turn)
+        };
         turn.end(!all_read || batch.is_full(), |turn| {
             life.walk(turn, reader);
             let took = started.elapsed();
@@ -107,10 +132,14 @@ impl Shard {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let (held, unread) = (self.hub.held_back(), self.reader.unread());
+        let pauses = self.life.pause.is_on;
+        let (held, unread) = match pauses {
+            true => (0, 0),
+            false => (self.hub.held_back(), self.reader.unread()),
+        };
         let free = unread > held && !self.reader.is_congested(&self.hands);
         if free
-            || self.hub.has_stalled()
+            || !pauses && self.hub.has_stalled()
             || !self.life.walks.is_idle()
             || !self.hands.mailbox.is_empty()
         {
@@ -122,15 +151,14 @@ impl Shard {
         let mono_ms = self.clock.now(now).mono_ms;
         let due = self.hub.next_deadline();
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(mono_ms)));
-        [look_again, due, self.door.pause(now)]
-            .into_iter()
-            .flatten()
-            .min()
+        let knocks = self.door.pause(now).filter(|_| !pauses);
+        [look_again, due, knocks].into_iter().flatten().min()
     }
 }
 
 impl Life {
     fn on_mail(&mut self, turn: &mut Turn<'_, Hands>, mail: Mail, door: &mut Door) {
+        self.pause.note_mail();
         match mail {
             Mail::Letter(letter) => turn.letter(&letter),
             Mail::Accepted { stream, peer } => door.admit(stream, peer, None, turn),
@@ -164,6 +192,15 @@ impl Life {
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => turn.drain(window_ms),
             Mail::Drained => self.drained += 1,
+            Mail::Handing(wish) => {
+                self.pause.forget_mail();
+                if matches!(wish, Wish::Pause) {
+                    turn.answer_waiting_polls();
+                }
+                let (hub, hands) = turn.hub_and_world();
+                let copies = |shard| door.copies(shard);
+                self.pause.carry_out(wish, hub, hands, &copies);
+            }
             Mail::Walk(walk) => self.walks.ask(walk),
             Mail::Stop => self.stopped = true,
         }

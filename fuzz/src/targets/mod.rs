@@ -5,6 +5,7 @@ mod compat;
 mod deflate;
 mod engineio_payload;
 mod engineio_payload3;
+mod handoff;
 mod http_chunked;
 mod http_head;
 mod hub;
@@ -19,12 +20,13 @@ mod websocket;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its seeds' folder.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("base64url", base64url::run),
     ("compat", compat::run),
     ("deflate", deflate::run),
     ("engineio_payload", engineio_payload::run),
     ("engineio_payload3", engineio_payload3::run),
+    ("handoff", handoff::run),
     ("http_chunked", http_chunked::run),
     ("http_head", http_head::run),
     ("hub", hub::run),

@@ -144,7 +144,9 @@ impl Api {
             .await?
         {
             Outcome::Found(found) => Ok(found),
-            Outcome::Done { .. } | Outcome::Collected(_) | Outcome::Present(_) => Err(stopping()),
+            Outcome::Done { .. } | Outcome::Collected(_) | Outcome::Present(_) | Outcome::Moved => {
+                Err(stopping())
+            }
         }
     }
 }

@@ -266,7 +266,7 @@ impl Api {
                 }))
             }
             Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
-            Outcome::Found(_) | Outcome::Present(_) => Err(stopping()),
+            Outcome::Found(_) | Outcome::Present(_) | Outcome::Moved => Err(stopping()),
         }
     }
 
@@ -329,6 +329,10 @@ impl Api {
         let answer = Box::new(move |outcome| drop(answer.send(outcome)));
         self.shards.send(Errand { of, what, answer });
         match tokio::time::timeout(within + GRACE, answered).await {
+            Ok(Ok(Outcome::Moved)) => Err(Problem::new(
+                Kind::Busy,
+                "another process takes over: nothing was done, ask again",
+            )),
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => Err(stopping()),
             Err(_) => Err(Problem::new(

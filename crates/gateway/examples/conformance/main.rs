@@ -379,6 +379,7 @@ fn main() -> anyhow::Result<()> {
     let node = member.map_or(0, Member::number);
     let places = Arc::new(Places::new(DESCRIPTORS));
     let settings = Settings {
+        inherited: None,
         listen: if tls.is_some() { Vec::new() } else { listen },
         takes_over: false,
         unix: Vec::new(),

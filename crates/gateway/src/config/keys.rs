@@ -16,6 +16,7 @@ mod namespaces;
 mod operators;
 mod tls;
 mod traces;
+mod upgrade;
 
 use super::raw::Layer;
 use super::resolve::LogFormat;
@@ -41,6 +42,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 pub use tls::{Tls, TlsVersion, UnknownName};
 pub use traces::Traces;
+pub use upgrade::Upgrade;
 
 choice! {
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
@@ -223,6 +225,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "Records for an OpenTelemetry collector. See docs/tracing.md.",
     ),
     (
+        "upgrade",
+        "A new process takes over live connections (`sockeye upgrade`). See docs/operations.md.",
+    ),
+    (
         "workers",
         "The listener for workers: programs that hold the logic of namespaces. See docs/backends.md.",
     ),
@@ -312,6 +318,7 @@ settings! {
     kafka_out: KafkaOut;
     log: Log;
     traces: Traces;
+    upgrade: Upgrade;
     workers: Workers;
 }
 

@@ -44,6 +44,8 @@ const DEFAULT_FILE: &str = "sockeye.toml";
 pub struct Request {
     pub file: Option<PathBuf>,
     pub flags: Vec<Flag>,
+    /// A process that runs with the same configuration hands over to this one.
+    pub takes_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -207,6 +209,7 @@ mod tests {
         load(&Request {
             file: Some(path),
             flags: Vec::new(),
+            takes_over: false,
         })
     }
 
@@ -215,6 +218,7 @@ mod tests {
         let request = Request {
             file: Some(PathBuf::from("/no/such.toml")),
             flags: Vec::new(),
+            takes_over: false,
         };
         let problems = load(&request).expect_err("no file").to_string();
         assert!(

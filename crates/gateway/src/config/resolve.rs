@@ -65,6 +65,8 @@ pub struct Resolved {
     /// None: workers attach without TLS.
     pub workers_tls: Option<crate::tls::Files>,
     pub traces: Option<control::traces::Settings>,
+    /// The socket at which operators and successors find the process; none: it hands nothing over.
+    pub upgrade: Option<PathBuf>,
     /// The treatment of large events.
     pub large: control::bodies::Namespaces,
     /// None: nothing is kept outside.
@@ -140,6 +142,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         backends: resolver.backends(),
         workers_tls: resolver.workers_tls(),
         traces: resolver.traces(),
+        upgrade: settings.upgrade.socket.as_deref().map(PathBuf::from),
         bodies: resolver.bodies(&large),
         large,
     };

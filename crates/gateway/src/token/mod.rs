@@ -103,6 +103,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> Result<()> {
 /// The configuration, read as `serve` reads it.
 fn load(file: Option<&PathBuf>) -> Result<Resolved> {
     let request = Request {
+        takes_over: false,
         file: file.cloned(),
         flags: Vec::new(),
     };

@@ -23,4 +23,5 @@ mod presence;
 mod scenarios;
 mod tls;
 mod transcripts;
+mod upgrade;
 mod workers;

@@ -22,6 +22,15 @@ const POLL: u64 = 0b11;
 pub(crate) struct LastPoll(u64);
 
 impl LastPoll {
+    /// As it is said to another process, and back.
+    pub(crate) fn said(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn heard(said: u64) -> Self {
+        Self(said)
+    }
+
     /// The session was opened with this.
     pub(crate) fn opened(t: Option<&str>) -> Self {
         Self(hash(t).map_or(0, |hash| hash | OTHER))

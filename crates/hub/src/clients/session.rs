@@ -425,6 +425,17 @@ impl Rare {
         self.parted.add(namespace);
     }
 
+    /// Hashes of the namespaces that it left.
+    pub(crate) fn parted(&self) -> &[u64] {
+        &self.parted.0
+    }
+
+    /// The same, as they were elsewhere: the latest of them.
+    pub(crate) fn set_parted(&mut self, hashes: &[u64]) {
+        let latest = hashes.len().saturating_sub(PARTED_MAX);
+        self.parted.0 = hashes[latest..].iter().copied().collect();
+    }
+
     pub(crate) fn has_parted(&self, namespace: &str) -> bool {
         self.parted.holds(namespace)
     }

@@ -119,6 +119,18 @@ impl Rounds {
         self.waits.len()
     }
 
+    /// The ack id that comes next.
+    pub(crate) fn upcoming(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes on behind the ids that another process has given out: a late ack of its time answers no question of this one.
+    pub(crate) fn go_on_from(&mut self, next: u64) {
+        let own = self.next;
+        let behind = next.max(own) - own;
+        self.next = own.saturating_add(behind.div_ceil(self.shards) * self.shards);
+    }
+
     /// An ack id that no shard of the process has given out.
     pub(crate) fn next_id(&mut self) -> u64 {
         let id = self.next;

@@ -1,8 +1,10 @@
 //! The life of sessions and sockets: beginnings, signs of life, ends.
 
 pub(crate) mod answers;
+pub(crate) mod arriving;
 pub(crate) mod conns;
 pub(crate) mod ending;
+pub(crate) mod handing;
 pub(crate) mod heartbeat;
 pub(crate) mod memberships;
 pub(crate) mod opening;

@@ -101,6 +101,25 @@ pub(crate) struct Backlog {
 type Keys = HashMap<u64, u64, FixedState>;
 
 impl Backlog {
+    /// What waited elsewhere: of the first unit, `sent` bytes are out.
+    pub(crate) fn restored(units: Vec<Unit>, sent: usize) -> Self {
+        let mut backlog = Self::default();
+        units.into_iter().for_each(|unit| backlog.append(unit));
+        let first = backlog.front().map_or(0, |unit| unit.bytes().len());
+        debug_assert!(sent == 0 || sent < first, "{sent} of {first}");
+        backlog.sent = sent;
+        backlog
+    }
+
+    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter()
+    }
+
+    /// Bytes of the first unit that are out.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
+    }
+
     /// Takes a unit of which `sent` bytes are out already.
     pub(crate) fn begin(&mut self, unit: Unit, sent: usize) {
         debug_assert!(self.units.is_empty() && sent < unit.bytes().len());

@@ -4,7 +4,7 @@
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
 use crate::books::metrics::Counts;
-use crate::output::backlog::{Backlog, Losses, Overflow};
+use crate::output::backlog::{Backlog, Losses, Overflow, Unit};
 use crate::output::log::{NONE, Range, TurnLog};
 use crate::output::sink::{Job, Outcome, SLICES, Sink, Written, write_backlog};
 use crate::tables::slot::ConnId;
@@ -235,6 +235,20 @@ impl Outbox {
         }
         self.backlog = None;
         Flushed::Empty
+    }
+
+    /// What waits between turns, unit by unit, and how many bytes of the first are out.
+    pub(crate) fn waiting(&self) -> (impl Iterator<Item = &Unit>, usize) {
+        debug_assert_eq!(self.head, NONE, "a turn has not been flushed");
+        let backlog = self.backlog.iter();
+        let sent = self.backlog.as_ref().map_or(0, |backlog| backlog.sent());
+        (backlog.flat_map(|backlog| backlog.units()), sent)
+    }
+
+    /// Goes on with what waited elsewhere. Of the first of them so many bytes are out.
+    pub(crate) fn restore(&mut self, units: Vec<Unit>, sent: usize) {
+        debug_assert!(self.is_empty());
+        self.backlog = Some(Box::new(Backlog::restored(units, sent)));
     }
 
     /// What waits in the backlog, bytes.

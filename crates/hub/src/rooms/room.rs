@@ -467,6 +467,24 @@ impl Rooms {
         self.changed.contains(&room)
     }
 
+    /// Those that wait for the history of a room.
+    pub(crate) fn followers(&self) -> impl Iterator<Item = SocketId> {
+        self.tickets.keys().map(|(_, socket)| *socket)
+    }
+
+    /// Members came over from another process: nobody is told of a change that is none. Rooms whose members are told of each other tell
+    /// all they have, as to anybody new.
+    pub(crate) fn forget_changes(&mut self) {
+        for room in std::mem::take(&mut self.changed) {
+            if self.rolls.holds(room) {
+                self.changed.push(room);
+            } else if let Some(slot) = self.slots.get_mut(room) {
+                slot.changed = false;
+                slot.announced = slot.members.len() as u32;
+            }
+        }
+    }
+
     /// Members of all rooms that wait for a history.
     pub(crate) fn following(&self) -> usize {
         self.tickets.len()

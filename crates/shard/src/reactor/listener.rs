@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
 const BACKLOG: i32 = 65_535;
@@ -42,10 +43,33 @@ impl Listener {
         }
     }
 
+    /// One that another process listened on.
+    pub(crate) fn tcp(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Tcp(TcpListener::from_std(listener)))
+    }
+
+    /// Another process listens on it from now on.
+    pub(crate) fn forget(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => listener.deregister(registry),
+            Listener::Unix(listener) => listener.deregister(registry),
+        }
+    }
+
     pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Listener::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
             Listener::Unix(listener) => listener.register(registry, token, Interest::READABLE),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
         }
     }
 }

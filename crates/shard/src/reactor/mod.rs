@@ -77,6 +77,10 @@ impl Reactor {
         stream.deregister(self.0.registry())
     }
 
+    pub(crate) fn forget_listener(&self, listener: &mut Listener) -> io::Result<()> {
+        listener.forget(self.0.registry())
+    }
+
     pub(crate) fn watch_listener(&self, listener: &mut Listener, number: usize) -> io::Result<()> {
         listener.watch(self.0.registry(), Token(LISTENERS_FROM + number % 1_024))
     }

@@ -1,0 +1,118 @@
+//! The operators' listener of a node, and the server API that it has.
+
+use crate::config::Resolved;
+use crate::config::show::InForce;
+use crate::credentials::Credentials;
+use crate::errands::Errands;
+use crate::inside::Inside;
+use crate::kafka;
+use anyhow::Result;
+use control::admin::{Gate, Nodes};
+use control::api::{self, Api};
+use control::debug::Debugging;
+use control::metrics::Exporter;
+use control::metrics::node::Node as Facts;
+use hub::Places;
+use rules::RulesFactory;
+use shard::Shards;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
+
+/// What serves operators; nothing does where they have no address.
+#[derive(Debug, Default)]
+pub struct Service {
+    pub addr: Option<SocketAddr>,
+    pub listener: Option<TcpListener>,
+    pub task: Option<AbortHandle>,
+}
+
+/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
+fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
+    let names = config.rules.namespaces.keys();
+    let others = config.cluster.as_ref();
+    let is_open = config.rules.namespaces.contains_key("*")
+        || others.is_some_and(|cluster| cluster.compat.is_wanted());
+    (!is_open).then(|| names.cloned().collect())
+}
+
+/// The server API, by HTTP and gRPC.
+fn server_api(
+    config: &Resolved,
+    credentials: &Credentials,
+    (shards, rules): (&Shards, &RulesFactory),
+    facts: &Facts,
+) -> Api {
+    let settings = api::Settings {
+        history: facts.history.get().cloned(),
+        keeping: rules.keeping(),
+        audit: Arc::clone(&facts.audit),
+        large: config.large.clone(),
+        bodies: facts.bodies.get().cloned(),
+        keys: credentials.of_operators(),
+        rate: config.admin.api_rate,
+        room_name_bytes_max: config.hub.limits.room_name_bytes_max,
+        namespaces: whole_world(config),
+    };
+    Api::new(settings, Errands::of(shards))
+}
+
+/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
+pub fn gate(
+    config: &Resolved,
+    credentials: &Credentials,
+    nodes: Nodes,
+    (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
+    facts: &Arc<Facts>,
+) -> Result<(Arc<Api>, Gate)> {
+    let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
+    // Nobody else sets it.
+    let _ = facts.api.set(api.books());
+    kafka::open(config, facts, &api)?;
+    let gate = Gate {
+        keys: credentials.of_operators(),
+        metrics_need_key: config.admin.access.metrics_need_key,
+        conns_max: config.admin.conns_max,
+        places: Arc::clone(places),
+        nodes,
+        api: Arc::clone(&api),
+        node: Arc::clone(facts),
+    };
+    Ok((api, gate))
+}
+
+/// Serves operators from now on.
+pub fn serve(
+    runtime: &Runtime,
+    listener: Option<TcpListener>,
+    (shards, settings): (&Shards, &Arc<InForce>),
+    facts: &Arc<Facts>,
+    gate: Gate,
+) -> Result<Service> {
+    let Some(listener) = listener else {
+        return Ok(Service::default());
+    };
+    let addr = Some(listener.local_addr()?);
+    let copy = Some(listener.try_clone()?);
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
+    let readiness = facts.readiness.clone();
+    let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
+    let pulse = facts.vitals.pulse("the operators' listener");
+    let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
+    let shown = (debugging, settings);
+    let task = runtime.spawn(async move {
+        let _pulse = pulse;
+        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
+        if let Err(error) = served.await {
+            tracing::error!(%error, "the admin listener ended");
+        }
+    });
+    Ok(Service {
+        addr,
+        listener: copy,
+        task: Some(task.abort_handle()),
+    })
+}

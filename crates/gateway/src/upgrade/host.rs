@@ -1,0 +1,458 @@
+//! The Unix socket at which operators and successors find this process. Whoever comes is of the same user, or root; one upgrade is under
+//! way at a time.
+
+use super::giver::{self, Given};
+use super::line::{Broken, Line};
+use super::{fit, notify};
+use crate::config::Resolved;
+use crate::errands;
+use crate::unix::{self, SocketFiles};
+use anyhow::{Context, Result};
+use handoff::{Fit, Hello, Kind, Order, Said};
+use hub::Stays;
+use shard::{Census, Givers};
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+
+/// Permissions of the socket's file.
+const MODE: u32 = 0o600;
+/// The first word of whoever comes.
+const HELLO: Duration = Duration::from_secs(5);
+/// One word to or from a caller.
+const STEP: Duration = Duration::from_secs(5);
+/// From the start of the successor until it has come.
+const START: Duration = Duration::from_secs(30);
+/// From the last word until the successor says that it serves.
+const SERVING: Duration = Duration::from_secs(10);
+/// The most that the end of this process waits for that.
+const SETTLE: Duration = Duration::from_secs(15);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Callers at once; more are sent away.
+const CALLERS_MAX: usize = 8;
+/// The flag by which a successor knows what it is.
+const TAKE_OVER: &str = "--take-over";
+const BUSY: &str = "another upgrade is under way: wait until it has ended";
+
+/// What is handed over, and what must fit.
+#[derive(Debug)]
+pub struct Parts {
+    pub givers: Givers,
+    pub fit: Fit,
+    /// The part of the configuration that cannot be handed over.
+    pub obstacle: Option<&'static str>,
+    pub admin: Option<TcpListener>,
+    /// Ends the service of operators.
+    pub admin_service: Option<AbortHandle>,
+}
+
+impl Parts {
+    pub fn new(
+        config: &Resolved,
+        givers: Givers,
+        (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
+    ) -> Self {
+        Self {
+            givers,
+            fit: fit::of(config),
+            obstacle: fit::obstacle(config),
+            admin,
+            admin_service,
+        }
+    }
+}
+
+/// A successor that came, and what it said.
+type Came = (Line, Hello);
+
+/// What this process is doing.
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// An operator ordered an upgrade, and waits for the process with this number.
+    Ordered(u32, Sender<Came>),
+    Busy,
+    /// Another process has all.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Desk {
+    parts: Parts,
+    state: Mutex<State>,
+    callers: AtomicUsize,
+    gone: AtomicBool,
+    own_uid: u32,
+}
+
+/// The socket and whoever waits there.
+#[derive(Debug)]
+pub struct Host {
+    desk: Arc<Desk>,
+    files: SocketFiles,
+}
+
+impl Host {
+    /// Listens at this path. `replaces`: the process before listens there still.
+    pub fn open(path: &Path, parts: Parts, replaces: bool) -> Result<Self> {
+        let open = match replaces {
+            true => unix::replace(path, MODE),
+            false => unix::listen(std::slice::from_ref(&path.to_owned()), MODE),
+        };
+        let (listeners, files) = open.context("cannot listen for upgrades (upgrade.socket)")?;
+        let desk = Arc::new(Desk {
+            parts,
+            state: Mutex::new(State::Idle),
+            callers: AtomicUsize::new(0),
+            gone: AtomicBool::new(false),
+            own_uid: rustix::process::geteuid().as_raw(),
+        });
+        for listener in listeners {
+            listener.set_nonblocking(false)?;
+            let desk = Arc::clone(&desk);
+            let thread = std::thread::Builder::new().name("upgrade".to_owned());
+            thread.spawn(move || wait_for_callers(&listener, &desk))?;
+        }
+        Ok(Self { desk, files })
+    }
+
+    /// Another process serves in place of this one.
+    pub fn is_gone(&self) -> bool {
+        self.desk.gone.load(Ordering::Acquire)
+    }
+
+    /// Waits until an upgrade that is under way has ended, and whoever ordered it was told.
+    pub fn settle(&self) {
+        let deadline = Instant::now() + SETTLE;
+        let is_busy = || {
+            let state = self
+                .desk
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            match &*state {
+                State::Idle => false,
+                State::Ordered(..) | State::Busy => true,
+                State::Gone => self.desk.callers.load(Ordering::Acquire) > 0,
+            }
+        };
+        while is_busy() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The socket's file is another process's.
+    pub fn let_go(&mut self) {
+        self.files.let_go();
+    }
+}
+
+fn wait_for_callers(listener: &UnixListener, desk: &Arc<Desk>) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // No descriptor is free: it is tried again.
+            std::thread::sleep(Duration::from_secs(1));
+            continue;
+        };
+        let (mut line, theirs) = (Line::new(stream), Arc::clone(desk));
+        if desk.callers.fetch_add(1, Ordering::AcqRel) >= CALLERS_MAX {
+            desk.callers.fetch_sub(1, Ordering::AcqRel);
+            refuse(&mut line, "too many callers at once: try again");
+            continue;
+        }
+        let thread = std::thread::Builder::new().name("upgrade-caller".to_owned());
+        let spawned = thread.spawn(move || {
+            serve(line, &theirs);
+            theirs.callers.fetch_sub(1, Ordering::AcqRel);
+        });
+        if spawned.is_err() {
+            desk.callers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+fn refuse(line: &mut Line, text: &str) {
+    let text = text.to_owned();
+    let _ = line.send(Kind::Refused, &Said { text }, STEP);
+}
+
+fn serve(mut line: Line, desk: &Desk) {
+    let caller = match line.caller() {
+        Ok(caller) if caller.uid == desk.own_uid || caller.uid == 0 => caller,
+        Ok(caller) => {
+            tracing::warn!(
+                uid = caller.uid,
+                pid = caller.pid,
+                "a stranger came for an upgrade"
+            );
+            return refuse(
+                &mut line,
+                "another user runs this process: upgrade it as that one, or as root",
+            );
+        }
+        Err(error) => return refuse(&mut line, &format!("cannot see who comes: {error}")),
+    };
+    let heard = line.expect::<Hello>(Kind::Hello, HELLO);
+    let hello = match heard {
+        Ok(hello) => hello,
+        Err(why) => {
+            tracing::warn!(uid = caller.uid, pid = caller.pid, %why, "somebody came for an upgrade and made no sense");
+            return refuse(&mut line, &why.to_string());
+        }
+    };
+    if hello.fit.is_some() {
+        return meet(line, hello, caller.pid, desk);
+    }
+    match line.expect::<Order>(Kind::Order, STEP) {
+        Ok(order) => carry_out(line, &order, desk),
+        Err(why) => refuse(&mut line, &why.to_string()),
+    }
+}
+
+impl Desk {
+    fn set(&self, state: State) -> State {
+        let mut now = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut now, state)
+    }
+
+    /// Begins an upgrade, unless there is one.
+    fn begin(&self, state: State) -> Result<(), &'static str> {
+        let mut now = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match *now {
+            State::Idle => {
+                *now = state;
+                Ok(())
+            }
+            State::Gone => Err("this process has handed over: ask its successor"),
+            State::Ordered(..) | State::Busy => Err(BUSY),
+        }
+    }
+
+    /// All is another process's.
+    fn leave(&self, given: Given, pid: u32) {
+        self.set(State::Gone);
+        self.gone.store(true, Ordering::Release);
+        errands::close();
+        if let Some(service) = &self.parts.admin_service {
+            service.abort();
+        }
+        notify::main_is(pid);
+        tracing::info!(
+            successor = pid,
+            sessions = given.sessions,
+            stood_still_ms = given.stood_still.as_millis() as u64,
+            "handed over to another process"
+        );
+    }
+}
+
+/// A successor has come: for an operator who waits for it, or started by a supervisor.
+fn meet(mut line: Line, hello: Hello, pid: u32, desk: &Desk) {
+    let ordered = {
+        let mut now = desk.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*now {
+            State::Ordered(awaited, _) if *awaited == pid => {
+                Some(std::mem::replace(&mut *now, State::Busy))
+            }
+            _ => None,
+        }
+    };
+    if let Some(State::Ordered(_, sender)) = ordered {
+        // The operator may have gone: then the line ends.
+        let _ = sender.send((line, hello));
+        return;
+    }
+    if let Some(obstacle) = desk.parts.obstacle {
+        return refuse(&mut line, &unable(obstacle));
+    }
+    if let Err(why) = desk.begin(State::Busy) {
+        return refuse(&mut line, why);
+    }
+    match giver::give(&mut line, &hello, &desk.parts) {
+        Ok(given) => desk.leave(given, pid),
+        Err(why) => {
+            desk.set(State::Idle);
+            tracing::error!(%why, successor = pid, "an upgrade was given up: this process goes on");
+        }
+    }
+}
+
+fn unable(obstacle: &str) -> String {
+    format!(
+        "connections of a process with {obstacle} cannot be handed over yet: restart it, which sends its clients away and lets them come back"
+    )
+}
+
+/// An operator's order.
+fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
+    let mut tell = |text: String| {
+        // Nobody needs to listen.
+        let _ = line.send(Kind::Line, &Said { text }, STEP);
+    };
+    if let Some(obstacle) = desk.parts.obstacle {
+        return refuse(&mut line, &unable(obstacle));
+    }
+    match desk.parts.givers.census(STEP) {
+        Ok(census) => describe(&census).into_iter().for_each(&mut tell),
+        Err(why) => return refuse(&mut line, &why.to_string()),
+    }
+    if order.dry_run {
+        let text = "nothing was done (--dry-run)".to_owned();
+        let _ = line.send(Kind::Done, &Said { text }, STEP);
+        return;
+    }
+    let done = upgrade(order, desk, &mut tell);
+    let _ = match done {
+        Ok(text) => line.send(Kind::Done, &Said { text }, STEP),
+        Err(text) => {
+            tracing::error!(why = text, "an upgrade was given up: this process goes on");
+            line.send(Kind::Refused, &Said { text }, STEP)
+        }
+    };
+}
+
+/// What goes and what stays, in lines.
+fn describe(census: &Census) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} sessions go over and notice nothing",
+        census.goes
+    )];
+    let stays = Stays::ALL
+        .iter()
+        .zip(census.stays)
+        .filter(|(_, count)| *count > 0);
+    lines.extend(stays.map(|(why, count)| {
+        format!(
+            "{count} sessions are sent away and come back by themselves: {}",
+            why.name()
+        )
+    }));
+    lines
+}
+
+fn upgrade(order: &Order, desk: &Desk, tell: &mut impl FnMut(String)) -> Result<String, String> {
+    desk.begin(State::Busy)?;
+    let result = start_and_give(order, desk, tell);
+    if result.is_err() {
+        desk.set(State::Idle);
+    }
+    result
+}
+
+fn start_and_give(
+    order: &Order,
+    desk: &Desk,
+    tell: &mut impl FnMut(String),
+) -> Result<String, String> {
+    let binary = binary(order)?;
+    let mut command = Command::new(&binary);
+    let args = std::env::args_os().skip(1).filter(|arg| arg != TAKE_OVER);
+    let args: Vec<OsString> = args.chain([TAKE_OVER.into()]).collect();
+    command.args(args).stdin(Stdio::null());
+    let spawned = command.spawn();
+    let child = spawned.map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+    let mut child = Successor(Some(child));
+    let pid = child.pid();
+    tell(format!("started {} as process {pid}", binary.display()));
+    let (sender, came) = mpsc::channel();
+    desk.set(State::Ordered(pid, sender));
+    let (mut line, hello) = wait_for(&mut child, &came)?;
+    let given = giver::give(&mut line, &hello, &desk.parts);
+    let given = given.map_err(|why| {
+        // It ends by itself when it is refused; its exit tells nothing more.
+        format!("{why}; this process goes on")
+    })?;
+    child.stays();
+    desk.leave(given, pid);
+    let serves = line.expect::<()>(Kind::Serving, SERVING);
+    let still_ms = given.stood_still.as_millis();
+    match serves {
+        Ok(()) => Ok(format!(
+            "process {pid} serves {} sessions; nobody was read for {still_ms} ms",
+            given.sessions
+        )),
+        Err(why) => Ok(format!(
+            "process {pid} has {} sessions, and has not said that it serves ({why}): look at its log",
+            given.sessions
+        )),
+    }
+}
+
+/// The program as it is on the disk now; where it was replaced, the system remembers the old one as deleted.
+fn binary(order: &Order) -> Result<PathBuf, String> {
+    if !order.binary.is_empty() {
+        return Ok(PathBuf::from(&order.binary));
+    }
+    let own = std::env::current_exe();
+    let own = own.map_err(|error| {
+        format!("cannot find the program of this process: {error}; name it with --binary")
+    })?;
+    let text = own.to_string_lossy();
+    Ok(match text.strip_suffix(" (deleted)") {
+        Some(path) => PathBuf::from(path),
+        None => own,
+    })
+}
+
+/// The process that was started; ended and waited for unless it took over.
+struct Successor(Option<Child>);
+
+impl Successor {
+    fn pid(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
+    fn stays(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn wait_for(child: &mut Successor, came: &Receiver<Came>) -> Result<Came, String> {
+    let deadline = Instant::now() + START;
+    loop {
+        match came.recv_timeout(LOOK_INTERVAL) {
+            Ok(came) => return Ok(came),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err("the successor's line broke".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let ended = child
+            .0
+            .as_mut()
+            .and_then(|child| child.try_wait().ok().flatten());
+        if let Some(status) = ended {
+            return Err(format!(
+                "the successor ended before it came ({status}): its log says why; this process goes on"
+            ));
+        }
+        if Instant::now() >= deadline {
+            return Err(format!(
+                "the successor did not come within {} s; this process goes on",
+                START.as_secs()
+            ));
+        }
+    }
+}
+
+impl From<Broken> for String {
+    fn from(broken: Broken) -> Self {
+        broken.to_string()
+    }
+}

@@ -1,0 +1,16 @@
+//! A new process takes over listeners and live connections of this one, on the same host. `host.rs` waits at a Unix socket for
+//! operators and successors, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is `sockeye upgrade`, `line.rs` the way between
+//! two processes. ADR 51.
+
+mod command;
+mod fit;
+mod giver;
+mod host;
+mod line;
+mod notify;
+mod taker;
+
+pub use command::{UpgradeArgs, run};
+pub use host::{Host, Parts};
+pub use notify::{ready, stopping};
+pub use taker::{Inheritance, Takeover};

@@ -1,0 +1,255 @@
+//! The successor: it gets listeners, starts with them, gets sessions, and serves when the process before it says so.
+
+use super::fit;
+use super::line::{Broken, Line, decode};
+use crate::cli::VERSION;
+use crate::config::Resolved;
+use anyhow::{Context, Result, anyhow, bail};
+use handoff::bounds::LISTENERS_MAX;
+use handoff::{
+    Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, VERSION as RECORD, Welcome,
+};
+use shard::{Sessions, Shards, Takers};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process;
+use std::time::{Duration, Instant};
+
+/// One step of the other process.
+const STEP: Duration = Duration::from_secs(10);
+/// From the last session until the word that all is ours.
+const COMMIT: Duration = Duration::from_secs(30);
+/// The answer of a shard.
+const SHARD: Duration = Duration::from_secs(10);
+
+/// Roles of listening sockets.
+pub const PUBLIC: u32 = 1;
+pub const UNIX: u32 = 2;
+pub const ADMIN: u32 = 3;
+
+/// The sockets of the process before, which listens on them still.
+#[derive(Debug, Default)]
+pub struct Inheritance {
+    /// Of each shard, those of each address.
+    pub tcp: Vec<Vec<TcpListener>>,
+    /// In the order of the configuration.
+    pub unix: Vec<UnixListener>,
+    pub admin: Option<TcpListener>,
+}
+
+impl Inheritance {
+    /// What came must be what the configuration has.
+    pub fn check(&self, config: &Resolved) -> Result<()> {
+        let (unix, admin) = (self.unix.len(), self.admin.is_some());
+        if unix != config.server.unix.len() || admin != config.server.admin.is_some() {
+            bail!(
+                "cannot take over: the process before has other listeners than this configuration"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The way to the process before.
+#[derive(Debug)]
+pub struct Takeover {
+    line: Line,
+    /// Sessions that were there when it began.
+    expected: u64,
+}
+
+impl Takeover {
+    /// Finds the process before, and gets what it listens on.
+    pub fn begin(config: &Resolved) -> Result<(Self, Inheritance)> {
+        let path = config.upgrade.as_ref().ok_or_else(|| {
+            anyhow!("cannot take over: upgrade.socket is not set, so no process can be found")
+        })?;
+        let stream = UnixStream::connect(path).with_context(|| {
+            format!(
+                "cannot take over from a process at {}: is one running with this upgrade.socket?",
+                path.display()
+            )
+        })?;
+        let mut line = Line::new(stream);
+        let hello = Hello {
+            oldest: OLDEST,
+            newest: RECORD,
+            pid: process::id(),
+            program: VERSION.to_owned(),
+            fit: Some(fit::of(config)),
+        };
+        let begun = ask_for_listeners(&mut line, &hello, config.server.shards);
+        let (welcome, inheritance) = begun.map_err(|why| anyhow!("cannot take over: {why}"))?;
+        let expected = welcome.sessions;
+        Ok((Self { line, expected }, inheritance))
+    }
+
+    /// Gets the sessions, and begins to serve when that is allowed. Before that nothing is read and nothing is written; if it fails, the
+    /// process before goes on.
+    pub fn finish(mut self, shards: &mut Shards) -> Result<()> {
+        let takers = shards
+            .takers()
+            .context("cannot take over: the shards have begun")?;
+        tracing::info!(sessions = self.expected, "ready to take over");
+        let began = Instant::now();
+        let taken = self.gather(&takers);
+        let sessions = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
+        takers.begin();
+        tracing::info!(
+            sessions,
+            took_ms = began.elapsed().as_millis() as u64,
+            "took over from the process before"
+        );
+        // It may have died since: what it gave is here.
+        let _ = self.line.say(Kind::Serving, STEP);
+        Ok(())
+    }
+
+    fn gather(&mut self, takers: &Takers) -> Result<usize, Broken> {
+        let line = &mut self.line;
+        line.say(Kind::Ready, STEP)?;
+        let (mut ledger, mut acks) = (Ledger::default(), Vec::new());
+        // It may be a while until its calls have ended and its shards stand still.
+        let mut within = COMMIT;
+        loop {
+            let (kind, body) = line.hear(within)?;
+            within = STEP;
+            match kind {
+                Kind::Shard => {
+                    let word: ShardWord = decode(&body)?;
+                    acks.push(word);
+                }
+                Kind::Sessions => {
+                    take_batch(line, takers, &mut ledger, decode(&body)?)?;
+                    line.say(Kind::Taken, STEP)?;
+                }
+                Kind::Complete => break,
+                other => return Err(Broken::Strange(format!("it says {other:?} among sessions"))),
+            }
+        }
+        for word in acks {
+            let shard = u16::try_from(word.shard).unwrap_or(u16::MAX);
+            takers
+                .complete(shard, word.next_ack, SHARD)
+                .map_err(Broken::Strange)?;
+        }
+        line.say(Kind::Built, STEP)?;
+        // An end without a word is no word: nobody may serve clients that another process may still have.
+        line.expect::<()>(Kind::Commit, COMMIT)?;
+        Ok(ledger.len())
+    }
+}
+
+fn ask_for_listeners(
+    line: &mut Line,
+    hello: &Hello,
+    shards: usize,
+) -> Result<(Welcome, Inheritance), Broken> {
+    line.send(Kind::Hello, hello, STEP)?;
+    let welcome: Welcome = line.expect(Kind::Welcome, STEP)?;
+    if !(OLDEST..=RECORD).contains(&welcome.version) {
+        return Err(Broken::Strange(format!(
+            "it speaks version {} of the record, and this process {OLDEST} to {RECORD}",
+            welcome.version
+        )));
+    }
+    let mut all = Vec::new();
+    loop {
+        let (kind, body) = line.hear(STEP)?;
+        match kind {
+            Kind::Complete => break,
+            Kind::Listeners => {
+                let batch: Batch = decode(&body)?;
+                let sockets = line.take_descriptors(batch.listeners.len(), STEP)?;
+                all.extend(batch.listeners.into_iter().zip(sockets));
+                line.say(Kind::Taken, STEP)?;
+            }
+            other => {
+                return Err(Broken::Strange(format!(
+                    "it says {other:?} among listeners"
+                )));
+            }
+        }
+        if all.len() > LISTENERS_MAX {
+            return Err(Broken::Strange(format!(
+                "it has more than {LISTENERS_MAX} listeners"
+            )));
+        }
+    }
+    Ok((welcome, sorted(all, shards)?))
+}
+
+/// Each listener in its place; one that is missing, or there twice, is an error.
+fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, Broken> {
+    let mut inheritance = Inheritance::default();
+    let (mut tcp, mut unix) = (BTreeMap::new(), BTreeMap::new());
+    let strange = |of: &Listener| {
+        let (role, shard, place) = (of.role, of.shard, of.place);
+        Broken::Strange(format!(
+            "a listener of role {role} at {shard}/{place} has no place here"
+        ))
+    };
+    for (of, socket) in all {
+        let (shard, place) = (of.shard as usize, of.place as usize);
+        let is_new = match of.role {
+            _ if shard >= shards || place >= LISTENERS_MAX => false,
+            PUBLIC => tcp
+                .insert((shard, place), TcpListener::from(socket))
+                .is_none(),
+            // They were dealt to the shards in turn.
+            UNIX => unix
+                .insert(place * shards + shard, UnixListener::from(socket))
+                .is_none(),
+            ADMIN => inheritance
+                .admin
+                .replace(TcpListener::from(socket))
+                .is_none(),
+            _ => false,
+        };
+        if !is_new {
+            return Err(strange(&of));
+        }
+    }
+    inheritance.tcp = (0..shards).map(|_| Vec::new()).collect();
+    for ((shard, place), listener) in tcp {
+        if inheritance.tcp[shard].len() != place {
+            return Err(Broken::Strange(format!(
+                "listener {place} of shard {shard} is not the next one"
+            )));
+        }
+        inheritance.tcp[shard].push(listener);
+    }
+    if unix.keys().copied().ne(0..unix.len()) {
+        return Err(Broken::Strange("a Unix listener is missing".to_owned()));
+    }
+    inheritance.unix = unix.into_values().collect();
+    Ok(inheritance)
+}
+
+fn take_batch(
+    line: &mut Line,
+    takers: &Takers,
+    ledger: &mut Ledger,
+    batch: Batch,
+) -> Result<(), Broken> {
+    let carried = batch.sessions.iter().filter(|one| one.conn.is_some());
+    let count = carried.count() + batch.visitors.len();
+    let sockets = line.take_descriptors(count, STEP)?;
+    let unfit = |unfit| Broken::Strange(format!("a record has {unfit}"));
+    for session in &batch.sessions {
+        ledger.admit(session).map_err(unfit)?;
+    }
+    for visitor in &batch.visitors {
+        ledger.admit_visitor(visitor).map_err(unfit)?;
+    }
+    let sessions = Sessions {
+        records: batch.sessions,
+        visitors: batch.visitors,
+        sockets,
+    };
+    let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
+    let brought = takers.bring(shard, sessions, SHARD);
+    brought.map_err(Broken::Strange)
+}

@@ -1,0 +1,222 @@
+//! What a session keeps.
+
+use super::chain::Chain;
+use crate::harness::client::{Plain, Poller, SocketIo};
+use crate::harness::{Ended, PATIENCE, RawConn};
+use client::OpCode;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\n";
+
+#[test]
+fn ids_rooms_and_answers_are_what_they_were() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let mut ann = SocketIo::connect(addr);
+    let mut ben = Plain::join(addr, "lobby");
+    ann.ask(1, &json!(["join", "lobby"]));
+    chain.upgrade();
+    ann.emit(&json!(["after", 1]));
+    let heard = ben.expect_type("after");
+    assert_eq!(heard["payload"], 1);
+    ben.send(&json!({"type": "back", "payload": 2}));
+    assert_eq!(ann.expect("back"), [json!(2)]);
+    // It leaves, and is heard no more.
+    ann.ask(2, &json!(["leave", "lobby"]));
+    ben.send(&json!({"type": "unheard", "payload": 0}));
+    assert!(ann.is_spared("unheard", Duration::from_millis(300)));
+    chain.first_ends();
+}
+
+/// A frame whose beginning was read, and a message whose attachment is still to come.
+#[test]
+fn what_was_read_and_not_understood_goes_along() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let mut ben = SocketIo::connect(addr);
+    ben.ask(1, &json!(["join", "lobby"]));
+    let mut ann = SocketIo::connect(addr);
+    ann.ask(1, &json!(["join", "lobby"]));
+    let mut carl = SocketIo::connect(addr);
+    carl.ask(1, &json!(["join", "lobby"]));
+    let frame = client::conn::masked(true, OpCode::Text, "42[\"torn\",\"abcdefgh\"]");
+    let (first, rest) = frame.split_at(9);
+    ann.conn.send(first);
+    carl.send("451-[\"picture\",{\"_placeholder\":true,\"num\":0}]");
+    std::thread::sleep(Duration::from_millis(200));
+    chain.upgrade();
+    chain.upgrade();
+    ann.conn.send(rest);
+    assert_eq!(ben.expect("torn"), [json!("abcdefgh")]);
+    carl.conn.send_binary([1, 2, 3]);
+    let packet = ben.packet_starting("451-");
+    assert!(packet.contains("picture"), "{packet}");
+    let frame = ben.conn.frame();
+    assert_eq!(
+        (frame.opcode, &*frame.payload),
+        (OpCode::Binary, &[1, 2, 3][..])
+    );
+}
+
+/// Its output stands in the kernel and in the gateway, cut off in the middle of a frame.
+#[test]
+fn a_slow_reader_gets_every_byte_once() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let mut slow = SocketIo::connect(addr);
+    slow.conn.shrink_receive_buffer(65_536);
+    slow.ask(1, &json!(["join", "lobby"]));
+    let mut fast = SocketIo::connect(addr);
+    fast.ask(1, &json!(["join", "lobby"]));
+    // Far more than the kernel takes; below what the gateway keeps for one connection.
+    let filler = "x".repeat(20_000);
+    let mut waits = false;
+    for n in 0..400 {
+        fast.emit(&json!(["bulk", n, filler]));
+        if n % 4 == 3 {
+            fast.ask(2, &json!(["join", "lobby"]));
+            waits = chain.first.metric("sockeye_waiting_bytes") > 20_000.0;
+        }
+        if waits {
+            fast.emit(&json!(["last", n]));
+            break;
+        }
+    }
+    assert!(waits, "the kernel took everything");
+    chain.upgrade();
+    let mut expected = 0;
+    let last = loop {
+        let packet = slow.packet_starting("42");
+        let event: Vec<Value> = serde_json::from_str(&packet[2..]).expect("JSON");
+        if event[0] == "last" {
+            break event[1].as_u64();
+        }
+        assert_eq!(event[1], expected, "in order");
+        assert_eq!(event[2].as_str().map(str::len), Some(20_000));
+        expected += 1;
+    };
+    assert_eq!(last, Some(expected - 1));
+    // And it can speak.
+    slow.emit(&json!(["alive"]));
+    fast.expect("alive");
+}
+
+/// Heartbeats go on: an idle client is pinged in time, and one that does not answer is found.
+#[test]
+fn hearts_beat_on() {
+    let config = format!("{CONFIG}[socketio]\nping_interval = \"1s\"\nping_timeout = \"1s\"\n");
+    let mut chain = Chain::start(&config);
+    let addr = chain.first.addr;
+    let mut lively = SocketIo::connect(addr);
+    let mut dead = SocketIo::connect(addr);
+    chain.upgrade();
+    for _ in 0..3 {
+        let frame = lively.conn.frame_within(Duration::from_secs(3));
+        assert_eq!(frame.expect("a ping").payload, b"2");
+        lively.send("3");
+    }
+    assert_ne!(dead.conn.ended(PATIENCE), Ended::Open);
+}
+
+/// Those that cannot go are told of before, and sent to the successor.
+#[test]
+fn who_stays_is_told_before_and_finds_the_successor() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let mut stream = RawConn::connect(addr);
+    stream.send("GET /sse?room=lobby HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(stream.bytes_within(15, PATIENCE).is_ok());
+    let mut stays = SocketIo::connect(addr);
+    let dry = chain
+        .command(&["--dry-run"])
+        .output()
+        .expect("sockeye upgrade");
+    let text = super::chain::said(&dry);
+    assert!(dry.status.success(), "{text}");
+    assert!(text.contains("1 sessions go over"), "{text}");
+    assert!(
+        text.contains("1 sessions are sent away and come back by themselves: event streams"),
+        "{text}"
+    );
+    chain.upgrade();
+    let rest = stream.rest(PATIENCE);
+    assert!(rest.contains("SERVER_SHUTDOWN"), "{rest}");
+    stays.emit(&json!(["join", "lobby"]));
+    chain.first_ends();
+}
+
+/// Connections whose request is half there, or has not come, or is one of several.
+#[test]
+fn whoever_has_just_come_is_served() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let request = |close| {
+        format!("GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: a\r\n{close}\r\n")
+    };
+    let (whole, last) = (request(""), request("Connection: close\r\n"));
+    let mut silent: Vec<_> = (0..20).map(|_| RawConn::connect(addr)).collect();
+    let mut half: Vec<_> = (0..20).map(|_| RawConn::connect(addr)).collect();
+    let mut kept: Vec<_> = (0..20).map(|_| RawConn::connect(addr)).collect();
+    for conn in &mut half {
+        conn.send(&last[..30]);
+    }
+    for conn in &mut kept {
+        conn.send(&whole);
+        assert_eq!(conn.response().status, 200);
+    }
+    chain.upgrade();
+    chain.upgrade();
+    for conn in &mut silent {
+        conn.send(&last);
+        assert_eq!(conn.response().status, 200);
+    }
+    for conn in &mut half {
+        conn.send(&last[30..]);
+        assert_eq!(conn.response().status, 200);
+    }
+    for conn in &mut kept {
+        conn.send(&last);
+        assert_eq!(conn.response().status, 200);
+    }
+}
+
+/// One whose poll waits, and one with something in its queue.
+#[test]
+fn those_who_poll_go_over() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let (waits, queues) = (Poller::connect(addr), Poller::connect(addr));
+    let mut speaks = SocketIo::connect(addr);
+    for poller in [&waits, &queues] {
+        assert_eq!(poller.post("421[\"join\",\"lobby\"]").status, 200);
+        assert!(poller.poll().body.starts_with("431"));
+    }
+    speaks.ask(1, &json!(["join", "lobby"]));
+    let mut poll = waits.begin_poll();
+    std::thread::sleep(Duration::from_millis(200));
+    speaks.emit(&json!(["first"]));
+    assert!(poll.response().body.contains("first"));
+    let mut poll = waits.begin_poll();
+    std::thread::sleep(Duration::from_millis(200));
+    chain.upgrade();
+    // Its poll ends with nothing, and it asks again.
+    assert_eq!(poll.response().body, "6");
+    let mut poll = waits.begin_poll();
+    std::thread::sleep(Duration::from_millis(200));
+    chain.upgrade();
+    let answer = poll.response();
+    assert_eq!((answer.status, &*answer.body), (200, "6"));
+    let mut poll = waits.begin_poll();
+    speaks.emit(&json!(["second"]));
+    assert!(poll.response().body.contains("second"));
+    let body = queues.poll().body;
+    let at = |name: &str| {
+        let at = body.find(name);
+        at.unwrap_or_else(|| panic!("{name} in {body}"))
+    };
+    assert!(at("first") < at("second"));
+    assert_eq!(queues.post("42[\"back\"]").status, 200);
+    speaks.expect("back");
+    chain.first_ends();
+}

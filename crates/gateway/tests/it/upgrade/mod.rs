@@ -1,0 +1,8 @@
+//! `sockeye upgrade`: a new process takes over live connections, and their clients notice nothing.
+
+mod chain;
+mod keeping;
+mod programs;
+mod strangers;
+mod traffic;
+mod troubles;

@@ -1,0 +1,222 @@
+//! Successors that die, are of another kind, or come at once: the process that runs goes on.
+
+use super::chain::{Chain, ends, said, signal, started};
+use crate::harness::PATIENCE;
+use crate::harness::client::{Plain, SocketIo};
+use crate::harness::eventually;
+use rustix::process::Signal;
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\n";
+
+/// Clients that hear each other.
+pub struct Pair {
+    pub ann: SocketIo,
+    pub ben: Plain,
+    said: u64,
+}
+
+impl Pair {
+    pub fn join(chain: &Chain) -> Self {
+        let mut ann = SocketIo::connect(chain.first.addr);
+        ann.ask(1, &json!(["join", "lobby"]));
+        let ben = Plain::join(chain.first.addr, "lobby");
+        Self { ann, ben, said: 0 }
+    }
+
+    /// What one says the other hears, and the other way round.
+    pub fn talk(&mut self) {
+        self.said += 1;
+        self.ann.emit(&json!(["there", self.said]));
+        assert_eq!(self.ben.expect_type("there")["payload"], self.said);
+        self.ben
+            .send(&json!({"type": "back", "payload": self.said}));
+        assert_eq!(self.ann.expect("back"), [json!(self.said)]);
+    }
+}
+
+/// It is killed at many moments from its start on. Either it had taken over, which the command knows, or nothing has changed.
+#[test]
+fn a_successor_that_is_killed_at_any_moment_changes_nothing() {
+    let chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let mut given_up = 0;
+    for delay_ms in 0..40 {
+        let mut command = chain.command(&[]);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.expect("sockeye upgrade");
+        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
+        let pid = lines.find_map(|line| started(&line.expect("a line")));
+        let Some(pid) = pid else {
+            panic!("no successor: {:?}", child.wait_with_output());
+        };
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        signal(pid, Signal::KILL);
+        drop(lines);
+        let status = child.wait().expect("its end");
+        if status.success() {
+            // It had taken over before it was killed, as the next would have.
+            println!("at {delay_ms} ms it had taken over; {given_up} were given up before");
+            break;
+        }
+        given_up += 1;
+        pair.talk();
+    }
+    assert!(given_up > 0);
+}
+
+#[test]
+fn two_at_once_are_one_and_a_refusal() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let mut commands: Vec<_> = (0..2)
+        .map(|_| {
+            let mut command = chain.command(&[]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("sockeye upgrade")
+        })
+        .collect();
+    let outputs: Vec<_> = commands
+        .drain(..)
+        .map(|child| child.wait_with_output().expect("its end"))
+        .collect();
+    for output in &outputs {
+        if let Some(pid) = started(&said(output)) {
+            chain.note_successor(pid);
+        }
+    }
+    let done = outputs.iter().filter(|output| output.status.success());
+    // The second may have come after the first had ended, or in the middle.
+    assert!(done.count() >= 1, "{outputs:?}");
+    for output in outputs.iter().filter(|output| !output.status.success()) {
+        let text = said(output);
+        let told = text.contains("another upgrade is under way") || text.contains("handed over");
+        assert!(told, "{text}");
+    }
+    pair.talk();
+}
+
+#[test]
+fn a_program_that_is_none_leaves_the_old_one_as_it_was() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let text = chain.failing_upgrade(&["--binary", "/nowhere/sockeye"]);
+    assert!(text.contains("cannot start /nowhere/sockeye"), "{text}");
+    let text = chain.failing_upgrade(&["--binary", "/bin/false"]);
+    assert!(text.contains("ended before it came"), "{text}");
+    pair.talk();
+    chain.upgrade();
+    pair.talk();
+}
+
+/// A process of a supervisor comes by itself; its configuration has other addresses.
+#[test]
+fn another_configuration_is_refused_by_name() {
+    let chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let other = chain.folder().join("other.toml");
+    let socket = chain.socket().display().to_string();
+    let text = format!(
+        "{}shards = 3\n[upgrade]\nsocket = {socket:?}\n",
+        CONFIG.replace("shards = 2\n", "")
+    );
+    std::fs::write(&other, text).expect("write");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--take-over",
+        "--config",
+    ]);
+    let output = command.arg(&other).output().expect("a successor");
+    let text = said(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(
+        text.contains("server.shards is 2 here and 3 there"),
+        "{text}"
+    );
+    pair.talk();
+}
+
+/// A supervisor starts the successor itself.
+#[test]
+fn a_successor_may_come_by_itself() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--take-over",
+        "--config",
+    ]);
+    command.arg(chain.folder().join("sockeye.toml"));
+    let mut child = command.stderr(Stdio::null()).spawn().expect("a successor");
+    chain.first_ends();
+    pair.talk();
+    child.kill().expect("kill");
+    child.wait().expect("its end");
+}
+
+/// What a process cannot hand over yet it says before anything begins.
+#[test]
+fn what_cannot_be_handed_over_is_said() {
+    let config = format!(
+        "{CONFIG}[history]\nstore = \"disk\"\nfolder = \"FOLDER\"\n[namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = config.replace("FOLDER", &folder.path().display().to_string());
+    let mut chain = Chain::start(&config);
+    let mut pair = Pair::join(&chain);
+    let text = chain.failing_upgrade(&["--dry-run"]);
+    assert!(
+        text.contains("[history] cannot be handed over yet"),
+        "{text}"
+    );
+    let text = chain.failing_upgrade(&[]);
+    assert!(
+        text.contains("[history] cannot be handed over yet"),
+        "{text}"
+    );
+    pair.talk();
+}
+
+/// The supervisor hears who is the main process.
+#[test]
+fn systemd_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut buf = [0; 1_000];
+    let mut hear = |wanted: &str| {
+        let mut seen = String::new();
+        let found = eventually(PATIENCE, || {
+            let len = socket.recv(&mut buf).unwrap_or(0);
+            seen = String::from_utf8_lossy(&buf[..len]).into_owned();
+            seen.lines().any(|line| line == wanted)
+        });
+        assert!(found, "{wanted}: {seen}");
+        seen
+    };
+    let name = path.display().to_string();
+    let mut chain = Chain::start_with(CONFIG, &[], &[("NOTIFY_SOCKET", &name)]);
+    let first = chain.first.pid();
+    assert!(hear("READY=1").contains(&format!("MAINPID={first}")));
+    chain.upgrade();
+    let second = chain.pid();
+    hear(&format!("MAINPID={second}"));
+    signal(second, Signal::TERM);
+    hear("STOPPING=1");
+    assert!(ends(second));
+}

@@ -1,0 +1,26 @@
+//! What is bounded of a handoff.
+
+/// Descriptors of one message: the kernel takes no more (`SCM_MAX_FD`).
+pub const DESCRIPTORS_MAX: usize = 253;
+/// Sessions of one batch. Each batch is taken before the next one is sent, so that no more descriptors than these are under way.
+pub const BATCH_SESSIONS: usize = 250;
+/// A batch that has so many bytes is sent.
+pub const BATCH_BYTES: usize = 1024 * 1024;
+/// One record. A session with more that waits to be written or read stays where it is.
+pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// One message between the processes.
+pub const MESSAGE_BYTES_MAX: usize = BATCH_BYTES + RECORD_BYTES_MAX + 1024;
+/// Sessions of one shard.
+pub const SESSIONS_MAX: usize = 10_000_000;
+/// Sockets of one session.
+pub const SOCKETS_MAX: usize = 4_096;
+/// Rooms of one socket.
+pub const ROOMS_MAX: usize = 65_536;
+/// Names of namespaces, rooms and users.
+pub const NAME_BYTES_MAX: usize = 65_536;
+/// Attachments of a packet whose rest is still to come.
+pub const ATTACHMENTS_MAX: usize = 4_096;
+/// Namespaces that a session has left, and others still speak of.
+pub const PARTED_MAX: usize = 64;
+/// Listening sockets.
+pub const LISTENERS_MAX: usize = 16_384;

@@ -1,0 +1,40 @@
+//! What a process tells its successor on the same host: the sessions of its clients as records, and the messages between the two.
+//!
+//! Pure: no I/O, no clock. Each record is input from a stranger until [`Ledger::admit`] has looked at it. Fields that a process does
+//! not know are skipped, so that a record may grow within a version.
+#![forbid(unsafe_code)]
+
+pub mod bounds;
+mod check;
+mod message;
+mod record;
+
+pub use check::{Ledger, Unfit};
+pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Welcome};
+pub use record::{Attached, Claims, Conn, Grants, Heart, Polling, Session, Socket, Unit, Visitor};
+
+/// The version of the record that this build writes, and the oldest one that it reads.
+pub const VERSION: u32 = 1;
+/// See [`VERSION`].
+pub const OLDEST: u32 = 1;
+
+/// The version that two processes both know, which is the newest such; `None`: there is none.
+pub fn agree(own: (u32, u32), other: (u32, u32)) -> Option<u32> {
+    let (oldest, newest) = (own.0.max(other.0), own.1.min(other.1));
+    (oldest <= newest && newest > 0).then_some(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::agree;
+
+    #[test]
+    fn two_processes_speak_the_newest_version_that_both_know() {
+        assert_eq!(agree((1, 1), (1, 1)), Some(1));
+        assert_eq!(agree((1, 3), (2, 5)), Some(3));
+        assert_eq!(agree((2, 5), (1, 3)), Some(3));
+        for strange in [(2, 9), (0, 0), (9, 2)] {
+            assert_eq!(agree((1, 1), strange), None, "{strange:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The record of one session and of the connection that carries it, version 1. Times are lengths: two processes have no clock in common.
+
+use prost::Message;
+
+/// One client's session.
+#[derive(Clone, PartialEq, Message)]
+pub struct Session {
+    /// Its id, 15 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub sid: Vec<u8>,
+    /// 1 Socket.IO, 2 Engine.IO alone, 3 plain JSON, 4 plain MessagePack, 5 raw frames, 6 event stream, 7 raw.
+    #[prost(uint32, tag = "2")]
+    pub protocol: u32,
+    /// Of Engine.IO: 3 or 4.
+    #[prost(uint32, tag = "3")]
+    pub revision: u32,
+    /// Four or sixteen bytes.
+    #[prost(bytes = "vec", tag = "4")]
+    pub peer: Vec<u8>,
+    /// Binary goes to it as base64.
+    #[prost(bool, tag = "5")]
+    pub base64: bool,
+    /// It asked for offsets.
+    #[prost(bool, tag = "6")]
+    pub asks_offsets: bool,
+    /// A first packet came, so that its parser is known.
+    #[prost(bool, tag = "7")]
+    pub heard_packet: bool,
+    /// Its packets are MessagePack.
+    #[prost(bool, tag = "8")]
+    pub msgpack: bool,
+    /// It was in a namespace once.
+    #[prost(bool, tag = "9")]
+    pub joined: bool,
+    #[prost(message, optional, tag = "10")]
+    pub heart: Option<Heart>,
+    #[prost(message, repeated, tag = "11")]
+    pub sockets: Vec<Socket>,
+    /// A binary packet whose attachments are still coming.
+    #[prost(message, optional, tag = "12")]
+    pub partial: Option<Attached>,
+    /// Query of the opening request, where it is kept.
+    #[prost(string, tag = "13")]
+    pub query: String,
+    /// Header lines of the opening request, where they are kept.
+    #[prost(bytes = "vec", tag = "14")]
+    pub headers: Vec<u8>,
+    /// Hashes of namespaces that it left.
+    #[prost(fixed64, repeated, tag = "15")]
+    pub parted: Vec<u64>,
+    /// Namespaces that it was not let into.
+    #[prost(uint32, tag = "16")]
+    pub refusals: u32,
+    /// The token of its opening request, which nobody has looked at.
+    #[prost(string, optional, tag = "17")]
+    pub token: Option<String>,
+    /// What that token says, once it was looked at.
+    #[prost(message, optional, tag = "18")]
+    pub claims: Option<Claims>,
+    #[prost(message, optional, tag = "19")]
+    pub conn: Option<Conn>,
+    /// In the place of a connection: it polls, and no poll of it waits.
+    #[prost(message, optional, tag = "20")]
+    pub polling: Option<Polling>,
+}
+
+/// What a session has that polls.
+#[derive(Clone, PartialEq, Message)]
+pub struct Polling {
+    /// What its next poll gets, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub queue: Vec<Unit>,
+    /// A hash of what its last request was called.
+    #[prost(fixed64, tag = "2")]
+    pub last: u64,
+}
+
+impl Session {
+    /// `None`: these bytes are no record.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Self::decode(bytes).ok()
+    }
+
+    /// Its bytes.
+    pub fn write(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+}
+
+/// Pings and what answers them.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Heart {
+    /// Since the last ping.
+    #[prost(uint32, tag = "1")]
+    pub silent_ms: u32,
+    #[prost(bool, tag = "2")]
+    pub awaiting_pong: bool,
+    #[prost(bool, tag = "3")]
+    pub heard: bool,
+    #[prost(bool, tag = "4")]
+    pub extended: bool,
+    /// Number of the length of its interval.
+    #[prost(uint32, tag = "5")]
+    pub step: u32,
+}
+
+/// One session's membership in one namespace.
+#[derive(Clone, PartialEq, Message)]
+pub struct Socket {
+    /// 15 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub id: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub namespace: String,
+    /// Without the room of its own id.
+    #[prost(string, repeated, tag = "3")]
+    pub rooms: Vec<String>,
+    /// It left the room of its own id.
+    #[prost(bool, tag = "4")]
+    pub nameless: bool,
+    #[prost(string, optional, tag = "5")]
+    pub user: Option<String>,
+    /// Raw JSON that a handler attached.
+    #[prost(string, optional, tag = "6")]
+    pub data: Option<String>,
+    /// Raw JSON of its CONNECT, where it is kept.
+    #[prost(string, optional, tag = "7")]
+    pub auth: Option<String>,
+    #[prost(message, optional, tag = "8")]
+    pub grants: Option<Grants>,
+    #[prost(string, optional, tag = "9")]
+    pub label: Option<String>,
+    /// Unix time at which its token ends; 0: never.
+    #[prost(uint32, tag = "10")]
+    pub expires_s: u32,
+}
+
+/// What a token allows with rooms.
+#[derive(Clone, PartialEq, Message)]
+pub struct Grants {
+    #[prost(string, repeated, tag = "1")]
+    pub join: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub publish: Vec<String>,
+}
+
+/// What a token says.
+#[derive(Clone, PartialEq, Message)]
+pub struct Claims {
+    #[prost(string, tag = "1")]
+    pub uid: String,
+    #[prost(uint64, optional, tag = "2")]
+    pub expires_s: Option<u64>,
+    #[prost(string, repeated, tag = "3")]
+    pub rooms: Vec<String>,
+    #[prost(message, optional, tag = "4")]
+    pub grants: Option<Grants>,
+    #[prost(string, optional, tag = "5")]
+    pub label: Option<String>,
+}
+
+/// A binary packet, as far as it has come.
+#[derive(Clone, PartialEq, Message)]
+pub struct Attached {
+    #[prost(string, tag = "1")]
+    pub text: String,
+    #[prost(uint32, tag = "2")]
+    pub wanted: u32,
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub attachments: Vec<Vec<u8>>,
+    /// Since it was announced.
+    #[prost(uint32, tag = "4")]
+    pub waited_ms: u32,
+}
+
+/// The connection that carries a session. Its descriptor comes beside the record.
+#[derive(Clone, PartialEq, Message)]
+pub struct Conn {
+    /// A Unix socket and not TCP.
+    #[prost(bool, tag = "1")]
+    pub unix: bool,
+    /// Read and not understood yet.
+    #[prost(bytes = "vec", tag = "2")]
+    pub input: Vec<u8>,
+    /// To be written, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub output: Vec<Unit>,
+    /// Bytes of the first of them that are out.
+    #[prost(uint32, tag = "4")]
+    pub sent: u32,
+    /// How messages to it are compressed: 0 not, 1 each by itself, 2 the same in a small window.
+    #[prost(uint32, tag = "5")]
+    pub deflate: u32,
+    /// Compression was agreed on.
+    #[prost(bool, tag = "6")]
+    pub inflates: bool,
+}
+
+/// A connection without a session: its request is still to come, or another one.
+#[derive(Clone, PartialEq, Message)]
+pub struct Visitor {
+    /// Four or sixteen bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub peer: Vec<u8>,
+    /// A Unix socket and not TCP.
+    #[prost(bool, tag = "2")]
+    pub unix: bool,
+    /// Read and not understood yet.
+    #[prost(bytes = "vec", tag = "3")]
+    pub input: Vec<u8>,
+    /// It made a request before.
+    #[prost(bool, tag = "4")]
+    pub served: bool,
+    /// It may begin with a header of the PROXY protocol.
+    #[prost(bool, tag = "5")]
+    pub preface: bool,
+    /// The proxy that made the connection, if that is not its peer.
+    #[prost(bytes = "vec", tag = "6")]
+    pub proxy: Vec<u8>,
+}
+
+/// What is sent or dropped as a whole.
+#[derive(Clone, PartialEq, Message)]
+pub struct Unit {
+    #[prost(bytes = "vec", tag = "1")]
+    pub bytes: Vec<u8>,
+    /// What becomes of it if its client is slow: 0 it stays, 1 disconnect, 2 drop the oldest, 3 drop the newest.
+    #[prost(uint32, tag = "2")]
+    pub fate: u32,
+    /// Packets in it, for those who poll.
+    #[prost(uint32, tag = "3")]
+    pub packets: u32,
+    /// Never compressed, for those who poll.
+    #[prost(bool, tag = "4")]
+    pub exempt: bool,
+}

@@ -1,0 +1,197 @@
+//! Version 1 of the record, as bytes: what a build writes today, every later build reads.
+
+use handoff::{
+    Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Polling, Session, Socket, Unit, VERSION,
+};
+use prost::Message;
+
+const GOLDEN: &str = include_str!("golden/session_v1.hex");
+
+fn session() -> Session {
+    let grants = Grants {
+        join: vec!["*".into()],
+        publish: vec!["news".into()],
+    };
+    Session {
+        sid: vec![7; 15],
+        protocol: 1,
+        revision: 4,
+        peer: vec![127, 0, 0, 1],
+        base64: true,
+        asks_offsets: true,
+        heard_packet: true,
+        msgpack: true,
+        joined: true,
+        heart: Some(Heart {
+            silent_ms: 1_234,
+            awaiting_pong: true,
+            heard: true,
+            extended: true,
+            step: 3,
+        }),
+        sockets: vec![Socket {
+            id: vec![9; 15],
+            namespace: "/chat".into(),
+            rooms: vec!["lobby".into(), "news".into()],
+            nameless: true,
+            user: Some("ann".into()),
+            data: Some("{\"a\":1}".into()),
+            auth: Some("{}".into()),
+            grants: Some(grants.clone()),
+            label: Some("gold".into()),
+            expires_s: 2_000_000_000,
+        }],
+        partial: Some(Attached {
+            text: "51-[\"e\"]".into(),
+            wanted: 2,
+            attachments: vec![vec![1, 2]],
+            waited_ms: 50,
+        }),
+        query: "EIO=4".into(),
+        headers: b"host: a\r\n".to_vec(),
+        parted: vec![u64::MAX],
+        refusals: 2,
+        token: Some("t".into()),
+        claims: Some(Claims {
+            uid: "ann".into(),
+            expires_s: Some(2_000_000_000),
+            rooms: vec!["lobby".into()],
+            grants: Some(grants),
+            label: Some("gold".into()),
+        }),
+        conn: Some(Conn {
+            unix: true,
+            input: vec![0x81],
+            output: vec![Unit {
+                bytes: vec![1, 2, 3],
+                fate: 2,
+                ..Unit::default()
+            }],
+            sent: 2,
+            deflate: 1,
+            inflates: true,
+        }),
+        polling: None,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let lines = bytes.chunks(32).map(|line| {
+        let digits = line.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect::<String>() + "\n"
+    });
+    lines.collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let pairs = digits.chunks(2).map(|pair| {
+        let text = std::str::from_utf8(pair).expect("digits");
+        u8::from_str_radix(text, 16).expect("digits")
+    });
+    pairs.collect()
+}
+
+#[test]
+fn version_one_is_read_and_written_as_it_was() {
+    assert_eq!((OLDEST, VERSION), (1, 1));
+    let written = session().encode_to_vec();
+    assert_eq!(
+        hex(&written),
+        GOLDEN,
+        "the record changed within its version"
+    );
+    let read = Session::decode(&*bytes(GOLDEN)).expect("readable");
+    assert_eq!(read, session());
+    assert_eq!(Ledger::default().admit(&read), Ok(()));
+}
+
+#[test]
+fn a_field_of_a_later_build_is_skipped() {
+    let mut bytes = bytes(GOLDEN);
+    // Field 500, three bytes.
+    bytes.extend_from_slice(&[0xa2, 0x1f, 3, 1, 2, 3]);
+    assert_eq!(Session::decode(&*bytes).expect("readable"), session());
+}
+
+/// Each beginning of the record and each changed byte is refused, or is a record that can be looked at: nothing panics.
+#[test]
+fn torn_and_altered_records_are_looked_at_like_any_other() {
+    let whole = bytes(GOLDEN);
+    for end in 0..whole.len() {
+        if let Ok(session) = Session::decode(&whole[..end]) {
+            let _ = Ledger::default().admit(&session);
+        }
+    }
+    for at in 0..whole.len() {
+        for change in [1, 0x80, 0xff] {
+            let mut altered = whole.clone();
+            altered[at] ^= change;
+            if let Ok(session) = Session::decode(&*altered) {
+                let _ = Ledger::default().admit(&session);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_as_it_must_be_is_named() {
+    let refused = |alter: fn(&mut Session)| {
+        let mut session = session();
+        alter(&mut session);
+        let unfit = Ledger::default().admit(&session).expect_err("it is unfit");
+        unfit.to_string()
+    };
+    assert!(refused(|session| session.sid.truncate(3)).starts_with("sid: "));
+    assert!(refused(|session| session.protocol = 99).starts_with("protocol = 99: "));
+    assert!(refused(|session| session.revision = 0).starts_with("revision = 0: "));
+    assert!(refused(|session| session.peer.clear()).starts_with("peer: "));
+    assert!(refused(|session| session.heart = None).starts_with("heart: "));
+    assert!(refused(|session| session.conn = None).starts_with("conn: "));
+    let twin = refused(|session| {
+        let mut twin = session.sockets[0].clone();
+        twin.namespace = "/other".into();
+        session.sockets.push(twin);
+    });
+    assert!(twin.starts_with("sockets.id: "), "{twin}");
+    let sent = refused(|session| {
+        session.conn.iter_mut().for_each(|conn| conn.sent = 3);
+    });
+    assert!(sent.starts_with("conn.sent = 3: "), "{sent}");
+}
+
+#[test]
+fn nobody_comes_twice() {
+    let mut ledger = Ledger::default();
+    assert_eq!(ledger.admit(&session()), Ok(()));
+    let again = ledger.admit(&session()).expect_err("it is there");
+    assert_eq!(again.field, "sid");
+    let mut other = session();
+    other.sid = vec![8; 15];
+    assert_eq!(
+        ledger.admit(&other).expect_err("its socket").field,
+        "sockets.id"
+    );
+    other.sockets[0].id = vec![10; 15];
+    assert_eq!(ledger.admit(&other), Ok(()));
+    assert_eq!(ledger.len(), 2);
+}
+
+/// It has a connection or polls, and not both.
+#[test]
+fn a_session_that_polls_has_no_connection() {
+    let unit = Unit {
+        bytes: b"2".to_vec(),
+        packets: 1,
+        ..Unit::default()
+    };
+    let mut session = session();
+    session.polling = Some(Polling {
+        queue: vec![unit],
+        last: 7,
+    });
+    let both = Ledger::default().admit(&session).expect_err("both");
+    assert_eq!(both.field, "conn");
+    session.conn = None;
+    assert_eq!(Ledger::default().admit(&session), Ok(()));
+}

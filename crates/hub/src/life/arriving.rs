@@ -1,0 +1,385 @@
+//! A session that comes from the process before this one, with its connection. Its client is told nothing.
+
+use crate::access::tokens;
+use crate::books::claims::{Claims, Grants};
+use crate::books::config::SlowConsumer;
+use crate::books::heartbeat::Step;
+use crate::clients::conn::State;
+use crate::clients::repeats::LastPoll;
+use crate::clients::session::{Heart, Partial, Protocol, RequestToken, Session};
+use crate::clients::socket::{Extra, Flags, Place, Socket};
+use crate::dialect::speech::Variant;
+use crate::life::{handing, memberships};
+use crate::output::backlog::{Backlog, Fate, Unit};
+use crate::output::compression::Deflate;
+use crate::parts::Parts;
+use crate::rooms::room::RoomKind;
+use crate::tables::id;
+use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::timer::{ConnTimer, SessionTimer};
+use smallvec::SmallVec;
+use std::net::IpAddr;
+use wire::base64url::Id20;
+use wire::engineio::Revision;
+
+/// A record of a checked session that this process cannot carry out: the whole handoff is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unable(pub String);
+
+/// Makes the session of a record; the connection that carries it, whose stream comes next, unless it polls.
+pub(crate) fn arrive(
+    parts: &mut Parts,
+    record: &handoff::Session,
+) -> Result<Option<ConnId>, Unable> {
+    let known = all_protocols().find(|one| handing::protocol(*one) == record.protocol);
+    let protocol = known.filter(|one| *one != Protocol::EventStream);
+    let protocol = protocol.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
+    let (Some(sid), Some(peer)) = (id_of(&record.sid), address(&record.peer)) else {
+        return Err(Unable("its id or its address".to_owned()));
+    };
+    if parts.people.find_session(&sid).is_some() {
+        return Err(Unable("its id is another session's".to_owned()));
+    }
+    let carried = record.conn.as_ref();
+    let conn = carried.map(|carried| open_conn(parts, carried, peer));
+    let session = parts
+        .people
+        .insert_session(session(parts, record, (sid, protocol, peer)));
+    parts.access.admission.session_came();
+    if let Some(slot) = parts.people.sessions.get_mut(session) {
+        slot.conn = conn;
+    }
+    if let Some(conn) = conn
+        && let Some(slot) = parts.line.conns.get_mut(conn)
+    {
+        slot.session = Some(session);
+    }
+    if let Some(polling) = &record.polling {
+        let queue = units(parts, &polling.queue);
+        if let Some(slot) = parts.people.sessions.get_mut(session) {
+            let own = slot.polling.insert(Box::default());
+            own.queue = Backlog::restored(queue, 0);
+            own.last = LastPoll::heard(polling.last);
+        }
+    }
+    for socket in &record.sockets {
+        open_socket(parts, session, conn, socket)?;
+    }
+    arm(parts, session, record);
+    Ok(conn)
+}
+
+fn all_protocols() -> impl Iterator<Item = Protocol> {
+    let all = [
+        Protocol::SocketIo,
+        Protocol::EngineIo,
+        Protocol::PlainJson,
+        Protocol::PlainMsgpack,
+        Protocol::PlainRaw,
+        Protocol::EventStream,
+        Protocol::Raw,
+    ];
+    all.into_iter()
+}
+
+fn id_of(bytes: &[u8]) -> Option<Id20> {
+    Some(Id20(bytes.try_into().ok()?))
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let sixteen = <[u8; 16]>::try_from(bytes).map(IpAddr::from);
+    four.or(sixteen).ok()
+}
+
+fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr) -> ConnId {
+    let limits = &parts.books.config.limits;
+    let conn = parts.line.open(&mut parts.clock, limits, peer);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return conn;
+    };
+    parts.access.count(&parts.books.config, slot, peer);
+    slot.state = State::WebSocket;
+    slot.flags.served = true;
+    slot.flags.websocket = true;
+    parts.books.counts.websockets += 1;
+    slot.flags.inflates = carried.inflates;
+    parts.books.counts.deflate_websockets += u64::from(slot.flags.inflates);
+    slot.deflate = match carried.deflate {
+        1 => Deflate::Shared,
+        2 => Deflate::Small,
+        _ => Deflate::Off,
+    };
+    if !carried.input.is_empty() {
+        slot.input = Some(Box::new(carried.input.clone()));
+        // It may be whole: the process before did not come to it.
+        parts.intake.go_on(conn, slot);
+    }
+    let units = units(parts, &carried.output);
+    if let Some(slot) = parts.line.conns.get_mut(conn)
+        && !units.is_empty()
+    {
+        slot.outbox.restore(units, carried.sent as usize);
+    }
+    conn
+}
+
+fn units(parts: &Parts, units: &[handoff::Unit]) -> Vec<Unit> {
+    let units = units.iter().map(|unit| Unit {
+        packets: unit.packets,
+        exempt: unit.exempt,
+        ..Unit::of(parts.line.piece(&unit.bytes), fate(unit.fate))
+    });
+    units.collect()
+}
+
+/// A connection whose request is still to come.
+pub(crate) fn visit(parts: &mut Parts, record: &handoff::Visitor) -> Result<ConnId, Unable> {
+    let peer = address(&record.peer);
+    let peer = peer.ok_or_else(|| Unable("the address of a connection".to_owned()))?;
+    let limits = &parts.books.config.limits;
+    let conn = parts.line.open(&mut parts.clock, limits, peer);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return Ok(conn);
+    };
+    parts.access.count(&parts.books.config, slot, peer);
+    slot.flags.served = record.served;
+    slot.flags.keep_alive_timer = record.served;
+    if !record.input.is_empty() {
+        slot.input = Some(Box::new(record.input.clone()));
+        parts.intake.go_on(conn, slot);
+    }
+    if let Some(proxy) = address(&record.proxy) {
+        parts.access.note_proxy(conn, proxy);
+    }
+    if record.served {
+        let timeout = parts.books.config.limits.keep_alive_timeout;
+        let (line, clock) = (&parts.line, &mut parts.clock);
+        line.arm(clock, ConnTimer::KeepAlive, timeout, conn);
+    }
+    Ok(conn)
+}
+
+fn fate(number: u32) -> Fate {
+    let policy = match number {
+        1 => SlowConsumer::Disconnect,
+        2 => SlowConsumer::DropOldest,
+        3 => SlowConsumer::DropNewest,
+        _ => return Fate::Fixed,
+    };
+    Fate::Event { policy, key: 0 }
+}
+
+fn session(
+    parts: &Parts,
+    record: &handoff::Session,
+    (sid, protocol, peer): (Id20, Protocol, IpAddr),
+) -> Session {
+    let revision = match record.revision {
+        3 => Revision::Three,
+        _ => Revision::Four,
+    };
+    let now_ms = parts.clock.now.mono_ms;
+    let mut session = Session::new(sid, protocol, revision, peer);
+    session.flags.b64 = record.base64;
+    session.flags.asks_offsets = record.asks_offsets;
+    session.flags.heard_packet = record.heard_packet;
+    session.flags.msgpack = record.msgpack;
+    session.flags.joined = record.joined;
+    let heart = record.heart.unwrap_or_default();
+    session.heart = Heart {
+        pinged_ms: (now_ms as u32).wrapping_sub(heart.silent_ms),
+        awaiting_pong: heart.awaiting_pong,
+        heard: heart.heard,
+        extended: heart.extended,
+        step: Step::numbered(heart.step as usize),
+    };
+    session.binary = record.partial.as_ref().map(|part| {
+        Box::new(Partial {
+            text: part.text.as_str().into(),
+            wanted: part.wanted as usize,
+            attachments: part.attachments.clone(),
+            since_ms: now_ms.saturating_sub(u64::from(part.waited_ms)),
+        })
+    });
+    let has_rare = !record.query.is_empty()
+        || !record.headers.is_empty()
+        || !record.parted.is_empty()
+        || record.refusals > 0;
+    if has_rare {
+        let rare = session.rare.get_or_insert_default();
+        rare.query = record.query.as_str().into();
+        rare.headers = record.headers.as_slice().into();
+        rare.set_parted(&record.parted);
+        rare.refusals = u8::try_from(record.refusals).unwrap_or(u8::MAX);
+    }
+    let unread = record
+        .token
+        .as_deref()
+        .map(|token| RequestToken::Unread(token.into()));
+    let good = record
+        .claims
+        .as_ref()
+        .map(|claims| RequestToken::Good(claims.into()));
+    session.joining.token = good.or(unread).map(Box::new);
+    session
+}
+
+fn open_socket(
+    parts: &mut Parts,
+    session: SessionId,
+    conn: Option<ConnId>,
+    record: &handoff::Socket,
+) -> Result<(), Unable> {
+    let id = id_of(&record.id).ok_or_else(|| Unable("the id of its socket".to_owned()))?;
+    if parts.people.find_socket(&id).is_some() {
+        return Err(Unable("the id of its socket is another's".to_owned()));
+    }
+    let namespace = parts.people.namespace(&record.namespace);
+    let room = parts
+        .rooms
+        .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
+    let carrier = parts.people.sessions.get(session);
+    let socket = parts.people.insert_socket(Socket {
+        id,
+        variant: carrier.map_or(Variant::ABSENT, |slot| slot.variant()),
+        deflate: parts.line.deflate_of(conn),
+        flags: Flags::default(),
+        conn,
+        session,
+        namespace,
+        mark: 0,
+        rooms: SmallVec::new(),
+        place: Place::NOBODY,
+        expires_s: record.expires_s,
+        extra: extra(record),
+    });
+    let index = socket.id();
+    let sockets = &mut parts.people.sockets;
+    parts.rooms.add_member(sockets, index, room);
+    let people = &mut parts.people;
+    people.note_member(index, RoomKind::All.subject(), "");
+    if let Some(user) = &record.user {
+        memberships::set_user(parts, index, user);
+    }
+    for name in &record.rooms {
+        let joined = memberships::join(parts, index, name);
+        joined.map_err(|why| Unable(format!("its room \"{name}\" ({why:?})")))?;
+    }
+    if let Some(slot) = parts.people.sockets.get_mut(index) {
+        slot.flags.nameless = record.nameless;
+    }
+    if id::socket_owner(&id) != parts.ids.me.place() {
+        // Its id says that it began on another shard.
+        parts.people.whereabouts.came(id, parts.ids.me.shard);
+        if !record.nameless {
+            let name = id.to_string();
+            parts.rooms.own_room(&mut parts.people, index, &name);
+        }
+    }
+    let (config, clock) = (&parts.books.config, &mut parts.clock);
+    tokens::look_at_token(config, clock, &mut parts.people, index);
+    Ok(())
+}
+
+fn extra(record: &handoff::Socket) -> Option<Box<Extra>> {
+    let text = |text: &Option<String>| text.as_deref().map(Box::from);
+    let extra = Extra {
+        data: text(&record.data),
+        auth: text(&record.auth),
+        grants: record.grants.as_ref().map(|grants| Box::new(grants.into())),
+        label: text(&record.label),
+        lifeline: None,
+    };
+    let texts = [&extra.data, &extra.auth, &extra.label];
+    let any = texts.into_iter().any(Option::is_some) || extra.grants.is_some();
+    any.then(|| Box::new(extra))
+}
+
+/// The deadlines go on from where they were, as far as the record tells: a ping may come early, never late.
+fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let (config, now_ms) = (&parts.books.config, parts.clock.now.mono_ms);
+    let (heart, engineio) = (slot.heart, slot.protocol.is_engineio());
+    let silent_ms = u64::from(record.heart.unwrap_or_default().silent_ms);
+    let interval = match engineio {
+        true => config.ping_interval(heart.step),
+        false => config.plain_ping_interval(heart.step),
+    };
+    let interval_ms = (interval.as_millis() as u64).max(1);
+    let (kind, left_ms) = match (heart.awaiting_pong, engineio) {
+        (true, _) => {
+            let timeout_ms = config.ping_timeout.as_millis() as u64;
+            (SessionTimer::Pong, timeout_ms.saturating_sub(silent_ms))
+        }
+        (false, true) => {
+            let left_ms = interval_ms.saturating_sub(silent_ms);
+            (SessionTimer::Ping(heart.step), left_ms)
+        }
+        // Those who talk are not pinged: the beat goes on, and nothing says how long ago the last one was.
+        (false, false) => {
+            let left_ms = interval_ms - silent_ms % interval_ms;
+            (SessionTimer::PlainPing(heart.step), left_ms)
+        }
+    };
+    let key = parts.people.sessions.key(session);
+    let joins = slot.protocol == Protocol::SocketIo && !slot.flags.joined;
+    let has_partial = slot.binary.is_some();
+    let connect_ms = config.connect_timeout.as_millis() as u64;
+    let message_ms = config.limits.message_timeout.as_millis() as u64;
+    let timers = &mut parts.clock.timers.sessions;
+    timers.arm_odd(kind, now_ms + left_ms, key);
+    if joins {
+        timers.arm_odd(SessionTimer::Connect, now_ms + connect_ms, key);
+    }
+    if has_partial {
+        timers.arm_odd(SessionTimer::Attachments, now_ms + message_ms, key);
+        if let Some(slot) = parts.people.sessions.get_mut(session) {
+            slot.flags.attachments_timer = true;
+        }
+    }
+}
+
+impl From<&Grants> for handoff::Grants {
+    fn from(grants: &Grants) -> Self {
+        Self {
+            join: grants.join.clone(),
+            publish: grants.publish.clone(),
+        }
+    }
+}
+
+impl From<&handoff::Grants> for Grants {
+    fn from(grants: &handoff::Grants) -> Self {
+        Self {
+            join: grants.join.clone(),
+            publish: grants.publish.clone(),
+        }
+    }
+}
+
+impl From<&Claims> for handoff::Claims {
+    fn from(claims: &Claims) -> Self {
+        Self {
+            uid: claims.uid.clone(),
+            expires_s: claims.expires_s,
+            rooms: claims.rooms.clone(),
+            grants: claims.grants.as_ref().map(Into::into),
+            label: claims.label.clone(),
+        }
+    }
+}
+
+impl From<&handoff::Claims> for Claims {
+    fn from(claims: &handoff::Claims) -> Self {
+        Self {
+            uid: claims.uid.clone(),
+            expires_s: claims.expires_s,
+            rooms: claims.rooms.clone(),
+            grants: claims.grants.as_ref().map(Into::into),
+            label: claims.label.clone(),
+        }
+    }
+}

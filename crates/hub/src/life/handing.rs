@@ -1,0 +1,443 @@
+//! A session as a record for a process that takes over, and its silent end here: its client is told nothing, it goes on elsewhere.
+
+use crate::access::tokens;
+use crate::clients::conn::{Conn, State};
+use crate::clients::people::People;
+use crate::clients::session::{Polling, Protocol, RequestToken, Session};
+use crate::cluster::asking;
+use crate::life::conns;
+use crate::output::backlog::{Fate, Unit};
+use crate::output::compression::Deflate;
+use crate::parts::Parts;
+use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
+use crate::transport::polling;
+use handoff::bounds::RECORD_BYTES_MAX;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use wire::engineio::{PacketType, Revision};
+
+/// Why a session is not handed over. Its client is told to come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stays {
+    /// It polls, and a request of it is half there, or an answer to it half out.
+    Polling,
+    /// It is an event stream.
+    EventStream,
+    /// The keys of its TLS connection cannot be taken along.
+    Tls,
+    /// Its messages refer to earlier ones.
+    CompressionWindow,
+    /// Somebody is being asked about it.
+    Question,
+    /// A message is half there, in fragments.
+    Fragments,
+    /// It is about to end, or waits for the history of a room.
+    Passing,
+    /// More waits to be read or written than a record may have.
+    TooLarge,
+}
+
+impl Stays {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Polling,
+        Self::EventStream,
+        Self::Tls,
+        Self::CompressionWindow,
+        Self::Question,
+        Self::Fragments,
+        Self::Passing,
+        Self::TooLarge,
+    ];
+
+    /// In an operator's words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Polling => "long-polling in the middle of a request",
+            Self::EventStream => "event streams",
+            Self::Tls => "TLS",
+            Self::CompressionWindow => "compression with a window of their own",
+            Self::Question => "waiting for a decision",
+            Self::Fragments => "in the middle of a fragmented message",
+            Self::Passing => "opening, closing or waiting for a history",
+            Self::TooLarge => "with more output waiting than a record may have",
+        }
+    }
+}
+
+/// The sessions of a hub, one after the other, as they would be handed over. It is made anew after each turn.
+#[derive(Debug)]
+pub struct Handing {
+    /// The session that comes next, and behind them the connection.
+    at: u32,
+    conn_at: u32,
+    /// Those about which somebody is asked.
+    asked: HashSet<SessionKey>,
+    /// Those that wait for a room's history.
+    following: HashSet<SessionId>,
+    /// Those that poll and whose last answer is not out.
+    unanswered: HashSet<SessionKey>,
+}
+
+/// Something that goes.
+#[derive(Debug)]
+pub enum Handed {
+    /// It goes, with its connection unless it polls.
+    Goes(Option<ConnId>, SessionId, Box<handoff::Session>),
+    /// A connection without a session goes.
+    Visits(ConnId, Box<handoff::Visitor>),
+}
+
+impl Handing {
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
+        let followers = parts.rooms.followers();
+        let following = followers.filter_map(|index| {
+            let socket = parts.people.sockets.get(index)?;
+            Some(socket.session)
+        });
+        let unconfirmed = parts.line.polls.unconfirmed();
+        let unanswered = unconfirmed.filter(|conn| {
+            let slot = parts.line.conns.get(*conn);
+            slot.is_some_and(|slot| !slot.outbox.is_empty())
+        });
+        let unanswered = unanswered.filter_map(|conn| parts.line.polls.sent_on(conn));
+        Self {
+            unanswered: unanswered.collect(),
+            at: 0,
+            conn_at: 0,
+            asked: asked.collect(),
+            following: following.collect(),
+        }
+    }
+
+    /// The next that goes; `None`: that were all.
+    pub(crate) fn next(
+        &mut self,
+        parts: &Parts,
+        is_secure: impl Fn(ConnId) -> bool,
+    ) -> Option<Handed> {
+        while let Some(index) = parts.people.sessions.nth(self.at) {
+            self.at += 1;
+            if let Some(session) = parts.people.sessions.get(index)
+                && !waits(session)
+                && let Ok(carried) = self.fit(parts, index, session, &is_secure)
+            {
+                let record = record(parts, session, carried.map(|(_, slot)| slot));
+                let conn = carried.map(|(conn, _)| conn);
+                return Some(Handed::Goes(conn, index, Box::new(record)));
+            }
+        }
+        while let Some(conn) = parts.line.conns.nth(self.conn_at) {
+            self.conn_at += 1;
+            if let Some(visitor) = visitor(parts, conn).filter(|_| !is_secure(conn)) {
+                return Some(Handed::Visits(conn, Box::new(visitor)));
+            }
+        }
+        None
+    }
+
+    /// Tells of each session whether it would go.
+    pub(crate) fn count(
+        &self,
+        parts: &Parts,
+        is_secure: impl Fn(ConnId) -> bool,
+        mut tell: impl FnMut(Result<(), Stays>),
+    ) {
+        for (index, session) in parts.people.sessions.iter() {
+            tell(self.fit(parts, index, session, &is_secure).map(drop));
+        }
+    }
+
+    fn fit<'a>(
+        &self,
+        parts: &'a Parts,
+        index: SessionId,
+        session: &Session,
+        is_secure: impl Fn(ConnId) -> bool,
+    ) -> Result<Option<(ConnId, &'a Conn)>, Stays> {
+        if let Some(polling) = &session.polling {
+            return self
+                .polling_fit(parts, index, session, polling)
+                .map(|()| None);
+        }
+        if session.protocol == Protocol::EventStream {
+            return Err(Stays::EventStream);
+        }
+        let carried = session.conn.and_then(|conn| {
+            let slot = parts.line.conns.get(conn)?;
+            Some((conn, slot))
+        });
+        let (conn, slot) = carried.ok_or(Stays::Passing)?;
+        if is_secure(conn) {
+            return Err(Stays::Tls);
+        }
+        if slot.deflate == Deflate::Own || slot.flags.inflates_own {
+            return Err(Stays::CompressionWindow);
+        }
+        let asked = self.asked.contains(&parts.people.sessions.key(index));
+        if asked || slot.flags.asking || session.joining.gates.len() > 0 {
+            return Err(Stays::Question);
+        }
+        if slot.assembler.is_mid_message() {
+            return Err(Stays::Fragments);
+        }
+        let ends = slot.state != State::WebSocket || slot.flags.eof || session.flags.closing;
+        if ends || slot.flags.held > 0 || self.following.contains(&index) {
+            return Err(Stays::Passing);
+        }
+        let input = slot.input.as_ref().map_or(0, |input| input.len());
+        let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
+        // What is left has bounds of its own, which are far below.
+        if slot.outbox.waiting_bytes() + input + attached > RECORD_BYTES_MAX / 2 {
+            return Err(Stays::TooLarge);
+        }
+        Ok(Some((conn, slot)))
+    }
+
+    fn polling_fit(
+        &self,
+        parts: &Parts,
+        index: SessionId,
+        session: &Session,
+        polling: &Polling,
+    ) -> Result<(), Stays> {
+        let key = parts.people.sessions.key(index);
+        if self.asked.contains(&key) || session.joining.gates.len() > 0 {
+            return Err(Stays::Question);
+        }
+        let passes = session.flags.closing || polling.overflowed || polling.held > 0;
+        if passes || self.following.contains(&index) {
+            return Err(Stays::Passing);
+        }
+        let is_posting = polling.post.conn.is_some() || polling.probe.is_some();
+        if is_posting || self.unanswered.contains(&key) {
+            return Err(Stays::Polling);
+        }
+        let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
+        if polling.queue.cost() + attached > RECORD_BYTES_MAX / 2 {
+            return Err(Stays::TooLarge);
+        }
+        Ok(())
+    }
+}
+
+/// A poll came in while the others were answered: it is told of the end.
+fn waits(session: &Session) -> bool {
+    let polling = session.polling.as_ref();
+    polling.is_some_and(|polling| polling.get.is_some())
+}
+
+/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves.
+pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
+    let sessions = parts.people.sessions.iter();
+    let waiting = sessions.filter(|(_, session)| {
+        let polling = session.polling.as_ref();
+        polling.is_some_and(|polling| polling.get.is_some() && polling.held == 0)
+    });
+    let waiting: Vec<SessionId> = waiting.map(|(index, _)| index).collect();
+    for index in waiting {
+        polling::answer_poll(parts, index, &[PacketType::Noop as u8], false);
+    }
+}
+
+/// A connection whose request has not come, or is not whole.
+fn visitor(parts: &Parts, conn: ConnId) -> Option<handoff::Visitor> {
+    let slot = parts.line.conns.get(conn)?;
+    let flags = &slot.flags;
+    let waits = slot.state == State::Head && slot.session.is_none() && slot.outbox.is_empty();
+    let input = slot.input.as_ref().map_or(0, |input| input.len());
+    // A place of the reserve is for now, and whom another node relays has that node.
+    let passes = flags.eof || flags.asking || flags.relayed || flags.beyond.is_some();
+    if !waits || passes || input > RECORD_BYTES_MAX / 2 {
+        return None;
+    }
+    let proxy = parts.access.proxy_of(conn);
+    Some(handoff::Visitor {
+        peer: bytes_of(slot.peer),
+        unix: false,
+        input: slot
+            .input
+            .as_ref()
+            .map_or_else(Vec::new, |input| input.to_vec()),
+        served: flags.served,
+        preface: false,
+        proxy: proxy.map(bytes_of).unwrap_or_default(),
+    })
+}
+
+fn bytes_of(addr: IpAddr) -> Vec<u8> {
+    match addr {
+        IpAddr::V4(addr) => addr.octets().to_vec(),
+        IpAddr::V6(addr) => addr.octets().to_vec(),
+    }
+}
+
+fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Session {
+    let now_ms = parts.clock.now.mono_ms;
+    let (heart, rare) = (&session.heart, session.rare.as_ref());
+    let (token, claims) = match session.joining.token.as_deref() {
+        None => (None, None),
+        Some(RequestToken::Unread(token)) => (Some(token.to_string()), None),
+        Some(RequestToken::Good(claims)) => (None, Some(claims.into())),
+    };
+    let sockets = session.sockets.iter();
+    handoff::Session {
+        sid: session.sid.0.to_vec(),
+        protocol: protocol(session.protocol),
+        revision: match session.revision {
+            Revision::Three => 3,
+            Revision::Four => 4,
+        },
+        peer: bytes_of(session.peer),
+        base64: session.flags.b64,
+        asks_offsets: session.flags.asks_offsets,
+        heard_packet: session.flags.heard_packet,
+        msgpack: session.flags.msgpack,
+        joined: session.flags.joined,
+        heart: Some(handoff::Heart {
+            silent_ms: (now_ms as u32).wrapping_sub(heart.pinged_ms),
+            awaiting_pong: heart.awaiting_pong,
+            heard: heart.heard,
+            extended: heart.extended,
+            step: heart.step.number() as u32,
+        }),
+        sockets: sockets.filter_map(|index| socket(parts, *index)).collect(),
+        partial: session.binary.as_ref().map(|part| handoff::Attached {
+            text: part.text.to_string(),
+            wanted: part.wanted as u32,
+            attachments: part.attachments.clone(),
+            waited_ms: now_ms.saturating_sub(part.since_ms) as u32,
+        }),
+        query: rare.map(|rare| rare.query.to_string()).unwrap_or_default(),
+        headers: rare.map(|rare| rare.headers.to_vec()).unwrap_or_default(),
+        parted: rare.map(|rare| rare.parted().to_vec()).unwrap_or_default(),
+        refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
+        token,
+        claims,
+        conn: slot.map(conn),
+        polling: session.polling.as_ref().map(|polling| handoff::Polling {
+            queue: polling.queue.units().map(unit).collect(),
+            last: polling.last.said(),
+        }),
+    }
+}
+
+pub(crate) fn protocol(protocol: Protocol) -> u32 {
+    match protocol {
+        Protocol::SocketIo => 1,
+        Protocol::EngineIo => 2,
+        Protocol::PlainJson => 3,
+        Protocol::PlainMsgpack => 4,
+        Protocol::PlainRaw => 5,
+        Protocol::EventStream => 6,
+        Protocol::Raw => 7,
+    }
+}
+
+fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
+    let socket = parts.people.sockets.get(index)?;
+    let extra = socket.extra.as_ref();
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let id = socket.id.encode();
+    let rooms = parts.rooms.names_of(&parts.people, index).into_iter();
+    Some(handoff::Socket {
+        id: socket.id.0.to_vec(),
+        namespace: parts.people.label(socket.namespace)?.to_string(),
+        rooms: rooms.filter(|name| name.as_bytes() != id).collect(),
+        nameless: socket.flags.nameless,
+        user: parts.people.user_of(index).map(str::to_owned),
+        data: extra.and_then(|extra| text(&extra.data)),
+        auth: extra.and_then(|extra| text(&extra.auth)),
+        grants: extra.and_then(|extra| extra.grants.as_deref().map(Into::into)),
+        label: extra.and_then(|extra| text(&extra.label)),
+        expires_s: socket.expires_s,
+    })
+}
+
+fn conn(slot: &Conn) -> handoff::Conn {
+    let (units, sent) = slot.outbox.waiting();
+    let output = units.map(unit);
+    handoff::Conn {
+        // The shard knows.
+        unix: false,
+        input: slot
+            .input
+            .as_ref()
+            .map_or_else(Vec::new, |input| input.to_vec()),
+        output: output.collect(),
+        sent: sent as u32,
+        deflate: match slot.deflate {
+            Deflate::Off | Deflate::Own => 0,
+            Deflate::Shared => 1,
+            Deflate::Small => 2,
+        },
+        inflates: slot.flags.inflates,
+    }
+}
+
+fn unit(unit: &Unit) -> handoff::Unit {
+    handoff::Unit {
+        bytes: unit.bytes().to_vec(),
+        fate: fate(unit.fate),
+        packets: unit.packets,
+        exempt: unit.exempt,
+    }
+}
+
+/// Keys of events that replace each other are hashes of this process: elsewhere the oldest event makes room, as when there are too many.
+fn fate(fate: Fate) -> u32 {
+    use crate::books::config::SlowConsumer::{Conflate, Disconnect, DropNewest, DropOldest};
+    match fate {
+        Fate::Fixed => 0,
+        Fate::Event { policy, .. } => match policy {
+            Disconnect => 1,
+            DropOldest | Conflate => 2,
+            DropNewest => 3,
+        },
+    }
+}
+
+/// A session or a connection has gone to another process: nobody here is told of an end.
+pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conn: Option<ConnId>) {
+    if let Some(index) = index {
+        let sockets = parts.people.sessions.get(index);
+        let sockets = sockets.map(|slot| slot.sockets.clone());
+        for socket in sockets.into_iter().flatten() {
+            forget_socket(parts, socket);
+        }
+        parts.access.admission.session_left();
+        parts.people.remove_session(&mut parts.clock, index);
+    }
+    let Some(conn) = conn else { return };
+    let flags = parts.line.conns.get(conn).map(|slot| slot.flags);
+    if let Some(flags) = flags {
+        parts.books.counts.websockets -= u64::from(flags.websocket);
+        if flags.inflates {
+            parts.line.forget_deflate(&mut parts.books, conn);
+        }
+    }
+    conns::release_conn(parts, conn);
+}
+
+fn forget_socket(parts: &mut Parts, index: SocketId) {
+    // Programs that wait for its answer are told that it is gone.
+    asking::forget_acks(parts, parts.people.socket_key(index));
+    let shard = parts.ids.me.shard;
+    let people: &mut People = &mut parts.people;
+    let Some(slot) = people.sockets.get_mut(index) else {
+        return;
+    };
+    slot.flags.gone = true;
+    let (id, lifeline) = (slot.id, slot.extra.as_mut());
+    let lifeline = lifeline.and_then(|extra| extra.lifeline.take());
+    if let (Some(lifeline), Some(recovery)) = (lifeline, &mut parts.recovery) {
+        recovery.live.remove(&lifeline.pid);
+        people.whereabouts.went(id, shard);
+    }
+    tokens::forget_expiry(&mut parts.clock, people, index);
+    people.part_socket(index);
+    parts.rooms.leave_all(people, index, None);
+    people.leave_user(index);
+    people.free_socket(index);
+}
