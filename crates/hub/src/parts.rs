@@ -162,5 +162,6 @@ fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {
             claim_ms: CLAIM_MS,
         },
         takings_max: limits.asks_outstanding_max,
+        handover_bytes_max: limits.outbox_bytes_max / 2,
     })
 }

@@ -139,6 +139,7 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
         let recover = (*keys.level == RecoveryLevel::Node).then_some(Recover {
             window: *keys.window,
             offsets: *keys.offsets,
+            goes_abroad: goes_abroad(layer, name),
         });
         (name.to_owned(), recover)
     });

@@ -101,6 +101,8 @@ pub struct Recover {
     pub window: Duration,
     /// The clients that it is for.
     pub offsets: Offsets,
+    /// They may come back to another node.
+    pub goes_abroad: bool,
 }
 
 named! {

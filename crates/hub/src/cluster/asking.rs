@@ -119,12 +119,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             parts.rooms.node_down(*node, parts.clock.now.mono_ms);
             parts.rooms.tell_all_again();
         }
-        Tidings::Down { node } => {
-            parts.rooms.node_down(*node, parts.clock.now.mono_ms);
-            if let Some(recovery) = &mut parts.recovery {
-                recovery.forget_node(*node);
-            }
-        }
+        Tidings::Down { node } => parts.rooms.node_down(*node, parts.clock.now.mono_ms),
         _ => {}
     }
     let told = parts.rounds.on_tidings(tidings);

@@ -33,6 +33,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    pub(crate) fn from_parts(name: String, args: String, attachments: Vec<Vec<u8>>) -> Self {
+        Self {
+            name: name.into(),
+            args: args.into(),
+            attachments,
+        }
+    }
+
     pub(crate) fn new(event: &Emit<'_>) -> Self {
         Self {
             name: event.name.into(),
@@ -291,9 +299,9 @@ impl Journal {
         self.seen.see(stamp);
     }
 
-    /// A node is gone, and its stamps with it.
-    pub(crate) fn forget_node(&mut self, node: u16) {
-        self.seen.forget(node);
+    /// The same of all that a vector covers.
+    pub(crate) fn see_all(&mut self, seen: &Vector) {
+        self.seen.see_all(seen);
     }
 
     // ---- writing ------------------------------------------------------------------------------------------------------
