@@ -1,5 +1,6 @@
 //! Settings that work and are probably not meant: warnings of `config check` and of the start.
 
+use super::abroad::may_come_back;
 use super::edges;
 use super::raw::{Layer, Path, Setting, Source};
 use super::value::Value;
@@ -45,6 +46,9 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
             "namespace \"/\" is open to everybody: any client joins any room there and sends it any event. Close it (client_joins = false, default.action = \"drop\" \
              in [namespaces.\"/\"]), or set both there as they are, if that is meant"
                 .to_owned()
+        }
+        (["namespaces", name, "recovery", "level"], level) if *level == text("node") => {
+            may_come_back(layer, name).err()?
         }
         (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"

@@ -1,6 +1,7 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
+use super::abroad::may_come_back;
 use super::keys::{
     Event, HistoryReaders, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomHistory,
     RoomPresence,
@@ -139,7 +140,7 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
         let recover = (*keys.level == RecoveryLevel::Node).then_some(Recover {
             window: *keys.window,
             offsets: *keys.offsets,
-            goes_abroad: goes_abroad(layer, name),
+            goes_abroad: may_come_back(layer, name) == Ok(true),
         });
         (name.to_owned(), recover)
     });

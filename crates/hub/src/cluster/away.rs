@@ -33,6 +33,8 @@ pub struct Uplink {
     stamps: AtomicBool,
     /// Sockets go from one to another.
     returns: AtomicBool,
+    /// One of them says nothing.
+    silence: AtomicBool,
     /// Nodes that are there, without this one.
     nodes: AtomicU64,
     /// Servers of other kinds, by namespace.
@@ -88,6 +90,7 @@ impl Uplink {
             here: Numbers::none(),
             stamps: AtomicBool::new(false),
             returns: AtomicBool::new(false),
+            silence: AtomicBool::new(false),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
             naming: Naming::Nothing,
@@ -128,6 +131,17 @@ impl Uplink {
     pub fn recovers(&self, stamps: bool, returns: bool) {
         self.stamps.store(stamps, Ordering::Relaxed);
         self.returns.store(returns, Ordering::Relaxed);
+    }
+
+    /// What was said last of stamps and returns.
+    pub fn recovery(&self) -> (bool, bool) {
+        let read = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        (read(&self.stamps), read(&self.returns))
+    }
+
+    /// Whether some node that is there says nothing: no socket is looked for then.
+    pub fn hears_all(&self, all: bool) {
+        self.silence.store(!all, Ordering::Relaxed);
     }
 
     /// So many other nodes are there now.
@@ -435,7 +449,7 @@ impl Away {
 
     /// Whether events are published with their stamps: all nodes that are there can read them.
     pub(crate) fn stamps(&self) -> bool {
-        self.uplink.stamps.load(Ordering::Relaxed)
+        self.uplink.recovery().0
     }
 
     /// The last ticket that was given to a key.
@@ -449,7 +463,8 @@ impl Away {
         if here.all().next().is_none() {
             return Abroad::Nobody;
         }
-        match self.uplink.returns.load(Ordering::Relaxed) {
+        let (_, returns) = self.uplink.recovery();
+        match returns && !self.uplink.silence.load(Ordering::Relaxed) {
             false => Abroad::Unable,
             true => {
                 let mut nodes: Vec<u16> = here.all().chain([self.me.node]).collect();

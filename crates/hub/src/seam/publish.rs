@@ -173,7 +173,9 @@ fn spread(
     first: Option<Stamp>,
 ) {
     let shards = send::shards_of(parts, to);
-    let recovers = parts.books.config.recovery.of(to.namespace).is_some();
+    let recover = parts.books.config.recovery.of(to.namespace);
+    let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
+    let recovers = recover.is_some();
     let recovery = parts.recovery.as_mut().filter(|_| recovers);
     let wall_ms = parts.clock.now.wall_ms;
     let stamp = recovery.map(|recovery| recovery.stamp(first, wall_ms));
@@ -183,8 +185,8 @@ fn spread(
         copy.stamp = stamp;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
-    let stamps = parts.away.as_ref().is_some_and(|away| away.stamps());
-    let ask = match stamp.filter(|_| stamps) {
+    let away = parts.away.as_ref().filter(|_| goes_abroad);
+    let ask = match stamp.filter(|_| away.is_some_and(|away| away.stamps())) {
         Some(stamp) => Ask::Stamped(event, stamp),
         None => Ask::Event(event),
     };
