@@ -324,7 +324,8 @@ impl Driver {
                     tracing::info!(node = peer.node.0, "a node came");
                     if self.gone.remove(&peer.node) {
                         let node = peer.node.0;
-                        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
+                        let lost = false;
+                        self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
                     }
                 }
                 Event::Down(peer) => {
@@ -383,7 +384,8 @@ impl Driver {
             }
         }
         // Counts of rooms may have been among them.
-        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
+        let lost = true;
+        self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
     }
 
     /// Joins that all nodes know of by now.

@@ -90,10 +90,13 @@ impl Roster {
     /// Hubs are told of the nodes that are there, before they hear anything of a newcomer: all of them take part when a socket goes from one
     /// to another, or none goes.
     fn tell_returns(&self, nodes: &BTreeMap<u16, Entry>) {
-        let mut heard = nodes.values().filter(|entry| entry.heard);
-        let able = heard.all(|entry| entry.card.as_ref().is_some_and(|card| card.returns));
+        let heard = nodes.values().filter(|entry| entry.heard);
+        let cards = heard.map(|entry| entry.card.as_ref().map(|card| card.returns));
+        let cards: Vec<Option<bool>> = cards.collect();
+        // A card that was not read yet says nothing. The leases are read before a node is heard, or a moment after this one's start.
+        let able = cards.iter().all(|card| *card == Some(true));
         let mut unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
-        if !able {
+        if cards.contains(&Some(false)) {
             *unable = Some(Instant::now());
         }
         let settled = unable.is_none_or(|at| at.elapsed() >= SETTLED);

@@ -160,6 +160,28 @@ mod tests {
     }
 
     #[test]
+    fn recovery_that_stays_at_its_node_is_told() {
+        let recovers = "[namespaces.\"/a\".recovery]\nlevel = \"node\"\n";
+        assert_eq!(doubts(recovers), [""; 0], "there is one node");
+        let open = format!("[cluster]\nadapter = \"redis\"\n{recovers}");
+        let told = doubts(&open);
+        assert!(
+            told[0].contains("while other Socket.IO servers are heard"),
+            "{told:?}"
+        );
+        let closed = format!("{open}[compat]\nenabled = false\n");
+        assert_eq!(doubts(&closed), [""; 0]);
+        let key =
+            "api_keys = [\"a:0000000000000000000000000000000000000000000000000000000000000000\"]";
+        let worked = format!("{closed}[namespaces.\"/a\"]\nbackend = \"b\"\n[backends.b]\n{key}\n");
+        let told = doubts(&worked);
+        assert!(
+            told[0].contains("workers of backend \"b\" speak"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
     fn a_namespace_that_only_the_profile_opens_is_told() {
         let open = "profile socket.io: \"namespaces.\"/\".default.action\": namespace \"/\" is open to everybody";
         for file in [

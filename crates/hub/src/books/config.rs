@@ -126,6 +126,12 @@ impl Recovery {
         named.or_else(|| self.namespaces.get("*"))?.as_ref()
     }
 
+    /// Whether clients of any namespace may come back to another node.
+    pub fn goes_abroad(&self) -> bool {
+        let mut recovering = self.namespaces.values().flatten();
+        recovering.any(|recover| recover.goes_abroad)
+    }
+
     /// The longest window of all; `None`: no namespace has recovery.
     pub fn window(&self) -> Option<Duration> {
         let recovering = self.namespaces.values().flatten();

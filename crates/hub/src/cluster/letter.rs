@@ -396,8 +396,8 @@ pub enum Tidings {
     Refused { round: u64 },
     /// A node is gone.
     Down { node: u16 },
-    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known.
-    Missed { node: u16 },
+    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known. `lost`: letters are.
+    Missed { node: u16, lost: bool },
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },
 }

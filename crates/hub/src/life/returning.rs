@@ -16,7 +16,6 @@ use crate::recovery::taking::Back;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::effect::Notice;
 use crate::seam::event::Returns;
-use crate::seam::publish;
 use crate::tables::id;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::sync::Arc;
@@ -81,10 +80,16 @@ fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
         true => away.abroad(),
         false => Abroad::Unable,
     });
-    let home = publish::home_of(parts, namespace)?;
+    let home = home_of(parts, namespace)?;
     let recovery = parts.recovery.as_mut()?;
     recovery.abroad = abroad;
     recovery.circle(&Arc::from(namespace), home)
+}
+
+/// The shard that gives the events of a namespace their order.
+fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
+    let keeping = &parts.rooms.kept.keeping;
+    keeping.home_of(namespace, parts.ids.me.shards)
 }
 
 /// The nodes that are there now.
@@ -277,7 +282,7 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
 pub(crate) fn heard(parts: &mut Parts, step: &Return) {
     let message = step.message.clone();
     let namespace = step.namespace.as_ref();
-    let home = namespace.and_then(|name| publish::home_of(parts, name));
+    let home = namespace.and_then(|name| home_of(parts, name));
     if let Some(namespace) = namespace {
         let recover = parts.books.config.recovery.of(namespace);
         if recover.is_none_or(|recover| !recover.goes_abroad) || home.is_none() {
@@ -336,7 +341,12 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             recovery.forget_node(*node);
             recovery.break_claims(*node)
         }
-        Tidings::Missed { node } => recovery.break_claims(*node),
+        Tidings::Missed { node, lost } => {
+            if *lost {
+                recovery.journal.breaks(parts.clock.now.mono_ms);
+            }
+            recovery.break_claims(*node)
+        }
         Tidings::Posted { .. } | Tidings::Refused { .. } => return,
     };
     broken

@@ -220,7 +220,7 @@ pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>
 
 /// The home of a namespace; `None`: its rooms keep nothing.
 #[inline]
-pub(crate) fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
+fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
     let keeping = &parts.rooms.kept.keeping;
     keeping.home_of(namespace, parts.ids.me.shards)
 }

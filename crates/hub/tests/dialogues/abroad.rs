@@ -261,3 +261,24 @@ fn with_a_node_that_takes_no_part_nothing_goes_from_node_to_node() {
     let back = guest.comes_back(&mut nodes, 0, 1);
     assert_eq!(back, (true, vec!["plain".to_owned()]), "at its own node");
 }
+
+/// Letters of another node are lost, which it hears of: it must not be told that it missed nothing.
+#[test]
+fn a_socket_that_was_away_when_letters_were_lost_is_not_given_back() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    guest.is_cut(&mut nodes);
+    let other = Guest::new(&mut nodes, 1, 0);
+    nodes.cut_off(0, true);
+    other.say(&mut nodes, "\"tell\",\"room\",\"lost\"");
+    nodes.cut_off(0, false);
+    nodes.missed(0, 1);
+    let (same, _) = guest.comes_back(&mut nodes, 0, 0);
+    assert!(!same);
+    // Whoever comes after that loses nothing.
+    let mut next = Guest::new(&mut nodes, 0, 1);
+    next.is_cut(&mut nodes);
+    let (same, _) = next.comes_back(&mut nodes, 1, 1);
+    assert!(same);
+}

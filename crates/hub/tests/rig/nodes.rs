@@ -144,7 +144,10 @@ impl Nodes {
         self.cut_off(node, false);
         for other in (0..self.0.len()).filter(|other| *other != node) {
             let number = node as u16 + 1;
-            let missed = Letter::from(Tidings::Missed { node: number });
+            let missed = Letter::from(Tidings::Missed {
+                node: number,
+                lost: false,
+            });
             (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &missed));
         }
         self.settle();
@@ -153,7 +156,10 @@ impl Nodes {
     /// One node missed something of another.
     pub fn missed(&mut self, node: usize, other: usize) {
         let number = other as u16 + 1;
-        let missed = Letter::from(Tidings::Missed { node: number });
+        let missed = Letter::from(Tidings::Missed {
+            node: number,
+            lost: true,
+        });
         (0..SHARDS).for_each(|shard| self.net(node).deliver(shard, &missed));
         self.settle();
     }

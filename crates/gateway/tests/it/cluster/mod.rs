@@ -16,6 +16,7 @@ mod polling_crowd;
 mod python;
 mod questions;
 mod relay;
+mod returning;
 mod roam;
 mod starting;
 
