@@ -1,8 +1,8 @@
 //! Settings that work and are probably not meant: warnings of `config check` and of the start.
 
-use super::abroad::may_come_back;
 use super::edges;
 use super::raw::{Layer, Path, Setting, Source};
+use super::rules::may_come_back;
 use super::value::Value;
 
 /// As many as HMAC-SHA-256 gives out (RFC 2104 §3).

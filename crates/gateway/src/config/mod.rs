@@ -3,7 +3,6 @@
 //! [`raw`] and [`layers`] hold what was typed and where; [`resolve`] and [`rules`] what it means.
 //! Nothing else in the binary looks at files or variables of the environment.
 
-mod abroad;
 mod backends;
 mod bounds;
 mod docs;

@@ -295,6 +295,17 @@ impl Reader<'_> {
         })
     }
 
+    fn stamped(&mut self, to: Address, node: u16) -> Option<Broadcast> {
+        let shard = self.small()?;
+        let stamp = Stamp {
+            from: Place { node, shard },
+            number: self.number()?,
+        };
+        let event = self.event(to)?;
+        let stamp = Some(stamp);
+        Some(Broadcast { stamp, ..event })
+    }
+
     fn round(&mut self, node: u16) -> Option<RoundId> {
         let shard = self.small()?;
         Some(RoundId {
@@ -316,16 +327,7 @@ impl Reader<'_> {
         let of = self.address()?;
         Some(Post::Order(match kind {
             EVENT => Order::Broadcast(self.event(of)?, None),
-            STAMPED => {
-                let shard = self.small()?;
-                let stamp = Stamp {
-                    from: Place { node, shard },
-                    number: self.number()?,
-                };
-                let mut event = self.event(of)?;
-                event.stamp = Some(stamp);
-                Order::Broadcast(event, None)
-            }
+            STAMPED => Order::Broadcast(self.stamped(of, node)?, None),
             QUESTION => {
                 let round = self.round(node)?;
                 Order::Broadcast(self.event(of)?, Some(round))

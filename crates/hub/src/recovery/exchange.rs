@@ -277,31 +277,8 @@ impl Recovery {
                 claim,
                 round,
                 owner,
-                ..
-            } if claim.by.node != owner.node => self.pass_fence(by, pid, (claim, round), owner),
-            Message::Fence {
-                pid,
-                claim,
-                round,
-                owner,
                 last,
-            } if owner == self.me => self.fenced(from, pid, (claim, round), &last),
-            Message::Fence {
-                pid,
-                claim,
-                round,
-                owner,
-                ..
-            } => {
-                let last = self.given.clone();
-                let fenced = Message::Fenced {
-                    pid,
-                    claim,
-                    round,
-                    last,
-                };
-                self.post(owner, fenced);
-            }
+            } => self.fence_heard(by, pid, (claim, round), (owner, &last)),
             Message::Fenced {
                 pid,
                 claim,
@@ -330,6 +307,28 @@ impl Recovery {
             }
         }
         None
+    }
+
+    fn fence_heard(
+        &mut self,
+        by: Sender<'_>,
+        pid: Pid,
+        (claim, round): (Claim, u32),
+        (owner, last): (Place, &Vector),
+    ) {
+        if claim.by.node != owner.node {
+            return self.pass_fence(by, pid, (claim, round), owner);
+        }
+        if owner == self.me {
+            return self.fenced(by.place, pid, (claim, round), last);
+        }
+        let fenced = Message::Fenced {
+            pid,
+            claim,
+            round,
+            last: self.given.clone(),
+        };
+        self.post(owner, fenced);
     }
 
     /// To a shard of this node.
