@@ -83,6 +83,7 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
         life: RandomState::new().build_hasher().finish() >> 11,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         relay: door.map(|door| door.address),
+        returns: true,
         started_s: unix_seconds(),
         sessions: 0,
         state: "starting".to_owned(),

@@ -77,6 +77,11 @@ impl Parts {
             people.watch_interest(uplink.watch());
         }
         let mut ids = Ids::new(me, entropy);
+        let rounds = Rounds::new(me);
+        let rounds = match process.uplink.is_some() && config.recovery.goes_abroad() {
+            true => rounds.across_nodes(me),
+            false => rounds,
+        };
         let bounds = recovery_bounds(&config, me);
         let recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         Self {
@@ -91,7 +96,7 @@ impl Parts {
                 ),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
-            rounds: Rounds::new(me),
+            rounds,
             away,
             asks: Questions::default(),
             access: Access::new(&config, process),
@@ -162,5 +167,6 @@ fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {
             claim_ms: CLAIM_MS,
         },
         takings_max: limits.asks_outstanding_max,
+        handover_bytes_max: limits.outbox_bytes_max / 2,
     })
 }

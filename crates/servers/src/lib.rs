@@ -31,7 +31,7 @@ pub use postgres::Postgres;
 pub use python::{Python, installed};
 pub use redis::Redis;
 pub use reference::Reference;
-pub use roamers::{Language, Report, Roamers};
+pub use roamers::{Language, Report, Roamers, stock_returns};
 pub use sentinel::Sentinels;
 pub use worker::{Handled, NodeWorker, handled};
 

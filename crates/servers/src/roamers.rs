@@ -109,3 +109,23 @@ impl Roamers {
         }
     }
 }
+
+/// Stock clients that are cut and come back by way of `url`, while somebody speaks to them at `speaker`; what became of them.
+///
+/// # Panics
+/// Node cannot be run, or the program fails.
+pub fn stock_returns(url: &str, speaker: &str, clients: u64, rounds: u64) -> Value {
+    let mut command = Command::new("node");
+    command.arg(node::installed().join("returning.mjs"));
+    command.args(["--url", url, "--speaker", speaker]);
+    command.args([
+        "--clients",
+        &clients.to_string(),
+        "--rounds",
+        &rounds.to_string(),
+    ]);
+    let output = command.output().expect("run node");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let trouble = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(&said).unwrap_or_else(|_| panic!("it says {said:?}: {trouble}"))
+}

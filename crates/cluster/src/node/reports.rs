@@ -11,6 +11,12 @@ impl Node {
         up.map(|neighbour| neighbour.inlet.peer())
     }
 
+    /// Whether no peer that is up was silent for so long while the engine worked.
+    pub fn hears_all_peers(&self, silence_us: u64) -> bool {
+        let mut up = self.neighbours.values().filter(|one| one.up);
+        up.all(|one| one.silent_us < silence_us)
+    }
+
     /// Bytes of frames that the engine has not taken yet.
     pub fn queued_bytes(&self) -> usize {
         self.outlet.queued_bytes()

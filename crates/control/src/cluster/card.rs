@@ -21,6 +21,8 @@ pub struct Card {
     pub version: String,
     /// Where requests for its sessions are relayed to.
     pub relay: Option<SocketAddr>,
+    /// It reads events with stamps, and takes part when a socket goes from one node to another.
+    pub returns: bool,
     /// Seconds since 1970.
     pub started_s: u64,
     pub sessions: u64,
@@ -40,6 +42,7 @@ impl Card {
             "life": self.life,
             "version": self.version,
             "relay": self.relay.map(|address| address.to_string()),
+            "returns": self.returns,
             "started": self.started_s,
             "sessions": self.sessions,
             "state": self.state,
@@ -56,6 +59,7 @@ impl Card {
             life: json["life"].as_u64().unwrap_or_default(),
             version: text("version"),
             relay: text("relay").parse().ok(),
+            returns: json["returns"].as_bool().unwrap_or_default(),
             started_s: json["started"].as_u64().unwrap_or_default(),
             sessions: json["sessions"].as_u64().unwrap_or_default(),
             state: text("state"),
@@ -94,6 +98,7 @@ mod tests {
             life: 3,
             version: "1.0".to_owned(),
             relay: "10.0.0.1:7".parse().ok(),
+            returns: true,
             started_s: 5,
             sessions: 6,
             state: "ready".to_owned(),

@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const BEHIND: Duration = Duration::from_millis(1);
 /// After so many probes of its own a node has heard all others that speak: they do so as often.
 const PROBES_ALONE: u64 = 8;
+/// Nobody waits for the socket of a client that may be on a node that was silent for so long.
+const SILENCE_US: u64 = 2_000_000;
 /// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
@@ -322,7 +324,8 @@ impl Driver {
                     tracing::info!(node = peer.node.0, "a node came");
                     if self.gone.remove(&peer.node) {
                         let node = peer.node.0;
-                        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
+                        let lost = false;
+                        self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
                     }
                 }
                 Event::Down(peer) => {
@@ -381,7 +384,8 @@ impl Driver {
             }
         }
         // Counts of rooms may have been among them.
-        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
+        let lost = true;
+        self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
     }
 
     /// Joins that all nodes know of by now.
@@ -509,6 +513,8 @@ impl Driver {
         }
         let waiting = self.node.queued_bytes();
         self.rig.uplink.engine_holds(waiting);
+        let hears_all = self.node.hears_all_peers(SILENCE_US);
+        self.rig.uplink.hears_all(hears_all);
         let peers = self.node.peers().count() as u64;
         self.rig.uplink.counts_nodes(peers);
         let refusals = self.node.refusals();

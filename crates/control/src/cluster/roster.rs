@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The nodes that are there. The driver writes it, relays and operators read it.
@@ -20,7 +21,12 @@ pub struct Roster {
     uplink: Arc<Uplink>,
     /// This node relays requests.
     relays: bool,
+    /// When a node was there last that takes no part in returns.
+    unable: Mutex<Option<Instant>>,
 }
+
+/// What a node published that knows no stamps is not on its way any more.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// One life of a node.
 #[derive(Debug)]
@@ -77,7 +83,24 @@ impl Roster {
             reads: AtomicU64::new(0),
             uplink,
             relays,
+            unable: Mutex::default(),
         }
+    }
+
+    /// Hubs are told of the nodes that are there, before they hear anything of a newcomer: all of them take part when a socket goes from one
+    /// to another, or none goes.
+    fn tell_returns(&self, nodes: &BTreeMap<u16, Entry>) {
+        let heard = nodes.values().filter(|entry| entry.heard);
+        let cards = heard.map(|entry| entry.card.as_ref().map(|card| card.returns));
+        let cards: Vec<Option<bool>> = cards.collect();
+        // A card that was not read yet says nothing. The leases are read before a node is heard, or a moment after this one's start.
+        let able = cards.iter().all(|card| *card == Some(true));
+        let mut unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
+        if cards.contains(&Some(false)) {
+            *unable = Some(Instant::now());
+        }
+        let settled = unable.is_none_or(|at| at.elapsed() >= SETTLED);
+        self.uplink.recovers(able, able && settled);
     }
 
     /// Hubs give away no connection that nobody could pass on.
@@ -99,12 +122,17 @@ impl Roster {
         }
         known.heard = true;
         self.tell_hubs(node, Some(known));
+        self.tell_returns(&nodes);
+        self.uplink.is_here(node, true);
     }
 
     /// It left or died.
     pub(super) fn down(&self, node: u16) {
-        self.nodes().remove(&node);
+        let mut nodes = self.nodes();
+        nodes.remove(&node);
         self.tell_hubs(node, None);
+        self.uplink.is_here(node, false);
+        self.tell_returns(&nodes);
     }
 
     /// What stands under each number, from 0, but this node's own.
@@ -128,6 +156,7 @@ impl Roster {
             known.card.clone_from(&lease.card);
             self.tell_hubs(number, Some(known));
         }
+        self.tell_returns(&nodes);
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -186,7 +215,6 @@ impl Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn holder(epoch: u64, relay: &str) -> number::Entry {
         number::Entry {
@@ -205,6 +233,28 @@ mod tests {
             card: None,
             holder: None,
         }
+    }
+
+    /// A node of the version before is sent events as it knows them, and asked for nothing.
+    #[test]
+    fn sockets_go_from_node_to_node_when_all_take_part() {
+        let uplink = Arc::new(Uplink::new(1, Duration::ZERO));
+        let roster = Roster::new(Arc::clone(&uplink), true);
+        let able = |epoch| {
+            let mut holder = holder(epoch, "10.0.0.1:7");
+            holder.card.iter_mut().for_each(|card| card.returns = true);
+            holder
+        };
+        roster.leases(0, &[free(), able(5)]);
+        roster.up(1, 5);
+        assert_eq!(uplink.recovery(), (true, true));
+        roster.leases(0, &[free(), able(5), holder(6, "10.0.0.2:7")]);
+        assert_eq!(uplink.recovery(), (true, true), "it was not heard");
+        roster.up(2, 6);
+        assert_eq!(uplink.recovery(), (false, false));
+        roster.down(2);
+        // What it was sent, and sent, may be on its way for a while.
+        assert_eq!(uplink.recovery(), (true, false));
     }
 
     #[tokio::test]

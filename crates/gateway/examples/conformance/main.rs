@@ -114,6 +114,7 @@ impl Flags {
         let recover = config::Recover {
             window: Duration::from_secs(120),
             offsets: config::Offsets::All,
+            goes_abroad: false,
         };
         config::Recovery {
             namespaces: self

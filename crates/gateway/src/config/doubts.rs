@@ -2,6 +2,7 @@
 
 use super::edges;
 use super::raw::{Layer, Path, Setting, Source};
+use super::rules::may_come_back;
 use super::value::Value;
 
 /// As many as HMAC-SHA-256 gives out (RFC 2104 §3).
@@ -45,6 +46,9 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
             "namespace \"/\" is open to everybody: any client joins any room there and sends it any event. Close it (client_joins = false, default.action = \"drop\" \
              in [namespaces.\"/\"]), or set both there as they are, if that is meant"
                 .to_owned()
+        }
+        (["namespaces", name, "recovery", "level"], level) if *level == text("node") => {
+            may_come_back(layer, name).err()?
         }
         (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
@@ -153,6 +157,28 @@ mod tests {
         assert_eq!(open, [""; 0]);
         let used = "[cluster]\nadapter = \"redis\"\n[compat]\npython = true";
         assert_eq!(doubts(used), [""; 0]);
+    }
+
+    #[test]
+    fn recovery_that_stays_at_its_node_is_told() {
+        let recovers = "[namespaces.\"/a\".recovery]\nlevel = \"node\"\n";
+        assert_eq!(doubts(recovers), [""; 0], "there is one node");
+        let open = format!("[cluster]\nadapter = \"redis\"\n{recovers}");
+        let told = doubts(&open);
+        assert!(
+            told[0].contains("while other Socket.IO servers are heard"),
+            "{told:?}"
+        );
+        let closed = format!("{open}[compat]\nenabled = false\n");
+        assert_eq!(doubts(&closed), [""; 0]);
+        let key =
+            "api_keys = [\"a:0000000000000000000000000000000000000000000000000000000000000000\"]";
+        let worked = format!("{closed}[namespaces.\"/a\"]\nbackend = \"b\"\n[backends.b]\n{key}\n");
+        let told = doubts(&worked);
+        assert!(
+            told[0].contains("workers of backend \"b\" speak"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub struct Recover {
     pub window: Duration,
     /// The clients that it is for.
     pub offsets: Offsets,
+    /// They may come back to another node.
+    pub goes_abroad: bool,
 }
 
 named! {
@@ -122,6 +124,12 @@ impl Recovery {
         }
         let named = self.namespaces.get(namespace);
         named.or_else(|| self.namespaces.get("*"))?.as_ref()
+    }
+
+    /// Whether clients of any namespace may come back to another node.
+    pub fn goes_abroad(&self) -> bool {
+        let mut recovering = self.namespaces.values().flatten();
+        recovering.any(|recover| recover.goes_abroad)
     }
 
     /// The longest window of all; `None`: no namespace has recovery.

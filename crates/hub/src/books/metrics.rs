@@ -117,6 +117,8 @@ named! {
         Disconnected = "disconnected",
         /// Other shards did not answer in time.
         Late = "late",
+        /// Not all nodes of the cluster could take part.
+        Nodes = "nodes",
     }
 }
 

@@ -2,14 +2,16 @@
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
 use crate::cluster::joins::Joins;
-use crate::cluster::letter::{Response, RoundId, Target};
+use crate::cluster::letter::{Response, Return, RoundId, Target};
 use crate::cluster::wire::{self, Ask};
+use crate::recovery::circle::Door;
+use crate::recovery::exchange::Abroad;
 use crate::tables::id::{self, Identity};
 use crate::tables::interest::{Change, Interest, Naming, RoomChange, Subject, Watch, key};
 use ::wire::base64url::Id20;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What the hubs of a process share with its way to other nodes.
@@ -25,6 +27,14 @@ pub struct Uplink {
     met: Numbers,
     /// A bit for each node that requests can be relayed to.
     relays: Numbers,
+    /// A bit for each other node that is there.
+    here: Numbers,
+    /// All of them read events with stamps.
+    stamps: AtomicBool,
+    /// Sockets go from one to another.
+    returns: AtomicBool,
+    /// One of them says nothing.
+    silence: AtomicBool,
     /// Nodes that are there, without this one.
     nodes: AtomicU64,
     /// Servers of other kinds, by namespace.
@@ -57,6 +67,10 @@ impl Numbers {
         };
     }
 
+    fn all(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..NODES as u16).filter(|node| self.has(*node))
+    }
+
     fn has(&self, node: u16) -> bool {
         let word = self.0.get(usize::from(node) / 64);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
@@ -73,6 +87,10 @@ impl Uplink {
             join_wait_ms: join_wait.as_millis() as u64,
             met: Numbers::none(),
             relays: Numbers::none(),
+            here: Numbers::none(),
+            stamps: AtomicBool::new(false),
+            returns: AtomicBool::new(false),
+            silence: AtomicBool::new(false),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
             naming: Naming::Nothing,
@@ -102,6 +120,28 @@ impl Uplink {
     /// Whether requests for sessions of this node can be relayed to it from now on.
     pub fn relays_to(&self, node: u16, can: bool) {
         self.relays.set(node, can);
+    }
+
+    /// Another node is there, or not any more.
+    pub fn is_here(&self, node: u16, here: bool) {
+        self.here.set(node, here);
+    }
+
+    /// Whether all nodes that are there read events with stamps, and whether sockets go from one to another.
+    pub fn recovers(&self, stamps: bool, returns: bool) {
+        self.stamps.store(stamps, Ordering::Relaxed);
+        self.returns.store(returns, Ordering::Relaxed);
+    }
+
+    /// What was said last of stamps and returns.
+    pub fn recovery(&self) -> (bool, bool) {
+        let read = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        (read(&self.stamps), read(&self.returns))
+    }
+
+    /// Whether some node that is there says nothing: no socket is looked for then.
+    pub fn hears_all(&self, all: bool) {
+        self.silence.store(!all, Ordering::Relaxed);
     }
 
     /// So many other nodes are there now.
@@ -398,6 +438,41 @@ impl Away {
         let numbers = self.only(node);
         self.parcel
             .letter(numbers, None, |out| wire::write(out, to, ask))
+    }
+
+    /// A step by which a shard takes a socket from another; its bytes.
+    pub(crate) fn step(&mut self, node: u16, door: Door, step: &Return) -> usize {
+        let numbers = self.only(node);
+        self.parcel
+            .letter(numbers, None, |out| wire::write_return(out, door, step))
+    }
+
+    /// Whether events are published with their stamps: all nodes that are there can read them.
+    pub(crate) fn stamps(&self) -> bool {
+        self.uplink.recovery().0
+    }
+
+    /// The last ticket that was given to a key.
+    pub(crate) fn last_ticket(&self) -> u64 {
+        self.joins.given()
+    }
+
+    /// The nodes that a socket may be on.
+    pub(crate) fn abroad(&self) -> Abroad {
+        let here = &self.uplink.here;
+        if here.all().next().is_none() {
+            return Abroad::Nobody;
+        }
+        let (_, returns) = self.uplink.recovery();
+        match returns && !self.uplink.silence.load(Ordering::Relaxed) {
+            false => Abroad::Unable,
+            true => {
+                let mut nodes: Vec<u16> = here.all().chain([self.me.node]).collect();
+                nodes.sort_unstable();
+                nodes.dedup();
+                Abroad::Nodes(nodes.into())
+            }
+        }
     }
 
     /// Where a letter for one node goes.

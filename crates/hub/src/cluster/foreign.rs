@@ -84,7 +84,7 @@ pub enum Overheard {
 pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
-        Post::Count { .. } | Post::Present { .. } | Post::Forget { .. } => {
+        Post::Count { .. } | Post::Present { .. } | Post::Forget { .. } | Post::Return { .. } => {
             return Ok(Overheard::Ours);
         }
         Post::Response {

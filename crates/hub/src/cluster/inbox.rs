@@ -1,8 +1,9 @@
 //! Letters of other nodes on their way to the shards: read once, and handed to those that hold somebody they are for.
 
-use crate::cluster::letter::{Address, ByHome, Letter, Order, Reply, RoomNews};
+use crate::cluster::letter::{Address, ByHome, Letter, Order, Reply, Return, RoomNews};
 use crate::cluster::shared::Process;
 use crate::cluster::wire::{self, Post, Unreadable};
+use crate::recovery::circle::Door;
 use crate::rooms::directory::RoomName;
 use crate::rooms::room::RoomKind;
 use crate::tables::id::{self, Place};
@@ -96,7 +97,36 @@ impl Inbox {
                 };
                 self.reply(shard, reply)
             }
+            Post::Return { door, step } => self.step(door, step),
         })
+    }
+
+    /// About a socket that comes back. Where no home is known, the first shard says that this node does not take part.
+    fn step(&self, door: Door, step: Return) -> Read {
+        let keeping = self.process.keeping.get();
+        let namespace = step.namespace.as_deref();
+        let home = keeping.zip(namespace);
+        let home = home.and_then(|(all, name)| all.home_of(name, self.shards));
+        let letter = Letter::Return(step);
+        let one = |shard| {
+            let mut shards = ShardSet::default();
+            if shard < self.shards {
+                shards.insert(shard);
+            }
+            shards
+        };
+        let (letter, shards) = match (door, home) {
+            (Door::All, _) => (letter, ShardSet::first(self.shards)),
+            (Door::Shard(shard), _) | (Door::ByHome(shard), None) => (letter, one(shard)),
+            (Door::Home, home) => (letter, one(home.unwrap_or(0))),
+            (Door::ByHome(shard), Some(home)) if shard == home => (letter, one(home)),
+            (Door::ByHome(shard), Some(home)) => {
+                let (letter, shards) = (Arc::new(letter), one(shard));
+                (Letter::ByHome(ByHome { shards, letter }), one(home))
+            }
+        };
+        let letter = Arc::new(letter);
+        Read { letter, shards }
     }
 
     /// An order for the shards that hold somebody it is for. In a namespace that keeps events it goes by their home.

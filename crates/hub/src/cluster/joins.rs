@@ -100,6 +100,11 @@ impl Joins {
         self.given
     }
 
+    /// The last ticket.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
+    }
+
     /// A socket is a member of a key.
     pub(crate) fn joined(&mut self, socket: SocketKey, key: u64) {
         let Some(ticket) = self.tickets.get(&key).copied() else {

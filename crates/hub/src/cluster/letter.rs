@@ -352,7 +352,7 @@ pub enum Letter {
     Uplink(Tidings),
     /// To the home of a namespace: a letter of another node or server. So it stays behind the events that came before it.
     ByHome(ByHome),
-    /// About a client that comes back to another shard of the process.
+    /// About a client that comes back to another shard.
     Return(Return),
 }
 
@@ -360,6 +360,10 @@ pub enum Letter {
 #[derive(Debug)]
 pub struct Return {
     pub(crate) from: Place,
+    /// Shards of that node.
+    pub(crate) parts: u16,
+    /// Where the claim is one between nodes.
+    pub(crate) namespace: Option<Arc<str>>,
     pub(crate) message: recovery::messages::Message,
 }
 
@@ -392,8 +396,8 @@ pub enum Tidings {
     Refused { round: u64 },
     /// A node is gone.
     Down { node: u16 },
-    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known.
-    Missed { node: u16 },
+    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known. `lost`: letters are.
+    Missed { node: u16, lost: bool },
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },
 }

@@ -10,28 +10,48 @@ use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::orders;
 use crate::seam::publish;
+use crate::tables::shards::ShardSet;
 
 /// A letter from another hub.
 pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
     match read {
         Letter::Order(order) => asked(parts, order),
         Letter::Response(reply) => asking::take_response(parts, reply),
-        Letter::Uplink(tidings) => asking::on_tidings(parts, tidings),
+        Letter::Uplink(tidings) => {
+            asking::on_tidings(parts, tidings);
+            returning::on_tidings(parts, tidings);
+        }
         Letter::Room(news) => room_news(parts, news),
         Letter::Return(step) => returning::heard(parts, step),
         Letter::ByHome(ByHome {
             shards,
             letter: inner,
         }) => {
-            let mut others = *shards;
+            let shards = shards.union(listed_since(parts, inner));
+            let mut others = shards;
             others.remove(parts.ids.me.shard);
             send::hand_on(parts, others, inner);
             // Nobody wraps a letter twice.
-            if others != *shards {
+            if others != shards {
                 letter(parts, inner);
             }
         }
     }
+}
+
+/// Shards that are listed for the sockets of an order by the time at which their home passes it on: one that takes such a socket from
+/// another got its fence from here. Rounds count their shards, and are about no socket that is on its way.
+fn listed_since(parts: &Parts, letter: &Letter) -> ShardSet {
+    let Letter::Order(order) = letter else {
+        return ShardSet::default();
+    };
+    let (Order::Join { of, .. } | Order::Leave { of, .. } | Order::Disconnect { of, .. }) = order
+    else {
+        return ShardSet::default();
+    };
+    let mut shards = of.with(|to| send::shards_of(parts, to));
+    shards.insert(parts.ids.me.shard);
+    shards
 }
 
 fn asked(parts: &mut Parts, order: &Order) {
@@ -54,7 +74,7 @@ fn asked(parts: &mut Parts, order: &Order) {
 fn room_news(parts: &mut Parts, news: &RoomNews) {
     match news {
         RoomNews::Publish(broadcast) => broadcast.to.with(|target| {
-            publish::append(parts, target, &broadcast.event());
+            publish::append(parts, target, &broadcast.event(), broadcast.stamp);
         }),
         RoomNews::Replay {
             namespace,

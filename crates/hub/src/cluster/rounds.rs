@@ -5,7 +5,7 @@
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
-use crate::books::limits::ROUND_BYTES_MAX;
+use crate::books::limits::{ROUND_BYTES_MAX, SHARDS_MAX};
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{Answer, Found, Reply, Response, RoundId, Tidings};
@@ -80,7 +80,7 @@ pub(crate) struct Rounds {
     kept_bytes: usize,
     /// The next ack id. Each shard gives out every n-th.
     next: u64,
-    shards: u64,
+    stride: u64,
     node: u16,
 }
 
@@ -92,8 +92,20 @@ impl Rounds {
             open: 0,
             kept_bytes: 0,
             next: u64::from(me.shard),
-            shards: u64::from(me.shards),
+            stride: u64::from(me.shards),
             node: me.node,
+        }
+    }
+
+    /// The same, with ack ids that no other node gives out: a client that comes back from one may answer what it was asked there.
+    pub(crate) fn across_nodes(self, me: Identity) -> Self {
+        const SHARDS: u64 = SHARDS_MAX as u64;
+        /// Node numbers that an id has room for.
+        const NODES: u64 = 1024;
+        Self {
+            next: u64::from(me.node) * SHARDS + u64::from(me.shard),
+            stride: NODES * SHARDS,
+            ..self
         }
     }
 
@@ -128,13 +140,13 @@ impl Rounds {
     pub(crate) fn go_on_from(&mut self, next: u64) {
         let own = self.next;
         let behind = next.max(own) - own;
-        self.next = own.saturating_add(behind.div_ceil(self.shards) * self.shards);
+        self.next = own.saturating_add(behind.div_ceil(self.stride) * self.stride);
     }
 
-    /// An ack id that no shard of the process has given out.
+    /// An ack id that no shard of the process has given out, or of all nodes, where sockets go from one to another.
     pub(crate) fn next_id(&mut self) -> u64 {
         let id = self.next;
-        self.next += self.shards;
+        self.next += self.stride;
         id
     }
 

@@ -1,8 +1,9 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
-use crate::cluster::letter::{Found, Letter, Response, RoundId, Scope, Target};
+use crate::cluster::letter::{Found, Letter, Response, Return, RoundId, Scope, Target};
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
+use crate::recovery::circle::Door;
 use crate::rooms::directory::RoomName;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
@@ -170,6 +171,15 @@ pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) 
     }
 }
 
+/// A step by which a shard takes a socket from one of another node. It always leaves: somebody waits, and claims are bounded.
+pub(crate) fn step_away(parts: &mut Parts, node: u16, door: Door, step: &Return) {
+    if let Some(away) = &mut parts.away {
+        let bytes = away.step(node, door, step);
+        parts.line.budget.post(bytes);
+        parts.books.counts.sent_away += 1;
+    }
+}
+
 /// What the turn has for other nodes leaves.
 pub(crate) fn post_parcel(parts: &mut Parts) {
     note_interest(parts);
@@ -179,7 +189,7 @@ pub(crate) fn post_parcel(parts: &mut Parts) {
 }
 
 /// Other nodes will be told whom this hub has members for.
-pub(super) fn note_interest(parts: &mut Parts) {
+pub(crate) fn note_interest(parts: &mut Parts) {
     if let Some(away) = &mut parts.away {
         away.note(parts.people.interest());
     }

@@ -1,12 +1,15 @@
-//! Letters between nodes as bytes: `kind u8 | body`. Numbers are LEB128, texts and lists stand behind their length. Events keep
-//! their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
+//! Letters between nodes as bytes: `kind u8 | body`. Events keep their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
 
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, RoundId, Target,
-    borrowed,
+    Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, Return, RoundId,
+    Target, borrowed,
 };
 use crate::dialect::speech::Emit;
+use crate::recovery::bytes as steps;
+use crate::recovery::circle::Door;
+use crate::recovery::stamp::Stamp;
 use crate::rooms::presence::{Person, Who, Word};
+use crate::tables::bytes::{Reader, attachments, bytes, names, number};
 use crate::tables::id::Place;
 use std::sync::Arc;
 
@@ -23,6 +26,9 @@ const SERVER: u8 = 9;
 const COUNT: u8 = 10;
 const FORGET: u8 = 11;
 const PRESENT: u8 = 12;
+/// An event with its number in the order of the shard that published it.
+const STAMPED: u8 = 13;
+const RETURN: u8 = 14;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +67,19 @@ pub(crate) enum Post {
         parts: u16,
         response: Response,
     },
+    /// A step by which a shard of that node, or of this one, takes a socket from another.
+    Return {
+        door: Door,
+        step: Return,
+    },
 }
 
 /// What is asked for with the sockets of a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask<'a> {
     Event(&'a Emit<'a>),
+    /// The same where clients come back, on whichever node.
+    Stamped(&'a Emit<'a>, Stamp),
     Question(&'a Emit<'a>, RoundId),
     Join(&'a [&'a str]),
     Leave(&'a [&'a str]),
@@ -92,34 +105,11 @@ pub(crate) enum Ask<'a> {
 
 // ---- writing ------------------------------------------------------------------------------------------------------------------
 
-fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    number(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-fn names(out: &mut Vec<u8>, names: &[&str]) {
-    number(out, names.len() as u64);
-    names.iter().for_each(|name| bytes(out, name.as_bytes()));
-}
-
 fn event(out: &mut Vec<u8>, emit: &Emit<'_>) {
     out.push(u8::from(emit.volatile));
     bytes(out, emit.name.as_bytes());
     bytes(out, emit.args.as_bytes());
     attachments(out, emit.attachments);
-}
-
-fn attachments(out: &mut Vec<u8>, attachments: &[Vec<u8>]) {
-    number(out, attachments.len() as u64);
-    attachments.iter().for_each(|one| bytes(out, one));
 }
 
 fn round(out: &mut Vec<u8>, round: RoundId) {
@@ -132,6 +122,7 @@ fn round(out: &mut Vec<u8>, round: RoundId) {
 pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
     out.push(match ask {
         Ask::Event(_) => EVENT,
+        Ask::Stamped(..) => STAMPED,
         Ask::Question(..) => QUESTION,
         Ask::Join(_) => JOIN,
         Ask::Leave(_) => LEAVE,
@@ -148,6 +139,11 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         .for_each(|list| names(out, list));
     match ask {
         Ask::Event(emit) => event(out, emit),
+        Ask::Stamped(emit, stamp) => {
+            number(out, u64::from(stamp.from.shard));
+            number(out, stamp.number);
+            event(out, emit);
+        }
         Ask::Question(emit, of) => {
             round(out, of);
             event(out, emit);
@@ -231,6 +227,26 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
     }
 }
 
+/// Appends a step by which a shard takes a socket from another.
+pub(crate) fn write_return(out: &mut Vec<u8>, door: Door, step: &Return) {
+    out.push(RETURN);
+    let (kind, shard) = match door {
+        Door::All => (0, 0),
+        Door::Home => (1, 0),
+        Door::Shard(shard) => (2, shard),
+        Door::ByHome(shard) => (3, shard),
+    };
+    out.push(kind);
+    number(out, u64::from(shard));
+    bytes(
+        out,
+        step.namespace.as_deref().unwrap_or_default().as_bytes(),
+    );
+    number(out, u64::from(step.from.shard));
+    number(out, u64::from(step.parts));
+    steps::write(out, &step.message);
+}
+
 // ---- reading ------------------------------------------------------------------------------------------------------------------
 
 /// Reads a letter of a node.
@@ -239,12 +255,12 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=PRESENT).contains(kind) {
+    if !(EVENT..=RETURN).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
     let post = body.post(*kind, node).ok_or(Unreadable::Malformed)?;
-    if body.0.is_empty() {
+    if body.is_empty() {
         Ok(post)
     } else {
         Err(Unreadable::Malformed)
@@ -254,69 +270,12 @@ pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
 /// The namespace of an order, without the rest.
 pub(crate) fn namespace_of(letter: &[u8]) -> Option<&str> {
     let (kind, body) = letter.split_first()?;
-    let is_order = (EVENT..COUNT).contains(kind) && *kind != RESPONSE;
+    let is_order = (EVENT..COUNT).contains(kind) && *kind != RESPONSE || *kind == STAMPED;
     let namespace = is_order.then(|| Reader(body).bytes())??;
     std::str::from_utf8(namespace).ok()
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        self.byte().map(|byte| byte != 0)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn small(&mut self) -> Option<u16> {
-        self.number()?.try_into().ok()
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (front, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(front)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let text = std::str::from_utf8(self.bytes()?).ok()?;
-        Some(text.to_owned())
-    }
-
-    /// A count that lies about what follows allocates nothing: every item is one byte at least.
-    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let len = usize::try_from(self.number()?).ok()?;
-        if len > self.0.len() {
-            return None;
-        }
-        (0..len).map(|_| item(self)).collect()
-    }
-
-    fn names(&mut self) -> Option<Vec<String>> {
-        self.list(Self::text)
-    }
-
-    fn attachments(&mut self) -> Option<Vec<Vec<u8>>> {
-        self.list(|one| one.bytes().map(<[u8]>::to_vec))
-    }
-
+impl Reader<'_> {
     fn address(&mut self) -> Option<Address> {
         let namespace = self.text()?;
         let (rooms, users) = (self.names()?, self.names()?);
@@ -336,6 +295,17 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn stamped(&mut self, to: Address, node: u16) -> Option<Broadcast> {
+        let shard = self.small()?;
+        let stamp = Stamp {
+            from: Place { node, shard },
+            number: self.number()?,
+        };
+        let event = self.event(to)?;
+        let stamp = Some(stamp);
+        Some(Broadcast { stamp, ..event })
+    }
+
     fn round(&mut self, node: u16) -> Option<RoundId> {
         let shard = self.small()?;
         Some(RoundId {
@@ -351,9 +321,13 @@ impl<'a> Reader<'a> {
         if kind == RESPONSE {
             return self.response();
         }
+        if kind == RETURN {
+            return self.step(node);
+        }
         let of = self.address()?;
         Some(Post::Order(match kind {
             EVENT => Order::Broadcast(self.event(of)?, None),
+            STAMPED => Order::Broadcast(self.stamped(of, node)?, None),
             QUESTION => {
                 let round = self.round(node)?;
                 Order::Broadcast(self.event(of)?, Some(round))
@@ -407,6 +381,26 @@ impl<'a> Reader<'a> {
                 Order::Server(self.event(of)?, round)
             }
         }))
+    }
+
+    fn step(&mut self, node: u16) -> Option<Post> {
+        let (kind, shard) = (self.byte()?, self.small()?);
+        let door = match kind {
+            0 => Door::All,
+            1 => Door::Home,
+            2 => Door::Shard(shard),
+            3 => Door::ByHome(shard),
+            _ => return None,
+        };
+        let namespace = Some(self.text()?.into());
+        let shard = self.small()?;
+        let step = Return {
+            from: Place { node, shard },
+            parts: self.small()?,
+            namespace,
+            message: steps::read(self)?,
+        };
+        Some(Post::Return { door, step })
     }
 
     fn response(&mut self) -> Option<Post> {
@@ -471,213 +465,5 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ROUND: RoundId = RoundId {
-        asker: Place { node: 9, shard: 3 },
-        number: 1 << 40,
-        ack: 0,
-        timeout_ms: 1_000,
-        parts: 2,
-    };
-
-    fn samples() -> Vec<Vec<u8>> {
-        let attachments = [vec![1, 2], vec![]];
-        let emit = Emit {
-            attachments: &attachments,
-            volatile: true,
-            ..Emit::new("grüße", "1,{\"a\":2}")
-        };
-        let to = Target {
-            namespace: "/chat",
-            rooms: &["a", ""],
-            users: &["ann"],
-            except: &["x"],
-            ..Target::default()
-        };
-        let word = Word {
-            since: 300,
-            version: 301,
-            count: 7,
-            nameless: false,
-            asks: true,
-            joined: vec![Person {
-                who: Who::User("ann".into()),
-                info: "{\"name\":\"Ann\"}".into(),
-            }],
-            left: vec![Who::Socket("id".into())],
-        };
-        let asks = [
-            Ask::Event(&emit),
-            Ask::Question(&emit, ROUND),
-            Ask::Join(&["b", "c"]),
-            Ask::Leave(&[]),
-            Ask::Disconnect { close: true },
-            Ask::Fetch(ROUND),
-            Ask::Server(&emit, Some(ROUND)),
-            Ask::Server(&emit, None),
-            Ask::Count {
-                shard: 2,
-                members: 300,
-                asks: true,
-            },
-            Ask::Present {
-                shard: 2,
-                word: &word,
-            },
-            Ask::Forget(&["a", ""]),
-        ];
-        let socket = Fetched {
-            id: "id".to_owned(),
-            rooms: vec!["id".to_owned(), "r".to_owned()],
-            data: "{}".to_owned(),
-        };
-        let responses = [
-            Response::Delivered {
-                asked: 300,
-                undelivered: 1,
-            },
-            Response::Ack(Answer {
-                args: "\"yes\"".to_owned(),
-                attachments: attachments.to_vec(),
-            }),
-            Response::Gone,
-            Response::Sockets(Found {
-                sockets: vec![socket],
-                complete: true,
-            }),
-        ];
-        let mut samples: Vec<Vec<u8>> = Vec::new();
-        let mut add = |fill: &dyn Fn(&mut Vec<u8>)| {
-            let mut out = Vec::new();
-            fill(&mut out);
-            samples.push(out);
-        };
-        asks.iter()
-            .for_each(|ask| add(&|out| write(out, &to, *ask)));
-        responses
-            .iter()
-            .for_each(|response| add(&|out| write_response(out, ROUND, response)));
-        samples
-    }
-
-    /// Writes what was read.
-    fn again(post: &Post) -> Vec<u8> {
-        let mut out = Vec::new();
-        match post {
-            Post::Order(order) => order.of().with(|to| match order {
-                Order::Broadcast(broadcast, None) => {
-                    write(&mut out, to, Ask::Event(&broadcast.event()));
-                }
-                Order::Broadcast(broadcast, Some(round)) => {
-                    write(&mut out, to, Ask::Question(&broadcast.event(), *round));
-                }
-                Order::Join { rooms, .. } => write(&mut out, to, Ask::Join(&borrowed(rooms))),
-                Order::Leave { rooms, .. } => write(&mut out, to, Ask::Leave(&borrowed(rooms))),
-                Order::Disconnect { close, .. } => {
-                    write(&mut out, to, Ask::Disconnect { close: *close });
-                }
-                Order::Fetch { round, .. } => write(&mut out, to, Ask::Fetch(*round)),
-                Order::Server(what, round) => {
-                    write(&mut out, to, Ask::Server(&what.event(), *round));
-                }
-            }),
-            Post::Count {
-                to,
-                shard,
-                members,
-                asks,
-            } => to.with(|to| {
-                let (shard, members, asks) = (*shard, *members, *asks);
-                let ask = Ask::Count {
-                    shard,
-                    members,
-                    asks,
-                };
-                write(&mut out, to, ask);
-            }),
-            Post::Present { to, shard, word } => {
-                let shard = *shard;
-                to.with(|to| write(&mut out, to, Ask::Present { shard, word }));
-            }
-            Post::Forget { of, rooms } => {
-                of.with(|to| write(&mut out, to, Ask::Forget(&borrowed(rooms))));
-            }
-            Post::Response {
-                shard,
-                round,
-                parts,
-                response,
-            } => {
-                let (shard, number, parts) = (*shard, *round, *parts);
-                let asker = Place { node: 9, shard };
-                let of = RoundId {
-                    asker,
-                    number,
-                    parts,
-                    ..ROUND
-                };
-                write_response(&mut out, of, response);
-            }
-        }
-        out
-    }
-
-    #[test]
-    fn letters_survive() {
-        for sample in samples() {
-            let post = read(&sample, 9).expect("a letter");
-            assert_eq!(again(&post), sample, "{post:?}");
-        }
-    }
-
-    /// Nodes are updated one after the other.
-    #[test]
-    fn an_event_of_the_version_before_is_read() {
-        let event = samples().swap_remove(0);
-        let mut to = Vec::new();
-        bytes(&mut to, b"/chat");
-        let lists: [&[&str]; 3] = [&["a", ""], &["ann"], &["x"]];
-        lists.into_iter().for_each(|list| names(&mut to, list));
-        let head = 1 + to.len();
-        assert_eq!(event[1..head], to);
-        let mut older = vec![KEPT];
-        older.extend(to);
-        older.push(1);
-        bytes(&mut older, b"{}");
-        older.extend(&event[head..]);
-        assert_eq!(again(&read(&older, 9).expect("a letter")), event);
-    }
-
-    /// What was cut off or changed is refused or read as another letter: never a panic, never memory that the bytes do not pay for.
-    #[test]
-    fn damaged_letters_do_no_harm() {
-        let mut seed = 7u64;
-        let mut dice = move |below: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) as usize % below
-        };
-        let mut refused = 0;
-        for sample in samples() {
-            for len in 0..sample.len() {
-                assert!(read(&sample[..len], 9).is_err(), "{len} of {sample:?}");
-            }
-            for _ in 0..2_000 {
-                let mut changed = sample.clone();
-                let at = dice(changed.len());
-                changed[at] = dice(256) as u8;
-                refused += usize::from(read(&changed, 9).is_err());
-            }
-        }
-        assert!(refused > 1_000, "{refused}");
-    }
-
-    #[test]
-    fn a_kind_of_a_newer_node_is_told_apart() {
-        assert_eq!(read(&[200, 1, 2], 9).err(), Some(Unreadable::Unknown(200)));
-        assert_eq!(read(&[], 9).err(), Some(Unreadable::Malformed));
-        let longer = [samples()[0].as_slice(), &[0]].concat();
-        assert_eq!(read(&longer, 9).err(), Some(Unreadable::Malformed));
-    }
-}
+#[path = "wire_tests.rs"]
+mod tests;

@@ -8,6 +8,8 @@ use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
 use crate::dialect::speech::Emit;
 use crate::parts::Parts;
+use crate::recovery::circle::{Post, To};
+use crate::recovery::exchange::Recovery;
 use crate::recovery::headings::{Kind, Membership};
 use crate::recovery::journal::{Action, Moment, Said};
 use crate::recovery::members::Members;
@@ -15,7 +17,7 @@ use crate::recovery::parked::News;
 use crate::recovery::pid::{OFFSET_LEN, Pid};
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
-use crate::tables::id;
+use crate::tables::id::{self, Identity};
 use crate::tables::interest::{Change, Subject};
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::collections::BTreeMap;
@@ -225,9 +227,32 @@ pub(crate) fn settle(parts: &mut Parts) {
     for ((namespace, member), _) in went.into_iter().rev() {
         list(parts, &namespace, &member, false);
     }
-    for (to, message) in posts {
-        let from = parts.ids.me.place();
-        send::send_to(parts, to.shard, Return { from, message });
+    posts.into_iter().for_each(|post| leave(parts, post));
+    // What is wanted here now gets a ticket: fences wait until other nodes know it.
+    let waits = |recovery: &Recovery| recovery.waits_for_ticket();
+    if parts.recovery.as_deref().is_some_and(waits) {
+        send::note_interest(parts);
+        let ticket = parts.away.as_ref().map_or(0, |away| away.last_ticket());
+        if let Some(recovery) = &mut parts.recovery {
+            recovery.listed(ticket);
+            let fences = recovery.take_posts();
+            fences.into_iter().for_each(|post| leave(parts, post));
+        }
+    }
+}
+
+/// A message about a claim leaves.
+fn leave(parts: &mut Parts, post: Post) {
+    let Identity { shards, .. } = parts.ids.me;
+    let step = Return {
+        from: parts.ids.me.place(),
+        parts: shards,
+        namespace: post.namespace,
+        message: post.message,
+    };
+    match post.to {
+        To::Shard(shard) => send::send_to(parts, shard, step),
+        To::Node(node, door) => send::step_away(parts, node, door, &step),
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
-use crate::cluster::letter::Return;
+use crate::cluster::letter::{Return, Tidings};
+use crate::cluster::send;
 use crate::life::{ending, parking};
 use crate::parts::Parts;
-use crate::recovery::exchange::{Comer, Verdict};
+use crate::recovery::circle::{Circle, Door, Sender};
+use crate::recovery::exchange::{Abroad, Comer, Verdict};
 use crate::recovery::headings::Kind;
 use crate::recovery::messages::{Message, NotRecovered};
 use crate::recovery::pid::Pid;
@@ -51,17 +53,52 @@ pub(crate) fn find(
             promise(parts, session, comer.pid);
             return Found::Here(id);
         }
-        Err(NotRecovered::Unknown | NotRecovered::Claimed) => match recovery.ask(comer, now_ms) {
-            Ok(number) => {
-                parking::settle(parts);
-                return Found::Asked(number);
+        Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
+            let circle = circle(parts, namespace);
+            let recovery = parts.recovery.as_mut();
+            let asked = recovery.map(|recovery| recovery.ask(comer, circle, now_ms));
+            match asked.unwrap_or(Err(NotRecovered::Unknown)) {
+                Ok(number) => {
+                    parking::settle(parts);
+                    return Found::Asked(number);
+                }
+                Err(why) => why,
             }
-            Err(why) => why,
-        },
+        }
         Err(why) => why,
     };
     parking::settle(parts);
     Found::Nowhere(why)
+}
+
+/// The nodes that are asked for a socket of this namespace, if others are.
+fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
+    let recover = parts.books.config.recovery.of(namespace)?;
+    let (goes, has_room) = (recover.goes_abroad, send::has_room(parts));
+    let abroad = parts.away.as_ref().filter(|_| goes);
+    let abroad = abroad.map_or(Abroad::Nobody, |away| match has_room {
+        true => away.abroad(),
+        false => Abroad::Unable,
+    });
+    let home = home_of(parts, namespace)?;
+    let recovery = parts.recovery.as_mut()?;
+    recovery.abroad = abroad;
+    recovery.circle(&Arc::from(namespace), home)
+}
+
+/// The shard that gives the events of a namespace their order.
+fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
+    let keeping = &parts.rooms.kept.keeping;
+    keeping.home_of(namespace, parts.ids.me.shards)
+}
+
+/// The nodes that are there now.
+fn note_nodes(parts: &mut Parts) {
+    let away = parts.away.as_ref();
+    let abroad = away.map_or(Abroad::Nobody, |away| away.abroad());
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.abroad = abroad;
+    }
 }
 
 /// What waits for one client at once leaves room for what is said next.
@@ -244,15 +281,77 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
 /// A step of another shard.
 pub(crate) fn heard(parts: &mut Parts, step: &Return) {
     let message = step.message.clone();
+    let namespace = step.namespace.as_ref();
+    let home = namespace.and_then(|name| home_of(parts, name));
+    if let Some(namespace) = namespace {
+        let recover = parts.books.config.recovery.of(namespace);
+        if recover.is_none_or(|recover| !recover.goes_abroad) || home.is_none() {
+            return refuse(parts, step);
+        }
+    }
+    note_nodes(parts);
     if let Message::Claim { pid, uid, .. } = &message {
         give_up_transport(parts, None, *pid, uid.as_deref());
     }
+    let by = Sender {
+        place: step.from,
+        parts: step.parts,
+        namespace,
+        home: home.unwrap_or_default(),
+    };
     let now_ms = parts.clock.now.mono_ms;
     let recovery = parts.recovery.as_mut();
-    let verdict = recovery.and_then(|recovery| recovery.hear(step.from, message, now_ms));
+    let verdict = recovery.and_then(|recovery| recovery.hear(by, message, now_ms));
     if let Some(verdict) = verdict {
         decide(parts, verdict);
     }
+    parking::settle(parts);
+}
+
+/// This node has no recovery in the namespace, or none that goes to other nodes. Whoever claims a socket is told so at once.
+fn refuse(parts: &mut Parts, step: &Return) {
+    let (Message::Claim { claim, .. } | Message::Fence { claim, .. }) = &step.message else {
+        return;
+    };
+    let me = parts.ids.me;
+    let (why, claim) = (NotRecovered::Nodes, *claim);
+    let refused = Return {
+        from: me.place(),
+        parts: me.shards,
+        namespace: step.namespace.clone(),
+        message: Message::Refused { claim, why },
+    };
+    let door = Door::Shard(claim.by.shard);
+    if claim.by.node != me.node {
+        send::step_away(parts, claim.by.node, door, &refused);
+    }
+}
+
+/// Other nodes know what is wanted here, or are gone.
+pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let broken = match tidings {
+        Tidings::Confirmed { ticket } => {
+            recovery.confirmed(*ticket);
+            Vec::new()
+        }
+        Tidings::Down { node } => {
+            recovery.forget_node(*node);
+            recovery.break_claims(*node)
+        }
+        Tidings::Missed { node, lost } => {
+            if *lost {
+                recovery.journal.breaks(parts.clock.now.mono_ms);
+            }
+            recovery.break_claims(*node)
+        }
+        Tidings::Posted { .. } | Tidings::Refused { .. } => return,
+    };
+    broken
+        .into_iter()
+        .for_each(|verdict| decide(parts, verdict));
     parking::settle(parts);
 }
 

@@ -5,19 +5,21 @@
 //! **before** the messages leave: what a fence promises is true then.
 
 use crate::dialect::speech::Emit;
+use crate::recovery::circle::{Circle, Post, Sender, To};
 use crate::recovery::headings::Heading;
 use crate::recovery::journal::{self, Action, Journal, Moment};
 use crate::recovery::members::Aim;
 use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
-use crate::recovery::parked::{self, Fenced, News, Parked, Pass};
+use crate::recovery::parked::{self, Asked, Fenced, News, Parked, Pass};
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Record;
-use crate::recovery::stamp::{Stamp, Stamps};
+use crate::recovery::stamp::{Stamp, Stamps, Vector};
 use crate::recovery::taking::{self, Back, Taking};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
 use crate::tables::slot::{AskKey, SessionKey, SocketKey};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use wire::base64url::Id20;
 
 /// Bounds of a shard's part.
@@ -27,6 +29,8 @@ pub(crate) struct Bounds {
     pub(crate) parked: parked::Bounds,
     /// Claims of clients that wait. One more is a new socket.
     pub(crate) takings_max: usize,
+    /// Another node is handed no more of what a client missed.
+    pub(crate) handover_bytes_max: usize,
 }
 
 /// The `pid` and offset that a client shows, and the user of its token.
@@ -44,18 +48,36 @@ pub(crate) struct Verdict {
     pub(crate) result: Result<Box<Back>, NotRecovered>,
 }
 
+/// The other nodes that a socket may be on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Abroad {
+    /// There are none.
+    #[default]
+    Nobody,
+    /// All nodes, this one among them, by number.
+    Nodes(Arc<[u16]>),
+    /// There are some, and not all of them can take part.
+    Unable,
+}
+
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    me: Place,
+    pub(super) me: Place,
     /// The other shards of the process.
-    peers: Vec<Place>,
+    pub(super) peers: Vec<Place>,
+    /// As they are now.
+    pub(crate) abroad: Abroad,
     pub(crate) journal: Journal,
     pub(crate) parked: Parked,
-    stamps: Stamps,
-    takings: BTreeMap<u64, Taking>,
+    pub(super) stamps: Stamps,
+    /// All that this shard gave out, also what others published first.
+    given: Vector,
+    pub(super) takings: BTreeMap<u64, Taking>,
     claims: u64,
-    posts: Vec<(Place, Message)>,
-    bounds: Bounds,
+    pub(super) posts: Vec<Post>,
+    /// Other nodes know what is wanted here up to this ticket.
+    pub(super) known: u64,
+    pub(super) bounds: Bounds,
     /// Sockets with a transport that can come back.
     pub(crate) live: HashMap<Pid, SocketKey>,
     /// Sessions that were promised a socket and wait for their handler.
@@ -71,12 +93,15 @@ impl Recovery {
         Self {
             me,
             peers: all.filter(|place| *place != me).collect(),
+            abroad: Abroad::default(),
             journal: Journal::new(ids, bounds.journal),
             parked: Parked::new(bounds.parked),
             stamps: Stamps::new(me),
+            given: Vector::default(),
             takings: BTreeMap::new(),
             claims: 0,
             posts: Vec::new(),
+            known: 0,
             bounds,
             live: HashMap::new(),
             promised: HashMap::new(),
@@ -86,9 +111,11 @@ impl Recovery {
 
     // ---- what is published --------------------------------------------------------------------------------------------
 
-    /// The stamp of an event or a command that this shard gives out. It goes with each letter.
-    pub(crate) fn stamp(&mut self) -> Stamp {
-        self.stamps.next()
+    /// The stamp of an event that this shard gives out. It goes with each letter. `first`: that of the node that published it.
+    pub(crate) fn stamp(&mut self, first: Option<Stamp>, wall_ms: u64) -> Stamp {
+        let stamp = first.unwrap_or_else(|| self.stamps.next(wall_ms));
+        self.given.see(stamp);
+        stamp
     }
 
     /// An event came to this shard, or was published here; the offset under which its clients get it. `has`: whether a heading has
@@ -119,8 +146,8 @@ impl Recovery {
             self.journal.see(stamp);
         }
         let ended = self.parked.command(moment, aim, action, &mut self.journal);
-        for claim in ended {
-            self.refuse(claim, NotRecovered::Disconnected);
+        for (claim, circle) in ended {
+            self.refuse(claim, circle.as_ref(), NotRecovered::Disconnected);
         }
     }
 
@@ -152,10 +179,19 @@ impl Recovery {
     }
 
     /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. Also where another has a claim on
-    /// it: if that was not confirmed, its socket lives there.
-    pub(crate) fn ask(&mut self, comer: Comer<'_>, now_ms: u64) -> Result<u64, NotRecovered> {
-        if self.peers.is_empty() {
-            return Err(NotRecovered::Unknown);
+    /// it: if that was not confirmed, its socket lives there. `circle`: the other nodes that are asked, too.
+    pub(crate) fn ask(
+        &mut self,
+        comer: Comer<'_>,
+        circle: Option<Circle>,
+        now_ms: u64,
+    ) -> Result<u64, NotRecovered> {
+        let nowhere = match self.abroad {
+            Abroad::Unable => NotRecovered::Nodes,
+            Abroad::Nobody | Abroad::Nodes(_) => NotRecovered::Unknown,
+        };
+        if self.peers.is_empty() && circle.is_none() {
+            return Err(nowhere);
         }
         if self.takings.len() >= self.bounds.takings_max {
             return Err(NotRecovered::Late);
@@ -163,20 +199,21 @@ impl Recovery {
         self.claims += 1;
         let number = self.claims;
         let deadline_ms = now_ms.saturating_add(self.bounds.parked.claim_ms);
-        let taking = Taking::new(comer.pid, self.peers.iter().copied(), deadline_ms);
+        let message = Message::Claim {
+            pid: comer.pid,
+            claim: self.own(number),
+            shown: comer.offset,
+            uid: comer.uid.map(Into::into),
+            nodes: circle.as_ref().map(|circle| Arc::clone(&circle.nodes)),
+        };
+        self.tell_all(circle.as_ref(), &message);
+        let why = match circle {
+            Some(_) => NotRecovered::Unknown,
+            None => nowhere,
+        };
+        let peers = self.peers.iter().copied();
+        let taking = Taking::new(comer.pid, (peers, self.me.node, circle), why, deadline_ms);
         self.takings.insert(number, taking);
-        for peer in &self.peers {
-            let claim = Message::Claim {
-                pid: comer.pid,
-                claim: Claim {
-                    by: self.me,
-                    number,
-                },
-                shown: comer.offset,
-                uid: comer.uid.map(Into::into),
-            };
-            self.posts.push((*peer, claim));
-        }
         Ok(number)
     }
 
@@ -203,63 +240,65 @@ impl Recovery {
         };
         let (pid, claim) = (taking.pid, self.own(number));
         self.parked.arrived(pid, claim);
-        for peer in &self.peers {
-            self.posts.push((*peer, Message::Released { pid, claim }));
-        }
+        self.tell_all(taking.circle(), &Message::Released { pid, claim });
     }
 
     // ---- between shards -----------------------------------------------------------------------------------------------
 
     /// Hears another shard. Before a claim is heard, the caller parks the socket that has this `pid`, if it is here: its
     /// transport is given up.
-    pub(crate) fn hear(&mut self, from: Place, message: Message, now_ms: u64) -> Option<Verdict> {
+    pub(crate) fn hear(
+        &mut self,
+        by: Sender<'_>,
+        message: Message,
+        now_ms: u64,
+    ) -> Option<Verdict> {
+        let from = by.place;
         match message {
             Message::Claim {
                 pid,
                 claim,
                 shown,
                 uid,
-            } => self.claimed(pid, claim, (shown, uid.as_deref()), now_ms),
+                nodes,
+            } => {
+                let asked = Asked {
+                    pid,
+                    uid: uid.as_deref(),
+                    claim,
+                };
+                match nodes.filter(|_| claim.by.node != self.me.node) {
+                    None => self.claimed(asked, shown, None, now_ms),
+                    Some(nodes) => self.claimed_abroad(by, asked, shown, nodes, now_ms),
+                }
+            }
             Message::Fence {
                 pid,
                 claim,
                 round,
                 owner,
                 last,
-            } => {
-                if owner == self.me {
-                    self.fenced(from, pid, (claim, round), last);
-                } else {
-                    let last = self.stamps.last();
-                    let fenced = Message::Fenced {
-                        pid,
-                        claim,
-                        round,
-                        last,
-                    };
-                    self.post(owner, fenced);
-                }
-            }
+            } => self.fence_heard(by, pid, (claim, round), (owner, &last)),
             Message::Fenced {
                 pid,
                 claim,
                 round,
                 last,
-            } => self.fenced(from, pid, (claim, round), last),
-            Message::Flush { claim } => self.post(claim.by, Message::Flushed { claim }),
+            } => self.fenced(from, pid, (claim, round), &last),
+            Message::Flush { claim } => return self.pass_flush(by, claim, now_ms),
             Message::Confirmed { pid, claim } => {
                 self.parked.confirmed(pid, claim);
             }
             Message::Released { pid, claim } => self.parked.released(pid, claim),
-            Message::Refused { claim, why } => return self.refused(from, claim.number, why),
+            Message::Refused { claim, why } => return self.refused(by, claim.number, why),
             Message::Offer {
                 claim,
                 round,
                 record,
-            } => self.offered(from, claim, round, *record),
+            } => self.offered(by, claim, round, *record),
             Message::Handed { claim, handover } => {
                 let taking = self.takings.get_mut(&claim.number)?;
-                taking.handed(handover);
+                taking.handed(from, handover);
                 return self.complete(claim, now_ms);
             }
             Message::Flushed { claim } => {
@@ -270,54 +309,96 @@ impl Recovery {
         None
     }
 
-    fn post(&mut self, to: Place, message: Message) {
-        self.posts.push((to, message));
+    fn fence_heard(
+        &mut self,
+        by: Sender<'_>,
+        pid: Pid,
+        (claim, round): (Claim, u32),
+        (owner, last): (Place, &Vector),
+    ) {
+        if claim.by.node != owner.node {
+            return self.pass_fence(by, pid, (claim, round), owner);
+        }
+        if owner == self.me {
+            return self.fenced(by.place, pid, (claim, round), last);
+        }
+        let fenced = Message::Fenced {
+            pid,
+            claim,
+            round,
+            last: self.given.clone(),
+        };
+        self.post(owner, fenced);
     }
 
-    fn own(&self, number: u64) -> Claim {
+    /// To a shard of this node.
+    pub(super) fn post(&mut self, to: Place, message: Message) {
+        let (to, namespace) = (To::Shard(to.shard), None);
+        self.posts.push(Post {
+            to,
+            namespace,
+            message,
+        });
+    }
+
+    pub(super) fn own(&self, number: u64) -> Claim {
         let by = self.me;
         Claim { by, number }
     }
 
-    fn refuse(&mut self, claim: Claim, why: NotRecovered) {
-        self.post(claim.by, Message::Refused { claim, why });
+    /// To the claimer. `circle`: as the record has it, or the claim.
+    fn refuse(&mut self, claim: Claim, circle: Option<&Circle>, why: NotRecovered) {
+        self.answer(claim, circle, Message::Refused { claim, why });
     }
 
     // ---- the owner's side ---------------------------------------------------------------------------------------------
 
-    fn claimed(
+    pub(super) fn claimed(
         &mut self,
-        pid: Pid,
-        claim: Claim,
-        (shown, uid): (Option<Position>, Option<&str>),
+        asked: Asked<'_>,
+        shown: Option<Position>,
+        circle: Option<Circle>,
         now_ms: u64,
     ) {
         let journal = &self.journal;
         let has = |record: &Record| record.has(journal, shown);
-        let parked = &mut self.parked;
-        match parked.claim((pid, uid), claim, now_ms, &self.peers, has) {
-            Ok(()) => self.offer(pid, claim),
-            Err(why) => self.refuse(claim, why),
+        let peers = match &circle {
+            Some(circle) => circle.homes(),
+            None => self.peers.clone(),
+        };
+        let around = (peers, circle.clone());
+        match self.parked.claim(asked, around, now_ms, has) {
+            Ok(()) => self.offer(asked.pid, asked.claim),
+            Err(why) => self.refuse(asked.claim, circle.as_ref(), why),
         }
     }
 
     fn offer(&mut self, pid: Pid, claim: Claim) {
-        if let Some((record, round)) = self.parked.claimed(pid, claim) {
-            let record = Box::new(record.clone());
+        if let Some((record, round, circle)) = self.parked.claimed(pid, claim) {
+            let (record, circle) = (Box::new(record.clone()), circle.cloned());
             let offer = Message::Offer {
                 claim,
                 round,
                 record,
             };
-            self.post(claim.by, offer);
+            self.answer(claim, circle.as_ref(), offer);
         }
     }
 
-    fn fenced(&mut self, by: Place, pid: Pid, (claim, round): (Claim, u32), last: Stamp) {
+    pub(super) fn fenced(
+        &mut self,
+        by: Place,
+        pid: Pid,
+        (claim, round): (Claim, u32),
+        last: &Vector,
+    ) {
         // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
-        self.journal.see(last);
-        let pass = Pass { claim, round, by };
-        match self.parked.fenced(pid, pass, &self.peers) {
+        self.journal.see_all(last);
+        let by = match claim.by.node == self.me.node {
+            true => by,
+            false => Place::home_of(by.node),
+        };
+        match self.parked.fenced(pid, Pass { claim, round, by }) {
             Fenced::Waits => {}
             Fenced::Again => self.offer(pid, claim),
             Fenced::Complete(has) => self.hand_over(pid, claim, has),
@@ -325,12 +406,22 @@ impl Recovery {
     }
 
     fn hand_over(&mut self, pid: Pid, claim: Claim, has: u64) {
-        let Some((record, _)) = self.parked.claimed(pid, claim) else {
+        let Some((record, _, circle)) = self.parked.claimed(pid, claim) else {
             return;
         };
-        let Some(missed) = record.missed(&self.journal, has) else {
-            self.parked.remove(pid);
-            return self.refuse(claim, NotRecovered::Trimmed);
+        let circle = circle.cloned();
+        let missed = record.missed(&self.journal, has);
+        let missed = missed.ok_or(NotRecovered::Trimmed);
+        let missed = missed.and_then(|missed| match &circle {
+            None => Ok(missed),
+            Some(circle) => self.may_leave(circle, missed),
+        });
+        let missed = match missed {
+            Ok(missed) => missed,
+            Err(why) => {
+                self.parked.remove(pid);
+                return self.refuse(claim, circle.as_ref(), why);
+            }
         };
         let handover = Box::new(Handover {
             record: record.clone(),
@@ -338,53 +429,66 @@ impl Recovery {
             log: self.journal.position(has).log,
             seen: self.journal.seen().clone(),
         });
-        self.post(claim.by, Message::Handed { claim, handover });
-        for peer in &self.peers {
-            if *peer != claim.by {
-                self.posts.push((*peer, Message::Flush { claim }));
+        self.answer(claim, circle.as_ref(), Message::Handed { claim, handover });
+        if let Some(circle) = &circle {
+            return self.flush_all(claim, circle);
+        }
+        for peer in self.peers.clone() {
+            if peer != claim.by {
+                self.post(peer, Message::Flush { claim });
             }
         }
     }
 
     // ---- the claimer's side -------------------------------------------------------------------------------------------
 
-    fn refused(&mut self, by: Place, number: u64, why: NotRecovered) -> Option<Verdict> {
+    fn refused(&mut self, by: Sender<'_>, number: u64, why: NotRecovered) -> Option<Verdict> {
         let why = self.takings.get_mut(&number)?.refused(by, why)?;
-        let taking = self.takings.remove(&number)?;
-        self.parked.arrived(taking.pid, self.own(number));
+        let owner = self.takings.get(&number)?.owner();
+        if owner.is_some_and(|owner| owner != by.place) {
+            self.give_up(number);
+        } else {
+            // Nobody keeps anything for this claim.
+            let taking = self.takings.remove(&number)?;
+            self.parked.arrived(taking.pid, self.own(number));
+        }
         let result = Err(why);
         Some(Verdict { number, result })
     }
 
-    fn offered(&mut self, from: Place, claim: Claim, round: u32, record: Record) {
-        let pid = record.pid;
+    fn offered(&mut self, by: Sender<'_>, claim: Claim, round: u32, record: Record) {
+        let (from, pid) = (by.place, record.pid);
         let taking = self.takings.get_mut(&claim.number);
         let Some(taking) = taking.filter(|taking| taking.pid == pid) else {
             return;
         };
-        if !taking.offered(from) {
-            return self.post(from, Message::Released { pid, claim });
+        if !taking.offered(by) {
+            return self.give_back(from, pid, claim);
         }
+        let (since, deadline_ms) = (self.journal.head(), taking.deadline_ms);
         if round == 0 {
-            let (since, deadline_ms) = (self.journal.head(), taking.deadline_ms);
             self.parked.expect(record, claim, since, deadline_ms);
         } else {
             self.parked.expect_more(pid, claim, &record.members);
         }
-        for peer in &self.peers {
+        if from.node != self.me.node {
+            // Other nodes must know first.
+            return taking.fence_later(round);
+        }
+        for peer in self.peers.clone() {
             let fence = Message::Fence {
                 pid,
                 claim,
                 round,
                 owner: from,
-                last: self.stamps.last(),
+                last: self.given.clone(),
             };
-            self.posts.push((*peer, fence));
+            self.post(peer, fence);
         }
     }
 
     /// The owner's part is here, and nothing that is in it is still under way: the socket goes on here.
-    fn complete(&mut self, claim: Claim, now_ms: u64) -> Option<Verdict> {
+    pub(super) fn complete(&mut self, claim: Claim, now_ms: u64) -> Option<Verdict> {
         let number = claim.number;
         let peers = self.peers.iter().copied();
         let handover = self.takings.get_mut(&number)?.complete(peers)?;
@@ -393,10 +497,11 @@ impl Recovery {
         let pid = taking.pid;
         let came = self.parked.arrived(pid, claim);
         let result = came.ok_or(NotRecovered::Late).and_then(|(since, wants)| {
+            self.is_unchanged(&taking)?;
             let journal = &mut self.journal;
             taking::switch_over(journal, now_ms, *handover, (since, &wants)).map(Box::new)
         });
-        self.post(owner, Message::Confirmed { pid, claim });
+        self.to_place(owner, taking.circle(), Message::Confirmed { pid, claim });
         Some(Verdict { number, result })
     }
 
@@ -425,14 +530,13 @@ impl Recovery {
         claims.chain(self.parked.next_deadline_ms()).min()
     }
 
-    /// A node is gone, with its stamps and its claims.
+    /// A node is gone, with its claims. Its stamps are remembered: what it published may still be on its way from shard to shard.
     pub(crate) fn forget_node(&mut self, node: u16) {
-        self.journal.forget_node(node);
         self.parked.forget_claims_of(node);
     }
 
     /// Messages that are to leave, in this order.
-    pub(crate) fn take_posts(&mut self) -> Vec<(Place, Message)> {
+    pub(crate) fn take_posts(&mut self) -> Vec<Post> {
         std::mem::take(&mut self.posts)
     }
 

@@ -33,6 +33,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    pub(crate) fn from_parts(name: String, args: String, attachments: Vec<Vec<u8>>) -> Self {
+        Self {
+            name: name.into(),
+            args: args.into(),
+            attachments,
+        }
+    }
+
     pub(crate) fn new(event: &Emit<'_>) -> Self {
         Self {
             name: event.name.into(),
@@ -135,6 +143,8 @@ enum What {
         member: Membership,
     },
     Commanded(Box<Command>),
+    /// Nobody knows what was said here.
+    Gap,
 }
 
 impl What {
@@ -143,6 +153,7 @@ impl What {
             Self::Said { said, except } => said.bytes() + name_bytes(except),
             Self::Changed { member, .. } => member.name.len(),
             Self::Commanded(command) => command.bytes(),
+            Self::Gap => 0,
         }
     }
 }
@@ -226,6 +237,8 @@ pub(crate) struct Journal {
     index: Headings<VecDeque<u64>>,
     /// All that this shard saw, also what it did not keep.
     seen: Vector,
+    /// The last place at which something is missing: what another node said was lost.
+    gap: u64,
 }
 
 impl Journal {
@@ -242,6 +255,7 @@ impl Journal {
             bytes: 0,
             index: Headings::default(),
             seen: Vector::default(),
+            gap: 0,
         }
     }
 
@@ -255,6 +269,27 @@ impl Journal {
     /// All behind it is there.
     pub(crate) fn floor(&self) -> u64 {
         self.first - 1
+    }
+
+    /// Something that another node said is lost: who has nothing from this place on may have missed it.
+    pub(crate) fn breaks(&mut self, now_ms: u64) {
+        if self.gap == self.head() && !self.entries.is_empty() {
+            return;
+        }
+        let gap = Entry {
+            at_ms: now_ms,
+            stamp: None,
+            what: What::Gap,
+            headings: SmallVec::new(),
+        };
+        self.bytes += gap.bytes();
+        self.entries.push_back(gap);
+        self.gap = self.head();
+    }
+
+    /// All behind a place is there.
+    fn is_whole_behind(&self, place: u64) -> bool {
+        place >= self.floor() && place >= self.gap
     }
 
     /// The place of an offset, as clients have it.
@@ -291,9 +326,9 @@ impl Journal {
         self.seen.see(stamp);
     }
 
-    /// A node is gone, and its stamps with it.
-    pub(crate) fn forget_node(&mut self, node: u16) {
-        self.seen.forget(node);
+    /// The same of all that a vector covers.
+    pub(crate) fn see_all(&mut self, seen: &Vector) {
+        self.seen.see_all(seen);
     }
 
     // ---- writing ------------------------------------------------------------------------------------------------------
@@ -469,7 +504,7 @@ impl Journal {
     /// The events that a socket missed which has all up to `after`; `None`: not all of it is here any more, or that place has not come.
     pub(crate) fn missed(&self, reader: Reader<'_>, after: u64) -> Option<Missed> {
         let head = self.head();
-        if after < self.floor() || after > head {
+        if !self.is_whole_behind(after) || after > head {
             return None;
         }
         let own: Vec<u64> = self.places(reader.own(), (after, head)).collect();
@@ -507,7 +542,7 @@ impl Journal {
 
     /// Places behind `after` under any of these, in order; `None`: not all of it is here any more.
     pub(super) fn under(&self, namespace: &str, members: &Members, after: u64) -> Option<Vec<u64>> {
-        if after < self.floor() {
+        if !self.is_whole_behind(after) {
             return None;
         }
         let upto = self.head();
@@ -529,7 +564,7 @@ impl Journal {
         match &entry.what {
             What::Said { said, except } => Some(Read::Said { said, except }),
             What::Commanded(command) => Some(Read::Commanded(command)),
-            What::Changed { .. } => None,
+            What::Changed { .. } | What::Gap => None,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::books::metrics::Returned;
 use crate::recovery::journal::Said;
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Record;
-use crate::recovery::stamp::{Stamp, Vector};
+use crate::recovery::stamp::Vector;
 use crate::tables::id::Place;
 use crate::tables::position::Position;
 use std::sync::Arc;
@@ -33,6 +33,9 @@ pub(crate) enum NotRecovered {
     Disconnected,
     /// The shards did not answer in time.
     Late,
+    /// It may be on another node, and not all nodes can take part: one is of an older version or has no recovery there, or a node came or
+    /// went meanwhile.
+    Nodes,
 }
 
 impl NotRecovered {
@@ -46,6 +49,7 @@ impl NotRecovered {
             Self::TooMuch => Returned::TooMuch,
             Self::Disconnected => Returned::Disconnected,
             Self::Late => Returned::Late,
+            Self::Nodes => Returned::Nodes,
         }
     }
 }
@@ -81,6 +85,8 @@ pub(crate) enum Message {
         claim: Claim,
         shown: Option<Position>,
         uid: Option<Box<str>>,
+        /// The nodes that it goes around; `None`: other nodes are not asked.
+        nodes: Option<Arc<[u16]>>,
     },
     /// To the claimer: not the one who says it, and why.
     Refused { claim: Claim, why: NotRecovered },
@@ -90,20 +96,20 @@ pub(crate) enum Message {
         round: u32,
         record: Box<Record>,
     },
-    /// To everybody: the claimer is listed for all that was offered. `last`: the stamp of what the claimer published last.
+    /// To everybody: the claimer is listed for all that was offered. `last`: what the claimer gave out so far.
     Fence {
         pid: Pid,
         claim: Claim,
         round: u32,
         owner: Place,
-        last: Stamp,
+        last: Vector,
     },
-    /// To the owner: the claimer gets all that this shard publishes after that stamp.
+    /// To the owner: the claimer gets all that this shard gives out after these.
     Fenced {
         pid: Pid,
         claim: Claim,
         round: u32,
-        last: Stamp,
+        last: Vector,
     },
     /// To the claimer.
     Handed {
@@ -127,6 +133,7 @@ impl Message {
             Self::Claim { uid, .. } => uid.as_ref().map_or(0, |uid| uid.len()),
             Self::Offer { record, .. } => record.bytes(),
             Self::Handed { handover, .. } => handover.bytes(),
+            Self::Fence { last, .. } | Self::Fenced { last, .. } => last.bytes(),
             _ => 0,
         };
         size_of::<Self>() + content

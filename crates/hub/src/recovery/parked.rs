@@ -1,6 +1,7 @@
 //! The records of a shard: of its own sockets that are away, and of those that are on their way here from another shard. Found by
 //! `pid`, by what they are members of, and by the time at which they end.
 
+use crate::recovery::circle::Circle;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};
 use crate::recovery::journal::{Action, Journal, Moment};
 use crate::recovery::members::{Aim, Members};
@@ -43,8 +44,12 @@ enum State {
         round: u32,
         /// What the claimer knows that it is a member of.
         offered: Members,
-        /// Shards that have not passed the fence on.
+        /// The shards that pass its fence on.
+        peers: Vec<Place>,
+        /// Those of them that have not.
         missing: BTreeSet<Place>,
+        /// If the claimer is on another node.
+        circle: Option<Circle>,
         /// The claimer has all that was missed.
         handed: bool,
     },
@@ -63,6 +68,15 @@ struct Slot {
     /// The headings under which it is listed: its memberships, and of a coming one all that it may be a member of.
     wants: Members,
     bytes: usize,
+}
+
+/// A record is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) pid: Pid,
+    /// Of the token that the client shows.
+    pub(crate) uid: Option<&'a str>,
+    pub(crate) claim: Claim,
 }
 
 /// A shard passed a fence on.
@@ -303,7 +317,7 @@ impl Parked {
         aim: &Aim<'_>,
         action: &Action,
         journal: &mut Journal,
-    ) -> Vec<Claim> {
+    ) -> Vec<(Claim, Option<Circle>)> {
         let mut ended = Vec::new();
         let mut coming = Vec::new();
         for id in self.named(aim) {
@@ -315,11 +329,15 @@ impl Parked {
                 _ if !slot.record.members.are_meant(aim) => {}
                 state => {
                     // A claimer that has all hears of it, too; it may still give the record back.
-                    if let State::Claimed { claim, handed, .. } = state
+                    if let State::Claimed {
+                        claim,
+                        circle,
+                        handed: false,
+                        ..
+                    } = state
                         && *action == Action::Disconnect
-                        && !handed
                     {
-                        ended.push(*claim);
+                        ended.push((*claim, circle.clone()));
                     }
                     self.carry_out(moment.now_ms, id, action, journal);
                 }
@@ -419,6 +437,13 @@ impl Parked {
         }
     }
 
+    /// It is here, and not on its way.
+    #[cfg(test)]
+    pub(crate) fn keeps(&self, pid: Pid) -> bool {
+        let slot = self.find(pid).map(|(_, slot)| &slot.state);
+        slot.is_some_and(|state| !matches!(state, State::Coming { .. }))
+    }
+
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.by_pid.contains_key(&pid)
     }
@@ -441,14 +466,13 @@ impl Parked {
         Ok(slot.record)
     }
 
-    /// A client came back to another shard. The record is kept for that shard until all peers have passed its fence on; a shard that asks
+    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that asks
     /// twice gets the same answer. `has`: the place up to which its client has all.
     pub(crate) fn claim(
         &mut self,
-        (pid, uid): (Pid, Option<&str>),
-        claim: Claim,
+        Asked { pid, uid, claim }: Asked<'_>,
+        (peers, circle): (Vec<Place>, Option<Circle>),
         now_ms: u64,
-        peers: &[Place],
         has: impl FnOnce(&Record) -> u64,
     ) -> Result<(), NotRecovered> {
         let id = self.free(pid, uid, Some(claim))?;
@@ -464,25 +488,34 @@ impl Parked {
                 round: 0,
                 offered: slot.record.members.clone(),
                 missing: peers.iter().copied().collect(),
+                peers,
+                circle,
                 handed: false,
             };
         }
         Ok(())
     }
 
-    /// The record of a claim that stands, and the round of its offer.
-    pub(crate) fn claimed(&self, pid: Pid, claim: Claim) -> Option<(&Record, u32)> {
+    /// The record of a claim that stands, the round of its offer, and the nodes that it goes around.
+    pub(crate) fn claimed(
+        &self,
+        pid: Pid,
+        claim: Claim,
+    ) -> Option<(&Record, u32, Option<&Circle>)> {
         let (_, slot) = self.find(pid)?;
         match &slot.state {
             State::Claimed {
-                claim: own, round, ..
-            } if *own == claim => Some((&slot.record, *round)),
+                claim: own,
+                round,
+                circle,
+                ..
+            } if *own == claim => Some((&slot.record, *round, circle.as_ref())),
             _ => None,
         }
     }
 
     /// A shard passed the fence on.
-    pub(crate) fn fenced(&mut self, pid: Pid, pass: Pass, peers: &[Place]) -> Fenced {
+    pub(crate) fn fenced(&mut self, pid: Pid, pass: Pass) -> Fenced {
         let id = self.by_pid.get(&pid).copied();
         let Some(slot) = id.and_then(|id| self.slots.get_mut(id)) else {
             return Fenced::Waits;
@@ -492,8 +525,10 @@ impl Parked {
             has,
             round,
             offered,
+            peers,
             missing,
             handed: handed @ false,
+            ..
         } = &mut slot.state
         else {
             return Fenced::Waits;

@@ -79,9 +79,10 @@ impl Shard {
     }
 
     fn claim(&mut self, pid: Pid, claim: Claim) -> Result<(), NotRecovered> {
-        let peers = [place(1), place(2)];
-        let who = (pid, Some("ann"));
-        self.parked.claim(who, claim, 0, &peers, |_| 0)
+        let around = (vec![place(1), place(2)], None);
+        let uid = Some("ann");
+        self.parked
+            .claim(Asked { pid, uid, claim }, around, 0, |_| 0)
     }
 
     fn pass(&mut self, pid: Pid, claim: Claim, round: u32, by: u16) -> Fenced {
@@ -90,7 +91,7 @@ impl Shard {
             round,
             by: place(by),
         };
-        self.parked.fenced(pid, pass, &[place(1), place(2)])
+        self.parked.fenced(pid, pass)
     }
 
     fn command(&mut self, rooms: &[&str], action: &Action) -> Vec<Claim> {
@@ -104,7 +105,8 @@ impl Shard {
             stamp: None,
         };
         let journal = &mut self.journal;
-        self.parked.command(moment, &aim, action, journal)
+        let ended = self.parked.command(moment, &aim, action, journal);
+        ended.into_iter().map(|(claim, _)| claim).collect()
     }
 
     fn wants(&self, room: &str) -> bool {
@@ -232,7 +234,7 @@ fn a_room_that_was_joined_after_the_offer_is_offered() {
     assert_eq!(shard.pass(pid, own, 0, 1), Fenced::Waits, "once for each");
     shard.command(&["a"], &join("b"));
     assert_eq!(shard.pass(pid, own, 0, 2), Fenced::Again);
-    let (offered, round) = shard.parked.claimed(pid, own).expect("it stands");
+    let (offered, round, _) = shard.parked.claimed(pid, own).expect("it stands");
     assert!(offered.members.has(Kind::Room, "b") && round == 1);
     assert_eq!(
         shard.pass(pid, own, 0, 2),
@@ -255,7 +257,7 @@ fn a_record_that_is_given_back_has_carried_out_all_commands() {
     shard.command(&["a"], &join("b"));
     shard.parked.released(pid, own);
     assert_eq!(shard.claim(pid, claim(2, 1)), Ok(()));
-    let (record, round) = shard.parked.claimed(pid, claim(2, 1)).expect("free");
+    let (record, round, _) = shard.parked.claimed(pid, claim(2, 1)).expect("free");
     assert!(record.members.has(Kind::Room, "b") && round == 0);
     assert_eq!(shard.pass(pid, claim(2, 1), 0, 1), Fenced::Waits);
     assert_eq!(shard.pass(pid, claim(2, 1), 0, 2), Fenced::Complete(0));

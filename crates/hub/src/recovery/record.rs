@@ -2,7 +2,7 @@
 
 use crate::recovery::journal::{Journal, Missed, Reader};
 use crate::recovery::members::Members;
-use crate::recovery::pid::Pid;
+use crate::recovery::pid::{OFFSET_LIMIT, Pid};
 use crate::tables::position::Position;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -63,6 +63,31 @@ impl Life {
             confirmed: begun,
             formers: Vec::new(),
         }
+    }
+
+    /// As another node wrote it. `None`: it is no life.
+    pub(crate) fn from_parts(
+        begun: u64,
+        confirmed: u64,
+        formers: Vec<(u64, Vec<u64>)>,
+    ) -> Option<Self> {
+        let sorted = formers.iter().all(|(_, places)| places.is_sorted());
+        let near = begun < OFFSET_LIMIT && confirmed < OFFSET_LIMIT;
+        let formers = formers.into_iter();
+        let formers = formers.map(|(log, places)| Former { log, places });
+        let life = Self {
+            begun,
+            confirmed,
+            formers: formers.collect(),
+        };
+        (sorted && near && life.formers.len() <= FORMERS_MAX).then_some(life)
+    }
+
+    /// Where it began, what is confirmed, and the journals before with their places.
+    pub(crate) fn parts(&self) -> (u64, u64, impl Iterator<Item = (u64, &[u64])>) {
+        let formers = self.formers.iter();
+        let formers = formers.map(|former| (former.log, &*former.places));
+        (self.begun, self.confirmed, formers)
     }
 
     /// Its client has all up to here.

@@ -1,5 +1,7 @@
 //! The claimer's side of taking a socket: what it waits for, and the switch from what was missed to what is live.
 
+use crate::books::limits::SHARDS_MAX;
+use crate::recovery::circle::{Circle, Sender};
 use crate::recovery::headings::Kind;
 use crate::recovery::journal::{Action, Command, Journal, Read, Said};
 use crate::recovery::members::Members;
@@ -34,56 +36,151 @@ pub(super) struct Taking {
     pub(super) deadline_ms: u64,
     /// Shards that have not said whether they have it.
     asked: BTreeSet<Place>,
+    /// Nodes of which no shard has said anything. How many shards they have is not known.
+    silent: BTreeSet<u16>,
+    /// The nodes that are asked, if others are.
+    circle: Option<Circle>,
+    here: u16,
     /// The shard that has it.
     owner: Option<Place>,
+    /// No shard of another node can give it any more.
+    alone: bool,
     /// Why others cannot give it.
     why: NotRecovered,
+    /// The round of a fence that waits, and the ticket that it waits for once that is known.
+    fence: Option<(u32, Option<u64>)>,
     /// Shards of which nothing is under way any more that the owner had seen.
     flushed: BTreeSet<Place>,
     handed: Option<Box<Handover>>,
 }
 
 impl Taking {
-    pub(super) fn new(pid: Pid, asked: impl Iterator<Item = Place>, deadline_ms: u64) -> Self {
+    pub(super) fn new(
+        pid: Pid,
+        (peers, here, circle): (impl Iterator<Item = Place>, u16, Option<Circle>),
+        why: NotRecovered,
+        deadline_ms: u64,
+    ) -> Self {
+        let nodes = circle.iter().flat_map(|circle| circle.nodes.iter());
         Self {
             pid,
             deadline_ms,
-            asked: asked.collect(),
+            asked: peers.collect(),
+            silent: nodes.copied().filter(|node| *node != here).collect(),
+            circle,
+            here,
             owner: None,
-            why: NotRecovered::Unknown,
+            alone: false,
+            why,
+            fence: None,
             flushed: BTreeSet::new(),
             handed: None,
         }
     }
 
+    /// A shard says something: now it is known how many its node has.
+    fn heard(&mut self, by: Sender<'_>) {
+        let Place { node, .. } = by.place;
+        if self.silent.remove(&node) {
+            let shards = 0..by.parts.min(SHARDS_MAX as u16);
+            self.asked.extend(shards.map(|shard| Place { node, shard }));
+        }
+        self.asked.remove(&by.place);
+    }
+
     /// A shard does not give it; `Some`: nor does any other.
-    pub(super) fn refused(&mut self, by: Place, why: NotRecovered) -> Option<NotRecovered> {
-        self.asked.remove(&by);
-        if why != NotRecovered::Unknown {
+    pub(super) fn refused(&mut self, by: Sender<'_>, why: NotRecovered) -> Option<NotRecovered> {
+        self.heard(by);
+        if why == NotRecovered::Nodes {
+            return self.stay_alone();
+        }
+        if why != NotRecovered::Unknown && !self.alone {
             self.why = why;
         }
         match self.owner {
-            Some(owner) => (owner == by).then_some(why),
-            None => self.asked.is_empty().then_some(self.why),
+            Some(owner) => (owner == by.place).then_some(why),
+            None => self.is_answered().then_some(self.why),
         }
     }
 
+    /// The nodes of the circle are not what they were. Only a shard of this node can still give it. `Some`: none does.
+    pub(super) fn stay_alone(&mut self) -> Option<NotRecovered> {
+        let here = self.here;
+        (self.alone, self.why) = (true, NotRecovered::Nodes);
+        self.silent.clear();
+        self.asked.retain(|place| place.node == here);
+        match self.owner {
+            Some(owner) => (owner.node != here).then_some(self.why),
+            None => self.is_answered().then_some(self.why),
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.asked.is_empty() && self.silent.is_empty()
+    }
+
     /// A shard has it; `false`: another has it, too.
-    pub(super) fn offered(&mut self, by: Place) -> bool {
-        self.asked.remove(&by);
-        *self.owner.get_or_insert(by) == by
+    pub(super) fn offered(&mut self, by: Sender<'_>) -> bool {
+        self.heard(by);
+        if self.alone && by.place.node != self.here {
+            return false;
+        }
+        *self.owner.get_or_insert(by.place) == by.place
     }
 
     pub(super) fn owner(&self) -> Option<Place> {
         self.owner
     }
 
+    /// The nodes that were asked.
+    pub(super) fn circle(&self) -> Option<&Circle> {
+        self.circle.as_ref()
+    }
+
+    /// The nodes that it goes around, if its owner is on another.
+    pub(super) fn around(&self) -> Option<&Circle> {
+        let abroad = self.owner.is_some_and(|owner| owner.node != self.here);
+        self.circle.as_ref().filter(|_| abroad)
+    }
+
+    /// A node went, or something that it said; `Some`: so the claim has no chance.
+    pub(super) fn broken(&mut self, node: u16) -> Option<NotRecovered> {
+        let concerned = self.circle.as_ref().is_some_and(|all| all.has(node));
+        if concerned { self.stay_alone() } else { None }
+    }
+
+    /// A fence goes around as soon as other nodes know what is wanted here.
+    pub(super) fn fence_later(&mut self, round: u32) {
+        self.fence = Some((round, None));
+    }
+
+    pub(super) fn waits_for_ticket(&self) -> bool {
+        matches!(self.fence, Some((_, None)))
+    }
+
+    /// All that it waits for has this ticket at most.
+    pub(super) fn listed(&mut self, ticket: u64) {
+        if let Some((_, waits @ None)) = &mut self.fence {
+            *waits = Some(ticket);
+        }
+    }
+
+    /// The round of the fence that may go around now.
+    pub(super) fn confirmed(&mut self, known: u64) -> Option<u32> {
+        let is_known = |fence: &mut (u32, Option<u64>)| fence.1.is_some_and(|at| at <= known);
+        self.fence.take_if(is_known).map(|(round, _)| round)
+    }
+
     pub(super) fn flushed(&mut self, by: Place) {
+        let abroad = self.around().is_some();
+        let by = if abroad { Place::home_of(by.node) } else { by };
         self.flushed.insert(by);
     }
 
-    pub(super) fn handed(&mut self, handover: Box<Handover>) {
-        self.handed = Some(handover);
+    pub(super) fn handed(&mut self, by: Place, handover: Box<Handover>) {
+        if self.owner == Some(by) {
+            self.handed = Some(handover);
+        }
     }
 
     /// The handover, when all shards of these have nothing under way any more that is in it.
@@ -92,7 +189,10 @@ impl Taking {
         mut peers: impl Iterator<Item = Place>,
     ) -> Option<Box<Handover>> {
         let (owner, flushed) = (self.owner, &self.flushed);
-        let all = peers.all(|peer| Some(peer) == owner || flushed.contains(&peer));
+        let all = match self.around() {
+            Some(circle) => circle.homes().iter().all(|home| flushed.contains(home)),
+            None => peers.all(|peer| Some(peer) == owner || flushed.contains(&peer)),
+        };
         self.handed.take_if(|_| all)
     }
 }

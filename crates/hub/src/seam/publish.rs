@@ -14,6 +14,7 @@ use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::life::stream;
 use crate::parts::Parts;
+use crate::recovery::stamp::Stamp;
 use crate::rooms::keeping::Record;
 use crate::rooms::log::Kept;
 use crate::rooms::membership::NewCount;
@@ -55,7 +56,7 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
         ..*to
     };
     match home_of(parts, to.namespace) {
-        None => spread(parts, to, event, None),
+        None => spread(parts, to, event, None, None),
         Some(_) if faults::is_back(Fault::RoomByRoom) && to.rooms.len() > 1 => {
             for (n, room) in to.rooms.iter().enumerate() {
                 let except = [to.except, &to.rooms[..n]].concat();
@@ -162,19 +163,34 @@ fn of_room<'a>(namespace: &'a str, rooms: &'a [&'a str]) -> Target<'a> {
     }
 }
 
-/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep.
-fn spread(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, at: Option<Position>) {
+/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep. `first`: its
+/// stamp, if another node published it.
+fn spread(
+    parts: &mut Parts,
+    to: &Target<'_>,
+    event: &Emit<'_>,
+    at: Option<Position>,
+    first: Option<Stamp>,
+) {
     let shards = send::shards_of(parts, to);
-    let recovers = parts.books.config.recovery.of(to.namespace).is_some();
+    let recover = parts.books.config.recovery.of(to.namespace);
+    let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
+    let recovers = recover.is_some();
     let recovery = parts.recovery.as_mut().filter(|_| recovers);
-    let stamp = recovery.map(|recovery| recovery.stamp());
+    let wall_ms = parts.clock.now.wall_ms;
+    let stamp = recovery.map(|recovery| recovery.stamp(first, wall_ms));
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;
         copy.stamp = stamp;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
-    send::let_in(parts, to, Ask::Event(event));
+    let away = parts.away.as_ref().filter(|_| goes_abroad);
+    let ask = match stamp.filter(|_| away.is_some_and(|away| away.stamps())) {
+        Some(stamp) => Ask::Stamped(event, stamp),
+        None => Ask::Event(event),
+    };
+    send::let_in(parts, to, ask);
     let mut out = Outgoing::event(to, event);
     out.at = at;
     out.stamp = stamp;
@@ -213,7 +229,7 @@ fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
 /// home does not know it, and would send them more and more.
 fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     if faults::is_back(Fault::RecordApart) {
-        spread(parts, to, event, None);
+        spread(parts, to, event, None, None);
     }
     match home_of(parts, to.namespace) {
         Some(home) if home != parts.ids.me.shard => {
@@ -221,12 +237,13 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
             let event = Broadcast::new(to, event).said(&parts.people, event);
             send::send_to(parts, home, RoomNews::Publish(event));
         }
-        _ => append(parts, to, event),
+        _ => append(parts, to, event, None),
     }
 }
 
-/// At the home: the event is kept and sent to all members in one step, so that no other comes between.
-pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
+/// At the home: the event is kept and sent to all members in one step, so that no other comes between. `first`: its stamp, if another node
+/// published it.
+pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first: Option<Stamp>) {
     let keeps = parts.rooms.kept.keeping.of(to.namespace);
     let record = match keeps {
         // A reference is kept as its event would be.
@@ -252,7 +269,7 @@ pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     let log = &mut parts.rooms.kept;
     let at = log.append(&mut parts.ids, to.namespace, rooms, record);
     if !faults::is_back(Fault::RecordApart) {
-        spread(parts, to, event, at);
+        spread(parts, to, event, at, first);
     }
 }
 

@@ -23,6 +23,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// Stands for the shard of a node that is home to a namespace, where the namespace is known.
+    pub(crate) fn home_of(node: u16) -> Self {
+        let shard = u16::MAX;
+        Self { node, shard }
+    }
+
     /// Where the socket with this id is; `None` = it is no socket's id.
     pub fn of_socket(id: &str) -> Option<Self> {
         Id20::decode(id.as_bytes()).map(|id| socket_owner(&id))

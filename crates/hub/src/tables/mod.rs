@@ -1,5 +1,6 @@
 //! Slots, ids and timers: the things that are there, without knowing what happens to them.
 
+pub(crate) mod bytes;
 pub(crate) mod clock;
 pub(crate) mod expiry;
 pub(crate) mod id;

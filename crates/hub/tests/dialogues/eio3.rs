@@ -121,6 +121,7 @@ fn no_name_to_come_back_by_is_told_or_taken() {
     let recover = Recover {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
+        goes_abroad: false,
     };
     let mut rig = lab(Config {
         recovery: Recovery {

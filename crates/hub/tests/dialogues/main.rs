@@ -1,6 +1,7 @@
 //! Every transcript against a hub in memory: the clock is the test's, so nothing waits, and nothing may come that the
 //! transcript does not mention. Then the same dialogues again, torn to pieces: `properties`.
 
+mod abroad;
 mod answers;
 mod compression;
 mod counts;

@@ -173,6 +173,7 @@ fn with_recovery() -> Config {
     let recover = Recover {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
+        goes_abroad: false,
     };
     let mut config = config(100);
     let rule = config.presence.values_mut().flatten().next();

@@ -82,6 +82,7 @@ fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
     let recover = Recover {
         window: WINDOW,
         offsets: Offsets::All,
+        goes_abroad: false,
     };
     let config = Config {
         recovery: Recovery {

@@ -34,6 +34,9 @@ impl Nodes {
             let join_wait = Duration::from_millis(JOIN_WAIT_MS);
             let uplink = Arc::new(Uplink::new(UPLINK_BYTES_MAX, join_wait));
             (1..=count).for_each(|node| uplink.meets(node));
+            let others = (1..=count).filter(|node| *node != number);
+            others.for_each(|node| uplink.is_here(node, true));
+            uplink.recovers(true, true);
             process.uplink = Some(Arc::clone(&uplink));
             let shards = usize::from(SHARDS);
             Process_ {
@@ -60,6 +63,11 @@ impl Nodes {
     /// What it has for others waits; what others have for it comes.
     pub fn mute(&mut self, node: usize, muted: bool) {
         self.0[node].muted = muted;
+    }
+
+    /// Whether sockets go from node to node, as a node takes it.
+    pub fn recovers(&mut self, node: usize, returns: bool) {
+        self.0[node].uplink.recovers(returns, returns);
     }
 
     /// Bytes that wait for other nodes.
@@ -124,6 +132,7 @@ impl Nodes {
         self.cut_off(node, true);
         let number = node as u16 + 1;
         for other in (0..self.0.len()).filter(|other| *other != node) {
+            self.0[other].uplink.is_here(number, false);
             let down = Letter::from(Tidings::Down { node: number });
             (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &down));
         }
@@ -135,7 +144,10 @@ impl Nodes {
         self.cut_off(node, false);
         for other in (0..self.0.len()).filter(|other| *other != node) {
             let number = node as u16 + 1;
-            let missed = Letter::from(Tidings::Missed { node: number });
+            let missed = Letter::from(Tidings::Missed {
+                node: number,
+                lost: false,
+            });
             (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &missed));
         }
         self.settle();
@@ -144,7 +156,10 @@ impl Nodes {
     /// One node missed something of another.
     pub fn missed(&mut self, node: usize, other: usize) {
         let number = other as u16 + 1;
-        let missed = Letter::from(Tidings::Missed { node: number });
+        let missed = Letter::from(Tidings::Missed {
+            node: number,
+            lost: true,
+        });
         (0..SHARDS).for_each(|shard| self.net(node).deliver(shard, &missed));
         self.settle();
     }

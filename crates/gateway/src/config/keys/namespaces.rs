@@ -107,8 +107,9 @@ table! {
     /// The treatment of clients that lose their connection and come back.
     Recovery {
         level: RecoveryLevel = "off",
-            "`node`: a Socket.IO client that loses its connection and comes back to this node within `window` has its socket again: its id, its \
-             rooms, and all that was said to it meanwhile. `off`: it is a new socket.";
+            "`node`: a Socket.IO client that loses its connection and comes back within `window`, to this node or to another that can take part \
+             ([recovery.md](recovery.md#other-nodes)), has its socket again: its id, its rooms, and all that was said to it meanwhile. `off`: it is a \
+             new socket.";
         window: Duration = "2m",
             "For so long a socket without a connection is kept. It leaves lists and counts at once, and handlers are told of its end.";
         offsets: Offsets = "all",

@@ -17,6 +17,7 @@ mod polling_crowd;
 mod python;
 mod questions;
 mod relay;
+mod returning;
 mod roam;
 mod starting;
 

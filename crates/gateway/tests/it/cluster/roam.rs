@@ -33,7 +33,7 @@ impl RoundRobin {
         RoundRobin { addr }
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 }

@@ -24,7 +24,7 @@ mod packed;
 mod plain;
 mod polling;
 mod raw;
-mod recovery;
+pub mod recovery;
 mod refining;
 mod rules;
 mod shutdown;

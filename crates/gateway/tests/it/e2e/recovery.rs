@@ -19,16 +19,16 @@ fn start(recovery: &str, more: &str) -> Gateway {
 }
 
 /// A client by its own account.
-struct Client {
+pub struct Client {
     conn: RawConn,
-    sid: String,
+    pub sid: String,
     pid: Option<String>,
     /// The last argument of the last event that ended in a string.
     offset: Option<String>,
 }
 
 impl Client {
-    fn new(gateway: &Gateway) -> Self {
+    pub fn new(gateway: &Gateway) -> Self {
         Self::open(gateway, SIO, json!({}))
     }
 
@@ -49,11 +49,11 @@ impl Client {
     }
 
     /// Loses its connection without a word; the rest of it comes back.
-    fn lose(self) -> Value {
+    pub fn lose(self) -> Value {
         json!({ "pid": self.pid, "offset": self.offset })
     }
 
-    fn comes_back(gateway: &Gateway, auth: Value) -> Self {
+    pub fn comes_back(gateway: &Gateway, auth: Value) -> Self {
         Self::open(gateway, SIO, auth)
     }
 
@@ -63,12 +63,12 @@ impl Client {
         while !text(&mut self.conn).starts_with(&ack) {}
     }
 
-    fn join(&mut self, room: &str) {
+    pub fn join(&mut self, room: &str) {
         self.ask(1, json!(["join", room]));
     }
 
     /// The numbers of events up to an echo that it sends now.
-    fn hears(&mut self) -> Vec<u64> {
+    pub fn hears(&mut self) -> Vec<u64> {
         self.conn.send_text("42[\"echo\",\"end\"]");
         let mut numbers = Vec::new();
         loop {
@@ -100,7 +100,7 @@ fn text(conn: &mut RawConn) -> String {
 }
 
 /// Clients speak to rooms that they are in.
-fn say(speaker: &mut Client, room: &str, numbers: std::ops::Range<u64>, filler: &str) {
+pub fn say(speaker: &mut Client, room: &str, numbers: std::ops::Range<u64>, filler: &str) {
     speaker.join(room);
     for n in numbers {
         let event = json!(["say", { "room": room, "n": n, "filler": filler }]);
@@ -109,7 +109,7 @@ fn say(speaker: &mut Client, room: &str, numbers: std::ops::Range<u64>, filler: 
     speaker.ask(9, json!(["echo", 0]));
 }
 
-fn outcome(gateway: &Gateway, outcome: &str) -> f64 {
+pub fn outcome(gateway: &Gateway, outcome: &str) -> f64 {
     gateway.reaches(
         &format!("sockeye_returns_total{{outcome=\"{outcome}\"}}"),
         1.0,

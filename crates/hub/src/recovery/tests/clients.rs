@@ -5,7 +5,7 @@ use super::*;
 impl World {
     /// A client without a socket gets a new one, on any shard.
     pub(super) fn connect(&mut self, client: usize) {
-        let shard = self.rng.usize(0..self.shards.len());
+        let shard = self.any_shard();
         self.transports += 1;
         self.begin(client, shard, self.transports);
     }
@@ -53,10 +53,12 @@ impl World {
             members,
             events: Vec::new(),
             ended: false,
+            known: BTreeSet::new(),
         });
         let offset = self.clients[client].offset;
         self.clients[client] = Client {
             shard,
+            shard_of_life: shard,
             transport,
             connected: true,
             pid: Some(pid),
@@ -128,7 +130,7 @@ impl World {
         let Some(pid) = self.clients[client].pid else {
             return self.connect(client);
         };
-        let shard = self.rng.usize(0..self.shards.len());
+        let shard = self.any_shard();
         self.transports += 1;
         let transport = self.transports;
         let slot = &mut self.clients[client];
@@ -140,9 +142,13 @@ impl World {
         };
         self.trace(|| format!("client {client} comes back on {shard}"));
         self.park_named(shard, pid);
+        let home = self.home_shard();
         let recovery = &mut self.shards[shard].recovery;
         let asked = match recovery.take(comer) {
-            Err(NotRecovered::Unknown | NotRecovered::Claimed) => recovery.ask(comer, self.now_ms),
+            Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
+                let circle = recovery.circle(&NAMESPACE.into(), home);
+                recovery.ask(comer, circle, self.now_ms)
+            }
             here => return self.answer(shard, (client, transport), here),
         };
         match asked {
@@ -174,6 +180,12 @@ impl World {
 
     pub(super) fn verdict(&mut self, shard: usize, verdict: Verdict) {
         let waits = self.shards[shard].waiting.remove(&verdict.number);
+        if let (Some((client, _)), Ok(back)) = (waits, &verdict.result) {
+            let from = self.clients[client].shard_of_life;
+            let crossed = self.node_of(from) != self.node_of(shard);
+            self.counts.abroad += usize::from(crossed);
+            self.trace(|| format!("{:?} is at {shard}", back.record.pid));
+        }
         self.answer(shard, waits.expect("it waits"), verdict.result);
     }
 
@@ -195,7 +207,9 @@ impl World {
                 assert!(read >= missed.len());
                 self.counts.replayed += missed.len();
                 self.counts.recovered += usize::from(is_there);
-                self.counts.elsewhere += usize::from(record.pid.birth() != place(shard));
+                let birth = record.pid.birth();
+                self.counts.elsewhere += usize::from(birth != self.place(shard));
+                self.clients[client].shard_of_life = shard;
                 let live = self.shards[shard].live.len();
                 self.shards[shard].live.push(Live {
                     client,
@@ -215,6 +229,7 @@ impl World {
                     NotRecovered::Trimmed => &mut refused.trimmed,
                     NotRecovered::Disconnected => &mut refused.disconnected,
                     NotRecovered::Late => &mut refused.late,
+                    NotRecovered::Nodes => &mut refused.nodes,
                     NotRecovered::OtherUser | NotRecovered::TooMuch => {
                         panic!("{why:?}: nobody shows another user, and records are taken whole")
                     }

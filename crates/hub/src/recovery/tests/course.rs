@@ -11,35 +11,69 @@ impl World {
             full.map(move |(to, _)| (from, to))
         });
         let full: Vec<(usize, usize)> = full.collect();
-        let Some((from, to)) = self.rng.choice(full) else {
-            return false;
+        let links = self.nodes.full_links();
+        let at = self.rng.usize(0..(full.len() + links.len()).max(1));
+        let Some((from, to)) = full.get(at).copied() else {
+            let link = links.get(at - full.len()).copied();
+            link.into_iter().for_each(|link| self.pass_link(link));
+            return link.is_some();
         };
-        match self.mail[from][to].pop_front().expect("a letter") {
+        let letter = self.mail[from][to].pop_front().expect("a letter");
+        self.open(to, letter);
+        true
+    }
+
+    /// A shard hears a letter.
+    pub(super) fn open(&mut self, to: usize, letter: Mail) {
+        match letter {
             Mail::Event {
                 number,
                 to: aim,
                 stamp,
             } => self.hear_event(to, number, &aim, stamp),
+            Mail::Publish {
+                number,
+                to: aim,
+                stamp,
+            } => self.spread(to, number, &aim, stamp),
+            Mail::ByHome(shards, letter) => self.pass_on(to, &shards, &letter),
+            Mail::Confirmed(position) => {
+                self.shards[to].recovery.confirmed(position);
+                self.settle(to);
+            }
+            Mail::Down(node) => {
+                let recovery = &mut self.shards[to].recovery;
+                recovery.forget_node(node);
+                for verdict in recovery.break_claims(node) {
+                    self.verdict(to, verdict);
+                }
+                self.settle(to);
+            }
             Mail::Command {
                 number,
                 to: aim,
                 action,
                 stamp,
             } => self.hear_command(to, number, &aim, &action, stamp),
-            Mail::Word(message) => {
-                self.trace(|| format!("{to} hears from {from}: {message:?}"));
-                if let Message::Claim { pid, .. } = &message {
+            Mail::Word(step) => {
+                self.trace(|| format!("{to} hears {step:?}"));
+                if let Message::Claim { pid, .. } = &step.message {
                     self.park_named(to, *pid);
                 }
+                let by = Sender {
+                    place: step.from,
+                    parts: self.setting.shards,
+                    namespace: step.namespace.as_ref(),
+                    home: self.home_shard(),
+                };
                 let recovery = &mut self.shards[to].recovery;
-                let verdict = recovery.hear(place(from), message, self.now_ms);
+                let verdict = recovery.hear(by, step.message, self.now_ms);
                 match verdict {
                     Some(verdict) => self.verdict(to, verdict),
                     None => self.settle(to),
                 }
             }
         }
-        true
     }
 
     pub(super) fn tick(&mut self, ms: u64) {
@@ -123,8 +157,19 @@ impl World {
 
     pub(super) fn act(&mut self) {
         self.step += 1;
+        self.note_known();
+        if self.setting.kills && self.rng.u32(0..150) == 0 {
+            self.kill_or_revive();
+        }
+        if self.setting.nodes > 1 {
+            // A claim between nodes takes many letters.
+            let letters = self.rng.u32(0..8);
+            for _ in 0..letters {
+                self.pass_mail();
+            }
+        }
         let client = self.rng.usize(0..CLIENTS);
-        let shard = self.rng.usize(0..self.shards.len());
+        let shard = self.any_shard();
         match self.rng.u32(0..100) {
             0..=19 => {
                 let to = self.any_to();
@@ -132,7 +177,7 @@ impl World {
             }
             20..=29 => {
                 let to = self.any_to();
-                self.publish(COMMANDER, to);
+                self.publish(self.commander(), to);
             }
             30..=37 => self.any_command(),
             38..=44 if self.clients[client].connected => self.cut(client),

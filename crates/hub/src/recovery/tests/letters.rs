@@ -22,10 +22,13 @@ impl World {
             let shards = self.cards.entry(name.clone()).or_default();
             shards.insert(shard);
         }
-        for (to, message) in slot.recovery.take_posts() {
-            if self.rng.u32(0..100) >= self.setting.lost {
-                self.mail[shard][usize::from(to.shard)].push_back(Mail::Word(message));
-            }
+        self.list_node(shard);
+        if self.shards[shard].recovery.waits_for_ticket() {
+            let ticket = self.nodes.position(self.node_of(shard));
+            self.shards[shard].recovery.listed(ticket);
+        }
+        for post in self.shards[shard].recovery.take_posts() {
+            self.leave(shard, post);
         }
         let open: BTreeSet<(usize, u64)> = self
             .shards
@@ -56,30 +59,50 @@ impl World {
         })
     }
 
+    /// Those of them on one node.
+    pub(super) fn shards_on(&self, node: usize, to: &To) -> Vec<usize> {
+        let all = self.shards_of(to).into_iter();
+        all.filter(|shard| self.node_of(*shard) == node).collect()
+    }
+
     pub(super) fn publish(&mut self, from: usize, to: To) {
         let number = self.events.len();
+        let from = match self.setting.nodes {
+            1 => from,
+            _ => self.home(self.node_of(from)),
+        };
         self.trace(|| format!("{from} publishes {number} to {to:?}"));
-        let clean = from == COMMANDER || !self.is_commanded();
+        let clean = from == self.commander() || !self.is_commanded();
         self.events.push(EventTruth {
             from,
             copies: 1,
             settled: None,
             clean,
         });
-        for life in self.lives.iter_mut().filter(|life| !life.ended) {
-            let meant = to.with(|aim| life.members.are_meant(aim));
-            life.events.push((number, meant));
+        for life in 0..self.lives.len() {
+            if !self.lives[life].ended {
+                let meant = self.is_meant(self.node_of(from), life, &to);
+                self.lives[life].events.push((number, meant));
+            }
         }
-        let stamp = self.shards[from].recovery.stamp();
+        let stamp = self.shards[from].recovery.stamp(None, self.now_ms);
         let to = Rc::new(to);
-        for shard in self.shards_of(&to) {
+        self.send_abroad(from, number, &to, stamp);
+        self.spread(from, number, &to, stamp);
+    }
+
+    /// To the shards of the node, this one among them.
+    pub(super) fn spread(&mut self, from: usize, number: usize, to: &Rc<To>, stamp: Stamp) {
+        let wall_ms = self.now_ms;
+        self.shards[from].recovery.stamp(Some(stamp), wall_ms);
+        for shard in self.shards_on(self.node_of(from), to) {
             if shard != from {
                 self.events[number].copies += 1;
-                let to = Rc::clone(&to);
+                let to = Rc::clone(to);
                 self.mail[from][shard].push_back(Mail::Event { number, to, stamp });
             }
         }
-        self.hear_event(from, number, &to, stamp);
+        self.hear_event(from, number, to, stamp);
     }
 
     pub(super) fn hear_event(&mut self, shard: usize, number: usize, to: &To, stamp: Stamp) {
@@ -124,16 +147,18 @@ impl World {
     }
 
     pub(super) fn command(&mut self, to: To, action: Action) {
-        let number = self.commands.len();
+        let (number, commander) = (self.commands.len(), self.commander());
         self.trace(|| format!("command {number}: {action:?} of {to:?}"));
         for event in &mut self.events {
-            event.clean &= event.from == COMMANDER || event.settled.is_some();
+            event.clean &= event.from == commander || event.settled.is_some();
         }
         for (n, shard) in self.shards.iter().enumerate() {
             let open = shard.waiting.keys().map(|claim| (n, *claim));
             self.tainted.extend(open);
         }
-        for life in self.lives.iter_mut().filter(|life| !life.ended) {
+        let reached = self.lives_reached(&to);
+        for life in reached {
+            let life = &mut self.lives[life];
             if to.with(|aim| life.members.are_meant(aim)) {
                 match &action {
                     Action::Join(rooms) => rooms.iter().for_each(|room| {
@@ -150,23 +175,24 @@ impl World {
             Action::Join(rooms) => rooms.clone(),
             _ => Vec::new(),
         };
-        let receivers = self.shards_of(&to);
+        let receivers = self.shards_on(0, &to);
         self.commands.push((1, joins));
-        let stamp = self.shards[COMMANDER].recovery.stamp();
+        let stamp = self.shards[commander].recovery.stamp(None, self.now_ms);
         let (to, action) = (Rc::new(to), Rc::new(action));
+        let mail = |to: &Rc<To>| Mail::Command {
+            number,
+            to: Rc::clone(to),
+            action: Rc::clone(&action),
+            stamp,
+        };
         for shard in receivers {
-            if shard != COMMANDER {
+            if shard != commander {
                 self.commands[number].0 += 1;
-                let mail = Mail::Command {
-                    number,
-                    to: Rc::clone(&to),
-                    action: Rc::clone(&action),
-                    stamp,
-                };
-                self.mail[COMMANDER][shard].push_back(mail);
+                self.mail[commander][shard].push_back(mail(&to));
             }
         }
-        self.hear_command(COMMANDER, number, &to, &action, stamp);
+        self.command_abroad(number, &to, mail(&to));
+        self.hear_command(commander, number, &to, &action, stamp);
     }
 
     pub(super) fn hear_command(

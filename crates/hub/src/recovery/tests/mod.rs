@@ -8,10 +8,12 @@
 mod clients;
 mod course;
 mod letters;
+mod nodes;
 mod rare;
 mod truth;
 
 use crate::dialect::speech::Emit;
+use crate::recovery::circle::Sender;
 use crate::recovery::exchange::{Bounds, Comer, Recovery, Verdict};
 use crate::recovery::headings::{Heading, Kind, Membership};
 use crate::recovery::journal::{self, Action, Moment};
@@ -27,6 +29,7 @@ use crate::tables::position::Position;
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 const NAMESPACE: &str = "/chat";
 const ROOMS: [&str; 3] = ["a", "b", "c"];
@@ -34,8 +37,6 @@ const USERS: [&str; 2] = ["ann", "bob"];
 const CLIENTS: usize = 5;
 /// The seed of a history that is to be repeated, and told step by step.
 const REPEATED: Option<u64> = None;
-/// Gives all commands.
-const COMMANDER: usize = 0;
 
 /// The events of a history.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +44,13 @@ struct Setting {
     shards: u16,
     bounds: Bounds,
     window_ms: u64,
-    /// Of a hundred messages about claims, so many are lost.
+    /// Of a hundred messages about claims, so many are lost; with several nodes, of those between them.
     lost: u32,
     steps: usize,
+    /// Each has so many shards.
+    nodes: u16,
+    /// Nodes are killed, and come back with nothing.
+    kills: bool,
 }
 
 /// The receivers of something, as they go from shard to shard.
@@ -86,7 +91,26 @@ enum Mail {
         action: Rc<Action>,
         stamp: Stamp,
     },
-    Word(Message),
+    Word(Step),
+    /// From another node, at the home.
+    Publish {
+        number: usize,
+        to: Rc<To>,
+        stamp: Stamp,
+    },
+    /// From another node, to these shards by way of the home.
+    ByHome(Vec<usize>, Rc<Mail>),
+    /// From the node's way to others.
+    Confirmed(u64),
+    Down(u16),
+}
+
+/// A message about a claim.
+#[derive(Clone, Debug)]
+struct Step {
+    from: Place,
+    namespace: Option<Arc<str>>,
+    message: Message,
 }
 
 /// A socket with a transport; the client may be at the other end no more.
@@ -111,6 +135,8 @@ struct Shard {
 #[derive(Debug, Default)]
 struct Client {
     shard: usize,
+    /// That had its socket last.
+    shard_of_life: usize,
     /// Of its transport; each has another.
     transport: u64,
     connected: bool,
@@ -128,9 +154,11 @@ struct Client {
 struct LifeTruth {
     born: usize,
     members: Members,
-    /// Events since then, by whether they were for it when they were published.
-    events: Vec<(usize, bool)>,
+    /// Events since then, by whether they were for it when they were published; `None`: its publisher did not know of it yet.
+    events: Vec<(usize, Option<bool>)>,
     ended: bool,
+    /// Nodes that knew of its memberships at some time.
+    known: BTreeSet<(usize, Membership)>,
 }
 
 #[derive(Debug)]
@@ -152,6 +180,7 @@ struct World {
     mail: Vec<Vec<VecDeque<Mail>>>,
     /// Shards by what they are listed for.
     cards: BTreeMap<Membership, BTreeSet<usize>>,
+    nodes: nodes::Nodes,
     clients: Vec<Client>,
     lives: Vec<LifeTruth>,
     events: Vec<EventTruth>,
@@ -167,6 +196,7 @@ struct World {
 struct Counts {
     recovered: usize,
     elsewhere: usize,
+    abroad: usize,
     replayed: usize,
     refused: Refused,
 }
@@ -179,12 +209,23 @@ struct Refused {
     trimmed: usize,
     disconnected: usize,
     late: usize,
+    nodes: usize,
 }
 
 fn place(shard: usize) -> Place {
     Place {
         node: 1,
         shard: shard as u16,
+    }
+}
+
+/// A message between the shards of one node.
+fn sender(place: Place) -> Sender<'static> {
+    Sender {
+        place,
+        parts: 2,
+        namespace: None,
+        home: 0,
     }
 }
 
@@ -195,37 +236,45 @@ fn is_listed(live: &[Live], heading: Heading<'_>) -> bool {
             .any(|live| live.record.members.has(heading.kind, heading.name))
 }
 
+impl Shard {
+    fn new(setting: Setting, at: usize, rng: &mut Rng) -> Self {
+        let (at, shards) = (at as u16, setting.shards);
+        let me = Identity {
+            node: 1 + at / shards,
+            shard: at % shards,
+            shards,
+        };
+        let mut dice = Rng::with_seed(rng.u64(..));
+        let mut ids = Ids::new(me, Box::new(move |bytes| dice.fill(bytes)));
+        let recovery = Recovery::new(&mut ids, setting.bounds);
+        Self {
+            ids,
+            recovery,
+            live: Vec::new(),
+            wanted: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+}
+
 impl World {
     fn new(setting: Setting, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let shards = (0..setting.shards).map(|shard| {
-            let me = Identity {
-                node: 1,
-                shard,
-                shards: setting.shards,
-            };
-            let mut dice = Rng::with_seed(rng.u64(..));
-            let mut ids = Ids::new(me, Box::new(move |bytes| dice.fill(bytes)));
-            let recovery = Recovery::new(&mut ids, setting.bounds);
-            Shard {
-                ids,
-                recovery,
-                live: Vec::new(),
-                wanted: BTreeSet::new(),
-                waiting: BTreeMap::new(),
-            }
-        });
+        let count = usize::from(setting.shards * setting.nodes);
+        let shards = (0..count).map(|shard| Shard::new(setting, shard, &mut rng));
         let shards: Vec<Shard> = shards.collect();
-        let count = shards.len();
         let lane = || (0..count).map(|_| VecDeque::new()).collect();
+        // Shards, and the ways of nodes to others.
+        let senders = count + usize::from(setting.nodes);
         let mut world = Self {
             setting,
             rng,
             now_ms: 1,
             step: 0,
-            mail: (0..count).map(|_| lane()).collect(),
+            mail: (0..senders).map(|_| lane()).collect(),
             shards,
             cards: BTreeMap::new(),
+            nodes: nodes::Nodes::new(usize::from(setting.nodes)),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             lives: Vec::new(),
             events: Vec::new(),
@@ -234,8 +283,14 @@ impl World {
             transports: 0,
             counts: Counts::default(),
         };
+        world.meet();
         (0..CLIENTS).for_each(|client| world.connect(client));
         world
+    }
+
+    /// Gives all commands.
+    fn commander(&self) -> usize {
+        self.home(0)
     }
 
     /// Says what happens in a history that is repeated.
@@ -259,6 +314,7 @@ fn large() -> Bounds {
             claim_ms: 1_000,
         },
         takings_max: 1_000,
+        handover_bytes_max: 1 << 20,
     }
 }
 
@@ -269,6 +325,8 @@ fn setting(shards: u16) -> Setting {
         window_ms: 1_000_000,
         lost: 0,
         steps: 400,
+        nodes: 1,
+        kills: false,
     }
 }
 
@@ -286,6 +344,7 @@ fn play(setting: Setting, seeds: u64) -> Option<Counts> {
         let counts = played.unwrap_or_else(|_| panic!("seed {seed} of {setting:?}"));
         total.recovered += counts.recovered;
         total.elsewhere += counts.elsewhere;
+        total.abroad += counts.abroad;
         total.replayed += counts.replayed;
         let (all, one) = (&mut total.refused, counts.refused);
         all.unknown += one.unknown;
@@ -293,6 +352,7 @@ fn play(setting: Setting, seeds: u64) -> Option<Counts> {
         all.trimmed += one.trimmed;
         all.disconnected += one.disconnected;
         all.late += one.late;
+        all.nodes += one.nodes;
     }
     REPEATED.is_none().then_some(total)
 }
@@ -330,7 +390,60 @@ fn windows_and_journals_that_are_too_small_are_said() {
     assert!(refused.unknown > 50 && refused.trimmed > 5, "{counts:?}");
 }
 
-/// Between nodes messages about claims may be lost; events are repaired.
+/// Three nodes of two shards: what one publishes gets to the others by the home of the namespace, over links that take any time.
+#[test]
+fn who_comes_back_to_another_node_has_missed_nothing() {
+    let between = Setting {
+        nodes: 3,
+        steps: 900,
+        ..setting(2)
+    };
+    let Some(counts) = play(between, 100) else {
+        return;
+    };
+    assert!(counts.recovered > 300, "{counts:?}");
+    assert!(counts.abroad > 150, "{counts:?}");
+}
+
+/// A node dies at any time, before it confirms or after it offered; another has its number later.
+#[test]
+fn a_node_that_dies_leaves_no_second_socket_and_no_false_promise() {
+    let mut deadly = Setting {
+        nodes: 3,
+        steps: 900,
+        kills: true,
+        ..setting(2)
+    };
+    deadly.bounds.parked.claim_ms = 300;
+    let Some(counts) = play(deadly, 100) else {
+        return;
+    };
+    assert!(counts.abroad > 60, "{counts:?}");
+    assert!(
+        counts.refused.nodes + counts.refused.late > 20,
+        "{counts:?}"
+    );
+}
+
+/// In doubt it is a new socket.
+#[test]
+fn a_lost_message_between_nodes_makes_no_second_socket() {
+    let mut lossy = Setting {
+        nodes: 3,
+        steps: 900,
+        lost: 8,
+        kills: true,
+        ..setting(2)
+    };
+    lossy.bounds.parked.claim_ms = 100;
+    let Some(counts) = play(lossy, 100) else {
+        return;
+    };
+    assert!(counts.abroad > 10, "{counts:?}");
+    assert!(counts.refused.late > 20, "{counts:?}");
+}
+
+/// Messages about claims may be lost; events are repaired.
 #[test]
 fn a_lost_message_makes_no_second_socket() {
     let mut lossy = setting(3);

@@ -46,7 +46,7 @@ impl Pair {
             offset: None,
             uid: None,
         };
-        shards[CLAIMER].ask(comer, 1).expect("asked");
+        shards[CLAIMER].ask(comer, None, 1).expect("asked");
         let posts = (0..2).map(|_| VecDeque::new()).collect();
         Self {
             shards,
@@ -58,9 +58,9 @@ impl Pair {
     /// The next message of a shard arrives at the other.
     fn pass(&mut self, from: usize) -> Option<Verdict> {
         let new = self.shards[from].take_posts();
-        self.posts[from].extend(new.into_iter().map(|(_, message)| message));
+        self.posts[from].extend(new.into_iter().map(|post| post.message));
         let message = self.posts[from].pop_front().expect("a message");
-        self.shards[1 - from].hear(place(from), message, 1)
+        self.shards[1 - from].hear(sender(place(from)), message, 1)
     }
 
     /// The claimer publishes to a room that it has other sockets in, and the owner none.
@@ -68,7 +68,7 @@ impl Pair {
         let claimer = &mut self.shards[CLAIMER];
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(claimer.stamp()),
+            stamp: Some(claimer.stamp(None, 1)),
         };
         let aim = Aim {
             namespace: NAMESPACE,
@@ -82,7 +82,7 @@ impl Pair {
     fn join(&mut self) {
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(self.shards[OWNER].stamp()),
+            stamp: Some(self.shards[OWNER].stamp(None, 1)),
         };
         let socket = self.record.socket.to_string();
         let aim = Aim {
@@ -103,7 +103,7 @@ fn what_was_said_before_a_join_was_taken_for_missed() {
     assert!(pair.pass(CLAIMER).is_none(), "the claim");
     assert!(pair.pass(OWNER).is_none(), "the offer");
     let fence = pair.shards[CLAIMER].take_posts();
-    pair.posts[CLAIMER].extend(fence.into_iter().map(|(_, message)| message));
+    pair.posts[CLAIMER].extend(fence.into_iter().map(|post| post.message));
     pair.say("before");
     pair.join();
     assert!(pair.pass(CLAIMER).is_none(), "the fence");

@@ -17,17 +17,17 @@ impl World {
                 .collect();
             assert!(own.is_sorted(), "out of order: {own:?}");
         }
-        let known: BTreeMap<usize, bool> = truth.events.iter().copied().collect();
+        let known: BTreeMap<usize, Option<bool>> = truth.events.iter().copied().collect();
         for number in &slot.got {
             let event = &self.events[*number];
             let early = event.settled.is_none_or(|settled| settled >= truth.born);
             let right = known
                 .get(number)
-                .map_or(early, |meant| *meant || !event.clean);
+                .map_or(early, |meant| meant.unwrap_or(true) || !event.clean);
             assert!(right, "client {client} got {number}, not for it: {event:?}");
         }
         let missing = truth.events.iter().filter(|(number, meant)| {
-            whole && *meant && self.events[*number].clean && !got.contains(number)
+            whole && *meant == Some(true) && self.events[*number].clean && !got.contains(number)
         });
         let missing: Vec<usize> = missing.map(|(number, _)| *number).collect();
         assert!(missing.is_empty(), "client {client} missed {missing:?}");

@@ -1,0 +1,64 @@
+// Stock clients that are cut and come back, each time to whichever node the balancer gives them.
+//
+//   node returning.mjs --url http://BALANCER --speaker http://NODE --clients 6 --rounds 5
+//
+// Somebody speaks to their room all the time. It tells {"recovered":N,"fresh":N,"wrong":[…]}: returns with and without their socket, and
+// clients that did not get each number once and in order.
+import { parseArgs } from "node:util";
+import { io } from "socket.io-client";
+
+const { values: settings } = parseArgs({
+  options: { url: { type: "string" }, speaker: { type: "string" }, clients: { type: "string" }, rounds: { type: "string" } },
+});
+
+const PATIENCE_MS = 30_000;
+const EACH_ROUND = 40;
+const room = "returning";
+const options = { transports: ["websocket"], forceNew: true, reconnectionDelay: 50, reconnectionDelayMax: 200 };
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function eventually(holds) {
+  for (const until = Date.now() + PATIENCE_MS; !holds(); await pause(20)) {
+    if (Date.now() > until) return false;
+  }
+  return true;
+}
+
+const connected = (socket) => (socket.connected ? Promise.resolve() : new Promise((done) => socket.once("connect", done)));
+const counts = { recovered: 0, fresh: 0 };
+
+/** A client of the room: the numbers that it heard, and its connection under it. */
+async function member() {
+  const socket = io(settings.url, options);
+  const heard = [];
+  socket.on("say", ({ n }) => heard.push(n));
+  await connected(socket);
+  await socket.timeout(PATIENCE_MS).emitWithAck("join", room);
+  socket.on("connect", () => {
+    counts[socket.recovered ? "recovered" : "fresh"] += 1;
+  });
+  return { socket, heard };
+}
+
+const speaker = io(settings.speaker, options);
+await connected(speaker);
+await speaker.timeout(PATIENCE_MS).emitWithAck("join", room);
+const members = await Promise.all(Array.from({ length: Number(settings.clients) }, member));
+let said = 0;
+for (let round = 0; round < Number(settings.rounds); round += 1) {
+  for (let n = 0; n < EACH_ROUND; n += 1) {
+    speaker.emit("say", { room, n: said });
+    said += 1;
+    if (n === 5) {
+      // A reset, as of a network that is gone.
+      for (const { socket } of members) socket.io.engine?.transport?.ws?._socket?.resetAndDestroy();
+    }
+    await pause(10);
+  }
+  await eventually(() => members.every(({ socket, heard }) => socket.connected && heard.length >= said));
+}
+await pause(300);
+const expected = Array.from({ length: said }, (_, n) => n);
+const wrong = members.filter(({ heard }) => JSON.stringify(heard) !== JSON.stringify(expected));
+console.log(JSON.stringify({ ...counts, wrong: wrong.map(({ heard }) => heard) }));
+process.exit(0);

@@ -1,0 +1,284 @@
+//! Clients that come back to another node: two shards each, real hubs, and letters as bytes between them.
+
+use crate::rig::net::Client;
+use crate::rig::nodes::Nodes;
+use hub::config::{Config, Offsets, Recover, Recovery};
+use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, Keeping, Keeps, SocketKey};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Does what clients say, to the room or the socket that they name.
+struct Obedient;
+
+impl Handler for Obedient {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn keeping(&self) -> Arc<Keeping> {
+        Arc::new(Keeping::new([("/".to_owned(), Some(Keeps::default()))]))
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let mut words = event.args.split(',').map(|word| word.trim_matches('"'));
+        let (name, text) = (words.next().unwrap_or_default(), words.next());
+        let text = format!("\"{}\"", text.unwrap_or_default());
+        match event.name {
+            "join" => cx.socket(socket).join(name).expect("a good name"),
+            "tell" => drop(cx.of("/").to(&[name]).emit(&Emit::new("news", &text))),
+            "take along" => drop(cx.of("/").to(&[name]).join(&[text.trim_matches('"')])),
+            "send away" => drop(cx.of("/").to(&[name]).leave(&[text.trim_matches('"')])),
+            "end" => drop(cx.of("/").to(&[name]).disconnect(false)),
+            other => panic!("{other}?"),
+        }
+    }
+}
+
+fn nodes(count: u16) -> Nodes {
+    let recover = Recover {
+        window: Duration::from_secs(60),
+        offsets: Offsets::All,
+        goes_abroad: true,
+    };
+    let config = Config {
+        recovery: Recovery {
+            namespaces: [("/".to_owned(), Some(recover))].into(),
+        },
+        ..Config::default()
+    };
+    Nodes::new(count, &config, || Box::new(Obedient))
+}
+
+/// A client of a shard of a node, and what it needs to come back.
+struct Guest {
+    node: usize,
+    client: Client,
+    sid: String,
+    pid: String,
+    offset: Option<String>,
+}
+
+fn member(reply: &str, name: &str) -> String {
+    let (_, rest) = reply.split_once(&format!("\"{name}\":\"")).expect(reply);
+    rest.split('"').next().unwrap_or_default().to_owned()
+}
+
+impl Guest {
+    fn new(nodes: &mut Nodes, node: usize, at: usize) -> Self {
+        let client = nodes.net(node).websocket(at, "");
+        nodes.say(node, client, "40");
+        let reply = nodes.texts(node, client).join(" ");
+        Self {
+            node,
+            client,
+            sid: member(&reply, "sid"),
+            pid: member(&reply, "pid"),
+            offset: None,
+        }
+    }
+
+    fn say(&self, nodes: &mut Nodes, event: &str) {
+        nodes.say(self.node, self.client, &format!("42[{event}]"));
+    }
+
+    fn is_cut(&self, nodes: &mut Nodes) {
+        nodes.net(self.node).break_off(self.client);
+        nodes.settle();
+    }
+
+    /// The texts of the news that it got, and its offset moves.
+    fn news(&mut self, nodes: &mut Nodes) -> Vec<String> {
+        let texts = nodes.texts(self.node, self.client);
+        self.read(&texts)
+    }
+
+    fn read(&mut self, texts: &[String]) -> Vec<String> {
+        let news = texts.iter().filter(|text| text.starts_with("42"));
+        let news = news.map(|text| {
+            let mut words = text.split('"');
+            let (said, offset) = (words.nth(3), words.nth(1));
+            self.offset = offset.map(str::to_owned);
+            said.expect("a text").to_owned()
+        });
+        news.collect()
+    }
+
+    /// Asks for its socket elsewhere.
+    fn asks(&mut self, nodes: &mut Nodes, node: usize, at: usize) {
+        self.node = node;
+        self.client = nodes.net(node).websocket(at, "");
+        let offset = self.offset.as_ref();
+        let offset = offset.map_or_else(String::new, |at| format!(",\"offset\":\"{at}\""));
+        let connect = format!("40{{\"pid\":\"{}\"{offset}}}", self.pid);
+        nodes.say(node, self.client, &connect);
+    }
+
+    /// Comes back to a shard of a node: whether it is the same socket, and what it missed.
+    fn comes_back(&mut self, nodes: &mut Nodes, node: usize, at: usize) -> (bool, Vec<String>) {
+        self.asks(nodes, node, at);
+        let texts = nodes.texts(node, self.client);
+        let reply = texts.iter().find(|text| text.starts_with("40"));
+        let reply = reply.expect("an answer");
+        let same = member(reply, "sid") == self.sid && member(reply, "pid") == self.pid;
+        (same, self.read(&texts))
+    }
+}
+
+#[test]
+fn a_client_that_comes_back_to_another_node_has_missed_nothing() {
+    for (home, elsewhere) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut nodes = nodes(3);
+        let mut guest = Guest::new(&mut nodes, 0, home);
+        let other = Guest::new(&mut nodes, 2, 0);
+        guest.say(&mut nodes, "\"join\",\"room\"");
+        other.say(&mut nodes, "\"tell\",\"room\",\"before\"");
+        assert_eq!(guest.news(&mut nodes), ["before"]);
+        guest.is_cut(&mut nodes);
+        other.say(&mut nodes, "\"tell\",\"room\",\"one\"");
+        let near = Guest::new(&mut nodes, 0, 1 - home);
+        near.say(&mut nodes, "\"tell\",\"room\",\"two\"");
+        let there = Guest::new(&mut nodes, 1, elsewhere);
+        there.say(&mut nodes, "\"tell\",\"room\",\"three\"");
+        other.say(&mut nodes, &format!("\"tell\",\"{}\",\"four\"", guest.sid));
+        let back = guest.comes_back(&mut nodes, 1, elsewhere);
+        assert_eq!(
+            back,
+            (
+                true,
+                ["one", "two", "three", "four"].map(str::to_owned).to_vec()
+            )
+        );
+        for speaker in [&other, &near, &there] {
+            speaker.say(&mut nodes, "\"tell\",\"room\",\"live\"");
+            speaker.say(&mut nodes, &format!("\"tell\",\"{}\",\"to it\"", guest.sid));
+        }
+        let live = ["live", "to it"].repeat(3);
+        assert_eq!(guest.news(&mut nodes), live);
+    }
+}
+
+/// It was on the first node, goes to the second and to the third, and back to the first.
+#[test]
+fn a_socket_goes_around_and_is_reached_wherever_it_is() {
+    let mut nodes = nodes(3);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    let other = Guest::new(&mut nodes, 2, 1);
+    for (at, node) in [1, 2, 0, 1].into_iter().enumerate() {
+        guest.is_cut(&mut nodes);
+        let missed = format!("missed {at}");
+        other.say(&mut nodes, &format!("\"tell\",\"room\",\"{missed}\""));
+        let back = guest.comes_back(&mut nodes, node, at % 2);
+        assert_eq!(back, (true, vec![missed]), "to node {node}");
+        other.say(&mut nodes, &format!("\"tell\",\"{}\",\"hello\"", guest.sid));
+        assert_eq!(guest.news(&mut nodes), ["hello"]);
+    }
+    // Commands of any node reach it while it is away, by its id.
+    guest.is_cut(&mut nodes);
+    other.say(
+        &mut nodes,
+        &format!("\"take along\",\"{}\",\"annex\"", guest.sid),
+    );
+    other.say(
+        &mut nodes,
+        &format!("\"send away\",\"{}\",\"room\"", guest.sid),
+    );
+    other.say(&mut nodes, "\"tell\",\"room\",\"not for it\"");
+    other.say(&mut nodes, "\"tell\",\"annex\",\"for it\"");
+    let back = guest.comes_back(&mut nodes, 2, 0);
+    assert_eq!(back, (true, vec!["for it".to_owned()]));
+    guest.is_cut(&mut nodes);
+    other.say(&mut nodes, &format!("\"end\",\"{}\"", guest.sid));
+    let (same, _) = guest.comes_back(&mut nodes, 0, 0);
+    assert!(!same, "it was disconnected");
+}
+
+/// Its old node has not noticed that it is gone.
+#[test]
+fn a_client_takes_its_socket_from_its_old_connection_at_another_node() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 1);
+    let old = guest.client;
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    let other = Guest::new(&mut nodes, 1, 1);
+    let (same, _) = guest.comes_back(&mut nodes, 1, 0);
+    assert!(same);
+    other.say(&mut nodes, "\"tell\",\"room\",\"once\"");
+    assert_eq!(guest.news(&mut nodes), ["once"]);
+    let texts = nodes.texts(0, old);
+    assert!(texts.iter().all(|text| !text.contains("once")), "{texts:?}");
+}
+
+#[test]
+fn in_doubt_it_is_a_new_socket_and_everybody_is_answered() {
+    // The node that has it is gone, and nobody knows yet.
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    nodes.cut_off(0, true);
+    guest.asks(&mut nodes, 1, 0);
+    assert!(
+        nodes
+            .texts(1, guest.client)
+            .iter()
+            .all(|text| !text.starts_with("40"))
+    );
+    nodes.pass(5_001);
+    let texts = nodes.texts(1, guest.client).join(" ");
+    assert!(
+        texts.contains("40{") && !texts.contains(&guest.sid),
+        "{texts}"
+    );
+    // It is known to be gone while somebody waits for it.
+    let mut waits = Guest::new(&mut nodes, 1, 1);
+    waits.pid = guest.pid.clone();
+    waits.asks(&mut nodes, 1, 1);
+    nodes.dies(0);
+    let texts = nodes.texts(1, waits.client).join(" ");
+    assert!(
+        texts.contains("40{") && !texts.contains(&guest.sid),
+        "{texts}"
+    );
+}
+
+/// A node of the version before is there: sockets stay where they are, and nobody is asked.
+#[test]
+fn with_a_node_that_takes_no_part_nothing_goes_from_node_to_node() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    (0..2).for_each(|node| nodes.recovers(node, false));
+    let other = Guest::new(&mut nodes, 1, 0);
+    guest.is_cut(&mut nodes);
+    let (same, _) = Guest {
+        pid: guest.pid.clone(),
+        sid: guest.sid.clone(),
+        offset: None,
+        ..Guest::new(&mut nodes, 1, 1)
+    }
+    .comes_back(&mut nodes, 1, 1);
+    assert!(!same);
+    other.say(&mut nodes, "\"tell\",\"room\",\"plain\"");
+    let back = guest.comes_back(&mut nodes, 0, 1);
+    assert_eq!(back, (true, vec!["plain".to_owned()]), "at its own node");
+}
+
+/// Letters of another node are lost, which it hears of: it must not be told that it missed nothing.
+#[test]
+fn a_socket_that_was_away_when_letters_were_lost_is_not_given_back() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    guest.is_cut(&mut nodes);
+    let other = Guest::new(&mut nodes, 1, 0);
+    nodes.cut_off(0, true);
+    other.say(&mut nodes, "\"tell\",\"room\",\"lost\"");
+    nodes.cut_off(0, false);
+    nodes.missed(0, 1);
+    let (same, _) = guest.comes_back(&mut nodes, 0, 0);
+    assert!(!same);
+    // Whoever comes after that loses nothing.
+    let mut next = Guest::new(&mut nodes, 0, 1);
+    next.is_cut(&mut nodes);
+    let (same, _) = next.comes_back(&mut nodes, 1, 1);
+    assert!(same);
+}
