@@ -635,7 +635,7 @@ impl Node<'_> {
         self.facts.readiness.drain();
         self.tell_others();
         kafka::stop_reading(&self.facts);
-        self.shards.drain(window);
+        self.shards.drain(window, grace / 2);
         if let Some(relays) = &self.relays {
             relays.drain(window);
         }

@@ -10,8 +10,11 @@ use super::{Samples, View, load};
 use hub::CloseReason;
 use hub::claims::Denied;
 use hub::config::SlowConsumer;
-use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Returned, Scope, TURN_BOUNDS_US, VARIANTS};
+use hub::metrics::{
+    Cells, DURATION_BOUNDS_MS, Dropped, Limit, Returned, Scope, TURN_BOUNDS_US, VARIANTS,
+};
 use hub::tls::{TlsFailure, TlsHandshake};
+use std::sync::atomic::AtomicU64;
 
 pub(super) const GROUPS: &[Group] = &[
     Group {
@@ -323,6 +326,18 @@ const CLIENTS: &[Metric] = &[
         "Bytes of events that are kept for clients that may come back.",
         |v| v.sum(|c| &c.journal_bytes),
     ),
+    counter(
+        "sockeye_sent_away_total",
+        "Sessions that a drain or a rebalance closed: `pause` = while their client was silent and had all answers, `busy` = it never paused \
+         in time, and what it said last may have no answer ([operations.md](operations.md#signals)).",
+        |v| {
+            let cells: [(&str, fn(&Cells) -> &AtomicU64); 2] =
+                [("pause", |c| &c.dismissed), ("busy", |c| &c.dismissed_busy)];
+            let moments = cells.map(|(moment, cell)| (moment.to_owned(), v.total(cell)));
+            Samples::Labelled(moments.into())
+        },
+    )
+    .by("moment"),
     counter(
         "sockeye_closes_total",
         "Sessions and connections that ended, by reason ([protocol.md](protocol.md#close-reasons)).",

@@ -210,6 +210,14 @@ impl People {
         self.sockets.live(key).filter(|socket| !socket.flags.gone)
     }
 
+    /// Its client wants an event answered.
+    #[inline]
+    pub(crate) fn owe_answer(&mut self, key: SocketKey) {
+        if let Some(socket) = self.sockets.live_mut(key) {
+            socket.owed = socket.owed.saturating_add(1);
+        }
+    }
+
     pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
         self.sockets.key(index)
     }
