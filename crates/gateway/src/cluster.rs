@@ -85,6 +85,7 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
         relay: door.map(|door| door.address),
         started_s: unix_seconds(),
         sessions: 0,
+        leaving: 0,
         state: "starting".to_owned(),
     }
 }

@@ -15,6 +15,7 @@ use crate::inside::Inside;
 use crate::kafka;
 use crate::listeners;
 use crate::memory;
+use crate::operators;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::programs;
 use crate::relay::{self, Door};
@@ -32,6 +33,7 @@ use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
+use control::moving::Pace;
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
 use control::traces::Traces;
@@ -98,20 +100,20 @@ pub fn start<'a>(
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
-    let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
+    let number = node_number(&loaded.resolved, member.as_ref());
+    let nodes = operators::nodes(&loaded.resolved, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
     let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
     let admin_addr = serve_admin(&runtime, admin, (&shards, &settings), &facts, gate)?;
-    let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
-        workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
+        workers.serve(&loaded.resolved, number, &shards, &facts, room, tracer)
     };
     let workers = workers.map(serve_workers).transpose()?.flatten();
-    greeting::say(&loaded, node, &shards, admin_addr, workers);
+    greeting::say(&loaded, number, &shards, admin_addr, workers);
     drop(context);
     Ok(Some(Node {
         request,
@@ -387,17 +389,6 @@ fn start_shards(
     shard::start(settings, rules, Arc::new(link)).context("cannot start the data plane")
 }
 
-fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Facts) -> Nodes {
-    let (cells, readiness) = (shards.metrics(), facts.readiness.clone());
-    match member {
-        Some(member) => Nodes::of(member, cells, readiness),
-        None => {
-            let card = cluster::card(&config::hostname(), None);
-            Nodes::alone(node_number(config, None), card, cells, readiness)
-        }
-    }
-}
-
 /// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
 fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
     let names = config.rules.namespaces.keys();
@@ -632,10 +623,12 @@ impl Node<'_> {
             hurry = greeting::HURRY,
             "draining"
         );
+        operators::note_drain(&self.shards, &self.facts);
         self.facts.readiness.drain();
         self.tell_others();
         kafka::stop_reading(&self.facts);
-        self.shards.drain(window, grace / 2);
+        let pace = Pace { window, grace };
+        self.shards.drain(window, pace.patience());
         if let Some(relays) = &self.relays {
             relays.drain(window);
         }
@@ -646,7 +639,7 @@ impl Node<'_> {
             let relayed = self.relays.as_ref().map_or(0, Relays::open);
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
-                    tracing::info!("stopped");
+                    operators::tell_stopped(&self.shards);
                     return ended.context("cannot drain");
                 }
                 Some(_) => std::thread::sleep(LOOK_INTERVAL),
@@ -685,6 +678,7 @@ impl Node<'_> {
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
+        operators::note_pace(server, &self.facts);
         self.loaded.adopt_live(&later);
         self.settings.set(&self.loaded);
         if let Some(verifier) = &self.verifier {

@@ -48,7 +48,7 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     let people = &parts.people;
     let may_return = |session: &SessionKey| {
         let slot = people.sessions.live(*session);
-        slot.is_some_and(|slot| is_recoverable(parts, slot))
+        slot.is_some_and(|slot| people.is_recoverable(slot))
     };
     chosen.sort_by_cached_key(|session| !may_return(session));
     chosen.truncate(count);
@@ -56,16 +56,6 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     chosen.reverse();
     let leaving = Leaving::new(parts.clock.now.mono_ms, pace, chosen);
     parts.access.thinning = (!leaving.is_over()).then_some(leaving);
-}
-
-/// Its client can come back to what it missed.
-pub(crate) fn is_recoverable(parts: &Parts, session: &Session) -> bool {
-    let mut sockets = session.sockets.iter();
-    sockets.any(|index| {
-        let extra = parts.people.sockets.get(*index);
-        let extra = extra.and_then(|socket| socket.extra.as_ref());
-        extra.is_some_and(|extra| extra.lifeline.is_some())
-    })
 }
 
 /// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
