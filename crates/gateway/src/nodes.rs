@@ -2,7 +2,7 @@
 
 use crate::config::Request;
 use crate::door::{Door, Key};
-use crate::plans;
+use crate::plans::{self, age};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -147,26 +147,10 @@ fn table(json: &Value) -> String {
     out
 }
 
-/// Seconds as people read them.
-pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn ages_are_as_exact_as_people_want_them() {
-        let ages = [59, 61, 3_660, 90_000].map(age);
-        assert_eq!(ages, ["59s", "1m01s", "1h01m", "1d01h"]);
-    }
 
     #[test]
     fn a_rate_is_of_whole_sessions() {

@@ -1,6 +1,5 @@
 //! Plans of drains and rebalances, as people read them.
 
-use crate::nodes::age;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -92,6 +91,16 @@ pub fn of_rebalance(plan: &Value) -> String {
     out
 }
 
+/// Seconds as people read them.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
 fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
@@ -113,6 +122,12 @@ fn sum(one: &Value, other: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn ages_are_as_exact_as_people_want_them() {
+        let ages = [59, 61, 3_660, 90_000].map(age);
+        assert_eq!(ages, ["59s", "1m01s", "1h01m", "1d01h"]);
+    }
 
     #[test]
     fn a_plan_says_how_many_how_fast_and_until_when() {

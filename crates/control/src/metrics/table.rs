@@ -10,11 +10,8 @@ use super::{Samples, View, load};
 use hub::CloseReason;
 use hub::claims::Denied;
 use hub::config::SlowConsumer;
-use hub::metrics::{
-    Cells, DURATION_BOUNDS_MS, Dropped, Limit, Returned, Scope, TURN_BOUNDS_US, VARIANTS,
-};
+use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Returned, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
-use std::sync::atomic::AtomicU64;
 
 pub(super) const GROUPS: &[Group] = &[
     Group {
@@ -329,12 +326,10 @@ const CLIENTS: &[Metric] = &[
     counter(
         "sockeye_sent_away_total",
         "Sessions that a drain or a rebalance closed: `pause` = while their client was silent and had all answers, `busy` = it never paused \
-         in time, and what it said last may have no answer ([operations.md](operations.md#signals)).",
+         in time, and what it said last may have no answer ([operations.md](operations.md#what-a-drain-does)).",
         |v| {
-            let cells: [(&str, fn(&Cells) -> &AtomicU64); 2] =
-                [("pause", |c| &c.dismissed), ("busy", |c| &c.dismissed_busy)];
-            let moments = cells.map(|(moment, cell)| (moment.to_owned(), v.total(cell)));
-            Samples::Labelled(moments.into())
+            let [pause, busy] = [v.total(|c| &c.dismissed), v.total(|c| &c.dismissed_busy)];
+            Samples::Labelled(vec![("pause".to_owned(), pause), ("busy".to_owned(), busy)])
         },
     )
     .by("moment"),

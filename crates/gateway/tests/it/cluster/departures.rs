@@ -98,7 +98,8 @@ fn slow(redis: &Redis, more: &str) -> String {
     config(redis, more).replace("shards = 2", drain)
 }
 
-/// 3 of 150 clients over WebSocket lost an answer, and 20 of 75 that asked fifty times a second.
+/// 3 of 150 clients over WebSocket lost an answer, and 20 of 75 that asked fifty times a second. Here they pause for longer than a busy
+/// machine keeps them waiting: what a client says before it reads its end is lost whatever the gateway does.
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn what_clients_said_while_their_node_drained_had_no_answer() {
@@ -113,9 +114,9 @@ fn what_clients_said_while_their_node_drained_had_no_answer() {
         .enumerate()
         .for_each(|(pod, node)| service.add(pod, node.addr));
     let manners = [
-        asking("websocket", 200, 100),
-        asking("websocket", 50, 25),
-        asking("polling", 50, 200),
+        asking("websocket", 250, 500),
+        asking("polling", 25, 800),
+        asking("upgrade", 25, 500),
     ];
     let mut all: Vec<Askers> = manners
         .map(|manners| Askers::start(&service.url(), manners))
@@ -179,7 +180,7 @@ fn a_rolling_update_loses_no_answer_and_refuses_no_newcomer() {
     pods.iter()
         .enumerate()
         .for_each(|(pod, node)| service.add(pod, node.addr));
-    let manners = [asking("websocket", 60, 100), asking("polling", 20, 200)];
+    let manners = [asking("websocket", 60, 500), asking("polling", 20, 800)];
     let mut all: Vec<Askers> = manners
         .map(|manners| Askers::start(&service.url(), manners))
         .into();
@@ -252,7 +253,7 @@ fn a_node_that_came_later_got_its_share_of_clients_and_nobody_lost_an_answer() {
     let first = Gateway::start(&key.config(&redis));
     let service = Service::start(2);
     service.add(0, first.addr);
-    let mut all = [Askers::start(&service.url(), asking("websocket", 100, 100))];
+    let mut all = [Askers::start(&service.url(), asking("websocket", 100, 500))];
     all[0].all_connected();
     let second = Gateway::start(&key.config(&redis));
     all_up_of(&[&first, &second]);
