@@ -48,6 +48,14 @@ def chart_refuses_values_that_it_does_not_know():
 
 
 @check(needs="HELM")
+def chart_waits_before_the_drain_where_kubernetes_can():
+    helm = os.environ["HELM"]
+    for version, values, waits in (("1.31.0", "preStopSeconds=7", True), ("1.29.5", "preStopSeconds=7", False), ("1.31.0", "preStopSeconds=0", False)):
+        code, text = run(helm, "template", "sockeye", str(CHART), "--kube-version", version, "--set", values)
+        assert code == 0 and ("sleep: { seconds: 7 }" in text) == waits, (version, values, text)
+
+
+@check(needs="HELM")
 def chart_opens_what_is_asked_for():
     helm = os.environ["HELM"]
     values = {

@@ -47,7 +47,10 @@ def pods_go_apart_and_strangers_reach_the_public_port_only():
 
 @check
 def pods_stop_later_than_the_drain():
-    assert pod()["terminationGracePeriodSeconds"] > drain_seconds()
+    before = pod()["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert before > 0, "newcomers are refused until proxies have heard that the pod stops"
+    # The last news: of backends, history and Kafka (crates/gateway/src/serve.rs).
+    assert pod()["terminationGracePeriodSeconds"] >= before + drain_seconds() + 10
 
 
 @check

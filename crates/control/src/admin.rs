@@ -7,6 +7,7 @@ mod guard;
 pub mod keys;
 mod logins;
 pub(crate) mod nodes;
+mod rebalance;
 mod reply;
 mod starting;
 

@@ -1,5 +1,6 @@
 //! Whether this process is alive, and whether new clients should be sent to it.
 
+use crate::moving::Moving;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -29,6 +30,7 @@ pub struct Readiness {
     /// All clients are gone.
     drained: Arc<AtomicBool>,
     emptied: Arc<Notify>,
+    moving: Moving,
 }
 
 impl Readiness {
@@ -40,6 +42,11 @@ impl Readiness {
     /// An operator wants the clients of this node elsewhere.
     pub fn ask_to_drain(&self) {
         self.asked_to_drain.store(true, Ordering::Release);
+    }
+
+    /// What is asked of this node's sessions, and how far that is.
+    pub fn moving(&self) -> &Moving {
+        &self.moving
     }
 
     /// Whether that is so and not done yet.

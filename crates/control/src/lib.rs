@@ -16,6 +16,7 @@ pub mod identity;
 pub mod inside;
 pub mod kafka;
 pub mod metrics;
+pub mod moving;
 pub mod page;
 mod process;
 pub mod relay;

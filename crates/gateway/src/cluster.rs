@@ -86,6 +86,7 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
         returns: true,
         started_s: unix_seconds(),
         sessions: 0,
+        leaving: 0,
         state: "starting".to_owned(),
     }
 }

@@ -151,7 +151,7 @@ impl Foyer {
         if let Some(admin) = self.admin {
             admin.abort();
         }
-        self.shards.drain(Duration::ZERO);
+        self.shards.drain(Duration::ZERO, Duration::ZERO);
         if self.shards.wait_for(CLOSE_TIMEOUT).is_none() {
             self.shards.stop();
         }

@@ -2,7 +2,7 @@
 
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
-use crate::nodes::age;
+use crate::plans::age;
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;

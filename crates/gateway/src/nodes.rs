@@ -1,20 +1,34 @@
-//! `sockeye nodes`: what the nodes of a cluster are, and the order to drain one, through the operators' listener of any of them.
+//! `sockeye nodes`: what the nodes of a cluster are, and orders to them, through the operators' listener of any of them.
 
 use crate::config::Request;
 use crate::door::{Door, Key};
-use anyhow::Result;
+use crate::plans::{self, age};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-/// Show the nodes of the cluster, or drain one.
+/// Show the nodes of the cluster, drain one, or even out their sessions.
 #[derive(Debug, Args)]
 pub struct NodesArgs {
-    /// `drain`: a node sends its clients away, as at its end, and takes no others. Its process stays until it is stopped.
-    #[arg(requires = "number")]
+    /// `drain`: a node sends its clients away, as at its end, and takes no others; its process stays until it is stopped. `rebalance`: nodes
+    /// with too many sessions send some elsewhere.
     order: Option<Order>,
-    /// The number of that node.
+    /// The number of the node to be drained.
     number: Option<u16>,
+    /// Show what would be done. Of a drain, the node that is asked shows its own, and how far it is.
+    #[arg(long, requires = "order")]
+    dry_run: bool,
+    /// When a rebalance is done.
+    #[arg(long, value_name = "GOAL", default_value = "even", requires = "order")]
+    to: Goal,
+    /// Sessions of all nodes together that are sent elsewhere in a time, such as `500/s`.
+    #[arg(long, requires = "order", value_parser = per_second)]
+    rate: Option<u64>,
+    /// Stop a rebalance: sessions that have not gone yet stay.
+    #[arg(long, requires = "order", conflicts_with_all = ["dry_run", "rate"])]
+    stop: bool,
     /// As JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -22,39 +36,108 @@ pub struct NodesArgs {
     key: Key,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Order {
     Drain,
+    Rebalance,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Goal {
+    /// No node has more than 5 % above the mean.
+    Even,
+}
+
+fn per_second(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no rate of whole sessions: write 500/s");
+    let (count, per) = units::rate(text).ok_or_else(wrong)?;
+    let count: u64 = count.parse().map_err(|_| wrong())?;
+    match per {
+        second if second == Duration::from_secs(1) => Ok(count),
+        per => Ok((count as f64 / per.as_secs_f64()).ceil() as u64),
+    }
 }
 
 pub fn run(args: &NodesArgs, request: &Request) -> Result<()> {
-    if let Some((Order::Drain, number)) = args.order.zip(args.number) {
-        let door = Door::of(request, args.key.needed("drain a node")?)?;
-        door.call("POST", &format!("/v1/nodes/{number}/drain"), None)?;
-        println!("accepted: `sockeye nodes` shows the state");
-        return Ok(());
+    match args.order {
+        Some(Order::Drain) => drain(args, request),
+        Some(Order::Rebalance) => rebalance(args, request),
+        None => {
+            let json = Door::of(request, &args.key)?.call("GET", "/v1/nodes", None)?;
+            show(args, &json, table)
+        }
     }
-    let json = Door::of(request, &args.key)?.call("GET", "/v1/nodes", None)?;
+}
+
+fn show(args: &NodesArgs, json: &Value, table: fn(&Value) -> String) -> Result<()> {
     match args.json {
         true => println!("{json:#}"),
-        false => print!("{}", table(&json)),
+        false => print!("{}", table(json)),
     }
     Ok(())
 }
 
+fn drain(args: &NodesArgs, request: &Request) -> Result<()> {
+    if args.rate.is_some() || args.stop {
+        bail!("cannot drain a node with --rate or --stop: they are for `sockeye nodes rebalance`");
+    }
+    if args.dry_run {
+        let door = Door::of(request, args.key.needed("see the plan of a drain")?)?;
+        let plan = door.call("GET", "/v1/node/drain", None)?;
+        let asked = args.number.map(u64::from);
+        if asked.is_some_and(|number| plan["node"] != number) {
+            bail!(
+                "cannot show the plan of node {}: node {} answers here; ask with the configuration of that node, on its machine",
+                asked.unwrap_or_default(),
+                plan["node"]
+            );
+        }
+        return show(args, &plan, plans::of_drain);
+    }
+    let number = args
+        .number
+        .context("cannot drain without the number of a node: `sockeye nodes` lists them")?;
+    let door = Door::of(request, args.key.needed("drain a node")?)?;
+    door.call("POST", &format!("/v1/nodes/{number}/drain"), None)?;
+    println!("accepted: `sockeye nodes` shows the state");
+    Ok(())
+}
+
+fn rebalance(args: &NodesArgs, request: &Request) -> Result<()> {
+    if let Some(number) = args.number {
+        bail!(
+            "cannot rebalance node {number} alone: a rebalance is of all nodes; leave the number out"
+        );
+    }
+    let door = Door::of(request, args.key.needed("rebalance the nodes")?)?;
+    if args.stop {
+        door.call("DELETE", "/v1/nodes/rebalance", None)?;
+        println!("accepted: sessions that have not gone yet stay");
+        return Ok(());
+    }
+    let Goal::Even = args.to;
+    let mut path = format!("/v1/nodes/rebalance?dry_run={}", args.dry_run);
+    if let Some(rate) = args.rate {
+        let _ = write!(path, "&rate={rate}");
+    }
+    let plan = door.call("POST", &path, None)?;
+    show(args, &plan, plans::of_rebalance)
+}
+
 fn table(json: &Value) -> String {
     let mut out = format!(
-        "{:>4}  {:<9}  {:>8}  {:>9}  {:<10}  {:<22}  {}\n",
-        "NODE", "STATE", "SESSIONS", "AGE", "VERSION", "RELAY", "PROCESS"
+        "{:>4}  {:<9}  {:>8}  {:>7}  {:>9}  {:<10}  {:<22}  {}\n",
+        "NODE", "STATE", "SESSIONS", "LEAVING", "AGE", "VERSION", "RELAY", "PROCESS"
     );
     for node in json["nodes"].as_array().into_iter().flatten() {
         let text = |name: &str| node[name].as_str().unwrap_or("-");
         let _ = writeln!(
             out,
-            "{:>4}  {:<9}  {:>8}  {:>9}  {:<10}  {:<22}  {}",
+            "{:>4}  {:<9}  {:>8}  {:>7}  {:>9}  {:<10}  {:<22}  {}",
             node["number"],
             text("state"),
             node["sessions"],
+            node["leaving"],
             age(node["age_seconds"].as_u64().unwrap_or_default()),
             text("version"),
             text("relay"),
@@ -64,33 +147,28 @@ fn table(json: &Value) -> String {
     out
 }
 
-/// Seconds as people read them.
-pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
     #[test]
-    fn ages_are_as_exact_as_people_want_them() {
-        let ages = [59, 61, 3_660, 90_000].map(age);
-        assert_eq!(ages, ["59s", "1m01s", "1h01m", "1d01h"]);
+    fn a_rate_is_of_whole_sessions() {
+        assert_eq!(["500/s", "90/m"].map(per_second), [Ok(500), Ok(2)]);
+        for wrong in ["500", "0.5/s", "x/s", "1/0s"] {
+            assert!(per_second(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
     fn a_node_is_a_line() {
-        let node = json!({"number": 3, "state": "ready", "sessions": 12, "age_seconds": 61, "version": "0.1.0", "relay": null, "name": "a/7"});
+        let node = json!({"number": 3, "state": "ready", "sessions": 12, "leaving": 2, "age_seconds": 61, "version": "0.1.0", "relay": null, "name": "a/7"});
         let table = table(&json!({ "nodes": [node] }));
         let line = table.lines().nth(1).expect("a line");
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(words, ["3", "ready", "12", "1m01s", "0.1.0", "-", "a/7"]);
+        assert_eq!(
+            words,
+            ["3", "ready", "12", "2", "1m01s", "0.1.0", "-", "a/7"]
+        );
     }
 }

@@ -6,6 +6,7 @@ use crate::cluster;
 use crate::config::show::InForce;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::credentials::Credentials;
+use crate::departures;
 use crate::descriptors;
 use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
@@ -30,6 +31,7 @@ use control::cluster::{Ended, Gone, Member, Order};
 use control::identity::Verifier;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
+use control::moving::Pace;
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
 use control::traces::Traces;
@@ -107,20 +109,20 @@ pub fn start<'a>(
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
-    let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
+    let number = node_number(&loaded.resolved, member.as_ref());
+    let nodes = departures::nodes(&loaded.resolved, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
     let (api, gate) = operators::gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
     let service = operators::serve(&runtime, admin, (&shards, &settings), &facts, gate)?;
-    let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
-        workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
+        workers.serve(&loaded.resolved, number, &shards, &facts, room, tracer)
     };
     let workers = workers.map(serve_workers).transpose()?.flatten();
-    greeting::say(&loaded, node, &shards, service.addr, workers);
+    greeting::say(&loaded, number, &shards, service.addr, workers);
     let host = opened::host(&loaded.resolved, &shards, service, takes_over)?;
     upgrade::ready();
     drop(context);
@@ -398,17 +400,6 @@ fn start_shards(
     shard::start(settings, rules, Arc::new(link)).context("cannot start the data plane")
 }
 
-fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Facts) -> Nodes {
-    let (cells, readiness) = (shards.metrics(), facts.readiness.clone());
-    match member {
-        Some(member) => Nodes::of(member, cells, readiness),
-        None => {
-            let card = cluster::card(&config::hostname(), None);
-            Nodes::alone(node_number(config, None), card, cells, readiness)
-        }
-    }
-}
-
 /// What the exporter reads, which nobody else sets; and uploads reach the shards from now on.
 fn note(facts: &Facts, shards: &Shards, rules: &RulesFactory, verifier: Option<&Arc<Verifier>>) {
     bodies::open(facts, rules, Errands::of(shards), verifier);
@@ -600,10 +591,12 @@ impl Node<'_> {
             "draining"
         );
         upgrade::stopping();
+        departures::note_drain(&self.shards, &self.facts);
         self.facts.readiness.drain();
         self.tell_others();
         kafka::stop_reading(&self.facts);
-        self.shards.drain(window);
+        let pace = Pace { window, grace };
+        self.shards.drain(window, pace.patience());
         if let Some(relays) = &self.relays {
             relays.drain(window);
         }
@@ -614,7 +607,7 @@ impl Node<'_> {
             let relayed = self.relays.as_ref().map_or(0, Relays::open);
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
-                    tracing::info!("stopped");
+                    departures::tell_stopped(&self.shards);
                     return ended.context("cannot drain");
                 }
                 Some(_) => std::thread::sleep(LOOK_INTERVAL),
@@ -653,6 +646,7 @@ impl Node<'_> {
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
+        departures::note_pace(server, &self.facts);
         self.loaded.adopt_live(&later);
         self.settings.set(&self.loaded);
         if let Some(verifier) = &self.verifier {

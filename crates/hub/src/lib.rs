@@ -30,6 +30,7 @@ pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
 pub use books::ends::{ENDS_MAX, Ended};
+pub use census::classes::Classes;
 pub use census::invariants::Census;
 pub use census::look::{
     Kernel, Look, Question, RoomsWanted, Seen, SeenRoom, SeenSession, SeenSocket, SessionsWanted,

@@ -7,6 +7,7 @@
 //!
 //! Between turns a hub can only be looked at.
 
+use crate::access::drain::Pace;
 use crate::access::trust;
 use crate::books::limits::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
@@ -238,9 +239,23 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conn));
     }
 
-    /// Takes no more sessions and closes those that are here within this time.
-    pub fn drain(&mut self, window_ms: u64) {
-        self.take_in(|stage, _| drain::begin(stage, window_ms));
+    /// Takes no more sessions and closes those that are here within this time, each in a pause of its client. One that never pauses
+    /// has `patience_ms` more.
+    pub fn drain(&mut self, window_ms: u64, patience_ms: u64) {
+        let pace = Pace {
+            window_ms,
+            patience_ms,
+        };
+        self.take_in(|stage, _| drain::begin(stage, pace));
+    }
+
+    /// Closes so many sessions in the same way, so that their clients go elsewhere; 0: none of those any more that are to.
+    pub fn thin(&mut self, count: usize, window_ms: u64, patience_ms: u64) {
+        let pace = Pace {
+            window_ms,
+            patience_ms,
+        };
+        self.take_in(|stage, _| drain::thin(&mut stage.parts, count, pace));
     }
 
     /// Goes on with what earlier turns left.

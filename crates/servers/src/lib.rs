@@ -4,6 +4,7 @@
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
 //! wants.
 
+mod askers;
 mod bucket;
 mod cable;
 mod cluster;
@@ -20,6 +21,7 @@ mod roamers;
 mod sentinel;
 mod worker;
 
+pub use askers::{Answers, Askers, Manners};
 pub use bucket::Bucket;
 pub use cable::Cable;
 pub use cluster::Cluster;

@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Rounds of mail after which shards that still write to each other are left alone.
 const ROUNDS_MAX: usize = 200;
-/// How long those who stay have to be told so: they are closed at once, for what others say does not reach them any more.
-const DRAIN_WINDOW_MS: u64 = 0;
 
 /// What would go, and what would stay for which reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -254,7 +252,8 @@ impl Shard {
             }
             turn.handed_over(session, conn);
         }
-        turn.drain(DRAIN_WINDOW_MS);
+        // Those who stay are closed at once, for what others say does not reach them any more.
+        turn.drain(0, 0);
     }
 }
 

@@ -94,6 +94,13 @@ pub(crate) enum Mail {
     Tls(Arc<ServerConfig>),
     Drain {
         window_ms: u64,
+        patience_ms: u64,
+    },
+    /// So many sessions are to go elsewhere.
+    Thin {
+        count: usize,
+        window_ms: u64,
+        patience_ms: u64,
     },
     /// A shard has nobody left.
     Drained,

@@ -27,6 +27,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -146,6 +147,41 @@ impl ToHandlers {
     pub fn are_behind(&self, limits: &Limits) -> bool {
         (0..self.shards()).any(|shard| self.loads.is_long(shard, limits))
     }
+}
+
+/// Asks sessions to go elsewhere; stays valid until the shards end.
+#[derive(Clone, Debug)]
+pub struct Thinner {
+    mail: Vec<Sender<Mail>>,
+    cells: Arc<[Arc<Cells>]>,
+}
+
+impl Thinner {
+    /// So many sessions of all shards, spread over the window; of an earlier call none any more. 0: nobody goes.
+    pub fn thin(&self, count: usize, window: Duration, patience: Duration) {
+        let sessions = |cells: &Arc<Cells>| cells.sessions.load(Ordering::Relaxed) as usize;
+        let here: Vec<usize> = self.cells.iter().map(sessions).collect();
+        let (window_ms, patience_ms) = (window.as_millis() as u64, patience.as_millis() as u64);
+        for (mail, count) in self.mail.iter().zip(shares(count, &here)) {
+            mail.send(Mail::Thin {
+                count,
+                window_ms,
+                patience_ms,
+            });
+        }
+    }
+}
+
+/// Each shard's part of a number, by what it has. The parts make up the whole.
+fn shares(count: usize, here: &[usize]) -> Vec<usize> {
+    let all: usize = here.iter().sum();
+    let (mut seen, mut dealt) = (0, 0);
+    let share = |own: &usize| {
+        seen += own;
+        let by_now = (count.min(all) * seen).checked_div(all).unwrap_or_default();
+        by_now - std::mem::replace(&mut dealt, by_now)
+    };
+    here.iter().map(share).collect()
 }
 
 /// Running shard threads.
@@ -470,12 +506,23 @@ impl Shards {
         self.places.open()
     }
 
-    /// Stops accepting, tells the clients, closes them with 1001 evenly over the window; the threads end when all are gone.
-    pub fn drain(&self, window: Duration) {
-        let window_ms = window.as_millis() as u64;
-        self.mail
-            .iter()
-            .for_each(|mail| mail.send(Mail::Drain { window_ms }));
+    /// Stops accepting, tells the clients, closes them with 1001 evenly over the window, each in a pause of its client; one that never
+    /// pauses has this patience more. The threads end when all are gone.
+    pub fn drain(&self, window: Duration, patience: Duration) {
+        let (window_ms, patience_ms) = (window.as_millis() as u64, patience.as_millis() as u64);
+        let drain = || Mail::Drain {
+            window_ms,
+            patience_ms,
+        };
+        self.mail.iter().for_each(|mail| mail.send(drain()));
+    }
+
+    /// Where sessions are asked to go elsewhere.
+    pub fn thinner(&self) -> Thinner {
+        Thinner {
+            mail: self.mail.clone(),
+            cells: Arc::clone(&self.cells),
+        }
     }
 
     /// Ends the threads at once.

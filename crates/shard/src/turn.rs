@@ -190,7 +190,15 @@ impl Life {
             Mail::Outside { word, .. } => turn.outside(word),
             Mail::Tls(config) => door.set_tls(config),
             // Listeners stay until everyone was told to go: who comes back early hears when to.
-            Mail::Drain { window_ms } => turn.drain(window_ms),
+            Mail::Drain {
+                window_ms,
+                patience_ms,
+            } => turn.drain(window_ms, patience_ms),
+            Mail::Thin {
+                count,
+                window_ms,
+                patience_ms,
+            } => turn.thin(count, window_ms, patience_ms),
             Mail::Drained => self.drained += 1,
             Mail::Handing(wish) => {
                 self.pause.forget_mail();

@@ -1,26 +1,40 @@
-//! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away.
+//! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away. `/v1/nodes/rebalance`:
+//! those that have too many send some elsewhere.
 
 use super::disconnect::accepted;
 use super::keys::Operator;
+use super::rebalance::{Run, Share, shares};
 use super::reply::reply;
-use crate::api::http::{self, Problems};
+use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Details, Kind, Problem};
 use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
 use crate::inside::audit::Audit;
+use crate::moving::{Moving, Wish};
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use hub::metrics::Cells;
 use serde::Serialize;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::MissedTickBehavior;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// How often wishes are looked for, and how far their work is.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// A client that never pauses has so long before it is sent elsewhere.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Sessions of all nodes together that go elsewhere in a second, if nobody says how many.
+const PER_SECOND: u64 = 500;
+const PER_SECOND_MAX: u64 = 100_000;
 
 /// The nodes as this one knows them.
 #[derive(Clone, Debug)]
@@ -65,6 +79,7 @@ impl Nodes {
             card: Card {
                 sessions: sessions(&self.shards, &self.readiness),
                 state: self.readiness.word().to_owned(),
+                leaving: self.moving().leaving(),
                 ..self.card.clone()
             },
             heard: true,
@@ -83,6 +98,100 @@ impl Nodes {
         let mut rows: Vec<Row> = others.into_iter().flatten().chain([own]).collect();
         rows.sort_by_key(|row| row.number);
         rows
+    }
+
+    pub(crate) fn moving(&self) -> &Moving {
+        self.readiness.moving()
+    }
+
+    /// Sessions that were sent away so far.
+    fn sent_away(&self) -> u64 {
+        let of_shard = |cells: &Arc<Cells>| {
+            let counts = [&cells.dismissed, &cells.dismissed_busy];
+            counts
+                .map(|count| count.load(Ordering::Relaxed))
+                .iter()
+                .sum::<u64>()
+        };
+        self.shards.iter().map(of_shard).sum()
+    }
+
+    /// Passes a wish about a node's sessions on to that node.
+    fn ask(&self, node: u16, wish: Wish) {
+        match &self.others {
+            Some((_, orders)) if node != self.me => {
+                // It fails only when this node leaves its cluster.
+                let _ = orders.send(Order::Rebalance(node, wish));
+            }
+            _ => self.moving().ask(wish),
+        }
+    }
+
+    /// Carries out what is wished of this node's sessions, as long as the runtime runs. `thin` closes so many within a time, each in a
+    /// pause of its client, and none of those any more that it was told before.
+    pub async fn serve_wishes(self, thin: impl Fn(u64, Duration, Duration) + Send) {
+        let mut run: Option<Run> = None;
+        let mut ticks = tokio::time::interval(LOOK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let gone = self.sent_away();
+            match (self.moving().take_wish(), &run) {
+                (Some(Wish::Rebalance { .. }), Some(_)) => {
+                    tracing::warn!(
+                        "another rebalance is under way: this one is not carried out here"
+                    );
+                }
+                (Some(Wish::Rebalance { count, per_second }), None)
+                    if self.readiness.is_ready() =>
+                {
+                    let began = Run::new(
+                        (count, per_second),
+                        Instant::now(),
+                        self.me().card.sessions,
+                        gone,
+                    );
+                    thin(count, began.window(), PATIENCE);
+                    tracing::info!(
+                        count,
+                        per_second,
+                        "rebalance: sessions are sent to other nodes"
+                    );
+                    run = Some(began);
+                    self.moving().set_leaving(count);
+                    self.tell_others();
+                }
+                (Some(Wish::Stop), Some(stopped)) => {
+                    thin(0, Duration::ZERO, Duration::ZERO);
+                    tracing::info!(left = stopped.left(gone), "rebalance: stopped");
+                    run = None;
+                    self.moving().set_leaving(0);
+                    self.tell_others();
+                }
+                _ => {}
+            }
+            let Some(running) = &run else {
+                continue;
+            };
+            self.moving().set_leaving(running.left(gone).max(1));
+            let drains = !self.readiness.is_ready();
+            if drains || running.is_over(gone, self.me().card.sessions, PATIENCE) {
+                if !drains {
+                    thin(0, Duration::ZERO, Duration::ZERO);
+                }
+                tracing::info!(left = running.left(gone), "rebalance: done");
+                run = None;
+                self.moving().set_leaving(0);
+                self.tell_others();
+            }
+        }
+    }
+
+    /// The others read at once how this node stands.
+    fn tell_others(&self) {
+        if let Some((_, orders)) = &self.others {
+            let _ = orders.send(Order::Renew);
+        }
     }
 
     /// `false`: there is no such node.
@@ -118,6 +227,7 @@ pub(crate) fn described() -> OpenApiRouter<Nodes> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(drain))
+        .routes(routes!(rebalance, stop_rebalance))
 }
 
 /// The nodes that this one knows, itself included.
@@ -151,6 +261,8 @@ struct NodeLine {
     sessions: u64,
     /// `silent`: it has a number, and its heartbeats do not come.
     state: String,
+    /// Sessions that are still to go to other nodes: a rebalance is under way.
+    leaving: u64,
 }
 
 impl NodeLine {
@@ -167,6 +279,7 @@ impl NodeLine {
             age_seconds: now_s.saturating_sub(card.started_s),
             sessions: card.sessions,
             state: state.to_owned(),
+            leaving: card.leaving,
         }
     }
 }
@@ -216,4 +329,90 @@ async fn drain(
         Ok(()) => accepted(),
         Err(detail) => Problem::new(Kind::NotFound, detail).into_response(),
     }
+}
+
+/// What is done so that the nodes have equally many sessions.
+#[derive(Serialize, ToSchema)]
+struct Rebalance {
+    /// The nodes are told; `false`: this was only the plan.
+    accepted: bool,
+    nodes: Vec<Share>,
+}
+
+/// Even out the sessions of the nodes
+///
+/// Nodes that take clients and have more than 5 % above the mean close what they have too many, so that those clients come back by way of
+/// the balancer: clients first that can come back to what they missed, otherwise of chance, each in a pause. A balancer that sends every
+/// client to the same node again makes this of no use.
+#[utoipa::path(post, path = "/v1/nodes/rebalance",
+    params(
+        ("rate" = Option<u64>, Query, minimum = 1, maximum = 100_000, description = "So many sessions of all nodes in a second; 500 if it is left out."),
+        ("dry_run" = Option<bool>, Query, description = "Only the plan; `false` if it is left out."),
+    ),
+    responses(
+        (status = 200, description = "The plan.", body = Rebalance),
+        (status = 202, description = "The nodes are told to.", body = Rebalance),
+        (status = 409, description = "Another rebalance is under way.", body = Details, content_type = "application/problem+json"),
+        Problems))]
+async fn rebalance(
+    State(nodes): State<Nodes>,
+    operator: Option<Extension<Operator>>,
+    Extension(audit): Extension<Arc<Audit>>,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let Some(Extension(Operator(operator))) = operator else {
+        return Err(Problem::no_keys());
+    };
+    let query = Query::read(query.as_deref(), &["rate", "dry_run"])?;
+    let per_second = query.parsed("rate", "a whole number")?;
+    let per_second = per_second.unwrap_or(PER_SECOND);
+    if !(1..=PER_SECOND_MAX).contains(&per_second) {
+        let detail = format!("{per_second} is not between 1 and {PER_SECOND_MAX}");
+        return Err(Problem::field("rate", detail));
+    }
+    let is_dry = query.parsed("dry_run", "true or false")?.unwrap_or(false);
+    let rows = nodes.rows();
+    let plan = Rebalance {
+        accepted: !is_dry,
+        nodes: shares(&rows, per_second),
+    };
+    if is_dry {
+        return Ok(reply(200, serde_json::to_string(&plan).unwrap_or_default()));
+    }
+    if let Some(busy) = rows.iter().find(|row| row.heard && row.card.leaving > 0) {
+        let detail = format!(
+            "node {} still sends {} sessions elsewhere: wait, or stop it by DELETE /v1/nodes/rebalance",
+            busy.number, busy.card.leaving
+        );
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    tracing::info!(operator = operator.name(), per_second, "rebalance ordered");
+    let noted = audit.begin(&operator, ("rebalance", None), "all nodes");
+    for (node, wish) in plan.nodes.iter().filter_map(Share::wish) {
+        nodes.ask(node, wish);
+    }
+    audit.end(noted, Ok(()));
+    Ok(reply(202, serde_json::to_string(&plan).unwrap_or_default()))
+}
+
+/// Stop evening out
+///
+/// Sessions that have not gone yet stay where they are.
+#[utoipa::path(delete, path = "/v1/nodes/rebalance",
+    responses((status = 202, description = "The nodes are told to.", body = Draining), Problems))]
+async fn stop_rebalance(
+    State(nodes): State<Nodes>,
+    operator: Option<Extension<Operator>>,
+    Extension(audit): Extension<Arc<Audit>>,
+) -> Called {
+    let Some(Extension(Operator(operator))) = operator else {
+        return Err(Problem::no_keys());
+    };
+    tracing::info!(operator = operator.name(), "end of the rebalance ordered");
+    let noted = audit.begin(&operator, ("stop rebalance", None), "all nodes");
+    for row in nodes.rows().iter().filter(|row| row.heard) {
+        nodes.ask(row.number, Wish::Stop);
+    }
+    audit.end(noted, Ok(()));
+    Ok(accepted())
 }

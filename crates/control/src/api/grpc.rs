@@ -295,6 +295,7 @@ fn code_of(kind: Kind) -> Code {
         Kind::NotFound | Kind::MethodNotAllowed => Code::Unimplemented,
         Kind::PayloadTooLarge => Code::OutOfRange,
         Kind::TooManyRequests => Code::ResourceExhausted,
+        Kind::Conflict => Code::Aborted,
         Kind::KeyReused => Code::FailedPrecondition,
         Kind::Busy => Code::Unavailable,
         Kind::NoAnswer => Code::DeadlineExceeded,

@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     NotFound,
     MethodNotAllowed,
     PayloadTooLarge,
+    Conflict,
     KeyReused,
     TooManyRequests,
     Busy,
@@ -31,13 +32,14 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// In the order of the variants.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::InvalidRequest,
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::PayloadTooLarge,
+        Self::Conflict,
         Self::KeyReused,
         Self::TooManyRequests,
         Self::Busy,
@@ -57,6 +59,7 @@ impl Kind {
             Self::NotFound => ("not-found", 404, "There is nothing of this name"),
             Self::MethodNotAllowed => ("method-not-allowed", 405, "This path has other methods"),
             Self::PayloadTooLarge => ("payload-too-large", 413, "The body is too large"),
+            Self::Conflict => ("conflict", 409, "Something else is under way"),
             Self::KeyReused => (
                 "idempotency-key-reused",
                 422,

@@ -28,6 +28,8 @@ pub struct Card {
     pub sessions: u64,
     /// A word for people, such as `ready`.
     pub state: String,
+    /// Sessions that are still to go to other nodes; 0: no rebalance is under way.
+    pub leaving: u64,
 }
 
 impl Card {
@@ -46,6 +48,7 @@ impl Card {
             "started": self.started_s,
             "sessions": self.sessions,
             "state": self.state,
+            "leaving": self.leaving,
         })
     }
 
@@ -63,6 +66,7 @@ impl Card {
             started_s: json["started"].as_u64().unwrap_or_default(),
             sessions: json["sessions"].as_u64().unwrap_or_default(),
             state: text("state"),
+            leaving: json["leaving"].as_u64().unwrap_or_default(),
         }
     }
 }
@@ -102,6 +106,7 @@ mod tests {
             started_s: 5,
             sessions: 6,
             state: "ready".to_owned(),
+            leaving: 3,
         };
         assert_eq!(Card::read(&card.text()), card);
         assert_eq!(Card::read("host/12").name, "host/12");

@@ -13,6 +13,7 @@ use super::member::{Office, Order};
 use super::number::{Number, Register};
 use super::roster::Roster;
 use super::seal::Seal;
+use crate::moving::Wish;
 use cluster::frame::{NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
@@ -305,6 +306,12 @@ impl Driver {
         match order {
             Order::Drain(node) if node == self.me.0 => self.rig.office.readiness.ask_to_drain(),
             Order::Drain(node) => self.node.order(NodeId(node), DRAIN),
+            Order::Rebalance(node, wish) if node == self.me.0 => {
+                self.rig.office.readiness.moving().ask(wish);
+            }
+            Order::Rebalance(node, wish) => {
+                self.node.order(NodeId(node), wish.text().as_bytes());
+            }
             Order::Renew => self.renew(),
         }
     }
@@ -343,7 +350,17 @@ impl Driver {
                     );
                     self.rig.office.readiness.ask_to_drain();
                 }
-                Event::Order { .. } => Gauges::add(&self.rig.gauges.unreadable, 1),
+                Event::Order { from, order } => match Wish::read(&order) {
+                    Some(wish) => {
+                        tracing::info!(
+                            node = from.node.0,
+                            ?wish,
+                            "another node passes on an order"
+                        );
+                        self.rig.office.readiness.moving().ask(wish);
+                    }
+                    None => Gauges::add(&self.rig.gauges.unreadable, 1),
+                },
                 Event::Superseded(_) => self.ended = Some(Ended::Superseded),
             }
         }

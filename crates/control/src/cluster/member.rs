@@ -11,6 +11,7 @@ use super::gauges::Gauges;
 use super::roster::Roster;
 use super::seal::Seal;
 use crate::health::Readiness;
+use crate::moving::Wish;
 use crate::vitals::Pulse;
 use cluster::frame::Peer;
 use cluster::node::Limits;
@@ -87,6 +88,8 @@ impl std::fmt::Debug for Office {
 pub enum Order {
     /// This node is to send its clients away.
     Drain(u16),
+    /// This node's sessions are to go elsewhere.
+    Rebalance(u16, Wish),
     /// The others are to know how this node stands, now.
     Renew,
 }

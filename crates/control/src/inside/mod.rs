@@ -5,6 +5,7 @@ pub(crate) mod audit;
 mod backends;
 mod conditions;
 mod everywhere;
+mod leaving;
 mod looks;
 mod series;
 
@@ -30,7 +31,8 @@ use everywhere::{
     __path_ends_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes, ends_of_nodes,
     rooms_of_nodes, sessions_of_nodes,
 };
-use hub::{Question, RoomsWanted, SessionsWanted, Sight};
+use hub::{Classes, Question, RoomsWanted, SessionsWanted, Sight};
+use leaving::{DrainPlan, DrainProgress, DrainView, SessionClasses};
 use looks::{Ends, Rooms, Sessions};
 use serde::Serialize;
 use series::{Point, Series};
@@ -200,6 +202,7 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(sessions_of_nodes))
         .routes(routes!(rooms_of_nodes))
         .routes(routes!(ends_of_nodes))
+        .routes(routes!(node_drain))
         .routes(routes!(node_config))
         .routes(routes!(node_audit))
 }
@@ -454,6 +457,48 @@ impl Inside {
         ends.truncate(limit);
         Ok(Ends { ends, complete })
     }
+}
+
+/// Show the plan of a drain, or how far it is
+///
+/// How many sessions of each kind the node that is asked has, at which rate a drain closes them, and by when it is over.
+#[utoipa::path(get, path = "/v1/node/drain",
+    responses((status = 200, description = "The plan, and the progress.", body = DrainView), Problems))]
+async fn node_drain(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    admit(&caller, Scope::Read)?;
+    Query::read(query.as_deref(), &[])?;
+    let me = inside.nodes.me();
+    // The shards of a drained node have ended.
+    let (sights, complete) = match inside.nodes.is_drained() {
+        true => (Vec::new(), true),
+        false => inside.look(Question::Classes).await?,
+    };
+    let classes = sights.into_iter().map(|sight| match sight {
+        Sight::Classes(classes) => classes,
+        _ => Classes::default(),
+    });
+    let classes = classes.fold(Classes::default(), Classes::and);
+    let moving = inside.nodes.moving();
+    let begun = moving.begun();
+    let pace = begun.map_or_else(|| moving.pace(), |begun| begun.pace);
+    let sessions = begun.map_or(classes.all, |begun| begun.sessions);
+    let figures = inside.exporter.figures();
+    let count = |name, labels: &[&str]| figures.value(name, labels).unwrap_or_default() as u64;
+    let view = DrainView {
+        node: me.number,
+        state: me.card.state,
+        plan: DrainPlan::new(pace, sessions),
+        progress: begun.map(DrainProgress::from),
+        sessions: SessionClasses::of(classes, count("sockeye_tls_connections", &[])),
+        closed_in_a_pause: count("sockeye_sent_away_total", &["pause"]),
+        closed_while_busy: count("sockeye_sent_away_total", &["busy"]),
+        complete,
+    };
+    Ok(Json(view).into_response())
 }
 
 /// The configuration in force.

@@ -324,6 +324,16 @@ const CLIENTS: &[Metric] = &[
         |v| v.sum(|c| &c.journal_bytes),
     ),
     counter(
+        "sockeye_sent_away_total",
+        "Sessions that a drain or a rebalance closed: `pause` = while their client was silent and had all answers, `busy` = it never paused \
+         in time, and what it said last may have no answer ([operations.md](operations.md#what-a-drain-does)).",
+        |v| {
+            let [pause, busy] = [v.total(|c| &c.dismissed), v.total(|c| &c.dismissed_busy)];
+            Samples::Labelled(vec![("pause".to_owned(), pause), ("busy".to_owned(), busy)])
+        },
+    )
+    .by("moment"),
+    counter(
         "sockeye_closes_total",
         "Sessions and connections that ended, by reason ([protocol.md](protocol.md#close-reasons)).",
         |v| v.by_name(closes(), |c| &c.closes),

@@ -6,6 +6,7 @@ mod greeting;
 mod lock;
 mod pipe;
 mod shares;
+mod traffic;
 
 use crate::cluster::roster::{Roster, Route};
 use crate::page::Stream;
@@ -29,6 +30,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use traffic::Traffic;
 
 /// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -242,10 +244,10 @@ impl Shared {
             match self.reach(&route, ask).await {
                 Ok(owner) => {
                     gauges.relayed.fetch_add(1, Ordering::Relaxed);
-                    let answered = Arc::clone(client.answered());
+                    let traffic = client.traffic().clone();
                     let cut = async {
                         tokio::select! {
-                            () = self.cut(&mut route, answered) => {}
+                            () = self.cut(&mut route, traffic) => {}
                             () = share.lost() => displaced = true,
                         }
                     };
@@ -257,7 +259,7 @@ impl Shared {
                 }
             }
         }
-        if !displaced && !client.answered().load(Ordering::Relaxed) {
+        if !displaced && !client.traffic().is_answered() {
             gauges.failed.fetch_add(1, Ordering::Relaxed);
         }
         client.finish(&relayed.refusal).await;
@@ -281,7 +283,7 @@ impl Shared {
     }
 
     /// Ends when the owner is given up, or when this node sends its clients away: those that wait for an answer last.
-    async fn cut(&self, route: &mut Route, answered: Arc<AtomicBool>) {
+    async fn cut(&self, route: &mut Route, traffic: Traffic) {
         let mut closing = self.closing.subscribe();
         let drained = async {
             let window = closing
@@ -290,8 +292,11 @@ impl Shared {
                 .map(|window| *window);
             let window = window.ok().flatten().unwrap_or_default();
             let dice = RandomState::new().build_hasher().finish();
-            match answered.load(Ordering::Relaxed) {
-                true => sleep(window.mul_f64(dice as f64 / u64::MAX as f64)).await,
+            match traffic.is_answered() {
+                true => {
+                    sleep(window.mul_f64(dice as f64 / u64::MAX as f64)).await;
+                    traffic.pause().await;
+                }
                 false => sleep(window).await,
             }
         };

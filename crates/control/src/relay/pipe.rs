@@ -2,13 +2,13 @@
 //! none.
 
 use super::Gauges;
+use super::traffic::Traffic;
 use crate::page::Duplex;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
@@ -80,8 +80,7 @@ impl AsyncWrite for Owner {
 pub(super) struct Client {
     from: ReadHalf<Box<dyn Duplex>>,
     to: WriteHalf<Box<dyn Duplex>>,
-    /// It was answered something.
-    answered: Arc<AtomicBool>,
+    traffic: Traffic,
 }
 
 impl Client {
@@ -90,13 +89,13 @@ impl Client {
         Self {
             from,
             to,
-            answered: Arc::default(),
+            traffic: Traffic::new(),
         }
     }
 
-    /// Whether it was answered something.
-    pub(super) fn answered(&self) -> &Arc<AtomicBool> {
-        &self.answered
+    /// What it said and was told.
+    pub(super) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Carries bytes until the owner has ended its side, or one of them is gone. `read`: what the client has sent already. `cut`
@@ -129,14 +128,15 @@ impl Client {
         gauges: &Gauges,
         cut: impl Future<Output = ()>,
     ) -> bool {
-        let (from, to, answered) = (&mut self.from, &mut self.to, &self.answered);
+        let (from, to, traffic) = (&mut self.from, &mut self.to, &self.traffic);
+        traffic.up();
         let up = async {
             let mut sent = write(to_owner, read).await;
             while sent.is_ok() {
                 match chunk(from).await {
                     Err(_) => {
                         // A proxy resets as soon as it has the answer: the owner may be about to end its side.
-                        if answered.load(Ordering::Relaxed) {
+                        if traffic.is_answered() {
                             sleep(LINGER).await;
                         }
                         return;
@@ -146,6 +146,7 @@ impl Client {
                         break;
                     }
                     Ok(bytes) => {
+                        traffic.up();
                         add(&gauges.bytes_up, bytes.len());
                         sent = write(to_owner, &bytes).await;
                     }
@@ -160,8 +161,8 @@ impl Client {
                 if bytes.is_empty() {
                     return true;
                 }
-                answered.store(true, Ordering::Relaxed);
                 add(&gauges.bytes_down, bytes.len());
+                traffic.down();
                 if write(to, &bytes).await.is_err() {
                     return false;
                 }
@@ -178,7 +179,7 @@ impl Client {
 
     /// Answers, if nothing was answered yet, and ends the connection so that the client can read that.
     pub(super) async fn finish(mut self, refusal: &[u8]) {
-        if !self.answered.load(Ordering::Relaxed) && write(&mut self.to, refusal).await.is_err() {
+        if !self.traffic.is_answered() && write(&mut self.to, refusal).await.is_err() {
             return;
         }
         let until = Instant::now() + LINGER;

@@ -27,7 +27,7 @@ mod variables;
 pub use keys::RedisMode;
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved};
+pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved, Server};
 pub use units::parse_duration;
 
 use layers::{Inputs, merge};

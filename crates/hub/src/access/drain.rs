@@ -1,9 +1,20 @@
-//! The state of a shutdown: which sessions are still to be closed, and when those that are turned away may come back.
+//! Sessions that are to leave: whose time has come, who waits for a quiet moment, and when those that are turned away may come back.
 
-use crate::tables::slot::SessionId;
+use crate::tables::slot::{SessionId, SessionKey};
+use foldhash::fast::FixedState;
+use std::collections::{HashMap, VecDeque};
 
-/// Sessions are closed in steps of this many milliseconds.
+/// The time of more sessions comes in steps of this many milliseconds.
 const STEP_MS: u64 = 20;
+/// Sessions whose time has come are looked at as often, so many at once.
+const LOOK_MS: u64 = 2;
+const LOOKS_MAX: usize = 4_096;
+/// A client that said something so long ago, and nothing since, has begun a pause. Its next word is as far away as it can be.
+const QUIET_MS: u64 = 4;
+/// Later in a pause its next word may be on the way.
+const PAUSE_MS: u64 = 12;
+/// A client that is silent for longer speaks so rarely that any moment is a good one.
+const IDLE_MS_MAX: u64 = 1_000;
 /// Clients of one process do not all come back within the same second, however short the window.
 const SPREAD_MIN_MS: u64 = 1_000;
 
@@ -12,32 +23,12 @@ pub(crate) enum Drain {
     /// Nobody wants the hub to end.
     #[default]
     Off,
-    Closing(Plan),
+    Closing(Leaving),
     /// Every session has been told to go.
     Done,
 }
 
-#[derive(Debug)]
-pub(crate) struct Plan {
-    started_ms: u64,
-    window_ms: u64,
-    /// Sessions when it began.
-    total: usize,
-    /// Sessions still to be closed.
-    left: Vec<SessionId>,
-}
-
 impl Drain {
-    /// Begins to close these sessions, evenly over a window.
-    pub(crate) fn begin(&mut self, now_ms: u64, window_ms: u64, sessions: Vec<SessionId>) {
-        *self = Self::Closing(Plan {
-            started_ms: now_ms,
-            window_ms,
-            total: sessions.len(),
-            left: sessions,
-        });
-    }
-
     /// No newcomer is let in.
     pub(crate) fn is_on(&self) -> bool {
         !matches!(self, Self::Off)
@@ -47,42 +38,244 @@ impl Drain {
         matches!(self, Self::Done)
     }
 
-    /// When the next sessions are to be closed.
+    /// Those that leave now, while there are any.
+    pub(crate) fn leaving(&mut self) -> Option<&mut Leaving> {
+        match self {
+            Self::Closing(leaving) => Some(leaving),
+            Self::Off | Self::Done => None,
+        }
+    }
+
+    /// When sessions are looked at next.
     pub(crate) fn next_due(&self, now_ms: u64) -> Option<u64> {
-        matches!(self, Self::Closing(_)).then_some(now_ms + STEP_MS)
-    }
-
-    /// The sessions whose time has come, and whether they are the last.
-    pub(crate) fn step(&mut self, now_ms: u64) -> Option<(Vec<SessionId>, bool)> {
-        let Self::Closing(plan) = self else {
-            return None;
-        };
-        let elapsed = now_ms - plan.started_ms;
-        // The first step is late enough for the notice to leave before the first close.
-        let keep = if elapsed >= plan.window_ms {
-            0
-        } else {
-            let done = plan.total as u64 * elapsed / plan.window_ms;
-            plan.total - done as usize
-        };
-        let due = plan.left.split_off(keep.min(plan.left.len()));
-        Some((due, plan.left.is_empty()))
-    }
-
-    pub(crate) fn finish(&mut self) {
-        *self = Self::Done;
+        match self {
+            Self::Closing(leaving) => Some(leaving.next_due(now_ms)),
+            Self::Off | Self::Done => None,
+        }
     }
 
     /// In how many milliseconds a client may come back: each another number, evenly spread behind what is left of the window.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         let (left, window) = match self {
-            Self::Closing(plan) => {
-                let ends = plan.started_ms + plan.window_ms;
-                (ends.saturating_sub(now_ms), plan.window_ms)
+            Self::Closing(leaving) => {
+                let pace = leaving.pace;
+                let ends = leaving.started_ms + pace.window_ms;
+                (ends.saturating_sub(now_ms), pace.window_ms)
             }
             Self::Off | Self::Done => (0, 0),
         };
         let dice = u64::from(u16::from_be_bytes(dice));
         left + 1 + window.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
+    }
+}
+
+/// How fast sessions leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Their times are spread over so long.
+    pub(crate) window_ms: u64,
+    /// From its time on, a session that never pauses has so long.
+    pub(crate) patience_ms: u64,
+}
+
+/// Sessions that leave over a window, each in a pause of its client.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    started_ms: u64,
+    pace: Pace,
+    total: usize,
+    /// Their time has not come. The last one is the next.
+    left: Vec<SessionKey>,
+    due: VecDeque<Due>,
+    /// When clients said something last, of those that did since it began.
+    spoke: HashMap<SessionId, u64, FixedState>,
+}
+
+/// A session whose time has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) session: SessionKey,
+    since_ms: u64,
+}
+
+/// What becomes of a session whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its client is in a pause: what it says next, it says to another node.
+    Goes,
+    /// It never paused, and has to go.
+    GoesBusy,
+    Stays,
+}
+
+impl Leaving {
+    pub(crate) fn new(now_ms: u64, pace: Pace, sessions: Vec<SessionKey>) -> Self {
+        Self {
+            started_ms: now_ms,
+            pace,
+            total: sessions.len(),
+            left: sessions,
+            due: VecDeque::new(),
+            spoke: HashMap::default(),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.left.is_empty() && self.due.is_empty()
+    }
+
+    pub(super) fn next_due(&self, now_ms: u64) -> u64 {
+        let pause = if self.due.is_empty() {
+            STEP_MS
+        } else {
+            LOOK_MS
+        };
+        now_ms + pause
+    }
+
+    /// A client said something.
+    pub(crate) fn spoke(&mut self, session: SessionId, now_ms: u64) {
+        self.spoke.insert(session, now_ms);
+    }
+
+    /// The silence that makes a client an idle one. The first leave after so long: by then it is known who is idle.
+    fn idle_ms(&self) -> u64 {
+        IDLE_MS_MAX.min(self.pace.window_ms / 4)
+    }
+
+    /// The sessions to be looked at now: the time of some has come just now, others did not pause yet.
+    pub(crate) fn take_due(&mut self, now_ms: u64) -> Vec<Due> {
+        let (idle_ms, window_ms) = (self.idle_ms(), self.pace.window_ms);
+        let elapsed = (now_ms - self.started_ms).saturating_sub(idle_ms);
+        let spread = window_ms - idle_ms;
+        let keep = if elapsed >= spread {
+            0
+        } else {
+            let done = self.total as u64 * elapsed / spread;
+            self.total - done as usize
+        };
+        let come = self.left.drain(keep.min(self.left.len())..);
+        self.due.extend(come.map(|session| Due {
+            session,
+            since_ms: now_ms,
+        }));
+        let looks = self.due.len().min(LOOKS_MAX);
+        self.due.drain(..looks).collect()
+    }
+
+    /// Whether such a session leaves now. `is_busy`: something of its client's is under way.
+    pub(crate) fn judge(&mut self, due: Due, now_ms: u64, is_busy: bool) -> Verdict {
+        let session = due.session.id();
+        if is_busy {
+            self.spoke(session, now_ms);
+        }
+        let spoke_ms = self.spoke.get(&session).copied();
+        let silent_ms = now_ms - spoke_ms.unwrap_or(self.started_ms);
+        let pauses = (QUIET_MS..PAUSE_MS).contains(&silent_ms) || silent_ms >= self.idle_ms();
+        let verdict = match now_ms >= due.since_ms + self.pace.patience_ms {
+            _ if pauses && !is_busy => Verdict::Goes,
+            true => Verdict::GoesBusy,
+            false => Verdict::Stays,
+        };
+        match verdict {
+            Verdict::Stays => self.due.push_back(due),
+            Verdict::Goes | Verdict::GoesBusy => drop(self.spoke.remove(&session)),
+        }
+        verdict
+    }
+}
+
+/// Deals sessions out in an order of chance: neighbours in the tables came at the same time, often from one place.
+pub(crate) fn shuffle(sessions: &mut [SessionKey], seed: [u8; 8]) {
+    let mut state = u64::from_be_bytes(seed) | 1;
+    for at in (1..sessions.len()).rev() {
+        // xorshift64: it need not be a secret.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        sessions.swap(at, (state % (at as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::slot::SlotId;
+
+    const PACE: Pace = Pace {
+        window_ms: 4_000,
+        patience_ms: 500,
+    };
+
+    fn sessions(count: u32) -> Vec<SessionKey> {
+        let key = |at| SessionKey::new(SessionId::at(at), 0);
+        (0..count).map(key).collect()
+    }
+
+    /// Plays a client that speaks at these times; when it is sent away, and how.
+    fn leaves(speaks: impl Fn(u64) -> bool, busy: impl Fn(u64) -> bool) -> (u64, Verdict) {
+        let mut leaving = Leaving::new(0, PACE, sessions(1));
+        for now_ms in 0..10_000 {
+            if speaks(now_ms) {
+                leaving.spoke(SessionId::at(0), now_ms);
+            }
+            for due in leaving.take_due(now_ms) {
+                match leaving.judge(due, now_ms, busy(now_ms)) {
+                    Verdict::Stays => {}
+                    verdict => return (now_ms, verdict),
+                }
+            }
+        }
+        unreachable!("nobody stays")
+    }
+
+    #[test]
+    fn a_client_leaves_at_the_beginning_of_a_pause() {
+        let never = |_| false;
+        assert_eq!(leaves(never, never), (4_000, Verdict::Goes), "an idle one");
+        let (at, verdict) = leaves(|now| now % 200 == 50, never);
+        assert_eq!(
+            (at, verdict),
+            (4_054, Verdict::Goes),
+            "one of five a second"
+        );
+        let (at, verdict) = leaves(|now| now % 100 == 0, |now| now % 100 < 30);
+        assert_eq!(
+            (at, verdict),
+            (4_033, Verdict::Goes),
+            "it waits for answers"
+        );
+    }
+
+    #[test]
+    fn a_client_without_pauses_leaves_all_the_same() {
+        let (at, verdict) = leaves(|now| now % 3 == 0, |_| false);
+        assert_eq!((at, verdict), (4_500, Verdict::GoesBusy));
+        let (at, verdict) = leaves(|_| false, |_| true);
+        assert_eq!((at, verdict), (4_500, Verdict::GoesBusy));
+    }
+
+    #[test]
+    fn idle_clients_leave_evenly_and_none_is_looked_at_twice() {
+        let mut leaving = Leaving::new(0, PACE, sessions(1_000));
+        let mut gone = Vec::new();
+        for now_ms in (0..=4_000).step_by(20) {
+            for due in leaving.take_due(now_ms) {
+                assert_eq!(leaving.judge(due, now_ms, false), Verdict::Goes);
+                gone.push(now_ms);
+            }
+        }
+        assert!(leaving.is_over());
+        let by = |ms| gone.iter().filter(|at| **at <= ms).count();
+        assert_eq!([by(1_000), by(2_500), by(4_000)], [0, 500, 1_000]);
+    }
+
+    #[test]
+    fn chance_keeps_everybody() {
+        let mut dealt = sessions(500);
+        shuffle(&mut dealt, [7; 8]);
+        assert_ne!(dealt, sessions(500));
+        dealt.sort_by_key(|session| session.id());
+        assert_eq!(dealt, sessions(500));
     }
 }

@@ -4,11 +4,11 @@ use crate::access::held::Held;
 use crate::clients::conn::Conn;
 use crate::cluster::shared::{Distrusted, Process};
 use crate::config::Config;
-use crate::tables::slot::ConnId;
+use crate::tables::slot::{ConnId, SessionId};
 use addresses::Addresses;
 use admission::Admission;
 use budgets::Budgets;
-use drain::Drain;
+use drain::{Drain, Leaving};
 use meters::Meters;
 use reserve::Reserve;
 use std::collections::HashMap;
@@ -43,6 +43,8 @@ pub(crate) struct Access {
     via: HashMap<ConnId, IpAddr>,
     distrusted: Arc<Distrusted>,
     pub(crate) drain: Drain,
+    /// Sessions that are asked to go elsewhere, while others come.
+    pub(crate) thinning: Option<Leaving>,
 }
 
 impl Access {
@@ -58,7 +60,32 @@ impl Access {
             via: HashMap::new(),
             distrusted: Arc::clone(&process.distrusted),
             drain: Drain::default(),
+            thinning: None,
         }
+    }
+
+    /// Clients are sent away: when they pause matters.
+    #[inline]
+    pub(crate) fn sends_away(&self) -> bool {
+        self.drain.is_on() || self.thinning.is_some()
+    }
+
+    /// A client said something.
+    pub(crate) fn note_spoke(&mut self, session: SessionId, now_ms: u64) {
+        let leaving = [self.drain.leaving(), self.thinning.as_mut()];
+        for leaving in leaving.into_iter().flatten() {
+            leaving.spoke(session, now_ms);
+        }
+    }
+
+    /// When sessions that are to leave are looked at next.
+    pub(crate) fn next_look(&self, now_ms: u64) -> Option<u64> {
+        let thinning = self.thinning.as_ref();
+        let thinning = thinning.map(|leaving| leaving.next_due(now_ms));
+        [self.drain.next_due(now_ms), thinning]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.

@@ -67,6 +67,8 @@ reasons! {
     ServerClose: "server_close", None, "", ForcedServerClose;
     /// The process stops.
     ShuttingDown: "shutting_down", Some(1001), "server shutting down", ServerShuttingDown;
+    /// Its client is to go to a node that has fewer.
+    Rebalanced: "rebalanced", Some(1012), "come back on another node", TransportClose;
     /// No namespace joined in time.
     ConnectTimeout: "connect_timeout", Some(4003), "no namespace joined in time", ForcedServerClose;
     /// A message or request was begun and not finished in time.
@@ -116,6 +118,7 @@ impl CloseReason {
             | Self::SlowConsumer
             | Self::ServerClose
             | Self::ShuttingDown
+            | Self::Rebalanced
             | Self::MessageTimeout
             | Self::NoBackend
             | Self::TokenExpired

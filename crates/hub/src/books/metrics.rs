@@ -246,6 +246,10 @@ counters! {
     connects,
     /// Sockets disconnected so far.
     disconnects,
+    /// Sessions sent away in a pause of their client.
+    dismissed,
+    /// Sessions sent away although their client never paused.
+    dismissed_busy,
     /// Rooms alive now (named ones, ids not counted).
     rooms,
     /// Messages received from clients.

@@ -2,6 +2,7 @@
 //! it in steps, a few thousand slots a turn, as it does to count its memory.
 
 use crate::books::ends::Ended;
+use crate::census::classes::Classes;
 use crate::clients::session::{Protocol, Session};
 use crate::clients::socket::Socket;
 use crate::hub::Hub;
@@ -30,6 +31,8 @@ pub enum Question {
         /// So many at most.
         limit: usize,
     },
+    /// Sessions, by what a drain means for their clients.
+    Classes,
 }
 
 /// Which sessions. Without any member: all.
@@ -69,6 +72,8 @@ pub enum Sight {
     Rooms(Seen<SeenRoom>),
     /// Sessions that ended.
     Ends(Vec<Ended>),
+    /// How many sessions there are of each kind.
+    Classes(Classes),
 }
 
 /// A part of what was found, and how much was found.
@@ -189,6 +194,7 @@ pub struct Look {
     sessions: Vec<SeenSession>,
     rooms: Vec<SeenRoom>,
     matched: u64,
+    classes: Classes,
 }
 
 impl Look {
@@ -200,6 +206,7 @@ impl Look {
             sessions: Vec::new(),
             rooms: Vec::new(),
             matched: 0,
+            classes: Classes::default(),
         }
     }
 
@@ -219,6 +226,17 @@ impl Look {
                         matched: self.matched,
                     })
                 })
+            }
+            Question::Classes => {
+                let is_done = self.walk(slots, |look, slot| {
+                    let session = parts.people.sessions.nth(slot)?;
+                    let session = parts.people.sessions.get(session);
+                    if let Some(session) = session.filter(|session| !session.flags.closing) {
+                        look.classes.count(parts, session);
+                    }
+                    Some(())
+                });
+                is_done.then_some(Sight::Classes(self.classes))
             }
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {

@@ -227,6 +227,23 @@ impl People {
         self.sockets.live(key).filter(|socket| !socket.flags.gone)
     }
 
+    /// Its client can come back to what it missed.
+    pub(crate) fn is_recoverable(&self, session: &Session) -> bool {
+        session.sockets.iter().any(|index| {
+            let extra = self.sockets.get(*index);
+            let extra = extra.and_then(|socket| socket.extra.as_ref());
+            extra.is_some_and(|extra| extra.lifeline.is_some())
+        })
+    }
+
+    /// Its client wants an event answered.
+    #[inline]
+    pub(crate) fn owe_answer(&mut self, key: SocketKey) {
+        if let Some(socket) = self.sockets.live_mut(key) {
+            socket.owed = socket.owed.saturating_add(1);
+        }
+    }
+
     pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
         self.sockets.key(index)
     }

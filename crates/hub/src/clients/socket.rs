@@ -46,6 +46,8 @@ pub(crate) struct Socket {
     pub(crate) mark: u32,
     pub(crate) rooms: SmallVec<[Membership; 2]>,
     pub(crate) place: Place,
+    /// Events that it waits to have answered.
+    pub(crate) owed: u16,
     /// Unix time at which its token ends; 0 = it has none, or one without end.
     pub(crate) expires_s: u32,
     pub(crate) extra: Option<Box<Extra>>,

@@ -51,11 +51,14 @@ impl Speaker<'_> {
 
     /// Answers an event of a socket. All that the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
     pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
-        let Some(socket) = self.people.socket(to) else {
+        let socket = self.people.sockets.live_mut(to);
+        let Some(socket) = socket.filter(|socket| !socket.flags.gone) else {
             return;
         };
+        socket.owed = socket.owed.saturating_sub(1);
         let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
-        let Some(namespace) = self.people.label(socket.namespace) else {
+        let namespace = socket.namespace;
+        let Some(namespace) = self.people.label(namespace) else {
             return;
         };
         let namespace = &**namespace;

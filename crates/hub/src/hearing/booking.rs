@@ -85,6 +85,9 @@ fn over_rate(
         return nobody_over_rate(parts, from.session, scope);
     };
     let mut ack = from.ack(asked);
+    if ack.is_some() {
+        parts.people.owe_answer(from.socket);
+    }
     let mut member = Member::new(parts, from.socket);
     member.over_rate(&mut ack, scope, &meter.message, exceeded)
 }

@@ -8,6 +8,9 @@ use crate::seam::stage::Stage;
 
 #[inline]
 pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
+    if event.ack.is_some() {
+        stage.parts.people.owe_answer(from.socket);
+    }
     if !expiry::on_refresh(&mut stage.parts, from, &event) {
         stage.call(from.session, |handler, cx| {
             handler.event(cx, from.socket, event);

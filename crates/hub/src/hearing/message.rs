@@ -20,6 +20,13 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         return;
     }
     slot.heart.heard = true;
+    if stage.parts.access.sends_away() {
+        let now_ms = stage.parts.clock.now.mono_ms;
+        stage.parts.access.note_spoke(session, now_ms);
+    }
+    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
+        return;
+    };
     let interrupted = slot.binary.is_some();
     match (slot.protocol, data) {
         (Protocol::SocketIo, _) if !slot.flags.heard_packet => {

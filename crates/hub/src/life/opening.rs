@@ -52,6 +52,7 @@ pub(crate) fn add_socket(
         mark: 0,
         rooms: SmallVec::new(),
         place: Place::NOBODY,
+        owed: 0,
         expires_s: 0,
         extra,
     });

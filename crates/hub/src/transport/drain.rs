@@ -1,7 +1,9 @@
-//! Shutting down politely: everyone is told, then connections are closed evenly over a window.
+//! Sending clients away politely: everyone is told, then sessions are closed over a window, each in a pause of its client.
 
+use crate::access::drain::{Drain, Leaving, Pace, Verdict, shuffle};
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
+use crate::clients::session::Session;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
@@ -9,22 +11,51 @@ use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
-use crate::tables::slot::{ConnId, SocketId};
+use crate::tables::slot::{ConnId, SessionKey, SocketId};
 use wire::plain;
 
 const MESSAGE: &str = "Server is shutting down";
-/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 within `window_ms`.
-pub(crate) fn begin(stage: &mut Stage, window_ms: u64) {
+
+/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace.
+pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
     if stage.parts.access.drain.is_on() {
         return;
     }
     let parts = &mut stage.parts;
-    let sessions = parts.people.sessions.iter().map(|(session, _)| session);
-    let sessions = sessions.collect();
-    let now_ms = parts.clock.now.mono_ms;
-    parts.access.drain.begin(now_ms, window_ms, sessions);
+    let mut sessions = sessions(parts);
+    shuffle(&mut sessions, parts.ids.random());
+    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions);
+    parts.access.thinning = None;
+    parts.access.drain = Drain::Closing(leaving);
     stage.call(None, |handler, cx| handler.draining(cx));
     notify_shutdown(&mut stage.parts);
+}
+
+fn sessions(parts: &Parts) -> Vec<SessionKey> {
+    let sessions = &parts.people.sessions;
+    let open = sessions.iter().filter(|(_, slot)| !slot.flags.closing);
+    open.map(|(index, _)| sessions.key(index)).collect()
+}
+
+/// Closes so many sessions at this pace, and goes on as before: of chance, and those first that lose nothing. Those of an earlier order
+/// that are not gone are left.
+pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
+    if parts.access.drain.is_on() {
+        return;
+    }
+    let mut chosen = sessions(parts);
+    shuffle(&mut chosen, parts.ids.random());
+    let people = &parts.people;
+    let may_return = |session: &SessionKey| {
+        let slot = people.sessions.live(*session);
+        slot.is_some_and(|slot| people.is_recoverable(slot))
+    };
+    chosen.sort_by_cached_key(|session| !may_return(session));
+    chosen.truncate(count);
+    // The last one is the next.
+    chosen.reverse();
+    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, chosen);
+    parts.access.thinning = (!leaving.is_over()).then_some(leaving);
 }
 
 /// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
@@ -74,20 +105,68 @@ pub(crate) fn delay_ms(parts: &mut Parts) -> u64 {
     parts.access.drain.delay_ms(now_ms, dice)
 }
 
-/// Closes the sessions whose time has come.
-pub(crate) fn step(parts: &mut Parts) {
+/// Closes the sessions whose time has come, as soon as they pause. `behind`: input of some connections is still unread, so nobody's
+/// silence is a pause.
+pub(crate) fn step(parts: &mut Parts, behind: bool) {
+    if let Some(mut leaving) = parts.access.thinning.take() {
+        go_on(parts, &mut leaving, CloseReason::Rebalanced, behind);
+        parts.access.thinning = (!leaving.is_over()).then_some(leaving);
+    }
+    match std::mem::take(&mut parts.access.drain) {
+        Drain::Closing(mut leaving) => {
+            go_on(parts, &mut leaving, CloseReason::ShuttingDown, behind);
+            if !leaving.is_over() {
+                parts.access.drain = Drain::Closing(leaving);
+                return;
+            }
+            parts.access.drain = Drain::Done;
+            parts.line.answers_are_last = true;
+            close_idle_conns(parts);
+        }
+        other => parts.access.drain = other,
+    }
+}
+
+fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: bool) {
     let now_ms = parts.clock.now.mono_ms;
-    let Some((due, last)) = parts.access.drain.step(now_ms) else {
-        return;
-    };
-    for session in due {
-        ending::close_session(parts, session, CloseReason::ShuttingDown);
+    for due in leaving.take_due(now_ms) {
+        let slot = parts.people.sessions.live(due.session);
+        // It may have left by itself.
+        let Some(slot) = slot.filter(|slot| !slot.flags.closing) else {
+            continue;
+        };
+        let is_busy = behind || is_busy(parts, slot);
+        match leaving.judge(due, now_ms, is_busy) {
+            Verdict::Stays => continue,
+            Verdict::Goes => parts.books.counts.dismissed += 1,
+            Verdict::GoesBusy => parts.books.counts.dismissed_busy += 1,
+        }
+        ending::close_session(parts, due.session.id(), reason);
     }
-    if last {
-        parts.access.drain.finish();
-        parts.line.answers_are_last = true;
-        close_idle_conns(parts);
-    }
+}
+
+/// Something that its client said is not whole or not answered, or something that it was told has not left.
+fn is_busy(parts: &Parts, session: &Session) -> bool {
+    let conn = parts.line.conns.get(session.conn);
+    let on_its_way = conn.is_some_and(|conn| {
+        let unread = conn.input.is_some() || conn.assembler.is_mid_message();
+        unread || conn.flags.stalled || conn.flags.asking || conn.outbox.is_blocked()
+    });
+    // A client that polls learns of its end by the poll that waits.
+    let polls = session.polling.as_ref().is_some_and(|polling| {
+        let asks = polling.get.is_none() || polling.post.conn.is_some();
+        asks || polling.probe.is_some() || !polling.queue.is_empty()
+    });
+    let waits = session.binary.is_some() || session.joining.gates.len() > 0;
+    on_its_way || polls || waits || owes_answers(parts, session)
+}
+
+fn owes_answers(parts: &Parts, session: &Session) -> bool {
+    let mut sockets = session.sockets.iter();
+    sockets.any(|index| {
+        let socket = parts.people.sockets.get(*index);
+        socket.is_some_and(|socket| socket.owed > 0)
+    })
 }
 
 /// Connections without a session: kept-alive HTTP and half-made requests.

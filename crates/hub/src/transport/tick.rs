@@ -54,7 +54,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     stage.parts.rooms.people_leave(now);
     announce(stage);
     roll::tell(&mut stage.parts);
-    drain::step(&mut stage.parts);
+    drain::step(&mut stage.parts, behind);
     shedding::shed_slowest(&mut stage.parts);
     decisions::settle(stage);
 }
@@ -97,7 +97,7 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let announce = (parts.rooms.has_changes()).then_some(parts.clock.announce_due_ms);
     let expiry = parts.clock.expiries.next_due_s();
     let expiry = expiry.map(|due_s| mono_ms + (due_s * 1000).saturating_sub(wall_ms));
-    let drain = parts.access.drain.next_due(mono_ms);
+    let drain = parts.access.next_look(mono_ms);
     let join = waiting::next_due_ms(parts);
     let due = parts.clock.timers.next_due();
     let roll = parts.people.roll.due_ms();

@@ -270,7 +270,7 @@ fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
     let mut rig = Rig::lab(Config::default(), 1);
     let [plain, socketio] = [websocket(&mut rig, "/ws", ""), joined(&mut rig)];
     rig.take(plain);
-    rig.turn(|turn| turn.drain(5_000));
+    rig.turn(|turn| turn.drain(5_000, 1_000));
     rig.finish_turn();
     let notice = received(&mut rig, plain).join(" ");
     assert!(

@@ -89,6 +89,7 @@ impl Driver {
         let card = Card {
             sessions: (office.sessions)(),
             state: office.readiness.word().to_owned(),
+            leaving: office.readiness.moving().leaving(),
             ..self.rig.card.clone()
         };
         self.leases.number.describe(&card, &self.rig.seal);

@@ -113,6 +113,36 @@ fn every_operation_answers_as_the_document_says() {
             Value::Null,
         ),
         (
+            "post",
+            "/v1/nodes/rebalance",
+            "/v1/nodes/rebalance?rate=5&dry_run=true".to_owned(),
+            Value::Null,
+        ),
+        (
+            "post",
+            "/v1/nodes/rebalance",
+            "/v1/nodes/rebalance".to_owned(),
+            Value::Null,
+        ),
+        (
+            "post",
+            "/v1/nodes/rebalance",
+            "/v1/nodes/rebalance?rate=0".to_owned(),
+            Value::Null,
+        ),
+        (
+            "delete",
+            "/v1/nodes/rebalance",
+            "/v1/nodes/rebalance".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/drain",
+            "/v1/node/drain".to_owned(),
+            Value::Null,
+        ),
+        (
             "get",
             "/v1/node/overview",
             "/v1/node/overview?limit=2".to_owned(),

@@ -3,6 +3,7 @@
 mod appearing;
 mod clocks;
 mod death;
+mod departures;
 mod directory;
 mod engine;
 mod feed;

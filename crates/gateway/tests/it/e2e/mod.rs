@@ -16,6 +16,7 @@ mod identity;
 mod ids;
 mod init;
 mod late;
+mod leaving;
 mod messaging;
 mod opening;
 mod operations;

@@ -44,7 +44,7 @@ pub fn balancing(nodes: &[SocketAddr]) -> Server {
     })
 }
 
-fn in_foreground(folder: &Path) -> Vec<String> {
+pub fn in_foreground(folder: &Path) -> Vec<String> {
     let config = folder.join("config").display().to_string();
     ["-db", "-f", &config].map(str::to_owned).to_vec()
 }

@@ -1,0 +1,102 @@
+//! Stock clients that ask all the time while nodes send them away: `conformance/cluster/drain.mjs`.
+
+use crate::node;
+use crate::peer::Peer;
+use serde_json::{Value, json};
+use std::process::Command;
+
+#[derive(Debug)]
+pub struct Askers {
+    program: Peer,
+    clients: u64,
+    connected: u64,
+}
+
+/// What became of all that they asked.
+#[derive(Debug)]
+pub struct Answers {
+    pub asked: u64,
+    pub answered: u64,
+    /// Answered by an error.
+    pub refused: u64,
+    /// Their library told them that the connection was lost.
+    pub told: u64,
+    pub unanswered: u64,
+    /// How often each client has connected.
+    pub connects: Vec<u64>,
+    /// Why connections ended, in the words of their library.
+    pub disconnects: Value,
+}
+
+/// How clients ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// `polling`, `upgrade` (from polling) or `websocket`.
+    pub transport: &'static str,
+    pub clients: u64,
+    pub pause_ms: u64,
+    /// `steady`, `chance`, or `loop`: behind each answer.
+    pub how: &'static str,
+    /// `nothing`, `timeout`, `retries` or `notice`.
+    pub with: &'static str,
+}
+
+impl Askers {
+    pub fn start(url: &str, manners: Manners) -> Askers {
+        let mut command = Command::new("node");
+        command.arg(node::installed().join("drain.mjs"));
+        command.args(["--url", url, "--transport", manners.transport]);
+        command.args(["--how", manners.how, "--with", manners.with]);
+        let (clients, pause) = (manners.clients.to_string(), manners.pause_ms.to_string());
+        command.args(["--clients", &clients, "--pause", &pause]);
+        Askers {
+            program: Peer::start(&mut command),
+            clients: manners.clients,
+            connected: 0,
+        }
+    }
+
+    /// Waits until all are connected.
+    pub fn all_connected(&mut self) {
+        for line in self.program.said() {
+            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
+        }
+        if self.connected < self.clients {
+            let all = self.clients;
+            self.next(|line| line["connected"] == all);
+        }
+    }
+
+    /// Nobody asks any more; what became of what they asked.
+    pub fn stop(&mut self) -> Answers {
+        self.program.tell(&json!({"do": "stop"}));
+        let mut line = self.next(|line| line.get("asked").is_some());
+        let number = |name: &str| line[name].as_u64().expect("a number");
+        let connects = line["connects"].as_array().expect("numbers").iter();
+        Answers {
+            asked: number("asked"),
+            answered: number("answered"),
+            refused: number("refused"),
+            told: number("told"),
+            unanswered: number("unanswered"),
+            connects: connects.map(|n| n.as_u64().expect("a number")).collect(),
+            disconnects: line["disconnects"].take(),
+        }
+    }
+
+    fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Peer::deadline();
+        loop {
+            let line = self.program.next(deadline).unwrap_or_else(|_| {
+                panic!(
+                    "{} of {} clients are connected",
+                    self.connected, self.clients
+                )
+            });
+            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+}
