@@ -2,7 +2,7 @@
 
 use control::debug::{Inspect, ShardParts};
 use control::metrics::node::LogLoss;
-use hub::{Question, Sight};
+use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use shard::{Inspector, Shards};
@@ -46,6 +46,10 @@ impl Inspect for Inside {
     fn look(&self, question: &Question, within: Duration) -> Vec<Sight> {
         let sights = self.shards.look(question, within).into_iter();
         sights.map(|(_, sight)| sight).collect()
+    }
+
+    fn trace(&self, trace: &Arc<LiveTrace>) {
+        self.shards.trace(trace);
     }
 
     fn parts(&self) -> Vec<(&'static str, usize)> {

@@ -21,20 +21,21 @@ use crate::relay::{self, Door};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
+use crate::traces;
 use crate::unix::{self, SocketFiles};
 use crate::workers::Counter;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
 use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
+use control::live::Desk;
 use control::metrics::Exporter;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
-use control::traces::Traces;
 use hub::Places;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
@@ -96,16 +97,20 @@ pub fn start<'a>(
     )?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
-    relay::open(relays.as_ref(), door, &shards, &runtime)?;
+    let node = node_number(&loaded.resolved, member.as_ref());
+    let inside = Arc::new(Inside::new(&shards, Arc::clone(&facts.log)));
+    let desk = Desk::new(node, Arc::<Inside>::clone(&inside), &facts.live);
+    relay::open(relays.as_ref(), door, (&shards, &desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
+    let ways = (nodes, desk, relays.as_ref());
+    let (api, gate) = gate(&loaded.resolved, &credentials, ways, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings), &facts, gate)?;
-    let node = node_number(&loaded.resolved, member.as_ref());
+    let shown = (&shards, &settings, inside);
+    let admin_addr = serve_admin(&runtime, admin, shown, &facts, gate)?;
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
         workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
@@ -283,16 +288,6 @@ fn token_desk(runtime: &Runtime, verifier: Option<&Arc<Verifier>>) -> Option<Tok
     })
 }
 
-/// Records what is done, for a collector.
-fn start_traces(config: &Resolved, facts: &Facts) -> Result<Option<Arc<dyn Tracer>>> {
-    let Some(settings) = &config.traces else {
-        return Ok(None);
-    };
-    let traces = Traces::start(settings, Arc::clone(&facts.traces));
-    let traces = traces.map_err(|why| anyhow!("cannot record traces: {why}"))?;
-    Ok(Some(Arc::new(traces)))
-}
-
 fn make_rules(
     config: &Resolved,
     workers: Option<&Counter>,
@@ -305,7 +300,7 @@ fn make_rules(
     let lines = workers.map(Counter::lines).unwrap_or_default();
     let rules = RulesFactory::with_backends(&config.rules, &compile, &lines);
     let rules = rules.map_err(anyhow::Error::msg)?.with_large(&config.large);
-    let tracer = start_traces(config, facts)?;
+    let tracer = traces::start(config, facts)?;
     let rules = match &tracer {
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,
@@ -432,7 +427,7 @@ fn server_api(
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
-    nodes: Nodes,
+    (nodes, desk, relays): (Nodes, Desk, Option<&Relays>),
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
@@ -448,6 +443,8 @@ fn gate(
         nodes,
         api: Arc::clone(&api),
         node: Arc::clone(facts),
+        desk,
+        relays: relays.cloned(),
     };
     Ok((api, gate))
 }
@@ -455,7 +452,7 @@ fn gate(
 fn serve_admin(
     runtime: &Runtime,
     listener: Option<TcpListener>,
-    (shards, settings): (&Shards, &Arc<InForce>),
+    (shards, settings, inside): (&Shards, &Arc<InForce>, Arc<Inside>),
     facts: &Arc<Facts>,
     gate: Gate,
 ) -> Result<Option<SocketAddr>> {
@@ -466,7 +463,7 @@ fn serve_admin(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
+    let debugging = Debugging::new(inside);
     let pulse = facts.vitals.pulse("the operators' listener");
     let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
     let shown = (debugging, settings);

@@ -165,6 +165,7 @@ impl Life {
             Mail::Drain { window_ms } => turn.drain(window_ms),
             Mail::Drained => self.drained += 1,
             Mail::Walk(walk) => self.walks.ask(walk),
+            Mail::Trace(trace) => turn.trace(trace),
             Mail::Stop => self.stopped = true,
         }
     }

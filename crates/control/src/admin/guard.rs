@@ -50,6 +50,27 @@ pub(crate) struct Guard {
     logins: Logins,
 }
 
+/// A caller that stays: whether its key or login still lasts.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    guard: Arc<Guard>,
+    headers: HeaderMap,
+}
+
+impl Standing {
+    /// The caller as it is now; `None`: its key was taken away, or its login has ended.
+    pub(crate) fn caller(&self) -> Option<Caller> {
+        let key = self.guard.gate.keys.find(&self.headers);
+        key.or_else(|| match self.guard.pass(&self.headers) {
+            Pass::Good(caller) => Some(caller),
+            Pass::Forged | Pass::None => None,
+        })
+    }
+}
+
+/// The path of calls that stay.
+const STAYS: &str = "/v1/trace";
+
 const REFUSAL: &str = "admin request without a valid API key";
 
 impl Guard {
@@ -145,6 +166,11 @@ pub(crate) async fn check(
     if let Some(scope) = needed.filter(|scope| !caller.may_everywhere(*scope)) {
         guard.note_refusal(path);
         return forbidden(path, &caller, scope);
+    }
+    if path == STAYS {
+        let headers = request.headers().clone();
+        let guard = Arc::clone(&guard);
+        request.extensions_mut().insert(Standing { guard, headers });
     }
     request.extensions_mut().insert(Operator(caller));
     next.run(request).await

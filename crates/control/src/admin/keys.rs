@@ -72,10 +72,14 @@ pub(crate) enum Scope {
     Forget,
     /// To look inside the process, and to change what it does.
     Operate,
+    /// To follow what passes.
+    Trace,
+    /// To see arguments of events there as they are.
+    Payload,
 }
 
 impl Scope {
-    const ALL: [(Scope, &str); 7] = [
+    const ALL: [(Scope, &str); 9] = [
         (Scope::Emit, "emit"),
         (Scope::Members, "members"),
         (Scope::Disconnect, "disconnect"),
@@ -83,6 +87,8 @@ impl Scope {
         (Scope::History, "history"),
         (Scope::Forget, "forget"),
         (Scope::Operate, "operate"),
+        (Scope::Trace, "trace"),
+        (Scope::Payload, "trace:payload"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -325,6 +331,14 @@ pub(crate) mod tests {
     /// The key of a name, which allows everything.
     pub(crate) fn caller(name: &str) -> Caller {
         let (key, entry) = generate(name, &[]).expect("a key");
+        let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
+        keys.of(Shown::of(&key)).expect("a caller")
+    }
+
+    /// One that allows only this.
+    pub(crate) fn limited(name: &str, allowed: &[&str]) -> Caller {
+        let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
+        let (key, entry) = generate(name, &allowed).expect("a key");
         let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
         keys.of(Shown::of(&key)).expect("a caller")
     }

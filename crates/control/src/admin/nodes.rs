@@ -71,10 +71,15 @@ impl Nodes {
         }
     }
 
-    fn rows(&self) -> Vec<Row> {
-        let own = self.me();
+    /// The other nodes that this one knows.
+    pub(crate) fn others(&self) -> Vec<Row> {
         let others = self.others.as_ref().map(|(roster, _)| roster.rows());
-        let mut rows: Vec<Row> = others.into_iter().flatten().chain([own]).collect();
+        others.unwrap_or_default()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = self.others();
+        rows.push(self.me());
         rows.sort_by_key(|row| row.number);
         rows
     }

@@ -21,5 +21,6 @@ mod player;
 mod presence;
 mod scenarios;
 mod tls;
+mod trace;
 mod transcripts;
 mod workers;

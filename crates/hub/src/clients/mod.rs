@@ -12,5 +12,7 @@ pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;
 pub(crate) mod table;
+pub(crate) mod trace;
+pub(crate) mod traces;
 pub(crate) mod users;
 pub(crate) mod whereabouts;
