@@ -223,7 +223,7 @@ impl People {
         let Some(socket) = self.sockets.get(index) else {
             return Followers::new();
         };
-        let namespace = self.label(socket.namespace).map_or("", |name| name);
+        let namespace = self.namespace_of(index);
         let sid = self.sessions.get(socket.session).map(|slot| slot.sid);
         let of = |trace: &&Arc<LiveTrace>| {
             let is_meant = match trace.subject() {
@@ -293,6 +293,13 @@ impl People {
         found
     }
 
+    /// The name of its namespace; empty if there is no such socket.
+    pub(crate) fn namespace_of(&self, index: SocketId) -> &str {
+        let socket = self.sockets.get(index);
+        let label = socket.and_then(|socket| self.label(socket.namespace));
+        label.map_or("", |name| name)
+    }
+
     /// A socket and its client, as lines name them.
     pub(crate) fn described(&self, index: SocketId) -> (Option<TraceWho>, Option<Arc<str>>) {
         let Some(socket) = self.sockets.get(index) else {
@@ -336,10 +343,12 @@ impl People {
             false => TraceDecision::Delivered { to: 1, by: None },
         };
         self.trace_delivery(key.id(), event, &decision, Vec::new());
+        let namespace = self.namespace_of(key.id());
+        let followers = self.traces.of_event(namespace, event.name);
+        if followers.is_empty() {
+            return;
+        }
         let (who, namespace) = self.described(key.id());
-        let followers = self
-            .traces
-            .of_event(namespace.as_deref().unwrap_or_default(), event.name);
         let passing = Passing {
             who,
             namespace,
@@ -357,6 +366,9 @@ impl People {
         rooms: Vec<Box<str>>,
     ) {
         let followers = self.followers(index);
+        if followers.is_empty() {
+            return;
+        }
         let (who, namespace) = self.described(index);
         let passing = Passing {
             who,
@@ -378,12 +390,15 @@ impl People {
     ) {
         let asked = self.traces.answered(to, id);
         let mut followers = self.followers(to.id());
-        let (who, namespace) = self.described(to.id());
         let event = asked.as_ref().map_or("", |asked| &*asked.event);
         if !event.is_empty() {
-            let namespace = namespace.as_deref().unwrap_or_default();
+            let namespace = self.namespace_of(to.id());
             followers.extend(self.traces.of_event(namespace, event));
         }
+        if followers.is_empty() {
+            return;
+        }
+        let (who, namespace) = self.described(to.id());
         let now_ms = self.traces.now.mono_ms;
         let passing = Passing {
             what: "answer",
@@ -402,6 +417,10 @@ impl People {
     /// A client answers an event that it was sent.
     #[cold]
     pub(crate) fn trace_ack(&mut self, from: SocketKey, args: &str, attachments: &[Vec<u8>]) {
+        let followers = self.followers(from.id());
+        if followers.is_empty() {
+            return;
+        }
         let (who, namespace) = self.described(from.id());
         let passing = Passing {
             inward: true,
@@ -413,7 +432,6 @@ impl People {
             ..Passing::default()
         };
         let decision = TraceDecision::Answered { after_ms: None };
-        let followers = self.followers(from.id());
         self.traces.tell(&followers, &passing, &decision);
     }
 

@@ -79,13 +79,13 @@ impl Heard {
     /// `None`: nobody follows it.
     fn new(parts: &Parts, from: Caller, event: &Event<'_>) -> Option<Self> {
         let people = &parts.people;
-        let (who, namespace) = people.described(from.socket.id());
-        let named = namespace.as_deref().unwrap_or_default();
+        let named = people.namespace_of(from.socket.id());
         let mut followers = people.followers(from.socket.id());
         followers.extend(people.traces.of_event(named, event.name));
         if followers.is_empty() && !people.traces.follows_rooms() {
             return None;
         }
+        let (who, namespace) = people.described(from.socket.id());
         Some(Self {
             followers,
             who,

@@ -21,9 +21,16 @@ impl Audience<'_> {
         self.give(target, out);
         let people = &mut *self.speaker.people;
         let missed = people.traces.take_missed();
+        let followed = followed.unwrap_or_default();
+        let mut followers = people.traces.of_event(target.namespace, out.event.name);
+        let is_meant = |room: &str| target.rooms.contains(&room);
+        followers.extend(people.traces.of_rooms(target.namespace, is_meant));
+        if followed.is_empty() && followers.is_empty() {
+            return;
+        }
         let by = people.speaker_name(out.event.author);
         let rooms = trace::rooms(target.rooms);
-        for index in followed.into_iter().flatten() {
+        for index in followed {
             if people.is_marked(index) {
                 let decision = match missed.contains(&index) {
                     true => NOT_READY,
@@ -35,9 +42,6 @@ impl Audience<'_> {
                 people.trace_delivery(index, &out.event, &decision, rooms.clone());
             }
         }
-        let mut followers = people.traces.of_event(target.namespace, out.event.name);
-        let is_meant = |room: &str| target.rooms.contains(&room);
-        followers.extend(people.traces.of_rooms(target.namespace, is_meant));
         let passing = Passing {
             namespace: namespace.and_then(|namespace| people.label(namespace).cloned()),
             rooms,

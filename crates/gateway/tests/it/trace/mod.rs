@@ -141,7 +141,7 @@ fn what_becomes_of_the_events_of_a_user_is_told_line_by_line() {
 
     // Others' events as she gets them, and none that she does not get.
     bob.emit("chat", &[json!("x")]);
-    assert_eq!(ada.expect("chat"), [json!("x")]);
+    assert_eq!(ada.next_named("chat").args, [json!("x")]);
     let line = trace.until("event", |line| line["event"] == "chat");
     assert_eq!(
         seen(&line, ["direction", "decision", "by"]),
