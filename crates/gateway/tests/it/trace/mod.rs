@@ -445,3 +445,28 @@ fn clients_of_the_plain_protocol_are_followed_too() {
     let fits = |line: &Value| line["event"] == "chat" && line["user"] == "ada";
     assert_eq!(trace.until("chat", fits)["decision"], "relayed");
 }
+
+#[test]
+fn each_line_is_as_the_document_says() {
+    let node = Gateway::start(&config(""));
+    let document = request(node.admin, "GET", "/v1/openapi.json", "", "");
+    let document: Value = serde_json::from_str(&document.body).expect("JSON");
+    let answer = &document["paths"]["/v1/trace"]["get"]["responses"]["200"]["content"];
+    let mut schema = answer["application/x-ndjson"]["schema"].clone();
+    schema["components"] = document["components"].clone();
+    let schema = jsonschema::draft202012::new(&schema).expect("a schema");
+    let mut trace = ops(&node, "user=ada");
+    let mut ada = comes(&node, "ada", "den");
+    ada.emit("chat", &[json!("x")]);
+    ada.ask("checked", &[json!(7)]);
+    ada.emit("nowhere", &[]);
+    ada.leave_session();
+    loop {
+        let line = trace.line();
+        let fits = schema.validate(&line);
+        fits.unwrap_or_else(|error| panic!("{error}: {line}"));
+        if line["what"] == "end" {
+            break;
+        }
+    }
+}
