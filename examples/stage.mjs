@@ -69,7 +69,9 @@ class Supervised {
     this.#signal = signal;
     this.#start = () => {
       // Programs say where their pages are. No gateway is there: visitors go to the front doors.
-      const child = spawn(program, args, { ...options, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
+      const child = spawn(program, args, { ...options, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] });
+      // A pipe of our own. With our stderr, a program that outlives us would keep the reader of our errors waiting.
+      child.stderr.pipe(process.stderr, { end: false });
       const began = Date.now();
       child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.message}`)));
       child.on("exit", (code) => {
@@ -81,8 +83,11 @@ class Supervised {
       this.#child = child;
     };
     this.failed.catch(() => {});
+    process.once("exit", this.#atExit);
     this.#start();
   }
+
+  #atExit = () => this.#child.kill(this.#signal);
 
   #startAgain(before) {
     this.#start();
@@ -103,6 +108,7 @@ class Supervised {
 
   async stop() {
     this.#stopped = true;
+    process.off("exit", this.#atExit);
     await this.kill();
   }
 }

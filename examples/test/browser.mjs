@@ -18,6 +18,8 @@ after(() => browser?.close());
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
+// The runner ends a file that takes too long by this signal. The stage's programs end when this process exits.
+process.once("SIGTERM", () => process.exit(1));
 
 /** Called after the test, the last one first. */
 export const atEnd = (end) => ends.push(end);

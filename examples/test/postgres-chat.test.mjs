@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
-import { atEnd, newVisitor, onSockeye, openPage } from "./browser.mjs";
+import { WAIT_MS, atEnd, newVisitor, onSockeye, openPage } from "./browser.mjs";
 
 async function open() {
   const { stage, urls } = await onSockeye("postgres-chat/index.js");
@@ -89,7 +89,8 @@ test("a newcomer sees the last 50 messages, and a message is acknowledged only f
   await holder.query("begin; lock table messages in share mode");
   await say(ada, "is it there?");
   const waits = "select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into messages%'";
-  while ((await holder.query(waits)).rows[0].n === 0);
+  const until = Date.now() + WAIT_MS;
+  while ((await holder.query(waits)).rows[0].n === 0) assert.ok(Date.now() < until, `no message waits for the table after ${WAIT_MS} ms`);
   assert.equal(await ada.locator("li.waiting").count(), 1);
   assert.ok(!(await texts(ben)).includes("is it there?"));
   await holder.query("commit");

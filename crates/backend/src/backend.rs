@@ -187,6 +187,14 @@ impl Backend {
         links::attach(self.parts.at(now_ms), link, hello)
     }
 
+    /// Its worker is there: it is about to say something large.
+    pub fn heard(&mut self, now_ms: u64, link: Link) {
+        let workers = &mut self.parts.queue.workers;
+        if let Some(worker) = workers.of_link(link).and_then(|id| workers.get_mut(id)) {
+            worker.heard(now_ms);
+        }
+    }
+
     /// The link is gone. Its worker may come back by another one.
     pub fn detached(&mut self, now_ms: u64, link: Link) {
         self.parts.queue.workers.detach(now_ms, link);

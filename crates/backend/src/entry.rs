@@ -5,6 +5,7 @@ use crate::event::{Event, put_varint};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
+use crate::weight::{answer_bytes, member_bytes};
 use prost::encoding::{WireType, encode_key, encoded_len_varint};
 
 /// Bytes that an entry costs beside its message.
@@ -220,7 +221,7 @@ impl Entry {
     }
 }
 
-/// Memory of its own that its texts and lists have, beside their bytes.
+/// Memory of its own that its texts and lists have, beside their bytes. Lists are twice in memory while they are written.
 fn parts(what: &What) -> usize {
     match what {
         What::Connect(connect) => {
@@ -228,6 +229,8 @@ fn parts(what: &What) -> usize {
         }
         What::Opening(opening) => 2 * opening.headers.len() * PART_BYTES,
         What::Gone(gone) => gone.rooms.len() * PART_BYTES,
+        What::Found(found) => found.sockets.iter().map(member_bytes).sum(),
+        What::Answers(answers) => answers.answers.iter().map(answer_bytes).sum(),
         _ => 0,
     }
 }

@@ -70,7 +70,7 @@ pub use order::Sending;
 pub use outlet::Deadly;
 pub use scope::Scope;
 pub use settings::Settings;
-pub use weight::growth;
+pub use weight::{answer_bytes, growth, member_bytes};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`, written by `cargo xtask gen`.
 pub mod proto {

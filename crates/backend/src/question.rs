@@ -4,8 +4,10 @@
 //! backend, other nodes, and Socket.IO servers in the cluster.
 
 use crate::bounds::ANSWERS_BYTES_MAX;
+use crate::ledger::Ledger;
 use crate::proto;
-use prost::Message;
+use crate::proto::item::What;
+use crate::weight::{answer_bytes, member_bytes};
 use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +27,12 @@ pub(crate) struct Question {
     workers: BTreeSet<u64>,
     /// Servers are waited for until then.
     due_ms: Option<u64>,
+    /// Of the answers so far, as the ledger has them.
     bytes: usize,
     answers: Vec<proto::Answer>,
     missing: u64,
+    /// Sockets were asked for.
+    lists: bool,
     sockets: Vec<proto::Member>,
     incomplete: bool,
 }
@@ -42,6 +47,7 @@ impl Question {
             bytes: 0,
             answers: Vec::new(),
             missing: 0,
+            lists: false,
             sockets: Vec::new(),
             incomplete: false,
         }
@@ -79,37 +85,46 @@ impl Question {
         enough || (self.shards == 0 && self.workers.is_empty())
     }
 
-    fn has_room(&mut self, message: &impl Message) -> bool {
-        let bytes = self.bytes + message.encoded_len();
-        let fits = bytes <= ANSWERS_BYTES_MAX;
+    /// Takes so many bytes, if there is room for them.
+    fn book(&mut self, ledger: &mut Ledger, bytes: usize) -> bool {
+        let fits = self.bytes + bytes <= ANSWERS_BYTES_MAX && ledger.has_room(bytes);
         if fits {
-            self.bytes = bytes;
+            self.bytes += bytes;
+            ledger.take(bytes);
         }
         fits
     }
 
-    fn take(&mut self, answer: proto::Answer) {
-        match self.has_room(&answer) {
+    fn take(&mut self, ledger: &mut Ledger, answer: proto::Answer) {
+        // A server's question ends with its first answer, which is not kept.
+        let fits = matches!(self.asker, Asker::Server(_));
+        match fits || self.book(ledger, answer_bytes(&answer)) {
             true => self.answers.push(answer),
             false => self.missing += 1,
         }
     }
 
+    /// Its answers go, or somebody else books them.
+    pub(crate) fn release(&mut self, ledger: &mut Ledger) {
+        ledger.release(std::mem::take(&mut self.bytes));
+    }
+
     /// Answers of a shard's sockets, or of other servers.
-    pub(crate) fn answered(&mut self, answers: proto::Answers) {
+    pub(crate) fn answered(&mut self, ledger: &mut Ledger, answers: proto::Answers) {
         self.shards = self.shards.saturating_sub(1);
         self.missing += answers.missing;
         for answer in answers.answers {
-            self.take(answer);
+            self.take(ledger, answer);
         }
     }
 
     /// Sockets of a shard.
-    pub(crate) fn found(&mut self, found: proto::Found) {
+    pub(crate) fn found(&mut self, ledger: &mut Ledger, found: proto::Found) {
         self.shards = self.shards.saturating_sub(1);
+        self.lists = true;
         self.incomplete |= found.incomplete;
         for socket in found.sockets {
-            match self.has_room(&socket) {
+            match self.book(ledger, member_bytes(&socket)) {
                 true => self.sockets.push(socket),
                 false => self.incomplete = true,
             }
@@ -117,13 +132,19 @@ impl Question {
     }
 
     /// The answer of a worker. `false`: it owes none.
-    pub(crate) fn replied(&mut self, worker: u64, reply: proto::Reply) -> bool {
+    pub(crate) fn replied(
+        &mut self,
+        ledger: &mut Ledger,
+        worker: u64,
+        reply: proto::Reply,
+    ) -> bool {
         let owes = self.workers.remove(&worker);
         if owes {
-            self.take(proto::Answer {
+            let answer = proto::Answer {
                 args: reply.args,
                 attachments: reply.attachments,
-            });
+            };
+            self.take(ledger, answer);
         }
         owes
     }
@@ -135,21 +156,25 @@ impl Question {
         owes
     }
 
-    /// For the asker, under its number.
-    pub(crate) fn into_answers(self, query: u64) -> proto::Answers {
+    /// For a worker, under its number.
+    pub(crate) fn into_item(self, query: u64) -> What {
+        if self.lists {
+            return What::Found(proto::Found {
+                query,
+                sockets: self.sockets,
+                incomplete: self.incomplete,
+            });
+        }
         let silent = self.workers.len() as u64 + u64::from(self.shards);
-        proto::Answers {
+        What::Answers(proto::Answers {
             query,
             answers: self.answers,
             missing: self.missing + silent,
-        }
+        })
     }
 
-    pub(crate) fn into_found(self, query: u64) -> proto::Found {
-        proto::Found {
-            query,
-            sockets: self.sockets,
-            incomplete: self.incomplete,
-        }
+    /// For a server.
+    pub(crate) fn into_first(self) -> Option<proto::Answer> {
+        self.answers.into_iter().next()
     }
 }

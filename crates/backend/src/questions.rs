@@ -38,7 +38,10 @@ impl Questions {
 
     /// A lost worker answers nothing, and waits for nothing.
     pub(crate) fn leave(&mut self, queue: &mut Queue, worker: u64) {
-        self.open.retain(|_, question| !question.is_of(worker));
+        let is_its = |_: &u64, question: &mut Question| question.is_of(worker);
+        for (_, mut question) in self.open.extract_if(.., is_its) {
+            question.release(&mut queue.ledger);
+        }
         let open = self.open.iter_mut();
         let owed =
             open.filter_map(|(number, question)| question.give_up(worker).then_some(*number));
@@ -59,14 +62,10 @@ impl Questions {
 
     /// Ends a question if all have answered.
     fn review(&mut self, queue: &mut Queue, number: u64) {
-        if let Some(question) = self.take_over(number) {
+        let is_over = self.open.get(&number).is_some_and(Question::is_over);
+        if is_over && let Some(question) = self.open.remove(&number) {
             end(queue, question);
         }
-    }
-
-    fn take_over(&mut self, number: u64) -> Option<Question> {
-        self.open.get(&number).filter(|open| open.is_over())?;
-        self.open.remove(&number)
     }
 
     // ---- to shards ------------------------------------------------------------------------------------------------------------
@@ -88,35 +87,25 @@ impl Questions {
     }
 
     /// A shard, or other servers have answered.
-    pub(crate) fn on_answers(&mut self, queue: &mut Queue, mut answers: proto::Answers) {
-        if queue.ledger.is_full() {
-            answers.missing += answers.answers.len() as u64;
-            answers.answers = Vec::new();
-        }
+    pub(crate) fn on_answers(&mut self, queue: &mut Queue, answers: proto::Answers) {
         let number = answers.query;
         if let Some(question) = self.open.get_mut(&number) {
-            question.answered(answers);
+            question.answered(&mut queue.ledger, answers);
             self.review(queue, number);
         }
     }
 
-    pub(crate) fn on_found(&mut self, queue: &mut Queue, mut found: proto::Found) {
-        if queue.ledger.is_full() {
-            (found.sockets, found.incomplete) = (Vec::new(), true);
-        }
+    pub(crate) fn on_found(&mut self, queue: &mut Queue, found: proto::Found) {
         let number = found.query;
         if let Some(question) = self.open.get_mut(&number) {
-            question.found(found);
-        }
-        if let Some(question) = self.take_over(number)
-            && let Asker::Worker(worker, query) = question.asker
-        {
-            queue.reply(worker, What::Found(question.into_found(query)));
+            question.found(&mut queue.ledger, found);
+            self.review(queue, number);
         }
     }
 
     /// A namespace has as many servers as this: workers here, and what the shard knows of others.
     pub(crate) fn on_counted(&mut self, queue: &mut Queue, mut counted: proto::Counted) {
+        // No answers were kept for it.
         let question = self.open.remove(&counted.query);
         let Some(Asker::Worker(worker, query)) = question.map(|question| question.asker) else {
             return;
@@ -198,7 +187,7 @@ impl Questions {
         }
         let number = reply.told;
         let question = self.open.get_mut(&number);
-        if question.is_some_and(|question| question.replied(worker, reply)) {
+        if question.is_some_and(|question| question.replied(&mut queue.ledger, worker, reply)) {
             self.review(queue, number);
         } else {
             queue.counts().late += 1;
@@ -207,14 +196,12 @@ impl Questions {
     }
 }
 
-fn end(queue: &mut Queue, question: Question) {
+fn end(queue: &mut Queue, mut question: Question) {
+    question.release(&mut queue.ledger);
     match question.asker {
-        Asker::Worker(worker, query) => {
-            queue.reply(worker, What::Answers(question.into_answers(query)));
-        }
+        Asker::Worker(worker, query) => queue.reply(worker, question.into_item(query)),
         Asker::Server(told) => {
-            let answers = question.into_answers(0).answers;
-            let answer = answers.into_iter().next();
+            let answer = question.into_first();
             // The shard that was told has the number.
             queue.outlet.send(To::All, Down::Reply { told, answer });
         }

@@ -48,6 +48,19 @@ enum Kind {
     Verdict,
 }
 
+/// Memory of a client's answer.
+pub fn answer_bytes(answer: &proto::Answer) -> usize {
+    let attachments: usize = answer.attachments.iter().map(|bytes| bytes.len()).sum();
+    size_of::<proto::Answer>() + answer.args.len() + attachments
+}
+
+/// Memory of a socket in a list.
+pub fn member_bytes(member: &proto::Member) -> usize {
+    let rooms = member.rooms.iter();
+    let rooms: usize = rooms.map(|room| size_of::<String>() + room.len()).sum();
+    size_of::<proto::Member>() + member.socket.len() + member.data.len() + rooms
+}
+
 /// The kind of a field.
 enum Field {
     Inner(Kind),

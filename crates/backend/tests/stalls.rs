@@ -206,16 +206,10 @@ fn a_gateway_that_stood_still_takes_no_worker_for_a_stalled_one() {
     assert_eq!(scene.pass(scene.now_ms + 5_000, &[1]), []);
 }
 
-/// The answers of shards were kept for it without bound.
-#[test]
-fn a_worker_that_asked_and_did_not_read_filled_the_memory() {
-    let queue_bytes_max = 64 << 10;
-    let mut scene = Scene::open(Settings {
-        queue_bytes_max,
-        ..Settings::default()
-    });
-    scene.attach(1, "a");
-    for query in 1..=100 {
+/// A worker that asked for lists, and two shards. Returns our numbers of its queries.
+fn asks_for_lists(scene: &mut Scene, queries: u64) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    for query in 1..=queries {
         let fetch = Order::Fetch(proto::Fetch {
             query,
             of: Some(proto::Target {
@@ -229,24 +223,70 @@ fn a_worker_that_asked_and_did_not_read_filled_the_memory() {
             let Down::Do(Order::Fetch(fetch)) = down else {
                 panic!("{down:?}");
             };
-            let member = proto::Member {
-                data: "x".repeat(10_000),
-                ..proto::Member::default()
-            };
-            let found = proto::Found {
-                query: fetch.query,
-                sockets: vec![member],
-                incomplete: false,
-            };
-            scene.backend.up(scene.now_ms, Up::Found(found));
+            numbers.push(fetch.query);
         }
     }
-    let kept = scene.backend.bytes();
-    assert!(kept < 2 * queue_bytes_max, "{kept}");
-    let got = scene.items(1);
-    let incomplete = |item: &&What| matches!(item, What::Found(found) if found.incomplete);
-    assert_eq!(got.len(), 100, "each question is answered");
-    assert!(got.iter().filter(incomplete).count() > 80);
+    numbers
+}
+
+fn finds(scene: &mut Scene, query: u64, bytes: usize) {
+    let member = proto::Member {
+        data: "x".repeat(bytes),
+        ..proto::Member::default()
+    };
+    let found = proto::Found {
+        query,
+        sockets: vec![member],
+        incomplete: false,
+    };
+    scene.backend.up(scene.now_ms, Up::Found(found));
+}
+
+/// The answers of shards were kept for it without bound: those that waited for its reading, and those that waited for other shards.
+#[test]
+fn a_worker_that_asked_and_did_not_read_filled_the_memory() {
+    let queue_bytes_max = 64 << 10;
+    for shards in [1, 2] {
+        let mut scene = Scene::open(Settings {
+            queue_bytes_max,
+            shards,
+            ..Settings::default()
+        });
+        scene.attach(1, "a");
+        let empty = scene.backend.bytes();
+        let numbers = asks_for_lists(&mut scene, 100);
+        for _ in 0..shards {
+            for number in &numbers {
+                finds(&mut scene, *number, 10_000);
+                let kept = scene.backend.bytes();
+                // A list is twice in memory while it is on its way.
+                assert!(kept < 3 * queue_bytes_max, "{kept} bytes, {shards} shards");
+            }
+        }
+        let got = scene.items(1);
+        let incomplete = |item: &&What| matches!(item, What::Found(found) if found.incomplete);
+        assert_eq!(got.len(), 100, "each question is answered");
+        assert!(got.iter().filter(incomplete).count() > 80);
+        scene.says(1, 100, 0, None);
+        assert_eq!(scene.backend.bytes(), empty, "{shards} shards");
+    }
+}
+
+/// With the worker its questions go, and what was kept for them.
+#[test]
+fn what_waits_for_a_lost_worker_is_off_the_books() {
+    let mut scene = Scene::open(Settings {
+        shards: 2,
+        ..Settings::default()
+    });
+    scene.attach(1, "a");
+    for number in asks_for_lists(&mut scene, 3) {
+        finds(&mut scene, number, 10_000);
+    }
+    assert!(scene.backend.bytes() > 30_000);
+    scene.backend.detached(scene.now_ms, Link(1));
+    scene.pass(100_000, &[]);
+    assert_eq!(scene.backend.bytes(), 0);
 }
 
 /// The wrong one of two errors came first: the answer was due before the event was given up.

@@ -9,11 +9,16 @@ import {
   largeMessage,
 } from "./large.ts";
 
+/** So many events wait for a body; with one more, the first body is given up. */
+const WAITING_MAX = 10_000;
+
 interface Heard {
   event: string;
   args: unknown[];
   /** Its body has come, or will not come. */
   ready: boolean;
+  /** Waits for its body no longer. */
+  lose?: (error: unknown) => void;
 }
 
 export interface InboxEvents {
@@ -46,22 +51,29 @@ export class Inbox {
   }
 
   #fetch(message: LargeMessage, args: unknown[]): void {
-    const heard = { event: message.event, args, ready: false };
-    this.#waiting.push(heard);
+    const heard: Heard = { event: message.event, args, ready: false };
+    heard.lose = (error) => {
+      if (heard.ready) return;
+      this.#settle(heard, LARGE, args);
+      this.#events.lost(message, error instanceof Error ? error : new Error(String(error)));
+    };
+    this.#wait(heard);
     // The callback for an answer stands behind the reference.
     const rest = args.slice(1);
-    fetchArgs(message, this.#base, this.#options).then(
-      (fetched) => this.#settle(heard, message.event, [...fetched, ...rest]),
-      (error: unknown) => {
-        this.#settle(heard, LARGE, args);
-        this.#events.lost(message, error instanceof Error ? error : new Error(String(error)));
-      },
-    );
+    fetchArgs(message, this.#base, this.#options).then((fetched) => {
+      if (!heard.ready) this.#settle(heard, message.event, [...fetched, ...rest]);
+    }, heard.lose);
   }
 
   #pass(heard: Heard): void {
-    if (this.#waiting.length > 0) this.#waiting.push(heard);
+    if (this.#waiting.length > 0) this.#wait(heard);
     else this.#events.heard(heard.event, heard.args);
+  }
+
+  #wait(heard: Heard): void {
+    this.#waiting.push(heard);
+    if (this.#waiting.length > WAITING_MAX)
+      this.#waiting[0]?.lose?.(new Error(`${WAITING_MAX} events wait for it`));
   }
 
   #settle(heard: Heard, event: string, args: unknown[]): void {

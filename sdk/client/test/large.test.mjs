@@ -163,3 +163,38 @@ test("a body is fetched from no other origin", async () => {
   ada.client.send("said", "x".repeat(20_000));
   assert.match((await lost).message, /not fetched from http:\/\/127\.0\.0\.1:1/);
 });
+
+test("events wait for a body, but not any number of them", async () => {
+  const { gateway } = await gatewayWith();
+  const grace = await memberOf(gateway, "grace");
+  const fetched = globalThis.fetch;
+  const asked = new Promise((resolve) => {
+    globalThis.fetch = () => new Promise(() => resolve());
+  });
+  ends.push(() => {
+    globalThis.fetch = fetched;
+  });
+  const lost = new Promise((resolve) => grace.client.watch("lost", (_, error) => resolve(error)));
+  const { heard, all } = hears(grace.client, ["large_message", "small"], 10_001);
+  const auth = { token: tokenOf("ada") };
+  const ada = io(gateway.url, { transports: ["websocket"], auth, forceNew: true });
+  ends.push(() => ada.close());
+  await ada.emitWithAck("join", "den");
+  ada.emit("said", "x".repeat(20_000));
+  await asked;
+  // In steps that no outbox finds too much.
+  for (let n = 1; n <= 9_999; n++) {
+    ada.emit("small", n);
+    if (n % 500 === 0) await ada.emitWithAck("join", "den");
+  }
+  await ada.emitWithAck("join", "den");
+  assert.equal(heard.length, 0);
+  ada.emit("small", 10_000);
+  assert.match((await lost).message, /10000 events wait for it/);
+  const [[first], ...small] = await all;
+  assert.equal(first, "large_message");
+  assert.deepEqual(
+    small,
+    Array.from({ length: 10_000 }, (_, n) => ["small", n + 1]),
+  );
+});

@@ -58,10 +58,10 @@ function sizeOfNames(names: string[]): number {
   return bytes;
 }
 
-/** Said to several gateways, each of which does it for its own node. */
-function isShared({ emit, join, leave, disconnect }: Command): boolean {
-  const target: Target | undefined = emit?.to ?? (join ?? leave ?? disconnect)?.of;
-  return target?.here === true || target?.without !== undefined;
+/** It holds although this worker's sockets are others' now: an event, or what each of several gateways does for its own node. */
+function isStillMeant({ emit, join, leave, disconnect }: Command): boolean {
+  const target: Target | undefined = (join ?? leave ?? disconnect)?.of;
+  return emit !== undefined || target?.here === true || target?.without !== undefined;
 }
 
 /** Programs make any number of the others; these answer what the gateway sent, and end sockets that it has. */
@@ -392,7 +392,7 @@ export class Link {
       // Without this number the gateway is another process, which has other clients.
       if (welcome._taken) {
         const first = this.#commands - this.#kept.length + 1;
-        again = this.#kept.slice(Math.max(0, welcome.taken! - first + 1)).filter(isShared);
+        again = this.#kept.slice(Math.max(0, welcome.taken! - first + 1)).filter(isStillMeant);
       }
       this.#commands = 0;
       this.#kept = [];

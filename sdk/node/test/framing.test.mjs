@@ -8,7 +8,8 @@ import { stage, until } from "./stage.mjs";
 
 const MAGIC = "SOCKEYE1";
 let here;
-before(async () => (here = await stage()));
+// A client is sent 10 MB.
+before(async () => (here = await stage("", "", "[limits]\noutbox_bytes_max = \"64MiB\"\n")));
 after(() => here.close());
 
 const pipe = (near, far) => {
@@ -105,6 +106,34 @@ test("a gateway that says nothing any more is left, and found again", { timeout:
   silent = false;
   await until(() => way.begins.length >= 2);
   await echoes(io);
+  await io.close();
+  way.close();
+});
+
+/** Each end heard no sign of life of the other while the message was under way, and gave it up. */
+test("a message that takes long to a gateway does not end the link", { timeout: 60_000 }, async () => {
+  const way = await watched((near) => {
+    const [host, port] = here.workers.split(":");
+    const far = connect(Number(port), host);
+    far.pipe(near);
+    // 800 kB/s.
+    near.on("data", (bytes) => {
+      far.write(bytes);
+      near.pause();
+      setTimeout(() => near.resume(), bytes.length / 800);
+    });
+    near.resume();
+    for (const end of [near, far]) end.on("error", () => {}).on("close", () => (near.destroy(), far.destroy()));
+    return true;
+  });
+  const io = await here.server({ gateway: way.address });
+  const client = here.open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  io.emit("large", "x".repeat(10_000_000));
+  const [large] = await once(client, "large");
+  assert.equal(large.length, 10_000_000);
+  assert.deepEqual(way.begins, [MAGIC]);
+  client.disconnect();
   await io.close();
   way.close();
 });

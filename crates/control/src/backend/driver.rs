@@ -80,6 +80,8 @@ pub(super) enum Letter {
     },
     /// The share is given back when the frame is handled.
     Frame(Link, Frame, Option<Share>),
+    /// Its worker is there: a large frame of it comes in.
+    Heard(Link),
     /// With what was wrong with the last frame.
     Detached(Link, Option<Status>),
     /// The key that its worker showed is one no more.
@@ -261,6 +263,7 @@ impl Driver {
                 }
                 self.note_answer(link);
             }
+            Letter::Heard(link) => self.backend.heard(now_ms, link),
             Letter::Detached(link, fault) => {
                 if let Some(fault) = fault {
                     self.end(link, fault);

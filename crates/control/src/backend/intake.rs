@@ -5,7 +5,8 @@ use prost::bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Body as _;
@@ -51,8 +52,48 @@ impl Share {
     }
 }
 
+/// A worker that sends so many bytes from one look to the next is there, although no message of it is whole.
+const PACE_BYTES: u64 = 64 << 10;
+
+/// How the bytes of a link come in. Its worker's signs of life wait behind a large message.
+#[derive(Default)]
+pub(super) struct Pulse {
+    bytes: AtomicU64,
+    /// Nothing is read: messages of others take the room.
+    waits: AtomicBool,
+    /// The worker is to hear that the gateway is there. One that waits stands for all.
+    answers: Notify,
+}
+
+impl Pulse {
+    pub(super) fn came(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Since the last call, the worker's silence was none of its own. What it asks waits behind its message, and is answered before.
+    pub(super) fn beats(&self) -> bool {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        let beats = bytes >= PACE_BYTES || self.waits.load(Ordering::Relaxed);
+        if beats {
+            self.answer();
+        }
+        beats
+    }
+
+    pub(super) fn answer(&self) {
+        self.answers.notify_one();
+    }
+
+    pub(super) async fn answered(&self) {
+        self.answers.notified().await;
+    }
+}
+
 /// The source of a link's bytes.
 pub(super) trait Source: Send {
+    /// All that is read is told to it.
+    fn pulse(&self) -> &Arc<Pulse>;
+
     /// So many bytes; `None`: the stream ended before.
     fn take(&mut self, len: usize) -> impl Future<Output = Option<Bytes>> + Send;
 
@@ -94,7 +135,7 @@ impl<S: Source> Frames<S> {
             )));
         }
         let mut share = Share {
-            bytes: share(&self.intake.bytes, len).await?,
+            bytes: room(self.source.pulse(), &self.intake.bytes, len).await?,
             growth: None,
         };
         let Some(message) = self.source.take(len).await else {
@@ -106,7 +147,7 @@ impl<S: Source> Frames<S> {
                 "cannot take a message: {overgrown}, so send fewer commands in each"
             ))
         })?;
-        share.growth = self::share(&self.intake.growth, growth).await?;
+        share.growth = room(self.source.pulse(), &self.intake.growth, growth).await?;
         let frame = Frame::decode(message).map_err(|error| {
             Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
         })?;
@@ -114,23 +155,46 @@ impl<S: Source> Frames<S> {
     }
 }
 
+/// Waits for room. What is small needs none.
+async fn room(
+    pulse: &Pulse,
+    room: &Arc<Semaphore>,
+    bytes: usize,
+) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    if bytes <= SMALL_BYTES {
+        return Ok(None);
+    }
+    pulse.waits.store(true, Ordering::Relaxed);
+    // It is less than there is: one message may have so much.
+    let permit = Arc::clone(room).acquire_many_owned(bytes as u32).await;
+    pulse.waits.store(false, Ordering::Relaxed);
+    // Nobody closes it.
+    let stopping = |_| Status::unavailable("the gateway is stopping");
+    permit.map(Some).map_err(stopping)
+}
+
 /// The body of a gRPC stream.
 pub(super) struct Streamed {
     body: Body,
     /// Read, and not looked at.
     data: Bytes,
+    pulse: Arc<Pulse>,
 }
 
 impl Streamed {
     pub(super) fn new(body: Body) -> Self {
-        let data = Bytes::new();
-        Self { body, data }
+        Self {
+            body,
+            data: Bytes::new(),
+            pulse: Arc::default(),
+        }
     }
 
     /// The next message. A stream that breaks has ended: its worker comes back by another.
     async fn read(&mut self) -> Option<()> {
         let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
         if let Ok(data) = frame?.ok()?.into_data() {
+            self.pulse.came(data.len());
             self.data = data;
         }
         Some(())
@@ -138,6 +202,10 @@ impl Streamed {
 }
 
 impl Source for Streamed {
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
     async fn take(&mut self, len: usize) -> Option<Bytes> {
         while len > 0 && self.data.is_empty() {
             self.read().await?;
@@ -161,21 +229,6 @@ impl Source for Streamed {
             "cannot read a message of the worker: it is compressed",
         ))
     }
-}
-
-/// Waits for room. What is small needs none.
-async fn share(
-    room: &Arc<Semaphore>,
-    bytes: usize,
-) -> Result<Option<OwnedSemaphorePermit>, Status> {
-    if bytes <= SMALL_BYTES {
-        return Ok(None);
-    }
-    // It is less than there is: one message may have so much.
-    let permit = Arc::clone(room).acquire_many_owned(bytes as u32).await;
-    // Nobody closes it.
-    let stopping = |_| Status::unavailable("the gateway is stopping");
-    permit.map(Some).map_err(stopping)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Both ends begin with [`MAGIC`]. A frame is one byte for its kind, four for the length of what follows, the highest first, and that.
 //! The worker's first frame is its key; nothing else is read before that is known.
 
-use super::intake::{Frames, HEAD_BYTES, Source};
+use super::intake::{Frames, HEAD_BYTES, Pulse, Source};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
 use crate::seats::Peer;
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -13,7 +13,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 use tonic::Status;
 
@@ -24,7 +23,7 @@ pub(super) const MAGIC: [u8; 8] = *b"SOCKEYE1";
 pub(super) const MESSAGE: u8 = 0;
 /// Why the gateway ends the link: one byte with a code of gRPC, and a text.
 const END: u8 = 1;
-/// The worker wants to hear that the gateway is there: `PONG` answers.
+/// The worker wants to hear that the gateway is there: `PONG` answers. It also comes unasked while a large message is read.
 const PING: u8 = 2;
 const PONG: u8 = 3;
 /// A key of a backend.
@@ -44,12 +43,12 @@ where
     C: AsyncRead + AsyncWrite + Send + 'static,
 {
     let (from, to) = split(conn);
-    let pings = Arc::<Notify>::default();
-    let source = Inflow::new(from, Arc::clone(&pings));
+    let pulse = Arc::<Pulse>::default();
+    let source = Inflow::new(from, Arc::clone(&pulse));
     let mut frames = Frames::new(source, workers.intake().clone());
     let mut outflow = Outflow { to, greets: true };
     match attach(&workers, &mut frames, &peer).await {
-        Ok(attached) => carry((frames, outflow), attached, peer, pings).await,
+        Ok(attached) => carry((frames, outflow), attached, peer, pulse).await,
         Err(status) => {
             if outflow.end(Some(&status)).await.is_ok() {
                 let _ = timeout(LINGER, frames.source().drain()).await;
@@ -79,7 +78,7 @@ async fn carry<R, W>(
     (frames, mut outflow): (Frames<Inflow<R>>, Outflow<W>),
     attached: Attached,
     peer: Peer,
-    pings: Arc<Notify>,
+    pulse: Arc<Pulse>,
 ) where
     R: AsyncRead + Send,
     W: AsyncWrite,
@@ -95,7 +94,7 @@ async fn carry<R, W>(
     let letters = desk.letters.clone();
     let mut reading = pin!(read(desk, link, frames, lease, Some(peer), api));
     let writes = async {
-        let said = outflow.carry(&mut messages, &pings).await;
+        let said = outflow.carry(&mut messages, &pulse).await;
         (outflow.finish(said).await, messages)
     };
     let mut writing = pin!(writes);
@@ -126,15 +125,15 @@ struct Inflow<R> {
     from: ReadHalf<R>,
     /// Read, and not looked at.
     buffer: BytesMut,
-    pings: Arc<Notify>,
+    pulse: Arc<Pulse>,
 }
 
 impl<R: AsyncRead + Send> Inflow<R> {
-    fn new(from: ReadHalf<R>, pings: Arc<Notify>) -> Self {
+    fn new(from: ReadHalf<R>, pulse: Arc<Pulse>) -> Self {
         Self {
             from,
             buffer: BytesMut::new(),
-            pings,
+            pulse,
         }
     }
 
@@ -170,11 +169,16 @@ impl<R: AsyncRead + Send> Inflow<R> {
     async fn read(&mut self, room: usize) -> Option<()> {
         self.buffer.reserve(room);
         let read = self.from.read_buf(&mut self.buffer).await.ok()?;
+        self.pulse.came(read);
         (read > 0).then_some(())
     }
 }
 
 impl<R: AsyncRead + Send> Source for Inflow<R> {
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
     async fn take(&mut self, len: usize) -> Option<Bytes> {
         while self.buffer.len() < len {
             let missing = len - self.buffer.len();
@@ -185,8 +189,7 @@ impl<R: AsyncRead + Send> Source for Inflow<R> {
 
     fn other(&mut self, kind: u8, len: usize) -> Result<(), Status> {
         if (kind, len) == (PING, 0) {
-            // One that waits stands for all.
-            self.pings.notify_one();
+            self.pulse.answer();
             return Ok(());
         }
         Err(Status::invalid_argument(format!(
@@ -208,7 +211,7 @@ impl<W: AsyncWrite> Outflow<W> {
     async fn carry(
         &mut self,
         messages: &mut Messages,
-        pings: &Notify,
+        pulse: &Pulse,
     ) -> io::Result<Option<Status>> {
         loop {
             tokio::select! {
@@ -217,7 +220,7 @@ impl<W: AsyncWrite> Outflow<W> {
                     Some(Err(status)) => return Ok(Some(status)),
                     None => return Ok(None),
                 },
-                () = pings.notified() => self.write(PONG, Bytes::new()).await?,
+                () = pulse.answered() => self.write(PONG, Bytes::new()).await?,
             }
         }
     }

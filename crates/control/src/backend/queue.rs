@@ -2,8 +2,7 @@
 //! somebody waiting; there are no more of them than of sockets and queries. Answers beyond the bound come without their content.
 
 use super::figures::Figures;
-use backend::proto::{Answer, Member};
-use backend::{Settings, Up};
+use backend::{Settings, Up, answer_bytes, member_bytes};
 use rules::Line;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,17 +93,6 @@ fn weight(up: &Up) -> (usize, bool) {
         Up::Found(found) => (found.sockets.iter().map(member_bytes).sum(), true),
         _ => (0, true),
     }
-}
-
-fn answer_bytes(answer: &Answer) -> usize {
-    let attachments: usize = answer.attachments.iter().map(|bytes| bytes.len()).sum();
-    size_of::<Answer>() + answer.args.len() + attachments
-}
-
-fn member_bytes(member: &Member) -> usize {
-    let rooms = member.rooms.iter();
-    let rooms: usize = rooms.map(|room| size_of::<String>() + room.len()).sum();
-    size_of::<Member>() + member.socket.len() + member.data.len() + rooms
 }
 
 /// An answer is told to be incomplete, in place of its content; the bytes of that.

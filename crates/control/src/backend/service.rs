@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
@@ -34,6 +35,8 @@ pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Calls at once on one connection; others wait for their turn at the caller's side.
 const STREAMS_MAX: u32 = 128;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether a message that is not whole goes on coming.
+const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct Workers {
@@ -168,14 +171,27 @@ pub(super) async fn read<S: Source>(
     api: Arc<Api>,
 ) -> Option<Frames<S>> {
     let mut expelled = pin!(lease.ended());
+    let pulse = Arc::clone(frames.source().pulse());
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let last = loop {
-        let next = tokio::select! {
-            biased;
-            () = expelled.as_mut() => {
-                peer.iter().for_each(Peer::distrust);
-                break Letter::Expelled(link);
+        let next = {
+            let mut next = pin!(frames.next());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = expelled.as_mut() => break None,
+                    next = next.as_mut() => break Some(next),
+                    // A driver with a full queue has more to do than to look who is silent.
+                    _ = looks.tick() => if pulse.beats() {
+                        let _ = desk.letters.try_send(Letter::Heard(link));
+                    },
+                }
             }
-            next = frames.next() => next,
+        };
+        let Some(next) = next else {
+            peer.iter().for_each(Peer::distrust);
+            break Letter::Expelled(link);
         };
         let letter = match next {
             Ok(Some((mut frame, share))) => {
