@@ -97,7 +97,7 @@ describe("a live trace", () => {
     await ops.sees("#main .found", /^\d+ lines kept, paused\.$/);
     const before = await rows(ops);
     const kept = async () =>
-      Number.parseInt(await ops.page.textContent("#main .found:not([role])"));
+      Number.parseInt(await ops.page.textContent("#main .found:not([role])"), 10);
     await asks("two-22");
     await until(async () => (await kept()) >= before + 2);
     assert.equal(await rows(ops), before);

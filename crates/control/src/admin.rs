@@ -3,7 +3,7 @@
 mod conns;
 mod console;
 mod disconnect;
-pub(crate) mod guard;
+mod guard;
 pub mod keys;
 mod logins;
 pub(crate) mod nodes;

@@ -98,22 +98,25 @@ pub fn start<'a>(
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     let node = node_number(&loaded.resolved, member.as_ref());
-    let inside = Arc::new(Inside::new(&shards, Arc::clone(&facts.log)));
-    let desk = Desk::new(node, Arc::<Inside>::clone(&inside), &facts.live);
+    let (inside, desk) = Inside::open(node, &shards, &facts);
     relay::open(relays.as_ref(), door, (&shards, &desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
-    let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let ways = (nodes, desk, relays.as_ref());
+    let ways = (member.as_ref(), desk, relays.as_ref());
     let (api, gate) = gate(&loaded.resolved, &credentials, ways, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let shown = (&shards, &settings, inside);
-    let admin_addr = serve_admin(&runtime, admin, shown, &facts, gate)?;
+    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings, inside), &facts, gate)?;
     let serve_workers = |workers: Counter| {
-        let room = (&api, &places);
-        workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
+        workers.serve(
+            &loaded.resolved,
+            node,
+            &shards,
+            &facts,
+            (&api, &places),
+            tracer,
+        )
     };
     let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
@@ -427,7 +430,7 @@ fn server_api(
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
-    (nodes, desk, relays): (Nodes, Desk, Option<&Relays>),
+    (member, desk, relays): (Option<&Member>, Desk, Option<&Relays>),
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
@@ -440,7 +443,7 @@ fn gate(
         metrics_need_key: config.admin.access.metrics_need_key,
         conns_max: config.admin.conns_max,
         places: Arc::clone(places),
-        nodes,
+        nodes: nodes(config, member, shards, facts),
         api: Arc::clone(&api),
         node: Arc::clone(facts),
         desk,

@@ -1,7 +1,7 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
 use super::Gate;
-use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown};
+use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown, Standing};
 use super::logins::{self, Logins, Pass};
 use super::reply::reply;
 use crate::api::http;
@@ -50,24 +50,6 @@ pub(crate) struct Guard {
     logins: Logins,
 }
 
-/// A caller that stays: whether its key or login still lasts.
-#[derive(Clone, Debug)]
-pub(crate) struct Standing {
-    guard: Arc<Guard>,
-    headers: HeaderMap,
-}
-
-impl Standing {
-    /// The caller as it is now; `None`: its key was taken away, or its login has ended.
-    pub(crate) fn caller(&self) -> Option<Caller> {
-        let key = self.guard.gate.keys.find(&self.headers);
-        key.or_else(|| match self.guard.pass(&self.headers) {
-            Pass::Good(caller) => Some(caller),
-            Pass::Forged | Pass::None => None,
-        })
-    }
-}
-
 /// The path of calls that stay.
 const STAYS: &str = "/v1/trace";
 
@@ -108,6 +90,18 @@ impl Guard {
 
     pub(super) fn pass(&self, headers: &HeaderMap) -> Pass {
         self.logins.pass(&self.gate.keys, headers, Instant::now())
+    }
+
+    /// Whether the key or login of a caller that stays still lasts.
+    fn standing(self: &Arc<Self>, headers: HeaderMap) -> Standing {
+        let guard = Arc::clone(self);
+        Standing::new(move || {
+            let key = guard.gate.keys.find(&headers);
+            key.or_else(|| match guard.pass(&headers) {
+                Pass::Good(caller) => Some(caller),
+                Pass::Forged | Pass::None => None,
+            })
+        })
     }
 
     /// For the audit.
@@ -168,9 +162,8 @@ pub(crate) async fn check(
         return forbidden(path, &caller, scope);
     }
     if path == STAYS {
-        let headers = request.headers().clone();
-        let guard = Arc::clone(&guard);
-        request.extensions_mut().insert(Standing { guard, headers });
+        let standing = guard.standing(request.headers().clone());
+        request.extensions_mut().insert(standing);
     }
     request.extensions_mut().insert(Operator(caller));
     next.run(request).await

@@ -6,6 +6,7 @@ use aws_lc_rs::{digest, rand};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -54,6 +55,27 @@ pub(crate) struct Caller {
 /// The key that a request showed.
 #[derive(Clone, Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
+
+/// Looks at the key or login of a caller that stays.
+#[derive(Clone)]
+pub(crate) struct Standing(Arc<dyn Fn() -> Option<Caller> + Send + Sync>);
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Standing").finish_non_exhaustive()
+    }
+}
+
+impl Standing {
+    pub(crate) fn new(look: impl Fn() -> Option<Caller> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    /// The caller as it is now; `None`: its key was taken away, or its login has ended.
+    pub(crate) fn caller(&self) -> Option<Caller> {
+        (self.0)()
+    }
+}
 
 /// A scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

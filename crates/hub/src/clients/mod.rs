@@ -2,6 +2,7 @@
 
 pub(crate) mod conn;
 pub(crate) mod deflating;
+pub(crate) mod followed;
 pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod people;

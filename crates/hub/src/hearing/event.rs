@@ -9,13 +9,13 @@ use crate::seam::stage::Stage;
 /// HOT PATH: while nobody follows anything, that is one test.
 #[inline]
 pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
-    match stage.parts.people.traces.is_on() {
-        true => traced::on_event(stage, from, event, handle),
-        false => handle(stage, from, event),
+    if stage.parts.people.traces.is_on() {
+        return traced::on_event(stage, from, event, handle);
     }
+    handle(stage, from, event);
 }
 
-#[inline]
+#[inline(always)]
 fn handle(stage: &mut Stage, from: Caller, event: Event<'_>) {
     if !expiry::on_refresh(&mut stage.parts, from, &event) {
         stage.call(from.session, |handler, cx| {
