@@ -30,6 +30,7 @@ export const PAGES = [
   "sessions",
   "ends",
   "backends",
+  "trace",
   "try",
   "config",
   "audit",

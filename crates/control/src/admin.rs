@@ -21,8 +21,11 @@ use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
 use crate::inside::{self, Inside};
+use crate::live::Desk;
+use crate::live::stream::{self, Live};
 use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
+use crate::relay::Relays;
 use axum::Router;
 use axum::extract::{FromRef, RawQuery, State};
 use axum::http::{HeaderMap, Uri, header};
@@ -66,6 +69,9 @@ pub struct Gate {
     pub api: Arc<Api>,
     /// Refusals are counted there.
     pub node: Arc<Node>,
+    /// Traces of this node, and the way to those of others.
+    pub desk: Desk,
+    pub relays: Option<Relays>,
 }
 
 /// Serves until the runtime ends.
@@ -87,6 +93,12 @@ pub async fn serve(
         &node,
     );
     inside.answer_nodes();
+    let live = Live {
+        desk: gate.desk.clone(),
+        nodes: nodes.clone(),
+        relays: gate.relays.clone(),
+        audit: Arc::clone(&node.audit),
+    };
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(
         Arc::clone(&exporter),
@@ -96,6 +108,7 @@ pub async fn serve(
     let others = [
         nodes::described().into_openapi(),
         inside::described().into_openapi(),
+        stream::described().into_openapi(),
     ];
     let routes = Router::new()
         .route("/metrics", get(metrics))
@@ -105,6 +118,7 @@ pub async fn serve(
         .merge(api::http::routes(&api, others))
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
         .merge(inside::routes(inside.clone(), &api))
+        .merge(stream::routes(live, &api))
         .merge(console::routes(Arc::clone(&guard)))
         .merge(debug::routes())
         .fallback(nowhere)
@@ -214,6 +228,8 @@ mod tests {
             nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
             api: Arc::new(Api::new(settings, Box::new(Nowhere))),
             node,
+            desk: Desk::new(0, Arc::new(crate::debug::tests::Half), &Arc::default()),
+            relays: None,
         }
     }
 

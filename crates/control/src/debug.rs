@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, extract::FromRef};
-use hub::{Question, Sight};
+use hub::{LiveTrace, Question, Sight};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub trait Inspect: Send + Sync + std::fmt::Debug {
     fn parts(&self) -> Vec<(&'static str, usize)>;
     /// The answers of the shards that answer in time.
     fn look(&self, question: &Question, within: Duration) -> Vec<Sight>;
+    /// Shards tell this trace what passes, until it is over.
+    fn trace(&self, trace: &Arc<LiveTrace>);
     /// What the allocator says of itself.
     fn allocator(&self) -> Vec<(&'static str, u64)>;
 }
@@ -168,6 +170,7 @@ pub(crate) mod tests {
         fn look(&self, _: &Question, _: Duration) -> Vec<Sight> {
             Vec::new()
         }
+        fn trace(&self, _: &Arc<LiveTrace>) {}
         fn allocator(&self) -> Vec<(&'static str, u64)> {
             vec![("committed", 100)]
         }

@@ -15,6 +15,7 @@ pub mod history;
 pub mod identity;
 pub mod inside;
 pub mod kafka;
+pub mod live;
 pub mod metrics;
 pub mod moving;
 pub mod page;

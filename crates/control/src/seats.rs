@@ -80,6 +80,8 @@ struct Heard {
     last: AtomicU64,
     /// Somebody showed a key there.
     trusted: AtomicBool,
+    /// Milliseconds behind it, until which an answer takes.
+    stays: AtomicU64,
 }
 
 impl Peer {
@@ -88,6 +90,7 @@ impl Peer {
             since: Instant::now(),
             last: AtomicU64::new(0),
             trusted: AtomicBool::new(false),
+            stays: AtomicU64::new(0),
         }))
     }
 
@@ -104,6 +107,19 @@ impl Peer {
     pub(crate) fn heard(&self) {
         let millis = u64::try_from(self.0.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last.store(millis, Ordering::Relaxed);
+    }
+
+    /// It has an answer that takes so long.
+    pub(crate) fn stay(&self, time: Duration) {
+        let until = self.0.since.elapsed() + time;
+        let millis = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+        self.0.stays.fetch_max(millis, Ordering::Relaxed);
+    }
+
+    /// The rest of that time.
+    pub(crate) fn stays(&self) -> Duration {
+        let until = Duration::from_millis(self.0.stays.load(Ordering::Relaxed));
+        until.saturating_sub(self.0.since.elapsed())
     }
 
     /// The lowest gives its place away.

@@ -11,6 +11,7 @@ use crate::init::InitArgs;
 use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
+use crate::trace_calls::TraceArgs;
 use crate::upgrade::UpgradeArgs;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -89,6 +90,12 @@ enum CommandArgs {
         #[command(flatten)]
         asked: Asked,
     },
+    Trace {
+        #[command(flatten)]
+        args: Box<TraceArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
     Top {
         #[command(flatten)]
         args: TopArgs,
@@ -136,7 +143,7 @@ enum CommandArgs {
     ApiKey {
         /// Name of its user, for the log.
         name: String,
-        /// Allow only this: a scope (emit, members, disconnect, read, history, forget, operate) or a namespace, such as `/chat`; may be given several
+        /// Allow only this: a scope (emit, members, disconnect, read, history, forget, operate, trace, trace:payload) or a namespace, such as `/chat`; may be given several
         /// times. Without it, the key allows everything.
         #[arg(long, value_name = "SCOPE")]
         allow: Vec<String>,
@@ -286,6 +293,7 @@ pub enum Command {
     Emit(Box<EmitArgs>, Request),
     Sockets(Box<SocketsArgs>, Request),
     Sessions(Box<SessionsArgs>, Request),
+    Trace(Box<TraceArgs>, Request),
     Top(TopArgs, Request),
     Rooms(Box<RoomsArgs>, Request),
     History(HistoryCall, Request),
@@ -335,6 +343,7 @@ impl Cli {
             Some(CommandArgs::Sessions { args, asked }) => {
                 Command::Sessions(args, merged(asked.into()))
             }
+            Some(CommandArgs::Trace { args, asked }) => Command::Trace(args, merged(asked.into())),
             Some(CommandArgs::Top { args, asked }) => Command::Top(args, merged(asked.into())),
             Some(CommandArgs::Rooms { args, asked }) => Command::Rooms(args, merged(asked.into())),
             Some(CommandArgs::History(command)) => {

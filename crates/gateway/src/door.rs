@@ -5,13 +5,14 @@ use crate::health::reachable;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// For connecting, and for each part of the answer: longer than the gateway waits for its own parts.
 const PATIENCE: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 /// A caller's credentials.
 #[derive(Debug, Default, Args)]
@@ -94,18 +95,56 @@ impl<'a> Door<'a> {
         serde_json::from_str(body).with_context(|| format!("cannot read what {url} answers"))
     }
 
-    fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> Result<String> {
-        let mut stream = TcpStream::connect_timeout(&self.addr, PATIENCE)?;
+    /// The lines of an answer that goes on and on. HTTP/1.0: they come as they are, and the connection ends behind the last.
+    pub fn stream(&self, path: &str) -> Result<BufReader<TcpStream>> {
+        let url = format!("http://{}{path}", self.addr);
+        let opened = || -> Result<(String, BufReader<TcpStream>)> {
+            let mut stream = self.connect()?;
+            let key = self.key_line();
+            let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{key}\r\n");
+            stream.write_all(request.as_bytes())?;
+            let mut lines = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                let read = (&mut lines).take(HEAD_BYTES_MAX).read_line(&mut head)?;
+                if read == 0 || head.len() as u64 > HEAD_BYTES_MAX {
+                    bail!("the answer has no head");
+                }
+            }
+            Ok((head, lines))
+        };
+        let opened = opened();
+        let (head, mut lines) = opened
+            .with_context(|| format!("cannot ask {url} (server.admin of this configuration)"))?;
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        if !status.starts_with('2') {
+            let mut body = String::new();
+            let _ = (&mut lines).take(HEAD_BYTES_MAX).read_to_string(&mut body);
+            bail!("{url} answers {status}: {}", reason(&body));
+        }
+        Ok(lines)
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.addr, PATIENCE)?;
         stream.set_read_timeout(Some(self.patience))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let key = self
-            .key
-            .map(|key| format!("Authorization: Bearer {key}\r\n"));
+        Ok(stream)
+    }
+
+    fn key_line(&self) -> String {
+        let line = |key| format!("Authorization: Bearer {key}\r\n");
+        self.key.map(line).unwrap_or_default()
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> Result<String> {
+        let mut stream = self.connect()?;
+        let key = self.key_line();
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n{body}",
-            key.unwrap_or_default(),
+            key,
             body.len()
         );
         stream.write_all(request.as_bytes())?;

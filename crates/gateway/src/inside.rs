@@ -1,8 +1,9 @@
 //! Where the memory of this process is: the shards' parts, and what the allocator says.
 
 use control::debug::{Inspect, ShardParts};
-use control::metrics::node::LogLoss;
-use hub::{Question, Sight};
+use control::live::Desk;
+use control::metrics::node::{LogLoss, Node};
+use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use shard::{Inspector, Shards};
@@ -18,12 +19,19 @@ pub struct Inside {
 }
 
 impl Inside {
-    pub fn new(shards: &Shards, log: Arc<LogLoss>) -> Self {
+    fn new(shards: &Shards, log: Arc<LogLoss>) -> Self {
         Inside {
             shards: shards.inspector(),
             count: shards.metrics().len(),
             log,
         }
+    }
+
+    /// What operators see of the shards, and the desk of their live traces.
+    pub fn open(node: u16, shards: &Shards, facts: &Node) -> (Arc<Self>, Desk) {
+        let inside = Arc::new(Self::new(shards, Arc::clone(&facts.log)));
+        let desk = Desk::new(node, Arc::<Self>::clone(&inside), &facts.live);
+        (inside, desk)
     }
 }
 
@@ -46,6 +54,10 @@ impl Inspect for Inside {
     fn look(&self, question: &Question, within: Duration) -> Vec<Sight> {
         let sights = self.shards.look(question, within).into_iter();
         sights.map(|(_, sight)| sight).collect()
+    }
+
+    fn trace(&self, trace: &Arc<LiveTrace>) {
+        self.shards.trace(trace);
     }
 
     fn parts(&self) -> Vec<(&'static str, usize)> {

@@ -41,6 +41,8 @@ mod signals;
 mod telemetry;
 mod tls;
 mod token;
+mod trace_calls;
+mod traces;
 mod unix;
 mod upgrade;
 mod workers;
@@ -77,6 +79,9 @@ fn main() -> ExitCode {
         }
         Command::Rooms(args, request) => {
             ended(calls::rooms(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Trace(args, request) => {
+            ended(trace_calls::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::Sessions(args, request) => {
             ended(inside_calls::sessions(&args, &request).map(|()| ExitCode::SUCCESS))

@@ -10,8 +10,10 @@ use anyhow::Result;
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
 use control::debug::Debugging;
+use control::live::Desk;
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
+use control::relay::Relays;
 use hub::Places;
 use rules::RulesFactory;
 use shard::Shards;
@@ -63,7 +65,7 @@ fn server_api(
 pub fn gate(
     config: &Resolved,
     credentials: &Credentials,
-    nodes: Nodes,
+    (nodes, desk, relays): (Nodes, Desk, Option<&Relays>),
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
@@ -79,6 +81,8 @@ pub fn gate(
         nodes,
         api: Arc::clone(&api),
         node: Arc::clone(facts),
+        desk,
+        relays: relays.cloned(),
     };
     Ok((api, gate))
 }
@@ -87,7 +91,7 @@ pub fn gate(
 pub fn serve(
     runtime: &Runtime,
     listener: Option<TcpListener>,
-    (shards, settings): (&Shards, &Arc<InForce>),
+    (shards, settings, inside): (&Shards, &Arc<InForce>, Arc<Inside>),
     facts: &Arc<Facts>,
     gate: Gate,
 ) -> Result<Service> {
@@ -99,7 +103,7 @@ pub fn serve(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
+    let debugging = Debugging::new(inside);
     let pulse = facts.vitals.pulse("the operators' listener");
     let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
     let shown = (debugging, settings);

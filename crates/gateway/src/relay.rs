@@ -4,6 +4,7 @@ use crate::config::{Cluster, RelayListen};
 use anyhow::{Context, Result};
 use control::cluster::Member;
 use control::cluster::redis::settings::Addr;
+use control::live::Desk;
 use control::metrics::node::Node as Facts;
 use control::relay::{Relays, Secrets};
 use hub::Places;
@@ -70,7 +71,7 @@ pub fn lacks_address(cluster: &Cluster, engine: Option<&Addr>) -> bool {
 pub fn open(
     relays: Option<&Relays>,
     door: Option<Door>,
-    shards: &Shards,
+    (shards, desk): (&Shards, &Desk),
     runtime: &Runtime,
 ) -> Result<()> {
     let Some((relays, door)) = relays.zip(door) else {
@@ -79,7 +80,7 @@ pub fn open(
     let _inside = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(door.listener)?;
     let adopter = shards.adopter(relays.tls().cloned());
-    relays.serve(listener, Box::new(adopter));
+    relays.serve(listener, Box::new(adopter), Some(desk.clone()));
     Ok(())
 }
 

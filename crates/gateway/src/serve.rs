@@ -12,6 +12,7 @@ use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
+use crate::inside::Inside;
 use crate::kafka;
 use crate::memory;
 use crate::opened::{self, Opened, Sockets};
@@ -22,6 +23,7 @@ use crate::relay::{self, Door};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
+use crate::traces;
 use crate::unix::{self, SocketFiles};
 use crate::upgrade::{self, Host};
 use crate::workers::Counter;
@@ -34,7 +36,6 @@ use control::metrics::node::{Bounds, Node as Facts};
 use control::moving::Pace;
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
-use control::traces::Traces;
 use hub::Places;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
@@ -107,16 +108,18 @@ pub fn start<'a>(
     }
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
-    relay::open(relays.as_ref(), door, &shards, &runtime)?;
-    note(&facts, &shards, &rules, verifier.as_ref());
     let number = node_number(&loaded.resolved, member.as_ref());
+    let (inside, desk) = Inside::open(number, &shards, &facts);
+    relay::open(relays.as_ref(), door, (&shards, &desk), &runtime)?;
+    note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = departures::nodes(&loaded.resolved, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = operators::gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
+    let ways = (nodes, desk, relays.as_ref());
+    let (api, gate) = operators::gate(&loaded.resolved, &credentials, ways, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let service = operators::serve(&runtime, admin, (&shards, &settings), &facts, gate)?;
+    let service = operators::serve(&runtime, admin, (&shards, &settings, inside), &facts, gate)?;
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
         workers.serve(&loaded.resolved, number, &shards, &facts, room, tracer)
@@ -295,16 +298,6 @@ fn token_desk(runtime: &Runtime, verifier: Option<&Arc<Verifier>>) -> Option<Tok
     })
 }
 
-/// Records what is done, for a collector.
-fn start_traces(config: &Resolved, facts: &Facts) -> Result<Option<Arc<dyn Tracer>>> {
-    let Some(settings) = &config.traces else {
-        return Ok(None);
-    };
-    let traces = Traces::start(settings, Arc::clone(&facts.traces));
-    let traces = traces.map_err(|why| anyhow!("cannot record traces: {why}"))?;
-    Ok(Some(Arc::new(traces)))
-}
-
 fn make_rules(
     config: &Resolved,
     workers: Option<&Counter>,
@@ -317,7 +310,7 @@ fn make_rules(
     let lines = workers.map(Counter::lines).unwrap_or_default();
     let rules = RulesFactory::with_backends(&config.rules, &compile, &lines);
     let rules = rules.map_err(anyhow::Error::msg)?.with_large(&config.large);
-    let tracer = start_traces(config, facts)?;
+    let tracer = traces::start(config, facts)?;
     let rules = match &tracer {
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,

@@ -62,6 +62,12 @@ pub struct Session {
     /// In the place of a connection: it polls, and no poll of it waits.
     #[prost(message, optional, tag = "20")]
     pub polling: Option<Polling>,
+    /// The name of its program, for operators.
+    #[prost(string, tag = "21")]
+    pub agent: String,
+    /// Names and kinds of its token's claims, for operators.
+    #[prost(string, tag = "22")]
+    pub claim_kinds: String,
 }
 
 /// What a session has that polls.
@@ -133,6 +139,9 @@ pub struct Socket {
     /// Unix time at which its token ends; 0: never.
     #[prost(uint32, tag = "10")]
     pub expires_s: u32,
+    /// Answers that its client waits for.
+    #[prost(uint32, tag = "11")]
+    pub owed: u32,
 }
 
 /// What a token allows with rooms.
@@ -157,6 +166,9 @@ pub struct Claims {
     pub grants: Option<Grants>,
     #[prost(string, optional, tag = "5")]
     pub label: Option<String>,
+    /// Names and kinds of all that the token says, for operators.
+    #[prost(string, optional, tag = "6")]
+    pub kinds: Option<String>,
 }
 
 /// A binary packet, as far as it has come.

@@ -39,6 +39,7 @@ pub use census::look::{
 pub use census::memory::{Footprint, MemoryWalk};
 pub use clients::roll::{Listed, RollCall, RollWord};
 pub use clients::session::Protocol;
+pub use clients::trace::{LiveTrace, Subject, TraceBounds, TraceDecision, TraceLine, TraceWho};
 pub use clients::whereabouts::Whereabouts;
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::foreign;
@@ -67,7 +68,7 @@ pub use seam::event::{
     AckTo, ConnectRequest, Data, Decision, Event, Refusal, Returns, ServerAck, ServerEvent,
 };
 pub use seam::group::{Apart, Away, Group, Here};
-pub use seam::handler::{Handler, HandlerFactory};
+pub use seam::handler::{Explained, Goes, Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
 pub use seam::member::{About, Member, Rejection};
 pub use seam::opening::{

@@ -11,6 +11,7 @@ use crate::access::drain::Pace;
 use crate::access::trust;
 use crate::books::limits::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
+use crate::clients::trace::LiveTrace;
 use crate::cluster::letter::Letter;
 use crate::cluster::mailbox::{Receiver, Weigh};
 use crate::cluster::{receive, send};
@@ -29,6 +30,7 @@ use crate::transport::tick::{self, Spent};
 use crate::transport::{drain, flush, input};
 use std::any::Any;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// What a hub acts on: the shard's sockets and mailboxes, or a simulation of them.
 pub trait World: Sink {
@@ -186,6 +188,13 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| {
             stage.call(None, |handler, cx| handler.outside(cx, word));
         });
+    }
+
+    /// Somebody wants to see something as it passes, until that trace is over.
+    pub fn trace(&mut self, trace: Arc<LiveTrace>) {
+        let parts = &mut self.hub.stage.parts;
+        let (shard, now) = (parts.ids.me.shard, parts.clock.now);
+        parts.people.traces.begin(shard, now, trace);
     }
 
     /// Clients that poll are to ask again, wherever they are served then.

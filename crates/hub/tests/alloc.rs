@@ -12,6 +12,7 @@ use hub::ConnId;
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{Effect, Handler, Hub, Identity, Now, Sink, Spent, Turn, World, Writes, Written};
+use hub::{LiveTrace, Subject, TraceBounds};
 use rig::{chat_rules, handler, lab_rules, rule};
 use rules::{Action, Rules};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -335,4 +336,44 @@ fn a_dropped_event_allocates_nothing() {
         .map(|cell| cell.load(Ordering::Relaxed))
         .sum::<u64>();
     assert_eq!(dropped, 2 * 100, "the warm-up counts too");
+}
+
+fn followed(bench: &mut Bench, subject: Subject) -> Arc<LiveTrace> {
+    let bounds = TraceBounds {
+        until_ms: u64::MAX,
+        lines_per_s: 1_000_000,
+        payload: false,
+    };
+    let trace = Arc::new(LiveTrace::new(subject, None, bounds));
+    let mut turn = bench.hub.turn(bench.now, &mut bench.sink);
+    turn.trace(Arc::clone(&trace));
+    end(turn);
+    trace
+}
+
+/// Others do not pay for it that somebody is followed, and nobody does when that is over.
+#[test]
+fn events_that_nobody_follows_allocate_nothing() {
+    let mut bench = lab();
+    let conns: Vec<ConnId> = (0..10).map(|_| bench.socketio()).collect();
+    let acked = br#"4217["echo",{"text":"hello"}]"#;
+    let shout = br#"42["shout",{"text":"hello everybody"}]"#;
+    let round = |bench: &mut Bench| {
+        bench.say(conns[0], acked);
+        bench.say(conns[1], shout);
+    };
+    let somebody = followed(&mut bench, Subject::User("somebody".into()));
+    let other = followed(&mut bench, Subject::Event("other".into()));
+    assert_eq!(bench.rounds(100, round), 0, "somebody else is followed");
+    assert!(somebody.next().is_none() && other.next().is_none());
+    let echo = followed(&mut bench, Subject::Event("echo".into()));
+    let room = followed(&mut bench, Subject::Room("everybody".into()));
+    round(&mut bench);
+    let lines: Vec<_> = std::iter::from_fn(|| echo.next()).collect();
+    let seen: Vec<_> = lines.iter().map(|line| (line.inward, line.what)).collect();
+    assert_eq!(seen, [(true, "event"), (false, "answer")]);
+    for trace in [somebody, other, echo, room] {
+        trace.end();
+    }
+    assert_eq!(bench.rounds(100, round), 0, "nobody is followed any more");
 }

@@ -13,8 +13,8 @@ use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, presence, rooms};
 use hub::{
     AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
-    Event, Found, Handler, HandlerFactory, Keeping, Member, Opening, Presence, Protocol, Refusal,
-    Request, ServerEvent, SocketKey, notices,
+    Event, Explained, Found, Goes, Handler, HandlerFactory, Keeping, Member, Opening, Presence,
+    Protocol, Refusal, Request, ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -313,6 +313,18 @@ impl Handler for RulesHandler {
         self.tracks.end(span);
     }
 
+    fn explain(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        event: &str,
+    ) -> Option<Explained> {
+        let member = cx.socket(socket);
+        let at = self.find(member.namespace()?)?;
+        let (name, namespace) = &self.book.namespaces[at];
+        Some(namespace.explain(&member, name, event))
+    }
+
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
         let member = &cx.socket(socket);
         if let Some(at) = member.namespace().and_then(|name| self.find(name))
@@ -425,6 +437,34 @@ impl Namespace {
     fn built_in(&self, socket: &Member<'_>, event: &str) -> Option<BuiltIn> {
         let granted = || socket.grants().is_some();
         BuiltIn::of(event, self.offers, granted)
+    }
+
+    /// The rule that an event meets, in the words of the configuration.
+    fn explain(&self, socket: &Member<'_>, name: &str, event: &str) -> Explained {
+        let own = self.events.get(event);
+        let rule = own.unwrap_or(&self.default);
+        let built_in = self.built_in(socket, event);
+        let built_in = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces));
+        let action = match (built_in, &rule.action) {
+            (Some(_), _) => "built in",
+            (None, Action::Rooms { .. }) => "rooms",
+            (None, Action::Reply) => "reply",
+            (None, Action::Backend) => "backend",
+            (None, Action::Kafka) => "kafka",
+            (None, Action::Drop) => "drop",
+        };
+        let place = match own {
+            Some(_) => format!("events.{event}"),
+            None => "default".to_owned(),
+        };
+        Explained {
+            rule: format!("{name} {place}: {action}"),
+            goes: match action {
+                "rooms" => Goes::ToRooms,
+                "backend" => Goes::ToBackend,
+                _ => Goes::Nowhere,
+            },
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::tls::{SecureStream, Tls};
 use crate::walks::Walk;
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
-use hub::{Ask, AskKey, Entered, Letter, Notice, Parcel, Place, Reply};
+use hub::{Ask, AskKey, Entered, Letter, LiveTrace, Notice, Parcel, Place, Reply};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::net::IpAddr;
@@ -108,6 +108,8 @@ pub(crate) enum Mail {
     Handing(handing::Wish),
     /// A question about a whole table.
     Walk(Walk),
+    /// Somebody follows something.
+    Trace(Arc<LiveTrace>),
     Stop,
 }
 

@@ -17,8 +17,8 @@ use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
 use hub::{
-    HandlerFactory, Hub, Identity, Letter, Look, MemoryWalk, Outlets, Places, Process, Question,
-    Sight, Uplink,
+    HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places, Process,
+    Question, Sight, Uplink,
 };
 use rustls::ServerConfig;
 use std::any::Any;
@@ -104,6 +104,13 @@ impl Inspector {
         let mut sights = self.ask(within, look);
         sights.sort_by_key(|(shard, _)| *shard);
         sights
+    }
+
+    /// All shards tell this trace what passes, until it is over.
+    pub fn trace(&self, trace: &Arc<LiveTrace>) {
+        for mail in &self.mail {
+            mail.send(Mail::Trace(Arc::clone(trace)));
+        }
     }
 
     fn ask<T>(&self, within: Duration, what: impl Fn(mpsc::Sender<T>) -> What) -> Vec<T> {

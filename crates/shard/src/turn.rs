@@ -210,6 +210,7 @@ impl Life {
                 self.pause.carry_out(wish, hub, hands, &copies);
             }
             Mail::Walk(walk) => self.walks.ask(walk),
+            Mail::Trace(trace) => turn.trace(trace),
             Mail::Stop => self.stopped = true,
         }
     }

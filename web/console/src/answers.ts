@@ -253,3 +253,40 @@ export interface Action {
   of: string;
   outcome: string;
 }
+
+/** One thing that passed. */
+export interface TraceLine {
+  kind: "line";
+  at_ms: number;
+  node: number;
+  shard: number;
+  direction: "in" | "out";
+  what: string;
+  session?: string;
+  socket?: string;
+  user?: string;
+  namespace?: string;
+  event?: string;
+  rooms?: string[];
+  bytes?: number;
+  args?: string;
+  rule?: string;
+  decision: string;
+  sockets?: number;
+  shards?: number;
+  nodes?: number;
+  by?: string;
+  after_ms?: number;
+  code?: string;
+  why?: string;
+  waiting_bytes?: number;
+  transport?: string;
+}
+
+/** A word about the trace itself. */
+export type TraceWord =
+  | { kind: "begin"; of: string; payload: boolean; until_ms: number }
+  | { kind: "node"; node: number; state: string; why?: string }
+  | { kind: "dropped"; node: number; lines: number }
+  | { kind: "alive" }
+  | { kind: "end"; why: string };

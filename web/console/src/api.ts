@@ -20,6 +20,8 @@ const TOKEN = "sockeye.console";
 const ANSWER_MS = 10_000;
 /** An event may wait 5 s for the answers of clients. */
 const ORDER_MS = 20_000;
+/** A stream says something each five seconds. */
+const SILENCE_MS = 20_000;
 
 let token = "";
 
@@ -64,6 +66,36 @@ export class Api {
 
   async text(path: string, signal?: AbortSignal): Promise<string> {
     return await this.#call("GET", path, { signal });
+  }
+
+  /** An answer that goes on and on, line by line, until it ends or the signal comes. */
+  async lines(path: string, signal: AbortSignal, each: (line: string) => void): Promise<void> {
+    const token = readToken();
+    const limit = new AbortController();
+    let timer = 0;
+    const wait = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => limit.abort(), SILENCE_MS);
+    };
+    wait();
+    let refused: [answer: Response, text: string] | undefined;
+    try {
+      const answer = await fetch(path, {
+        headers: { "X-Sockeye-CSRF": token },
+        cache: "no-store",
+        signal: AbortSignal.any([signal, limit.signal]),
+      });
+      if (answer.ok) await readLines(answer, wait, each);
+      else refused = [answer, await answer.text()];
+    } catch (error) {
+      if (signal.aborted) throw error;
+      throw noAnswer(limit.signal.aborted);
+    } finally {
+      clearTimeout(timer);
+    }
+    if (!refused) return;
+    await this.#checkLogin(refused[0].status, token);
+    throw readProblem(...refused);
   }
 
   async post<T>(path: string, body = "", once = ""): Promise<T> {
@@ -156,6 +188,25 @@ export class Api {
     } catch (error) {
       return error instanceof Problem && error.status === 401;
     }
+  }
+}
+
+/** `wait`: something came. */
+async function readLines(
+  answer: Response,
+  wait: () => void,
+  each: (line: string) => void,
+): Promise<void> {
+  const reader = answer.body?.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const part = await reader?.read();
+    if (!part || part.done) return;
+    wait();
+    const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) each(line);
   }
 }
 

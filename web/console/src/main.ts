@@ -15,6 +15,7 @@ import { overview } from "./pages/overview.ts";
 import { rooms } from "./pages/rooms.ts";
 import { session } from "./pages/session.ts";
 import { sessions } from "./pages/sessions.ts";
+import { trace } from "./pages/trace.ts";
 import { tryIt } from "./pages/try.ts";
 import { readRoute } from "./route.ts";
 import { Shell } from "./shell.ts";
@@ -29,6 +30,7 @@ const PAGES = new Map<string, [page: Page, place: string]>([
   ["session", [session, "sessions"]],
   ["ends", [ends, "ends"]],
   ["backends", [backends, "backends"]],
+  ["trace", [trace, "trace"]],
   ["try", [tryIt, "try"]],
   ["config", [config, "config"]],
   ["audit", [audit, "audit"]],

@@ -13,6 +13,7 @@ export const PAGES: [page: string, name: string, icon: string][] = [
   ["sessions", "Sessions", "people"],
   ["ends", "Ends", "end"],
   ["backends", "Backends", "backend"],
+  ["trace", "Live trace", "trace"],
   ["try", "Try it", "send"],
   ["config", "Configuration", "config"],
   ["audit", "Audit", "audit"],

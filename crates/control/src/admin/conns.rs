@@ -61,6 +61,7 @@ pub(crate) async fn serve(
 
 async fn converse(stream: TcpStream, routes: Router, peer: Peer) {
     let routes = TowerToHyperService::new(routes);
+    let stays = peer.clone();
     let service = service_fn(|mut request: Request<Incoming>| {
         peer.heard();
         request.extensions_mut().insert(peer.clone());
@@ -76,7 +77,7 @@ async fn converse(stream: TcpStream, routes: Router, peer: Peer) {
         Ok(ended) => ended,
         Err(_) => {
             conn.as_mut().graceful_shutdown();
-            match tokio::time::timeout(LAST_ANSWER, conn).await {
+            match tokio::time::timeout(LAST_ANSWER.max(stays.stays()), conn).await {
                 Ok(ended) => ended,
                 Err(_) => return,
             }

@@ -1,7 +1,7 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
 use super::Gate;
-use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown};
+use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown, Standing};
 use super::logins::{self, Logins, Pass};
 use super::reply::reply;
 use crate::api::http;
@@ -50,6 +50,9 @@ pub(crate) struct Guard {
     logins: Logins,
 }
 
+/// The path of calls that stay.
+const STAYS: &str = "/v1/trace";
+
 const REFUSAL: &str = "admin request without a valid API key";
 
 impl Guard {
@@ -87,6 +90,18 @@ impl Guard {
 
     pub(super) fn pass(&self, headers: &HeaderMap) -> Pass {
         self.logins.pass(&self.gate.keys, headers, Instant::now())
+    }
+
+    /// Whether the key or login of a caller that stays still lasts.
+    fn standing(self: &Arc<Self>, headers: HeaderMap) -> Standing {
+        let guard = Arc::clone(self);
+        Standing::new(move || {
+            let key = guard.gate.keys.find(&headers);
+            key.or_else(|| match guard.pass(&headers) {
+                Pass::Good(caller) => Some(caller),
+                Pass::Forged | Pass::None => None,
+            })
+        })
     }
 
     /// For the audit.
@@ -145,6 +160,10 @@ pub(crate) async fn check(
     if let Some(scope) = needed.filter(|scope| !caller.may_everywhere(*scope)) {
         guard.note_refusal(path);
         return forbidden(path, &caller, scope);
+    }
+    if path == STAYS {
+        let standing = guard.standing(request.headers().clone());
+        request.extensions_mut().insert(standing);
     }
     request.extensions_mut().insert(Operator(caller));
     next.run(request).await

@@ -6,6 +6,7 @@ use aws_lc_rs::{digest, rand};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -55,6 +56,27 @@ pub(crate) struct Caller {
 #[derive(Clone, Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
 
+/// Looks at the key or login of a caller that stays.
+#[derive(Clone)]
+pub(crate) struct Standing(Arc<dyn Fn() -> Option<Caller> + Send + Sync>);
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Standing").finish_non_exhaustive()
+    }
+}
+
+impl Standing {
+    pub(crate) fn new(look: impl Fn() -> Option<Caller> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    /// The caller as it is now; `None`: its key was taken away, or its login has ended.
+    pub(crate) fn caller(&self) -> Option<Caller> {
+        (self.0)()
+    }
+}
+
 /// A scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -72,10 +94,14 @@ pub(crate) enum Scope {
     Forget,
     /// To look inside the process, and to change what it does.
     Operate,
+    /// To follow what passes.
+    Trace,
+    /// To see arguments of events there as they are.
+    Payload,
 }
 
 impl Scope {
-    const ALL: [(Scope, &str); 7] = [
+    const ALL: [(Scope, &str); 9] = [
         (Scope::Emit, "emit"),
         (Scope::Members, "members"),
         (Scope::Disconnect, "disconnect"),
@@ -83,6 +109,8 @@ impl Scope {
         (Scope::History, "history"),
         (Scope::Forget, "forget"),
         (Scope::Operate, "operate"),
+        (Scope::Trace, "trace"),
+        (Scope::Payload, "trace:payload"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -325,6 +353,14 @@ pub(crate) mod tests {
     /// The key of a name, which allows everything.
     pub(crate) fn caller(name: &str) -> Caller {
         let (key, entry) = generate(name, &[]).expect("a key");
+        let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
+        keys.of(Shown::of(&key)).expect("a caller")
+    }
+
+    /// One that allows only this.
+    pub(crate) fn limited(name: &str, allowed: &[&str]) -> Caller {
+        let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
+        let (key, entry) = generate(name, &allowed).expect("a key");
         let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
         keys.of(Shown::of(&key)).expect("a caller")
     }

@@ -93,9 +93,8 @@ impl Nodes {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let own = self.me();
-        let others = self.others.as_ref().map(|(roster, _)| roster.rows());
-        let mut rows: Vec<Row> = others.into_iter().flatten().chain([own]).collect();
+        let mut rows = self.others();
+        rows.push(self.me());
         rows.sort_by_key(|row| row.number);
         rows
     }

@@ -14,6 +14,7 @@ mod foreign;
 mod history;
 mod kafka;
 pub mod lag;
+mod live;
 pub mod node;
 #[cfg(test)]
 mod page;

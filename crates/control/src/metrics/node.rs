@@ -14,6 +14,7 @@ use crate::history::History;
 use crate::identity::Verifier;
 use crate::inside::audit::Audit;
 use crate::kafka;
+use crate::live;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;
@@ -66,6 +67,8 @@ pub struct Node {
     pub displaced: Displaced,
     /// Spans for a collector.
     pub traces: Arc<traces::Stats>,
+    /// Traces that operators read as things pass.
+    pub live: Arc<live::Gauges>,
     /// Backends by name, if there are any.
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
     /// For looks at them.

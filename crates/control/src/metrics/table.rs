@@ -115,6 +115,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: TRACES,
     },
     Group {
+        title: "Live traces",
+        intro: "Traces that operators read while things pass ([tracing.md](tracing.md#live-trace)).",
+        metrics: super::live::LIVE,
+    },
+    Group {
         title: "Process",
         intro: "Figures of the operating system, under Prometheus' standard names. A figure that the system does not give is left out.",
         metrics: PROCESS,

@@ -9,7 +9,8 @@ mod shares;
 mod traffic;
 
 use crate::cluster::roster::{Roster, Route};
-use crate::page::Stream;
+use crate::live::Desk;
+use crate::page::{Duplex, Stream};
 use crate::seats::Seats;
 pub(crate) use asking::ANSWER_BYTES_MAX;
 use asking::{Answerer, QUESTION};
@@ -22,7 +23,7 @@ use shares::{Share, Shares};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,12 +31,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use traffic::Traffic;
 
 /// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections at the door that have not shown a code yet.
 const STRANGERS_MAX: usize = 256;
+/// Stands for the number of a shard: the other node wants to follow something here, and brings no client.
+const TO_FOLLOW: u16 = u16::MAX;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -189,13 +193,27 @@ impl Relays {
         self.0.closed.send_replace(true);
     }
 
-    /// Takes connections over from other nodes.
-    pub fn serve(&self, listener: TcpListener, adopt: Adopt) {
-        let (shared, adopt) = (Arc::clone(&self.0), Arc::new(adopt));
+    /// A conversation with another node's desk of live traces.
+    pub(crate) async fn follow(&self, node: u16) -> io::Result<Box<dyn Duplex>> {
+        let route = self.0.roster.route(node);
+        let route = route.ok_or_else(|| io::Error::other("it is not reached now"))?;
+        let ask = Ask {
+            from: self.0.me,
+            to: node,
+            shard: TO_FOLLOW,
+            client: Ipv4Addr::UNSPECIFIED.into(),
+        };
+        Ok(Box::new(self.0.reach(&route, ask).await?))
+    }
+
+    /// Takes connections over from other nodes, and lets their operators follow what passes here.
+    pub fn serve(&self, listener: TcpListener, adopt: Adopt, desk: Option<Desk>) {
+        let shared = Arc::clone(&self.0);
+        let services = Arc::new(Services { adopt, desk });
         self.0.runtime.spawn(async move {
             let mut closed = shared.closed.subscribe();
             tokio::select! {
-                () = shared.receive(listener, &adopt) => {}
+                () = shared.receive(listener, &services) => {}
                 _ = closed.wait_for(|closed| *closed) => {}
             }
         });
@@ -204,7 +222,7 @@ impl Relays {
 
 impl Shared {
     /// Lets nodes in that have the secret.
-    async fn receive(self: &Arc<Self>, listener: TcpListener, adopt: &Arc<Adopt>) {
+    async fn receive(self: &Arc<Self>, listener: TcpListener, services: &Arc<Services>) {
         let seats = Seats::new(&self.places);
         loop {
             seats.settle().await;
@@ -217,10 +235,10 @@ impl Shared {
             if displaced {
                 self.gauges.displaced.fetch_add(1, Ordering::Relaxed);
             }
-            let (shared, adopt) = (Arc::clone(self), Arc::clone(adopt));
+            let (shared, services) = (Arc::clone(self), Arc::clone(services));
             tokio::spawn(async move {
                 let taken = tokio::select! {
-                    taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)) => taken,
+                    taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &services)) => taken,
                     () = seat.lost() => Ok(Err(io::Error::other("its place was needed"))),
                 };
                 if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
@@ -306,13 +324,28 @@ impl Shared {
         }
     }
 
-    async fn take_over(self: &Arc<Self>, mut stream: TcpStream, adopt: &Adopt) -> io::Result<()> {
+    async fn take_over(
+        self: &Arc<Self>,
+        mut stream: TcpStream,
+        services: &Services,
+    ) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let key = self.lock.as_ref().map(|lock| lock.public);
         let ask = self.secret.answer(&mut stream, self.me, key).await?;
         if ask.shard == QUESTION {
             return self.answer(stream);
         }
+        if ask.shard == TO_FOLLOW {
+            let Some(desk) = services.desk.clone() else {
+                return Ok(());
+            };
+            let lock = self.lock.as_ref();
+            let acceptor = lock.map(|lock| TlsAcceptor::from(Arc::clone(&lock.config)));
+            // It stays for longer than a greeting may.
+            self.runtime.spawn(serve_follower(desk, acceptor, stream));
+            return Ok(());
+        }
+        let adopt = &services.adopt;
         // No room: the other node sees the end, and refuses its client.
         if adopt(ask.shard, stream.into_std()?, ask.client) {
             self.gauges.taken.fetch_add(1, Ordering::Relaxed);
@@ -328,6 +361,27 @@ impl Shared {
                 "a connection to cluster.relay_listen was refused: all nodes need the same cluster.secret, and nobody else needs this port"
             );
         }
+    }
+}
+
+/// The services of this node for others.
+struct Services {
+    adopt: Adopt,
+    /// `None`: operators of other nodes see nothing that passes here.
+    desk: Option<Desk>,
+}
+
+async fn serve_follower(desk: Desk, acceptor: Option<TlsAcceptor>, stream: TcpStream) {
+    let served = match acceptor {
+        None => desk.serve(stream).await,
+        Some(acceptor) => match timeout(GREETING_TIMEOUT, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => desk.serve(stream).await,
+            Ok(Err(error)) => Err(error),
+            Err(slow) => Err(slow.into()),
+        },
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a trace of another node ended");
     }
 }
 

@@ -146,7 +146,7 @@ impl Seat {
         self.member.open(office);
         let door = tokio::net::TcpListener::from_std(self.door.try_clone()?)?;
         let adopter = shards.adopter(relays.tls().cloned());
-        relays.serve(door, Box::new(adopter));
+        relays.serve(door, Box::new(adopter), None);
         Ok(())
     }
 

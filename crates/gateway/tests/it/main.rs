@@ -22,6 +22,7 @@ mod player;
 mod presence;
 mod scenarios;
 mod tls;
+mod trace;
 mod transcripts;
 mod upgrade;
 mod workers;

@@ -2,6 +2,7 @@
 
 pub(crate) mod conn;
 pub(crate) mod deflating;
+pub(crate) mod followed;
 pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod people;
@@ -13,5 +14,7 @@ pub(crate) mod socket;
 pub(crate) mod speaker;
 pub(crate) mod table;
 pub(crate) mod tags;
+pub(crate) mod trace;
+pub(crate) mod traces;
 pub(crate) mod users;
 pub(crate) mod whereabouts;

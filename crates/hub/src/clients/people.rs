@@ -7,6 +7,7 @@ use crate::clients::session::{Left, Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::tags::Tags;
+use crate::clients::traces::Traces;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
 use crate::dialect::speech::{Author, Variant};
@@ -48,6 +49,8 @@ pub(crate) struct People {
     pub(crate) claim_kinds: Tags,
     /// Sockets that are not where their ids say.
     pub(crate) whereabouts: Arc<Whereabouts>,
+    /// What operators follow.
+    pub(crate) traces: Traces,
     /// Of the last selection of sockets.
     mark: u32,
 }
@@ -317,6 +320,12 @@ impl People {
             }
             _ => false,
         }
+    }
+
+    /// Whether the last selection of sockets has this one.
+    pub(crate) fn is_marked(&self, index: SocketId) -> bool {
+        let socket = self.sockets.get(index);
+        socket.is_some_and(|socket| socket.mark == self.mark)
     }
 
     // ---- namespaces ---------------------------------------------------------------------------------------------------

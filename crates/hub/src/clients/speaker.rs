@@ -51,6 +51,9 @@ impl Speaker<'_> {
 
     /// Answers an event of a socket. All that the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
     pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
+        if self.people.traces.is_on() {
+            self.people.trace_answer(to, id, args, attachments);
+        }
         let socket = self.people.sockets.live_mut(to);
         let Some(socket) = socket.filter(|socket| !socket.flags.gone) else {
             return;

@@ -2,12 +2,21 @@
 
 use crate::cluster::asking;
 use crate::cluster::letter::Answer;
-use crate::hearing::expiry;
+use crate::hearing::{expiry, traced};
 use crate::seam::event::{Caller, Event};
 use crate::seam::stage::Stage;
 
+/// HOT PATH: while nobody follows anything, that is one test.
 #[inline]
 pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
+    if stage.parts.people.traces.is_on() {
+        return traced::on_event(stage, from, event, handle);
+    }
+    handle(stage, from, event);
+}
+
+#[inline(always)]
+fn handle(stage: &mut Stage, from: Caller, event: Event<'_>) {
     if event.ack.is_some() {
         stage.parts.people.owe_answer(from.socket);
     }
@@ -25,6 +34,10 @@ pub(crate) fn on_ack(
     args: &str,
     attachments: &[Vec<u8>],
 ) {
+    if stage.parts.people.traces.is_on() {
+        let people = &mut stage.parts.people;
+        people.trace_ack(from.socket, args, attachments);
+    }
     let answer = || Answer {
         args: args.to_owned(),
         attachments: attachments.to_vec(),

@@ -9,3 +9,4 @@ pub(crate) mod message;
 pub(crate) mod plain;
 pub(crate) mod plain_joining;
 pub(crate) mod socketio;
+mod traced;

@@ -129,7 +129,5 @@ pub(crate) fn on_room_request(
         room: None,
         ack: from.ack(id),
     };
-    stage.call(from.session, |handler, cx| {
-        handler.event(cx, from.socket, said);
-    });
+    event::on_event(stage, from, said);
 }

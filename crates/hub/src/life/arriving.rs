@@ -46,8 +46,13 @@ pub(crate) fn arrive(
         .people
         .insert_session(session(parts, record, (sid, protocol, peer)));
     parts.access.admission.session_came();
+    let (agent, claims) = (
+        parts.people.agents.take(&record.agent),
+        parts.people.claim_kinds.take(&record.claim_kinds),
+    );
     if let Some(slot) = parts.people.sessions.get_mut(session) {
         slot.conn = conn;
+        (slot.agent, slot.claims) = (agent, claims);
     }
     if let Some(conn) = conn
         && let Some(slot) = parts.line.conns.get_mut(conn)
@@ -252,6 +257,7 @@ fn open_socket(
         rooms: SmallVec::new(),
         place: Place::NOBODY,
         expires_s: record.expires_s,
+        owed: u16::try_from(record.owed).unwrap_or(u16::MAX),
         extra: extra(record),
     });
     let index = socket.id();
@@ -368,6 +374,7 @@ impl From<&Claims> for handoff::Claims {
             rooms: claims.rooms.clone(),
             grants: claims.grants.as_ref().map(Into::into),
             label: claims.label.clone(),
+            kinds: claims.kinds.as_deref().map(str::to_owned),
         }
     }
 }
@@ -380,6 +387,7 @@ impl From<&handoff::Claims> for Claims {
             rooms: claims.rooms.clone(),
             grants: claims.grants.as_ref().map(Into::into),
             label: claims.label.clone(),
+            kinds: claims.kinds.as_deref().map(Into::into),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::access::tokens;
 use crate::clients::conn::{Conn, State};
 use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
+use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
 use crate::life::conns;
 use crate::output::backlog::{Fate, Unit};
@@ -313,6 +314,8 @@ fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Ses
         headers: rare.map(|rare| rare.headers.to_vec()).unwrap_or_default(),
         parted: rare.map(|rare| rare.parted().to_vec()).unwrap_or_default(),
         refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
+        agent: tag(&parts.people.agents, session.agent),
+        claim_kinds: tag(&parts.people.claim_kinds, session.claims),
         token,
         claims,
         conn: slot.map(conn),
@@ -321,6 +324,12 @@ fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Ses
             last: polling.last.said(),
         }),
     }
+}
+
+fn tag(tags: &Tags, tag: Tag) -> String {
+    tags.get(tag)
+        .map(|text| text.to_string())
+        .unwrap_or_default()
 }
 
 pub(crate) fn protocol(protocol: Protocol) -> u32 {
@@ -352,6 +361,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
         grants: extra.and_then(|extra| extra.grants.as_deref().map(Into::into)),
         label: extra.and_then(|extra| text(&extra.label)),
         expires_s: socket.expires_s,
+        owed: u32::from(socket.owed),
     })
 }
 

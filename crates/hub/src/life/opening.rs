@@ -78,6 +78,9 @@ pub(crate) fn add_socket(
 
 /// The CONNECT reply with the socket's id and, if its client can come back, the name by which it does.
 pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, namespace: &str) {
+    if parts.people.traces.is_on() {
+        parts.people.trace_connect(socket.id());
+    }
     let Some(slot) = parts.people.socket(socket) else {
         return;
     };
@@ -123,6 +126,10 @@ pub(crate) fn send_refusal(
     namespace: &str,
     refusal: &Refusal,
 ) {
+    if parts.people.traces.is_on() {
+        let people = &mut parts.people;
+        people.trace_refused_connect(session, namespace, &refusal.message);
+    }
     let mut data = b"{\"message\":".to_vec();
     json::quote(&mut data, &refusal.message);
     if let Some(more) = &refusal.data {

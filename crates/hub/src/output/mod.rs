@@ -3,6 +3,7 @@
 pub(crate) mod backlog;
 pub(crate) mod budget;
 pub(crate) mod compression;
+pub(crate) mod copies;
 pub(crate) mod log;
 pub(crate) mod outbox;
 pub(crate) mod piece;

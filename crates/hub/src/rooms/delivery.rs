@@ -35,7 +35,11 @@ impl Speaker<'_> {
                 Framing::Polling,
                 "{index} has no WebSocket"
             );
-            return self.deliver_polling(session, variant, out);
+            let is_queued = self.deliver_polling(session, variant, out);
+            if !is_queued {
+                self.people.traces.miss(index);
+            }
+            return is_queued;
         };
         if out.at.is_some() && variant.framing == Framing::EventStream {
             let range = self.encode_with_id(session, variant, out);
@@ -50,6 +54,7 @@ impl Speaker<'_> {
                 .is_some_and(|conn| conn.outbox.is_empty())
         {
             self.books.counts.dropped_volatile += 1;
+            self.people.traces.miss(index);
             return false;
         }
         let made = out.made.frames.get(frame_slot(variant, deflate));

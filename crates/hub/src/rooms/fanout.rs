@@ -33,6 +33,14 @@ impl Audience<'_> {
 
     /// Delivers to every local socket the target means.
     pub(crate) fn fan_out(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        match self.speaker.people.traces.is_on() {
+            true => self.fan_out_traced(target, out),
+            false => self.give(target, out),
+        }
+    }
+
+    #[inline]
+    pub(super) fn give(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
         if self.recovery.is_some() {
             self.write_down(target, out);
         }

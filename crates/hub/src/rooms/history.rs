@@ -2,7 +2,7 @@
 //! the one node that publishes them. Without a store nothing is copied.
 
 use crate::dialect::speech::{Author, Emit};
-use crate::rooms::copies::{Copies, Weigh};
+use crate::output::copies::{Copies, Weigh};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;

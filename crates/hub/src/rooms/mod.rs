@@ -1,6 +1,5 @@
 //! Rooms: membership, fan-out and history.
 
-pub(crate) mod copies;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;
@@ -14,3 +13,4 @@ pub(crate) mod presence;
 pub(crate) mod room;
 pub(crate) mod tap;
 pub(crate) mod target;
+mod traced;

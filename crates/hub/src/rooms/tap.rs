@@ -1,7 +1,7 @@
 //! The tap: copies of chosen events for programs outside, taken where events are published. Without one nothing is copied.
 
 use crate::dialect::speech::Emit;
-use crate::rooms::copies::{Copies, Weigh};
+use crate::output::copies::{Copies, Weigh};
 use crate::rooms::target::{Scope, Target};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

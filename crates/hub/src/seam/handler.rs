@@ -132,6 +132,16 @@ pub trait Handler: Send {
     }
     /// The socket is gone: its rooms are left, its key names nothing any more after this call.
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {}
+    /// Which rule an event of a socket meets, for operators who follow it. Asked before [`event`](Self::event), and only then; `None`:
+    /// there is none.
+    fn explain(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        event: &str,
+    ) -> Option<Explained> {
+        None
+    }
     /// Answer to [`Member::ask`](crate::Member::ask).
     fn acked(
         &mut self,
@@ -183,6 +193,26 @@ pub trait Handler: Send {
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {}
     /// The process is shutting down: sockets are still connected and may be told.
     fn draining(&mut self, cx: &mut Context<'_>) {}
+}
+
+/// The rule that an event meets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Its place in the configuration, or what the gateway does itself.
+    pub rule: String,
+    /// Where its events go.
+    pub goes: Goes,
+}
+
+/// Where a rule sends an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// To the members of rooms, if there are any.
+    ToRooms,
+    /// To the namespace's backend.
+    ToBackend,
+    /// Nowhere: the handler does what there is to do.
+    Nowhere,
 }
 
 /// Builds one handler per shard.

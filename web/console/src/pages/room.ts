@@ -22,7 +22,8 @@ interface Row {
 
 export function oneRoom(view: View, namespace: string, room: string): void {
   const emit = link(hrefTo("try", { namespace, room }), "Send an event to it", "button plain");
-  view.head("Room", "", emit);
+  const follow = link(hrefTo("trace", { namespace, room }), "Follow it", "button plain");
+  view.head("Room", "", follow, emit);
   view.root.querySelector("h1")?.replaceChildren("Room ", given(room));
   const about = make("p", "about");
   about.append(

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// Bytes of copies that may wait for their reader. Above it they are dropped.
+/// Bytes of copies that may wait for their reader, if nothing else is said. Above it they are dropped.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// The cost of a copy.
@@ -18,6 +18,7 @@ pub(crate) trait Weigh {
 #[derive(Debug)]
 pub(crate) struct Copies<T> {
     queue: SegQueue<T>,
+    bytes_max: usize,
     waiting: AtomicUsize,
     dropped: AtomicU64,
     reader: OnceLock<Waker>,
@@ -25,8 +26,16 @@ pub(crate) struct Copies<T> {
 
 impl<T> Default for Copies<T> {
     fn default() -> Self {
+        Self::bounded(WAITING_BYTES_MAX)
+    }
+}
+
+impl<T> Copies<T> {
+    /// So many bytes may wait.
+    pub(crate) fn bounded(bytes_max: usize) -> Self {
         Self {
             queue: SegQueue::new(),
+            bytes_max,
             waiting: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
             reader: OnceLock::new(),
@@ -57,7 +66,7 @@ impl<T: Weigh> Copies<T> {
     pub(crate) fn push(&self, copy: T) -> Result<(), T> {
         let bytes = copy.bytes();
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        if waiting + bytes > WAITING_BYTES_MAX {
+        if waiting + bytes > self.bytes_max {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return Err(copy);

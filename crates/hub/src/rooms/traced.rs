@@ -1,0 +1,79 @@
+//! An event to many that somebody may follow: lines for followed sockets among its receivers, for its rooms and for its name.
+
+use crate::books::metrics::Counts;
+use crate::clients::trace::{self, TraceDecision};
+use crate::clients::traces::{NOT_READY, Passing};
+use crate::rooms::fanout::Audience;
+use crate::rooms::outgoing::Outgoing;
+use crate::rooms::room::RoomKind;
+use crate::rooms::target::Target;
+use crate::tables::slot::{NamespaceId, SocketId};
+
+impl Audience<'_> {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fan_out_traced(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        let before = delivered(&self.speaker.books.counts);
+        self.speaker.people.traces.take_missed();
+        self.speaker.people.traces.spoken(target.rooms);
+        let namespace = self.speaker.people.find_namespace(target.namespace);
+        let followed = namespace.map(|namespace| self.followed(namespace, target));
+        self.give(target, out);
+        let people = &mut *self.speaker.people;
+        let missed = people.traces.take_missed();
+        let followed = followed.unwrap_or_default();
+        let mut followers = people.traces.of_event(target.namespace, out.event.name);
+        let is_meant = |room: &str| target.rooms.contains(&room);
+        followers.extend(people.traces.of_rooms(target.namespace, is_meant));
+        if followed.is_empty() && followers.is_empty() {
+            return;
+        }
+        let by = people.speaker_name(out.event.author);
+        let rooms = trace::rooms(target.rooms);
+        for index in followed {
+            if people.is_marked(index) {
+                let decision = match missed.contains(&index) {
+                    true => NOT_READY,
+                    false => TraceDecision::Delivered {
+                        to: 1,
+                        by: by.clone(),
+                    },
+                };
+                people.trace_delivery(index, &out.event, &decision, rooms.clone());
+            }
+        }
+        let passing = Passing {
+            namespace: namespace.and_then(|namespace| people.label(namespace).cloned()),
+            rooms,
+            ..Passing::event(&out.event)
+        };
+        let to = delivered(&self.speaker.books.counts) - before;
+        let decision = TraceDecision::Delivered { to, by };
+        people.traces.tell(&followers, &passing, &decision);
+    }
+
+    /// Followed sockets that the target does not leave out.
+    fn followed(&self, namespace: NamespaceId, target: &Target<'_>) -> Vec<SocketId> {
+        let people = &*self.speaker.people;
+        let mut found = people.followed(namespace);
+        found.retain(|index| {
+            let Some(socket) = people.sockets.get(*index) else {
+                return false;
+            };
+            let id = socket.id.encode();
+            !target.except.iter().any(|name| {
+                let room = self.rooms.find(namespace, RoomKind::Named, name);
+                let is_in = room.is_some_and(|room| {
+                    let mut rooms = socket.rooms.iter();
+                    rooms.any(|membership| membership.room == room)
+                });
+                is_in || name.as_bytes() == id
+            })
+        });
+        found
+    }
+}
+
+fn delivered(counts: &Counts) -> u64 {
+    counts.delivered.iter().sum()
+}
