@@ -122,16 +122,8 @@ fn lines(found: &Value) -> String {
     let mut out = node_of(found, &Value::Null);
     let _ = writeln!(
         out,
-        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  {}",
-        "SOCKET",
-        "PROTOCOL",
-        "TRANSPORT",
-        "ADDRESS",
-        "WAITING",
-        "SILENT",
-        "USER",
-        "NAMESPACE",
-        "ROOMS"
+        "{:<20}  {:<10}  {:<9}  {:<15}  {:>8}  {:>6}  {:<12}  {:<10}  ROOMS",
+        "SOCKET", "PROTOCOL", "TRANSPORT", "ADDRESS", "WAITING", "SILENT", "USER", "NAMESPACE"
     );
     let shown = found["sessions"].as_array();
     for session in shown.into_iter().flatten() {
@@ -173,8 +165,8 @@ fn ends(found: &Value) -> String {
     let mut out = node_of(found, &Value::Null);
     let _ = writeln!(
         out,
-        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  {}",
-        "AGO", "REASON", "ADDRESS", "TRANSPORT", "WAITING", "SILENT", "SOCKET", "USER"
+        "{:>9}  {:<18}  {:<15}  {:<9}  {:>8}  {:>6}  {:<20}  USER",
+        "AGO", "REASON", "ADDRESS", "TRANSPORT", "WAITING", "SILENT", "SOCKET"
     );
     for end in found["ends"].as_array().into_iter().flatten() {
         let silent = end["silent_ms"].as_u64();
