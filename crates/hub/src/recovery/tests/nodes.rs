@@ -507,9 +507,9 @@ impl World {
         let row = self.shards.len() + node;
         for shard in self.shards_at(node) {
             self.shards[shard] = Shard::new(self.setting, shard, &mut self.rng);
-            self.cards
-                .values_mut()
-                .for_each(|all| drop(all.remove(&shard)));
+            for listed in self.cards.values_mut() {
+                listed.remove(&shard);
+            }
             self.mail[shard].iter_mut().for_each(VecDeque::clear);
             self.mail.iter_mut().for_each(|lanes| lanes[shard].clear());
         }
