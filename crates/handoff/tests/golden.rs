@@ -40,6 +40,7 @@ fn session() -> Session {
             grants: Some(grants.clone()),
             label: Some("gold".into()),
             expires_s: 2_000_000_000,
+            owed: 3,
         }],
         partial: Some(Attached {
             text: "51-[\"e\"]".into(),
@@ -58,6 +59,7 @@ fn session() -> Session {
             rooms: vec!["lobby".into()],
             grants: Some(grants),
             label: Some("gold".into()),
+            kinds: Some("sub: text".into()),
         }),
         conn: Some(Conn {
             unix: true,
@@ -72,6 +74,8 @@ fn session() -> Session {
             inflates: true,
         }),
         polling: None,
+        agent: "curl/8".into(),
+        claim_kinds: "sub: text".into(),
     }
 }
 
