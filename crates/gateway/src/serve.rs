@@ -11,7 +11,7 @@ use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
-use crate::inside::Inside;
+use crate::inside::Seen;
 use crate::kafka;
 use crate::listeners;
 use crate::memory;
@@ -30,7 +30,6 @@ use control::api::{self, Api};
 use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
-use control::live::Desk;
 use control::metrics::Exporter;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
@@ -98,25 +97,18 @@ pub fn start<'a>(
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     let node = node_number(&loaded.resolved, member.as_ref());
-    let (inside, desk) = Inside::open(node, &shards, &facts);
-    relay::open(relays.as_ref(), door, (&shards, &desk), &runtime)?;
+    let seen = Seen::open(node, &shards, relays.as_ref(), &facts);
+    relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
-    let room = (&shards, &rules, &places);
-    let ways = (member.as_ref(), desk, relays.as_ref());
-    let (api, gate) = gate(&loaded.resolved, &credentials, ways, room, &facts)?;
+    let (room, others) = ((&shards, &rules, &places), member.as_ref());
+    let (api, gate) = gate(&loaded.resolved, &credentials, others, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings, inside), &facts, gate)?;
+    let admin_addr = serve_admin(&runtime, admin, (&shards, &settings, seen), &facts, gate)?;
     let serve_workers = |workers: Counter| {
-        workers.serve(
-            &loaded.resolved,
-            node,
-            &shards,
-            &facts,
-            (&api, &places),
-            tracer,
-        )
+        let room = (&api, &places);
+        workers.serve(&loaded.resolved, node, &shards, &facts, room, tracer)
     };
     let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
@@ -430,7 +422,7 @@ fn server_api(
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
-    (member, desk, relays): (Option<&Member>, Desk, Option<&Relays>),
+    member: Option<&Member>,
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
@@ -446,8 +438,6 @@ fn gate(
         nodes: nodes(config, member, shards, facts),
         api: Arc::clone(&api),
         node: Arc::clone(facts),
-        desk,
-        relays: relays.cloned(),
     };
     Ok((api, gate))
 }
@@ -455,7 +445,7 @@ fn gate(
 fn serve_admin(
     runtime: &Runtime,
     listener: Option<TcpListener>,
-    (shards, settings, inside): (&Shards, &Arc<InForce>, Arc<Inside>),
+    (shards, settings, seen): (&Shards, &Arc<InForce>, Seen),
     facts: &Arc<Facts>,
     gate: Gate,
 ) -> Result<Option<SocketAddr>> {
@@ -466,13 +456,13 @@ fn serve_admin(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(inside);
+    let debugging = Debugging::new(seen.inside);
     let pulse = facts.vitals.pulse("the operators' listener");
     let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
-    let shown = (debugging, settings);
+    let (shown, live) = ((debugging, settings), (seen.desk, seen.relays));
     runtime.spawn(async move {
         let _pulse = pulse;
-        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
+        let served = control::admin::serve(listener, exporter, readiness, gate, shown, live);
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener ended");
         }
