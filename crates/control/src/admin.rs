@@ -69,18 +69,16 @@ pub struct Gate {
     pub api: Arc<Api>,
     /// Refusals are counted there.
     pub node: Arc<Node>,
-    /// Traces of this node, and the way to those of others.
-    pub desk: Desk,
-    pub relays: Option<Relays>,
 }
 
-/// Serves until the runtime ends.
+/// Serves until the runtime ends. The last argument: live traces of this node, and the way to those of others.
 pub async fn serve(
     listener: TcpListener,
     exporter: Arc<Exporter>,
     readiness: Readiness,
     gate: Gate,
     (debugging, settings): (Debugging, Arc<dyn inside::Settings>),
+    (desk, relays): (Desk, Option<Relays>),
 ) -> io::Result<()> {
     let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
     let (places, node) = (Arc::clone(&gate.places), Arc::clone(&gate.node));
@@ -94,9 +92,9 @@ pub async fn serve(
     );
     inside.answer_nodes();
     let live = Live {
-        desk: gate.desk.clone(),
+        desk,
         nodes: nodes.clone(),
-        relays: gate.relays.clone(),
+        relays,
         audit: Arc::clone(&node.audit),
     };
     let guard = Arc::new(Guard::new(gate));
@@ -228,8 +226,6 @@ mod tests {
             nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
             api: Arc::new(Api::new(settings, Box::new(Nowhere))),
             node,
-            desk: Desk::new(0, Arc::new(crate::debug::tests::Half), &Arc::default()),
-            relays: None,
         }
     }
 
@@ -255,12 +251,15 @@ mod tests {
         let addr = listener.local_addr().expect("addr");
         let debugging = Debugging::new(Arc::new(crate::debug::tests::Half));
         let settings: Arc<dyn inside::Settings> = Arc::new(NoSettings);
+        let half = Arc::new(crate::debug::tests::Half);
+        let desk = Desk::new(0, half, &Arc::default());
         let server = tokio::spawn(serve(
             listener,
             exporter,
             readiness.clone(),
             gate(node),
             (debugging, settings),
+            (desk, None),
         ));
 
         cells.websockets.store(5, Ordering::Relaxed);

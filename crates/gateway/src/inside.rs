@@ -3,6 +3,7 @@
 use control::debug::{Inspect, ShardParts};
 use control::live::Desk;
 use control::metrics::node::{LogLoss, Node};
+use control::relay::Relays;
 use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
 use serde_json::Value;
@@ -26,12 +27,24 @@ impl Inside {
             log,
         }
     }
+}
 
-    /// What operators see of the shards, and the desk of their live traces.
-    pub fn open(node: u16, shards: &Shards, facts: &Node) -> (Arc<Self>, Desk) {
-        let inside = Arc::new(Self::new(shards, Arc::clone(&facts.log)));
-        let desk = Desk::new(node, Arc::<Self>::clone(&inside), &facts.live);
-        (inside, desk)
+/// All that operators see of the shards: figures, and what passes here and on other nodes.
+#[derive(Debug)]
+pub struct Seen {
+    pub inside: Arc<Inside>,
+    pub desk: Desk,
+    pub relays: Option<Relays>,
+}
+
+impl Seen {
+    pub fn open(node: u16, shards: &Shards, relays: Option<&Relays>, facts: &Node) -> Self {
+        let inside = Arc::new(Inside::new(shards, Arc::clone(&facts.log)));
+        Self {
+            desk: Desk::new(node, Arc::<Inside>::clone(&inside), &facts.live),
+            relays: relays.cloned(),
+            inside,
+        }
     }
 }
 

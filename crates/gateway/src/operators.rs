@@ -4,16 +4,14 @@ use crate::config::Resolved;
 use crate::config::show::InForce;
 use crate::credentials::Credentials;
 use crate::errands::Errands;
-use crate::inside::Inside;
+use crate::inside::Seen;
 use crate::kafka;
 use anyhow::Result;
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
 use control::debug::Debugging;
-use control::live::Desk;
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
-use control::relay::Relays;
 use hub::Places;
 use rules::RulesFactory;
 use shard::Shards;
@@ -65,7 +63,7 @@ fn server_api(
 pub fn gate(
     config: &Resolved,
     credentials: &Credentials,
-    (nodes, desk, relays): (Nodes, Desk, Option<&Relays>),
+    nodes: Nodes,
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
@@ -81,8 +79,6 @@ pub fn gate(
         nodes,
         api: Arc::clone(&api),
         node: Arc::clone(facts),
-        desk,
-        relays: relays.cloned(),
     };
     Ok((api, gate))
 }
@@ -91,7 +87,7 @@ pub fn gate(
 pub fn serve(
     runtime: &Runtime,
     listener: Option<TcpListener>,
-    (shards, settings, inside): (&Shards, &Arc<InForce>, Arc<Inside>),
+    (shards, settings, seen): (&Shards, &Arc<InForce>, Seen),
     facts: &Arc<Facts>,
     gate: Gate,
 ) -> Result<Service> {
@@ -103,13 +99,13 @@ pub fn serve(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(inside);
+    let debugging = Debugging::new(seen.inside);
     let pulse = facts.vitals.pulse("the operators' listener");
     let settings: Arc<dyn control::inside::Settings> = Arc::<InForce>::clone(settings);
-    let shown = (debugging, settings);
+    let (shown, live) = ((debugging, settings), (seen.desk, seen.relays));
     let task = runtime.spawn(async move {
         let _pulse = pulse;
-        let served = control::admin::serve(listener, exporter, readiness, gate, shown);
+        let served = control::admin::serve(listener, exporter, readiness, gate, shown, live);
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener ended");
         }

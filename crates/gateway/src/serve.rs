@@ -12,7 +12,7 @@ use crate::errands::Errands;
 use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
-use crate::inside::Inside;
+use crate::inside::Seen;
 use crate::kafka;
 use crate::memory;
 use crate::opened::{self, Opened, Sockets};
@@ -108,17 +108,16 @@ pub fn start<'a>(
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(&loaded.resolved, member.as_ref());
-    let (inside, desk) = Inside::open(number, &shards, &facts);
-    relay::open(relays.as_ref(), door, (&shards, &desk), &runtime)?;
+    let seen = Seen::open(number, &shards, relays.as_ref(), &facts);
+    relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = departures::nodes(&loaded.resolved, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let ways = (nodes, desk, relays.as_ref());
-    let (api, gate) = operators::gate(&loaded.resolved, &credentials, ways, room, &facts)?;
+    let (api, gate) = operators::gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let service = operators::serve(&runtime, admin, (&shards, &settings, inside), &facts, gate)?;
+    let service = operators::serve(&runtime, admin, (&shards, &settings, seen), &facts, gate)?;
     let serve_workers = |workers: Counter| {
         let room = (&api, &places);
         workers.serve(&loaded.resolved, number, &shards, &facts, room, tracer)

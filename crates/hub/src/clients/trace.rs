@@ -216,9 +216,9 @@ impl LiveTrace {
 
     /// Counts a line; `false`: the second has had its lines.
     pub(crate) fn admits(&self, now_ms: u64) -> bool {
-        let (second, max) = (now_ms / 1_000 & 0xffff_ffff, self.bounds.lines_per_s);
+        let (second, max) = ((now_ms / 1_000) & 0xffff_ffff, self.bounds.lines_per_s);
         let next = |pace: u64| match (pace >> 32 == second, pace as u32) {
-            (false, _) => Some(second << 32 | 1),
+            (false, _) => Some((second << 32) | 1),
             (true, told) if told < max => Some(pace + 1),
             (true, _) => None,
         };
