@@ -1,8 +1,10 @@
 //! The sockets that a process begins with: opened anew, or those of the process that it takes over from.
 
 use crate::config::Resolved;
+use crate::foyer::Listeners;
 use crate::listeners;
 use crate::operators::Service;
+use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
 use crate::upgrade::{self, Host, Inheritance, Takeover};
 use anyhow::Result;
@@ -20,9 +22,11 @@ pub struct Opened {
     pub unix: Vec<UnixListener>,
     pub files: SocketFiles,
     /// Public listeners of another process.
-    pub inherited: Option<Vec<Vec<TcpListener>>>,
+    inherited: Option<Vec<Vec<TcpListener>>>,
     /// The way to that process.
-    pub takeover: Option<Takeover>,
+    takeover: Option<Takeover>,
+    /// That process listens for upgrades still.
+    replaces: bool,
 }
 
 impl Opened {
@@ -38,6 +42,7 @@ impl Opened {
             files,
             inherited: None,
             takeover: None,
+            replaces: false,
         })
     }
 
@@ -52,21 +57,43 @@ impl Opened {
             files: SocketFiles::default(),
             inherited: Some(tcp),
             takeover: Some(takeover),
+            replaces: false,
         })
     }
-}
 
-/// Where another process finds this one later. `takes_over`: the process before listens there still.
-pub fn host(
-    config: &Resolved,
-    shards: &Shards,
-    service: Service,
-    takes_over: bool,
-) -> Result<Option<Host>> {
-    let Some(path) = &config.upgrade else {
-        return Ok(None);
-    };
-    let service = (service.listener, service.task);
-    let parts = upgrade::Parts::new(config, shards.givers(), service);
-    Host::open(path, parts, takes_over).map(Some)
+    /// All that is listened on.
+    pub fn listeners<'a>(&'a self, certificates: Option<&'a Rotation>) -> Listeners<'a> {
+        Listeners::new(&self.unix, self.admin.as_ref(), certificates)
+    }
+
+    /// Where clients come in.
+    pub fn sockets(&mut self) -> Sockets {
+        (self.inherited.take(), std::mem::take(&mut self.unix))
+    }
+
+    /// The shards are there: what another process has goes to them. They begin when all is here.
+    pub fn finish(&mut self, config: &Resolved, shards: &mut Shards) -> Result<()> {
+        if let Some(takeover) = self.takeover.take() {
+            takeover.finish(shards)?;
+            self.files = unix::adopt(&config.server.unix)?;
+            self.replaces = true;
+        }
+        Ok(())
+    }
+
+    /// All serve: supervisors are told, and another process finds this one from now on.
+    pub fn host(
+        &self,
+        config: &Resolved,
+        shards: &Shards,
+        service: Service,
+    ) -> Result<Option<Host>> {
+        upgrade::ready();
+        let Some(path) = &config.upgrade else {
+            return Ok(None);
+        };
+        let service = (service.listener, service.task);
+        let parts = upgrade::Parts::new(config, shards.givers(), service);
+        Host::open(path, parts, self.replaces).map(Some)
+    }
 }

@@ -15,7 +15,7 @@ use crate::history;
 use crate::inside::Seen;
 use crate::kafka;
 use crate::memory;
-use crate::opened::{self, Opened, Sockets};
+use crate::opened::{Opened, Sockets};
 use crate::operators;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::programs;
@@ -24,7 +24,7 @@ use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::traces;
-use crate::unix::{self, SocketFiles};
+use crate::unix::SocketFiles;
 use crate::upgrade::{self, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
@@ -64,68 +64,50 @@ pub fn start<'a>(
 ) -> Result<Option<Node<'a>>> {
     warn_of(&loaded.doubts);
     descriptors::raise_limit();
-    let Opened {
-        admin,
-        unix,
-        files: mut socket_files,
-        inherited,
-        takeover,
-    } = Opened::begin(&loaded.resolved, request.takes_over)?;
+    let config = &loaded.resolved;
+    let mut opened = Opened::begin(config, request.takes_over)?;
     let runtime = control_runtime()?;
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = facts(telemetry);
-    let verifier = start_verifier(&loaded.resolved)?;
-    let certificates = Certificates::start(&loaded.resolved, &facts)?;
-    let workers = open_counter(&loaded.resolved, &certificates)?;
-    let credentials = Credentials::start(&loaded.resolved, workers.as_ref());
-    let listeners = Listeners::new(&unix, admin.as_ref(), certificates.of_clients());
-    let places = places(&loaded.resolved);
+    let verifier = start_verifier(config)?;
+    let certificates = Certificates::start(config, &facts)?;
+    let workers = open_counter(config, &certificates)?;
+    let credentials = Credentials::start(config, workers.as_ref());
+    let listeners = opened.listeners(certificates.of_clients());
+    let places = places(config);
     let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    start_stores(&loaded.resolved, &facts, &runtime)?;
-    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &places, &facts)?;
-    let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
-    let mut shards = start_shards(
-        &loaded.resolved,
-        (member.as_ref(), foyer.as_ref()),
-        &rules,
-        Entrance(
-            (inherited, unix),
-            Arc::clone(&places),
-            certificates.of_clients(),
-        ),
-        &facts,
-        desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts),
-    )?;
-    let takes_over = takeover.is_some();
-    if let Some(takeover) = takeover {
-        takeover.finish(&mut shards)?;
-        socket_files = unix::adopt(&loaded.resolved.server.unix)?;
-    }
+    start_stores(config, &facts, &runtime)?;
+    let relays = start_relays(config, member.as_ref(), &runtime, &places, &facts)?;
+    let (rules, tracer) = make_rules(config, workers.as_ref(), &facts)?;
+    let certified = certificates.of_clients();
+    let entrance = Entrance(opened.sockets(), Arc::clone(&places), certified);
+    let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
+    let others = (member.as_ref(), foyer.as_ref());
+    let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
+    opened.finish(config, &mut shards)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
-    open_to_others(&loaded.resolved, node, &shards, &runtime, &facts, gone)?;
-    let number = node_number(&loaded.resolved, member.as_ref());
+    open_to_others(config, node, &shards, &runtime, &facts, gone)?;
+    let number = node_number(config, member.as_ref());
     let seen = Seen::open(number, &shards, relays.as_ref(), &facts);
     relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
-    let nodes = departures::nodes(&loaded.resolved, number, member.as_ref(), &shards, &facts);
+    let nodes = departures::nodes(config, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = operators::gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
+    let (api, gate) = operators::gate(config, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let service = operators::serve(&runtime, admin, (&shards, &settings, seen), &facts, gate)?;
-    let serve_workers = |workers: Counter| {
-        let room = (&api, &places);
-        workers.serve(&loaded.resolved, number, &shards, &facts, room, tracer)
-    };
-    let workers = workers.map(serve_workers).transpose()?.flatten();
+    let (admin, shown) = (opened.admin.take(), (&shards, &settings, seen));
+    let service = operators::serve(&runtime, admin, shown, &facts, gate)?;
+    let room = (&api, &places);
+    let serve = |all: Counter| all.serve(config, number, &shards, &facts, room, tracer);
+    let workers = workers.map(serve).transpose()?.flatten();
     greeting::say(&loaded, number, &shards, service.addr, workers);
-    let host = opened::host(&loaded.resolved, &shards, service, takes_over)?;
-    upgrade::ready();
+    let host = opened.host(config, &shards, service)?;
     drop(context);
     Ok(Some(Node {
         request,
@@ -141,7 +123,7 @@ pub fn start<'a>(
         credentials,
         wishes,
         runtime,
-        socket_files,
+        socket_files: opened.files,
         host,
     }))
 }
@@ -316,6 +298,25 @@ fn make_rules(
     Ok((kafka::record(rules, facts), tracer))
 }
 
+fn pages(config: &Resolved, facts: &Arc<Facts>, places: &Arc<Places>) -> Pages {
+    let pages = Pages::new(
+        PageConfig {
+            chat_page: config.server.chat_page,
+            doors: greeting::doors(&config.hub),
+            serve_client: config.serve_client,
+            socketio_path: config.hub.socketio_path.clone(),
+            cors: config.hub.cors.clone(),
+        },
+        facts.readiness.clone(),
+        places,
+    );
+    let pages = match config.page_rate {
+        Some(rate) => pages.limited(rate, Arc::clone(facts)),
+        None => pages,
+    };
+    pages.with_bodies(facts.bodies.get().cloned())
+}
+
 /// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
 struct Entrance<'a>(Sockets, Arc<Places>, Option<&'a Rotation>);
 
@@ -327,22 +328,7 @@ fn start_shards(
     facts: &Arc<Facts>,
     desks: Desks,
 ) -> Result<Shards> {
-    let pages = Pages::new(
-        PageConfig {
-            chat_page: config.server.chat_page,
-            doors: greeting::doors(&config.hub),
-            serve_client: config.serve_client,
-            socketio_path: config.hub.socketio_path.clone(),
-            cors: config.hub.cors.clone(),
-        },
-        facts.readiness.clone(),
-        &places,
-    );
-    let pages = match config.page_rate {
-        Some(rate) => pages.limited(rate, Arc::clone(facts)),
-        None => pages,
-    };
-    let pages = pages.with_bodies(facts.bodies.get().cloned());
+    let pages = pages(config, facts, &places);
     let descriptors = bodies::descriptors(config, descriptors::limit());
     let for_clients = descriptors::for_clients(descriptors);
     let conns_max = config.hub.limits.conns_max.min(for_clients);

@@ -1,8 +1,8 @@
 //! The door: listeners, whether they are asked, and which shard gets a newcomer.
 
 use crate::effects::Hands;
-use crate::handing::{self, Listening};
 use crate::mail::Mail;
+use crate::passing::{self, Listening};
 use crate::reactor::Reactor;
 use crate::reactor::listener::{self, Listener};
 use crate::reactor::stream::Stream;
@@ -130,7 +130,7 @@ impl Door {
                 shard,
                 place: if unix { at - tcp } else { at },
                 unix,
-                socket: handing::copy(listener)?,
+                socket: passing::copy(listener)?,
             })
         });
         copies.collect()

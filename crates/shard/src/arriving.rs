@@ -1,6 +1,6 @@
 //! Shards that begin with what another process has: they take sessions in, and read and write nothing until they are told to begin.
 
-use crate::handing::Sessions;
+use crate::passing::{Arrival, Sessions};
 use crate::reactor::stream::Stream;
 use crate::shards::Shards;
 use crate::turn::Shard;
@@ -10,15 +10,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
-
-/// What a shard that has not begun is told.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    Sessions(Sessions, Sender<Result<(), String>>),
-    /// All have come. The id of the next ack.
-    All(u64, Sender<Result<(), String>>),
-    Begin,
-}
 
 /// Shards that have not begun. If this is dropped before, they end.
 #[derive(Debug)]

@@ -3,172 +3,20 @@
 //! First all *pause*: nobody is read and nobody comes in, until no message is under way between them. Then they *freeze*: a shard looks
 //! at nothing but the orders of the one who froze it. If that one goes away, for whatever reason, they go on as if nothing had been.
 
-use crate::effects::Hands;
 use crate::mail::Mail;
+use crate::passing::{Census, Listening, Order, Report, Sessions, Unquiet, Wish, copy};
 use crate::reactor::stream::Stream;
 use crate::shards::Shards;
 use crate::turn::Shard;
 use handoff::bounds::{BATCH_BYTES, BATCH_SESSIONS};
 use hub::mailbox::Sender as MailSender;
-use hub::{ConnId, Handed, Handing, Hub, SessionId, Stays};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use hub::{ConnId, Handed, Handing, SessionId};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// Rounds of mail after which shards that still write to each other are left alone.
 const ROUNDS_MAX: usize = 200;
-
-/// What would go, and what would stay for which reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Sessions that go.
-    pub goes: u64,
-    /// Sessions that stay, in the order of [`Stays::ALL`].
-    pub stays: [u64; Stays::ALL.len()],
-}
-
-impl Census {
-    fn of(hub: &Hub, hands: &Hands) -> Self {
-        let mut census = Self::default();
-        let is_secure = |conn| hands.streams.is_secure(conn);
-        hub.count_handed(is_secure, |goes| match goes {
-            Ok(()) => census.goes += 1,
-            Err(why) => {
-                let at = Stays::ALL.iter().position(|one| *one == why);
-                census.stays[at.unwrap_or_default()] += 1;
-            }
-        });
-        census
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.goes += other.goes;
-        for (sum, more) in self.stays.iter_mut().zip(other.stays) {
-            *sum += more;
-        }
-    }
-}
-
-/// A listening socket of a shard.
-#[derive(Debug)]
-pub struct Listening {
-    /// Its shard, and its place among the listeners of its kind there.
-    pub shard: u16,
-    pub place: usize,
-    pub unix: bool,
-    pub socket: OwnedFd,
-}
-
-/// Some sessions of a shard, each with the socket of its connection.
-#[derive(Debug, Default)]
-pub struct Sessions {
-    pub records: Vec<handoff::Session>,
-    /// Connections without a session.
-    pub visitors: Vec<handoff::Visitor>,
-    /// Of the sessions that have a connection, and behind them of the visitors.
-    pub sockets: Vec<OwnedFd>,
-}
-
-impl Sessions {
-    fn len(&self) -> usize {
-        self.records.len() + self.visitors.len()
-    }
-}
-
-/// Why shards cannot be frozen, or do not go on with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unquiet(pub String);
-
-impl std::fmt::Display for Unquiet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unquiet {}
-
-/// What a shard is asked while it lives as ever.
-#[derive(Debug)]
-pub(crate) enum Wish {
-    Count(Sender<Census>),
-    Listeners(Sender<io::Result<Vec<Listening>>>),
-    /// Reads nobody and lets nobody in.
-    Pause,
-    /// Answers with the messages that it worked on since it was asked last.
-    Round(Sender<u64>),
-    Resume,
-    Freeze(Receiver<Order>, Sender<Report>),
-}
-
-/// What a frozen shard is told.
-#[derive(Debug)]
-pub(crate) enum Order {
-    More,
-    Commit,
-}
-
-/// What a frozen shard answers.
-#[derive(Debug)]
-pub(crate) enum Report {
-    /// It is frozen, and goes on with this id of an ack.
-    Frozen(u64),
-    /// `None`: that were all.
-    Sessions(Result<Option<Sessions>, Unquiet>),
-}
-
-/// How far a shard is with pausing.
-#[derive(Debug, Default)]
-pub(crate) struct Pause {
-    pub(crate) is_on: bool,
-    /// Messages worked on since the last round.
-    worked: u64,
-    /// Those who asked for that are answered when the turn has ended, and what followed from its messages has left.
-    rounds: Vec<Sender<u64>>,
-    freeze: Option<(Receiver<Order>, Sender<Report>)>,
-}
-
-impl Pause {
-    #[inline]
-    pub(crate) fn note_mail(&mut self) {
-        self.worked += u64::from(self.is_on);
-    }
-
-    /// The message was about the pause itself.
-    pub(crate) fn forget_mail(&mut self) {
-        self.worked = self.worked.saturating_sub(1);
-    }
-
-    /// A turn has ended.
-    pub(crate) fn answer_rounds(&mut self) {
-        for answer in self.rounds.drain(..) {
-            let _ = answer.send(std::mem::take(&mut self.worked));
-        }
-    }
-
-    pub(crate) fn take_freeze(&mut self) -> Option<(Receiver<Order>, Sender<Report>)> {
-        self.freeze.take()
-    }
-
-    /// Those who asked may have gone: then nobody hears the answer.
-    pub(crate) fn carry_out(&mut self, wish: Wish, hub: &Hub, hands: &Hands, listeners: Listeners) {
-        match wish {
-            Wish::Count(answer) => {
-                let _ = answer.send(Census::of(hub, hands));
-            }
-            Wish::Listeners(answer) => {
-                let _ = answer.send(listeners(hands.me.shard));
-            }
-            Wish::Pause => self.is_on = true,
-            Wish::Round(answer) => self.rounds.push(answer),
-            Wish::Resume => self.is_on = false,
-            Wish::Freeze(orders, reports) => self.freeze = Some((orders, reports)),
-        }
-    }
-}
-
-/// Copies of the listeners of a shard with this number.
-pub(crate) type Listeners<'a> = &'a dyn Fn(u16) -> io::Result<Vec<Listening>>;
 
 impl Shard {
     /// Stands still for somebody, until that one commits or goes away.
@@ -266,10 +114,6 @@ fn copy_of(stream: &Stream) -> Result<OwnedFd, Unquiet> {
             "cannot copy the descriptor of a connection: {error}; raise the limit of open files"
         ))
     })
-}
-
-pub(crate) fn copy(socket: &impl AsFd) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(socket, 0)?)
 }
 
 /// All shards of the process, for one who hands over what they have.

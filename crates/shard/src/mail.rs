@@ -1,6 +1,6 @@
 //! What a shard finds in its mailbox, and what it asks of the outside.
 
-use crate::handing;
+use crate::passing::Wish;
 use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Tls};
 use crate::walks::Walk;
@@ -105,7 +105,7 @@ pub(crate) enum Mail {
     /// A shard has nobody left.
     Drained,
     /// Something about a handover to another process.
-    Handing(handing::Wish),
+    Handing(Wish),
     /// A question about a whole table.
     Walk(Walk),
     /// Somebody follows something.

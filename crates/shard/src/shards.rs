@@ -1,12 +1,12 @@
 //! Starting, steering and ending the shard threads.
 
 use crate::accept::{Door, DoorSettings};
-use crate::arriving::Arrival;
 use crate::clock::Clock;
 use crate::cores;
 use crate::effects::Hands;
 use crate::entropy::entropy;
 use crate::mail::{Mail, Outside, Post};
+use crate::passing::Arrival;
 use crate::reactor::stream::Stream;
 use crate::reactor::{Reactor, listener};
 use crate::read::Reader;

@@ -3,11 +3,11 @@
 //! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
 
 use crate::accept::Door;
-use crate::arriving::Arrival;
 use crate::clock::Clock;
 use crate::effects::Hands;
-use crate::handing::{Pause, Wish};
 use crate::mail::Mail;
+use crate::passing::{Arrival, Wish};
+use crate::pause::Pause;
 use crate::reactor::{Batch, Ready};
 use crate::read::Reader;
 use crate::walks::Walks;

@@ -1,7 +1,7 @@
 //! The process that hands over. Until the last word it can go on as if nothing had been.
 
-use super::host::Parts;
 use super::line::{Broken, Line};
+use super::parts::Parts;
 use super::taker::{ADMIN, PUBLIC, UNIX};
 use crate::errands;
 use handoff::bounds::DESCRIPTORS_MAX;

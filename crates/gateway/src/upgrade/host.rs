@@ -3,16 +3,15 @@
 
 use super::giver::{self, Given};
 use super::line::{Broken, Line};
-use super::{fit, notify};
-use crate::config::Resolved;
+use super::notify;
+use super::parts::Parts;
 use crate::errands;
 use crate::unix::{self, SocketFiles};
 use anyhow::{Context, Result};
-use handoff::{Fit, Hello, Kind, Order, Said};
+use handoff::{Hello, Kind, Order, Said};
 use hub::Stays;
-use shard::{Census, Givers};
+use shard::Census;
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::task::AbortHandle;
 
 /// Permissions of the socket's file.
 const MODE: u32 = 0o600;
@@ -40,34 +38,6 @@ const CALLERS_MAX: usize = 8;
 /// The flag by which a successor knows what it is.
 const TAKE_OVER: &str = "--take-over";
 const BUSY: &str = "another upgrade is under way: wait until it has ended";
-
-/// What is handed over, and what must fit.
-#[derive(Debug)]
-pub struct Parts {
-    pub givers: Givers,
-    pub fit: Fit,
-    /// The part of the configuration that cannot be handed over.
-    pub obstacle: Option<&'static str>,
-    pub admin: Option<TcpListener>,
-    /// Ends the service of operators.
-    pub admin_service: Option<AbortHandle>,
-}
-
-impl Parts {
-    pub fn new(
-        config: &Resolved,
-        givers: Givers,
-        (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
-    ) -> Self {
-        Self {
-            givers,
-            fit: fit::of(config),
-            obstacle: fit::obstacle(config),
-            admin,
-            admin_service,
-        }
-    }
-}
 
 /// A successor that came, and what it said.
 type Came = (Line, Hello);

@@ -8,9 +8,11 @@ mod giver;
 mod host;
 mod line;
 mod notify;
+mod parts;
 mod taker;
 
 pub use command::{UpgradeArgs, run};
-pub use host::{Host, Parts};
+pub use host::Host;
 pub use notify::{ready, stopping};
+pub use parts::Parts;
 pub use taker::{Inheritance, Takeover};

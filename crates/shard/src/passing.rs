@@ -1,0 +1,114 @@
+//! What shards are asked, and what they answer, when one process hands over to another.
+
+use hub::Stays;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender};
+
+/// What would go, and what would stay for which reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Sessions that go.
+    pub goes: u64,
+    /// Sessions that stay, in the order of [`Stays::ALL`].
+    pub stays: [u64; Stays::ALL.len()],
+}
+
+impl Census {
+    pub(crate) fn count(&mut self, goes: Result<(), Stays>) {
+        match goes {
+            Ok(()) => self.goes += 1,
+            Err(why) => {
+                let at = Stays::ALL.iter().position(|one| *one == why);
+                self.stays[at.unwrap_or_default()] += 1;
+            }
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.goes += other.goes;
+        for (sum, more) in self.stays.iter_mut().zip(other.stays) {
+            *sum += more;
+        }
+    }
+}
+
+/// A listening socket of a shard.
+#[derive(Debug)]
+pub struct Listening {
+    /// Its shard, and its place among the listeners of its kind there.
+    pub shard: u16,
+    pub place: usize,
+    pub unix: bool,
+    pub socket: OwnedFd,
+}
+
+/// Some sessions of a shard, each with the socket of its connection.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    pub records: Vec<handoff::Session>,
+    /// Connections without a session.
+    pub visitors: Vec<handoff::Visitor>,
+    /// Of the sessions that have a connection, and behind them of the visitors.
+    pub sockets: Vec<OwnedFd>,
+}
+
+impl Sessions {
+    pub(crate) fn len(&self) -> usize {
+        self.records.len() + self.visitors.len()
+    }
+}
+
+/// Why shards cannot be frozen, or do not go on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unquiet(pub String);
+
+impl std::fmt::Display for Unquiet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unquiet {}
+
+/// What a shard is asked while it lives as ever.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Count(Sender<Census>),
+    Listeners(Sender<io::Result<Vec<Listening>>>),
+    /// Reads nobody and lets nobody in.
+    Pause,
+    /// Answers with the messages that it worked on since it was asked last.
+    Round(Sender<u64>),
+    Resume,
+    Freeze(Receiver<Order>, Sender<Report>),
+}
+
+/// What a frozen shard is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    More,
+    Commit,
+}
+
+/// What a frozen shard answers.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// It is frozen, and goes on with this id of an ack.
+    Frozen(u64),
+    /// `None`: that were all.
+    Sessions(Result<Option<Sessions>, Unquiet>),
+}
+
+/// What a shard that has not begun is told.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Sessions(Sessions, Sender<Result<(), String>>),
+    /// All have come. The id of the next ack.
+    All(u64, Sender<Result<(), String>>),
+    Begin,
+}
+
+pub(crate) fn copy(socket: &impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(socket, 0)?)
+}
