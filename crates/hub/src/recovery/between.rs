@@ -54,7 +54,7 @@ impl Recovery {
     }
 
     /// To one shard, wherever it is.
-    pub(super) fn to_place(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
+    pub(super) fn post_to(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
         match circle.filter(|_| to.node != self.me.node) {
             Some(circle) => self.post_abroad(to.node, Door::Shard(to.shard), circle, message),
             None => self.post(to, message),
@@ -63,14 +63,14 @@ impl Recovery {
 
     /// To the claimer.
     pub(super) fn answer(&mut self, claim: Claim, circle: Option<&Circle>, message: Message) {
-        self.to_place(claim.by, circle, message);
+        self.post_to(claim.by, circle, message);
     }
 
     /// A second shard has it as well: it keeps it.
     pub(super) fn give_back(&mut self, to: Place, pid: Pid, claim: Claim) {
         let taking = self.takings.get(&claim.number);
         let circle = taking.and_then(Taking::circle).cloned();
-        self.to_place(to, circle.as_ref(), Message::Released { pid, claim });
+        self.post_to(to, circle.as_ref(), Message::Released { pid, claim });
     }
 
     /// To a shard behind all that this one, a home, published before.
