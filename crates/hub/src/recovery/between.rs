@@ -54,7 +54,7 @@ impl Recovery {
     }
 
     /// To one shard, wherever it is.
-    pub(super) fn to_place(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
+    pub(super) fn post_to(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
         match circle.filter(|_| to.node != self.me.node) {
             Some(circle) => self.post_abroad(to.node, Door::Shard(to.shard), circle, message),
             None => self.post(to, message),
@@ -63,14 +63,14 @@ impl Recovery {
 
     /// To the claimer.
     pub(super) fn answer(&mut self, claim: Claim, circle: Option<&Circle>, message: Message) {
-        self.to_place(claim.by, circle, message);
+        self.post_to(claim.by, circle, message);
     }
 
     /// A second shard has it as well: it keeps it.
     pub(super) fn give_back(&mut self, to: Place, pid: Pid, claim: Claim) {
         let taking = self.takings.get(&claim.number);
         let circle = taking.and_then(Taking::circle).cloned();
-        self.to_place(to, circle.as_ref(), Message::Released { pid, claim });
+        self.post_to(to, circle.as_ref(), Message::Released { pid, claim });
     }
 
     /// To a shard behind all that this one, a home, published before.
@@ -114,7 +114,7 @@ impl Recovery {
         self.answer(claim, Some(&circle), Message::Refused { claim, why });
     }
 
-    /// What another node may be handed: not too much, and only while all nodes are there that passed the fence on.
+    /// Another node is handed a bounded part, and only while all nodes are there that passed the fence on.
     pub(super) fn may_leave(
         &self,
         circle: &Circle,
@@ -129,7 +129,7 @@ impl Recovery {
         }
     }
 
-    /// What was handed over is on its way to the claimer from all homes, or was there. They say when it is.
+    /// All homes had sent the claimer what it is handed, if they send it at all. They say when that is there.
     pub(super) fn flush_all(&mut self, claim: Claim, circle: &Circle) {
         for node in circle.nodes.iter().copied() {
             if node != self.me.node {
@@ -161,7 +161,7 @@ impl Recovery {
         })
     }
 
-    /// What this home published so far is on its way to the owner; what it publishes from now on goes to the claimer, too.
+    /// The owner is told behind all that this home published so far. All later events go to the claimer, too.
     pub(super) fn pass_fence(
         &mut self,
         by: Sender<'_>,
@@ -188,7 +188,7 @@ impl Recovery {
         }
     }
 
-    /// What the owner had seen of this shard has left it: the claimer is told behind that.
+    /// The claimer is told behind all that the owner had seen of this shard.
     pub(super) fn pass_flush(
         &mut self,
         by: Sender<'_>,

@@ -501,7 +501,7 @@ impl Recovery {
             let journal = &mut self.journal;
             taking::switch_over(journal, now_ms, *handover, (since, &wants)).map(Box::new)
         });
-        self.to_place(owner, taking.circle(), Message::Confirmed { pid, claim });
+        self.post_to(owner, taking.circle(), Message::Confirmed { pid, claim });
         Some(Verdict { number, result })
     }
 
