@@ -62,8 +62,7 @@ impl Traffic {
     fn pauses(&self) -> bool {
         let up = self.0.last_up.load(Ordering::Relaxed);
         let down = self.0.last_down.load(Ordering::Relaxed);
-        let silent = Duration::from_micros(self.now().saturating_sub(up.max(down)));
-        down >= up && (QUIET..PAUSE).contains(&silent) || silent >= IDLE
+        is_pause(self.now(), up, down)
     }
 
     /// Ends in the next pause, or when there was none for too long.
@@ -75,21 +74,32 @@ impl Traffic {
     }
 }
 
+/// Whether a client is in a pause that said something last and was told something last at these times, in microseconds.
+fn is_pause(now: u64, up: u64, down: u64) -> bool {
+    let silent = Duration::from_micros(now.saturating_sub(up.max(down)));
+    down > up && (QUIET..PAUSE).contains(&silent) || silent >= IDLE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_client_that_waits_for_an_answer_does_not_pause() {
-        let traffic = Traffic::new();
-        traffic.up();
-        sleep(QUIET * 2).await;
-        assert!(!traffic.pauses() && !traffic.is_answered());
-        traffic.down();
-        assert!(!traffic.pauses());
-        let asked = Instant::now();
-        traffic.pause().await;
-        let took = asked.elapsed();
-        assert!((QUIET..PATIENCE).contains(&took), "{took:?}");
+    #[test]
+    fn a_client_that_waits_for_an_answer_does_not_pause() {
+        assert!(
+            !is_pause(5_000, 0, 0),
+            "it has said something, and was told nothing"
+        );
+        assert!(!is_pause(25_000, 20_000, 10_000));
+        assert!(
+            !is_pause(12_000, 5_000, 10_000),
+            "it was told something just now"
+        );
+        assert!(is_pause(15_000, 5_000, 10_000));
+        assert!(
+            !is_pause(30_000, 5_000, 10_000),
+            "its next word may be on the way"
+        );
+        assert!(is_pause(1_010_000, 5_000, 10_000));
     }
 }
