@@ -6,9 +6,11 @@ use crate::relay::{self, Door};
 use anyhow::{Context, Result};
 use compat::plane;
 use compat::verb::own_uid;
+use control::api::REMEMBERED;
 use control::cluster::card::{Card, sessions, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
+use control::cluster::ledger::{self, Ledger};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
 use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
@@ -140,6 +142,20 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
         identity: certificate.as_deref().zip(key.as_deref()),
     };
     Ok(tls::config(files)?)
+}
+
+/// The orders under Idempotency-Keys that all nodes know, on the runtime that is entered.
+pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Option<Arc<Ledger>>> {
+    let Some((cluster, member)) = member else {
+        return Ok(None);
+    };
+    Ok(Some(Ledger::start(ledger::Plan {
+        redis: engine(cluster)?,
+        prefix: cluster.prefix.clone(),
+        life: member.card().life,
+        remembered: REMEMBERED,
+        gauges: Arc::clone(&facts.ledger),
+    })))
 }
 
 /// From now on letters of other nodes reach the shards.

@@ -26,6 +26,7 @@ use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
+use control::cluster::ledger::Ledger;
 use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
@@ -100,7 +101,8 @@ pub fn start<'a>(
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places);
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
+    let by = member.as_ref();
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts, by)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
@@ -413,8 +415,10 @@ fn server_api(
     credentials: &Credentials,
     (shards, rules): (&Shards, &RulesFactory),
     facts: &Facts,
+    ledger: Option<Arc<Ledger>>,
 ) -> Api {
     let settings = api::Settings {
+        ledger,
         history: facts.history.get().cloned(),
         keeping: rules.keeping(),
         audit: Arc::clone(&facts.audit),
@@ -435,8 +439,11 @@ fn gate(
     nodes: Nodes,
     (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
     facts: &Arc<Facts>,
+    member: Option<&Member>,
 ) -> Result<(Arc<Api>, Gate)> {
-    let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
+    let ledger = cluster::ledger(config.cluster.as_ref().zip(member), facts)?;
+    let room = (shards, rules);
+    let api = Arc::new(server_api(config, credentials, room, facts, ledger));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     kafka::open(config, facts, &api)?;

@@ -445,6 +445,7 @@ mod tests {
             history: None,
             keeping: Arc::default(),
             audit: Arc::default(),
+            ledger: None,
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

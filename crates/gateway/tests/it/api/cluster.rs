@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use servers::Redis;
 
 /// Two nodes that know each other.
-fn nodes(redis: &Redis) -> [Gateway; 2] {
+pub(super) fn nodes(redis: &Redis) -> [Gateway; 2] {
     nodes_with(redis, "")
 }
 
