@@ -39,7 +39,6 @@ use control::traces::Traces;
 use hub::Places;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -400,15 +399,6 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
-/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
-fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
-    let names = config.rules.namespaces.keys();
-    let others = config.cluster.as_ref();
-    let is_open = config.rules.namespaces.contains_key("*")
-        || others.is_some_and(|cluster| cluster.compat.is_wanted());
-    (!is_open).then(|| names.cloned().collect())
-}
-
 /// The server API, by HTTP and gRPC.
 fn server_api(
     config: &Resolved,
@@ -427,7 +417,7 @@ fn server_api(
         keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
-        namespaces: whole_world(config),
+        namespaces: cluster::whole_world(config),
     };
     Api::new(settings, Errands::of(shards))
 }

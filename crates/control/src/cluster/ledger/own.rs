@@ -5,6 +5,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+/// Orders that are remembered here; those that were carried out are bounded by whoever carries them out. A claim without an answer
+/// that finds no room is not withdrawn: other nodes take it for lost.
+const ORDERS_MAX: usize = 110_000;
+
 /// One attempt of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token(String);
@@ -130,6 +134,9 @@ impl Own {
 
     /// A claim that was not answered.
     pub(super) fn withdraw(&mut self, name: &str, digest: &str, token: &Token, now: Instant) {
+        if self.orders.len() >= ORDERS_MAX {
+            return;
+        }
         let said = Said::new(State::Withdrawn, digest, token, String::new(), now);
         self.orders.entry(name.to_owned()).or_insert(said);
     }

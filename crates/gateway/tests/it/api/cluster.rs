@@ -13,7 +13,7 @@ pub(super) fn nodes(redis: &Redis) -> [Gateway; 2] {
 }
 
 /// `more`: keys of the cluster.
-fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
+pub(super) fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
     let cluster = format!(
         "[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{more}",
         redis.url()
@@ -27,7 +27,7 @@ fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
     nodes
 }
 
-fn is_ready(node: &Gateway) -> bool {
+pub(super) fn is_ready(node: &Gateway) -> bool {
     let request = "GET /ready HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
     RawConn::exchange(node.admin, request).status == 200
 }

@@ -1,11 +1,11 @@
 //! Idempotency-Keys over two nodes on a real Redis: what one node carried out, the other one does not do again.
 
-use super::cluster::nodes;
-use super::{KEY, accepted, call_with, members, post};
+use super::cluster::{is_ready, nodes, nodes_with};
+use super::{KEY, accepted, call_with, config, members, post};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
-use servers::Redis;
+use servers::{Cluster, Redis};
 
 /// An event for the room under a key.
 fn emit(node: &Gateway, key: &str, body: &Value) -> (u16, Value) {
@@ -138,4 +138,43 @@ fn a_call_while_redis_is_away_is_refused_and_one_that_redis_forgot_is_not_done_a
     assert_eq!(emit(&nodes[1], "b", &news(2)).0, 202);
     assert_eq!(client.expect("n"), [json!(2)]);
     heard_no_more(&nodes[0], &mut client);
+}
+
+/// The rights that operators are told to give are enough.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn no_other_rights_are_needed_than_those_of_nodes() {
+    let redis = Redis::start();
+    let rights = control::cluster::redis::ACL.split_whitespace();
+    let user = ["ACL", "SETUSER", "sockeye", "on", ">p"];
+    let words: Vec<&str> = user.into_iter().chain(rights).collect();
+    redis.ask(&words);
+    let nodes = nodes_with(&redis, "user = \"sockeye\"\npassword = \"p\"");
+    for node in &nodes {
+        assert_eq!(emit(node, "a", &news(1)), accepted());
+    }
+    assert_eq!(emit(&nodes[1], "a", &news(2)).0, 422);
+}
+
+/// All keys of the ledger are in one slot. While its master is away, nothing is done.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_cluster_of_redis_keeps_keys_as_a_single_one_does() {
+    let redis = Cluster::start_with(600_000, &[]);
+    let urls: Vec<String> = redis.nodes.iter().map(|redis| redis.url()).collect();
+    let cluster = format!("[cluster]\nadapter = \"redis\"\nmode = \"cluster\"\nurls = {urls:?}\n");
+    let nodes = [(); 2].map(|()| Gateway::start(&config(&cluster)));
+    for node in &nodes {
+        assert!(eventually(PATIENCE, || is_ready(node)), "ready");
+    }
+    assert_eq!(emit(&nodes[0], "a", &news(1)).0, 202);
+    assert_eq!(emit(&nodes[1], "a", &news(2)).0, 422);
+    let owner = redis.owner(0, "sockeye:{once}");
+    redis.nodes[owner].freeze();
+    assert_eq!(emit(&nodes[1], "b", &news(3)).0, 503);
+    redis.nodes[owner].thaw();
+    let back = eventually(PATIENCE, || emit(&nodes[1], "b", &news(3)).0 == 202);
+    assert!(back, "its master is back");
+    let repeated = || emit(&nodes[0], "b", &news(4)).0 == 422;
+    assert!(eventually(PATIENCE, repeated), "the other node knows");
 }
