@@ -121,8 +121,8 @@ impl History {
         self.intake.figures().away_seconds
     }
 
-    /// How much of their quotas namespaces use.
-    pub(crate) fn quotas_used(&self) -> Vec<(String, f64)> {
+    /// How much of its quota the fullest namespace uses.
+    pub(crate) fn quotas_used(&self) -> f64 {
         self.quotas.used()
     }
 

@@ -78,14 +78,14 @@ impl Quotas {
         })
     }
 
-    /// By namespace, for the exporter.
-    pub(super) fn used(&self) -> Vec<(String, f64)> {
+    /// Of the fullest namespace, for the exporter.
+    pub(super) fn used(&self) -> f64 {
         let found = self.found();
         let used = self.of.iter().map(|(namespace, quota)| {
             let usage = found.get(namespace).copied().unwrap_or_default();
-            (namespace.clone(), quota.used(usage))
+            quota.used(usage)
         });
-        used.collect()
+        used.fold(0.0, f64::max)
     }
 
     fn note(&self, namespace: &str, usage: Usage) {
@@ -153,6 +153,6 @@ mod tests {
         let fault = quotas.refusal("/a").expect("it is full");
         assert_eq!(fault.kind(), Kind::Full);
         assert_eq!(quotas.refusal("/b"), None);
-        assert_eq!(quotas.used(), [("/a".to_owned(), 1.0)]);
+        assert_eq!(quotas.used(), 1.0);
     }
 }

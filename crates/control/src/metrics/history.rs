@@ -55,10 +55,9 @@ pub(super) const HISTORY: &[Metric] = &[
     .by("outcome"),
     gauge(
         "sockeye_history_quota_used_ratio",
-        "How much of its quota a namespace uses, of bytes or rooms, whichever is more; 1 = all. Only namespaces with a quota.",
-        |v| Samples::Labelled(v.node.history.get().map_or_else(Vec::new, |history| history.quotas_used())),
-    )
-    .by("namespace"),
+        "How much of its quota the fullest namespace uses, of bytes or rooms, whichever is more; 1 = all.",
+        |v| Samples::One(Some(v.node.history.get().map_or(0.0, |history| history.quotas_used()))),
+    ),
     counter(
         "sockeye_history_removed_total",
         "Events that were removed from the store because they were too old or too many, or for a quota.",

@@ -9,7 +9,7 @@ fn gateway(store: &str, quota: &str) -> Gateway {
 }
 
 fn used(node: &Gateway) -> f64 {
-    node.metric("sockeye_history_quota_used_ratio{namespace=\"/\"}")
+    node.metric("sockeye_history_quota_used_ratio")
 }
 
 #[test]
