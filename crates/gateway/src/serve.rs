@@ -99,9 +99,8 @@ pub fn start<'a>(
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
-    let room = (&shards, &rules, &places);
-    let by = member.as_ref();
-    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts, by)?;
+    let room = (&shards, &rules, &places, member.as_ref());
+    let (api, gate) = gate(&loaded.resolved, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
@@ -427,9 +426,8 @@ fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
-    (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
+    (shards, rules, places, member): (&Shards, &RulesFactory, &Arc<Places>, Option<&Member>),
     facts: &Arc<Facts>,
-    member: Option<&Member>,
 ) -> Result<(Arc<Api>, Gate)> {
     let ledger = cluster::ledger(config.cluster.as_ref().zip(member), facts)?;
     let room = (shards, rules);

@@ -1,6 +1,6 @@
 //! One order as Redis has it: `run DIGEST TOKEN BEAT`, `end DIGEST TOKEN ANSWER`, or `lost DIGEST TOKEN `.
 
-use super::own::Token;
+use super::token::Token;
 
 /// An entry that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

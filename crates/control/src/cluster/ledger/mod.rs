@@ -3,6 +3,7 @@
 mod entry;
 mod gauges;
 mod own;
+mod token;
 mod words;
 
 pub use gauges::Gauges;
@@ -12,10 +13,11 @@ use super::redis::settings::Settings as Redis;
 use super::redis::{self, Command, Port};
 use ::redis::Value;
 use entry::Entry;
-use own::{Own, Token};
+use own::Own;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use token::Token;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::sleep;
 use words::{Answered, Words};

@@ -1,34 +1,13 @@
 //! The orders that this node began with: what it says of each, and whether Redis has heard it.
 
 use super::entry::Entry;
+use super::token::Token;
 use std::collections::HashMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Orders that are remembered here; those that were carried out are bounded by whoever carries them out. A claim without an answer
 /// that finds no room is not withdrawn: other nodes take it for lost.
 const ORDERS_MAX: usize = 110_000;
-
-/// One attempt of one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token(String);
-
-impl Token {
-    pub(super) fn new(life: u64, number: u64) -> Self {
-        Self(format!("{life:x}.{number:x}"))
-    }
-
-    /// A name for what Redis knows, if it knows nothing.
-    pub(super) fn generation(&self) -> String {
-        self.0.clone()
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -77,7 +56,7 @@ impl Due {
 
     /// Whether Redis has what this node said, though it may have said more since.
     pub(super) fn is_told_as(&self, held: &str) -> bool {
-        Entry::read(held).is_some_and(|held| held.token() == self.token.0)
+        Entry::read(held).is_some_and(|held| self.token.is(held.token()))
     }
 }
 
