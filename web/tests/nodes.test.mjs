@@ -67,7 +67,11 @@ async function startProxy() {
 before(async () => {
   const url = await startRedis();
   const config = join(folder, "sockeye.toml");
-  writeFileSync(config, `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "s"\n`);
+  const presence = `[namespaces."/".presence]\nenabled = true\ninfo = ["name"]\ngrace = "1s"\n`;
+  writeFileSync(
+    config,
+    `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "s"\n${presence}`,
+  );
   nodes = [await Gateway.start("--config", config), await Gateway.start("--config", config)];
   proxy = await startProxy();
   browser = await launchBrowser();
@@ -79,6 +83,49 @@ after(async () => {
   for (const node of nodes ?? []) await node.stop();
   redis?.kill("SIGKILL");
   rmSync(folder, { recursive: true, force: true });
+});
+
+async function seesPeople(person, names) {
+  await person.page.waitForFunction(
+    (wanted) =>
+      [...document.querySelectorAll("#who bdi")].map((item) => item.textContent).join("|") ===
+      wanted,
+    names.join("|"),
+  );
+}
+
+test("the page shows who is here on both nodes, also on a small screen and without a mouse", async () => {
+  const small = { viewport: { width: 360, height: 640 } };
+  const ada = await Person.arrive(browser, nodes[0], "Ada", small);
+  const bob = await Person.arrive(browser, nodes[1], "Bob");
+  const odd = "<img src=x onerror=alert(1)>";
+  const eve = await Person.arrive(browser, nodes[1], odd);
+  await ada.seesPresence(3);
+  // By keyboard, and back to where one was.
+  await ada.page.focus("#presence");
+  await ada.page.keyboard.press("Enter");
+  await seesPeople(ada, [odd, "Ada", "Bob"]);
+  assert.equal(await ada.page.locator("#who img").count(), 0);
+  const [inner, scrolled] = await ada.page.evaluate(() => [innerWidth, document.body.scrollWidth]);
+  assert.ok(scrolled <= inner, `${scrolled} px of page on ${inner} px of screen`);
+  const box = await ada.page.locator("#who-dialog").boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= 360, JSON.stringify(box));
+  // It follows who comes and goes, on the other node as well.
+  const dan = await Person.arrive(browser, nodes[1], "Dan");
+  await seesPeople(ada, [odd, "Ada", "Bob", "Dan"]);
+  await dan.leave();
+  await eve.leave();
+  await seesPeople(ada, ["Ada", "Bob"]);
+  await ada.page.keyboard.press("Escape");
+  assert.equal(await ada.page.evaluate(() => document.activeElement.id), "presence");
+  // A room of one's own has oneself.
+  await bob.joinRoom("den");
+  await bob.page.click("#presence");
+  await seesPeople(bob, ["Bob"]);
+  for (const person of [ada, bob]) {
+    person.assertNoErrors();
+    await person.leave();
+  }
 });
 
 test("people of two nodes are in one room and one count, and a node that dies costs nobody the room", async () => {

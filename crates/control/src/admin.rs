@@ -217,6 +217,7 @@ mod tests {
             history: None,
             keeping: Arc::default(),
             audit: Arc::default(),
+            ledger: None,
         };
         Gate {
             keys,

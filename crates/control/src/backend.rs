@@ -357,6 +357,7 @@ mod tests {
             history: None,
             keeping: Arc::default(),
             audit: Arc::default(),
+            ledger: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {

@@ -6,7 +6,7 @@
 use crate::calls::{DisconnectArgs, EmitArgs, RoomsArgs, SocketsArgs};
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
-use crate::history_calls::{ExportArgs, ForgetArgs, HistoryCall, ShowArgs};
+use crate::history_calls::{ExportArgs, ForgetArgs, HistoryCall, ImportArgs, ShowArgs, VerifyArgs};
 use crate::init::InitArgs;
 use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
@@ -190,6 +190,18 @@ enum HistoryCommand {
         #[command(flatten)]
         asked: Asked,
     },
+    Import {
+        #[command(flatten)]
+        args: Box<ImportArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Verify {
+        #[command(flatten)]
+        args: Box<VerifyArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
     Forget {
         #[command(flatten)]
         args: Box<ForgetArgs>,
@@ -203,6 +215,8 @@ impl HistoryCommand {
         match self {
             Self::Show { args, asked } => (HistoryCall::Show(args), asked),
             Self::Export { args, asked } => (HistoryCall::Export(args), asked),
+            Self::Import { args, asked } => (HistoryCall::Import(args), asked),
+            Self::Verify { args, asked } => (HistoryCall::Verify(args), asked),
             Self::Forget { args, asked } => (HistoryCall::Forget(args), asked),
         }
     }

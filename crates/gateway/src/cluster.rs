@@ -1,14 +1,16 @@
 //! Joining a cluster, and what its end means for this process.
 
 use crate::config::RedisMode;
-use crate::config::{Cluster, Compat};
+use crate::config::{Cluster, Compat, Resolved};
 use crate::relay::{self, Door};
 use anyhow::{Context, Result};
 use compat::plane;
 use compat::verb::own_uid;
+use control::api::REMEMBERED;
 use control::cluster::card::{Card, sessions, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
+use control::cluster::ledger::{self, Ledger};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
 use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
@@ -17,6 +19,7 @@ use control::metrics::node::Node as Facts;
 use hub::Inbox;
 use hub::limits::Limits;
 use shard::Shards;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -142,6 +145,29 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
         identity: certificate.as_deref().zip(key.as_deref()),
     };
     Ok(tls::config(files)?)
+}
+
+/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
+pub fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
+    let names = config.rules.namespaces.keys();
+    let others = config.cluster.as_ref();
+    let is_open = config.rules.namespaces.contains_key("*")
+        || others.is_some_and(|cluster| cluster.compat.is_wanted());
+    (!is_open).then(|| names.cloned().collect())
+}
+
+/// The orders under Idempotency-Keys that all nodes know, on the runtime that is entered.
+pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Option<Arc<Ledger>>> {
+    let Some((cluster, member)) = member else {
+        return Ok(None);
+    };
+    Ok(Some(Ledger::start(ledger::Plan {
+        redis: engine(cluster)?,
+        prefix: cluster.prefix.clone(),
+        life: member.card().life,
+        remembered: REMEMBERED,
+        gauges: Arc::clone(&facts.ledger),
+    })))
 }
 
 /// From now on letters of other nodes reach the shards.

@@ -90,7 +90,7 @@ fn main() -> ExitCode {
             ended(inside_calls::top(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::History(call, request) => {
-            ended(history_calls::run(&call, &request).map(|()| ExitCode::SUCCESS))
+            ended(history_calls::run(call, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::Disconnect(args, request) => {
             ended(calls::disconnect(&args, &request).map(|()| ExitCode::SUCCESS))

@@ -1,5 +1,6 @@
 //! The operators' listener of a node, and the server API that it has.
 
+use crate::cluster;
 use crate::config::Resolved;
 use crate::config::show::InForce;
 use crate::credentials::Credentials;
@@ -9,13 +10,14 @@ use crate::kafka;
 use anyhow::Result;
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
+use control::cluster::Member;
+use control::cluster::ledger::Ledger;
 use control::debug::Debugging;
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
 use hub::Places;
 use rules::RulesFactory;
 use shard::Shards;
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -29,23 +31,16 @@ pub struct Service {
     pub task: Option<AbortHandle>,
 }
 
-/// All namespaces that clients may be in; `None`: nobody knows them, or servers of other kinds have more.
-fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
-    let names = config.rules.namespaces.keys();
-    let others = config.cluster.as_ref();
-    let is_open = config.rules.namespaces.contains_key("*")
-        || others.is_some_and(|cluster| cluster.compat.is_wanted());
-    (!is_open).then(|| names.cloned().collect())
-}
-
 /// The server API, by HTTP and gRPC.
 fn server_api(
     config: &Resolved,
     credentials: &Credentials,
     (shards, rules): (&Shards, &RulesFactory),
     facts: &Facts,
+    ledger: Option<Arc<Ledger>>,
 ) -> Api {
     let settings = api::Settings {
+        ledger,
         history: facts.history.get().cloned(),
         keeping: rules.keeping(),
         audit: Arc::clone(&facts.audit),
@@ -54,7 +49,7 @@ fn server_api(
         keys: credentials.of_operators(),
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
-        namespaces: whole_world(config),
+        namespaces: cluster::whole_world(config),
     };
     Api::new(settings, Errands::of(shards))
 }
@@ -64,10 +59,12 @@ pub fn gate(
     config: &Resolved,
     credentials: &Credentials,
     nodes: Nodes,
-    (shards, rules, places): (&Shards, &RulesFactory, &Arc<Places>),
+    (shards, rules, places, member): (&Shards, &RulesFactory, &Arc<Places>, Option<&Member>),
     facts: &Arc<Facts>,
 ) -> Result<(Arc<Api>, Gate)> {
-    let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
+    let ledger = cluster::ledger(config.cluster.as_ref().zip(member), facts)?;
+    let room = (shards, rules);
+    let api = Arc::new(server_api(config, credentials, room, facts, ledger));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     kafka::open(config, facts, &api)?;

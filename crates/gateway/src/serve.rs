@@ -96,7 +96,7 @@ pub fn start<'a>(
     relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
     let nodes = departures::nodes(config, number, member.as_ref(), &shards, &facts);
-    let room = (&shards, &rules, &places);
+    let room = (&shards, &rules, &places, member.as_ref());
     let (api, gate) = operators::gate(config, &credentials, nodes, room, &facts)?;
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);

@@ -78,6 +78,24 @@ pub struct Trimmed {
     pub more: bool,
 }
 
+/// What a namespace has in all its rooms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Rooms that have events.
+    pub rooms: u64,
+    /// Bytes, as [`crate::Event::bytes`] counts them.
+    pub bytes: u64,
+}
+
+/// What is to make way in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// The oldest events, until so many bytes are gone.
+    Bytes(u64),
+    /// So many rooms: those that have been silent for longest.
+    Rooms(u64),
+}
+
 /// Fills a page, event by event, up to its bounds.
 #[derive(Debug)]
 pub(crate) struct Filling<'a> {

@@ -1,6 +1,6 @@
 //! A store in files of this node, on fjall: a log-structured tree with a journal. One process has the folder at a time.
 
-use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
 use crate::disk_keys::{self as keys, Row};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
@@ -308,6 +308,87 @@ impl Inner {
         Ok(Trimmed { events, more })
     }
 
+    fn usage(&self, namespace: &str) -> Result<Usage, Fault> {
+        let turn = self.state()?;
+        let open = turn.open.clone();
+        drop(turn);
+        let rooms = open.rooms_of(namespace);
+        let rooms = rooms.map_err(|error| fault(&error, &self.folder))?;
+        Ok(rooms
+            .iter()
+            .fold(Usage::default(), |sum, (_, bytes)| Usage {
+                rooms: sum.rooms + 1,
+                bytes: sum.bytes + bytes,
+            }))
+    }
+
+    fn shed(&self, namespace: &str, what: &Shed) -> Result<u64, Fault> {
+        match what {
+            Shed::Bytes(bytes) => self.shed_bytes(namespace, *bytes),
+            Shed::Rooms(count) => self.shed_rooms(namespace, *count),
+        }
+    }
+
+    /// A walk over all events by their time, of other namespaces as well.
+    fn shed_bytes(&self, namespace: &str, bytes: u64) -> Result<u64, Fault> {
+        let (mut gone, mut left, mut from) = (0, bytes, Vec::new());
+        let own = keys::namespace(namespace);
+        for _ in 0..TRIM_MAX / STEP {
+            let (removed, next) = self.change(|step| {
+                let (mut oldest, mut next) = (Vec::new(), Vec::new());
+                for (seen, row) in step.open.times.range(from.clone()..).enumerate() {
+                    let key = row.key()?;
+                    if left == 0 || seen == STEP {
+                        next = key.to_vec();
+                        break;
+                    }
+                    let Some((_, name)) = keys::of_time(&key) else {
+                        continue;
+                    };
+                    if name.starts_with(&own) {
+                        let bytes = step.bytes_of(name)?;
+                        left = left.saturating_sub(bytes);
+                        oldest.push(name.to_vec());
+                    }
+                }
+                Ok((step.remove_all(oldest)?, next))
+            })?;
+            gone += removed;
+            if left == 0 || next.is_empty() {
+                break;
+            }
+            from = next;
+        }
+        Ok(gone)
+    }
+
+    fn shed_rooms(&self, namespace: &str, count: u64) -> Result<u64, Fault> {
+        let open = self.state()?.open;
+        let failed = |error| fault(&error, &self.folder);
+        let mut rooms = Vec::new();
+        for (room, _) in open.rooms_of(namespace).map_err(failed)? {
+            let last = open.events.prefix(&room).next_back();
+            let last = last.map(|row| row.key()).transpose().map_err(failed)?;
+            rooms.push((last.and_then(|key| keys::place(&key)), room));
+        }
+        rooms.sort_unstable();
+        let (mut gone, count) = (0, usize::try_from(count).unwrap_or(usize::MAX));
+        for (_, room) in rooms.into_iter().take(count) {
+            loop {
+                let names = |step: &mut Step<'_>| {
+                    let names = step.first_keys(&step.open.events, &room)?;
+                    step.remove_all(names)
+                };
+                let step = self.change(names)?;
+                gone += step;
+                if step < STEP as u64 {
+                    break;
+                }
+            }
+        }
+        Ok(gone)
+    }
+
     fn close(&self) -> Result<(), Fault> {
         let mut state = self.lock();
         state.closed = true;
@@ -346,6 +427,17 @@ impl Open {
 }
 
 impl Open {
+    /// The rooms of a namespace, and the bytes of each.
+    fn rooms_of(&self, namespace: &str) -> Result<Vec<(Vec<u8>, u64)>, fjall::Error> {
+        let mut rooms = Vec::new();
+        for row in self.rooms.prefix(keys::namespace(namespace)) {
+            let (room, has) = row.into_inner()?;
+            let bytes = keys::read_pair(&has).map_or(0, |(_, bytes)| bytes);
+            rooms.push((room.to_vec(), bytes));
+        }
+        Ok(rooms)
+    }
+
     /// The next start reads no journal.
     fn write_out(&self) -> Result<(), fjall::Error> {
         for tree in [
@@ -483,6 +575,15 @@ impl<'a> Step<'a> {
         Ok(gone)
     }
 
+    fn bytes_of(&self, name: &[u8]) -> Result<u64, fjall::Error> {
+        let value = self.open.events.get(name)?;
+        let row = value.as_ref().and_then(|value| Row::read(value));
+        let event = row.zip(keys::names(name));
+        Ok(event.map_or(0, |(row, (namespace, room))| {
+            row.into_event(namespace, room).bytes() as u64
+        }))
+    }
+
     /// Removes an event by its name, which a step does once; `false`: there is none.
     fn remove(&mut self, name: &[u8]) -> Result<bool, fjall::Error> {
         let event = match self.fresh.remove(name) {
@@ -575,6 +676,16 @@ impl Store for Disk {
 
     fn trim(&self, now_ms: u64) -> Answer<'_, Trimmed> {
         Box::pin(self.run(move |inner| inner.trim(now_ms)))
+    }
+
+    fn usage<'a>(&'a self, namespace: &'a str) -> Answer<'a, Usage> {
+        let namespace = namespace.to_owned();
+        Box::pin(self.run(move |inner| inner.usage(&namespace)))
+    }
+
+    fn shed<'a>(&'a self, namespace: &'a str, what: Shed) -> Answer<'a, u64> {
+        let namespace = namespace.to_owned();
+        Box::pin(self.run(move |inner| inner.shed(&namespace, &what)))
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -47,6 +47,13 @@ pub(crate) fn room(namespace: &str, room: &str) -> Vec<u8> {
     key
 }
 
+/// The beginning of the names of a namespace's rooms.
+pub(crate) fn namespace(namespace: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    text(&mut key, namespace);
+    key
+}
+
 /// The name of an event.
 pub(crate) fn event(room: &[u8], at: Position) -> Vec<u8> {
     [room, &at.as_u64().to_be_bytes()].concat()

@@ -25,7 +25,7 @@ mod redis;
 mod store;
 mod sync;
 
-pub use ask::{Ask, Forget, Page, Trimmed, Way};
+pub use ask::{Ask, Forget, Page, Shed, Trimmed, Usage, Way};
 #[cfg(feature = "disk")]
 pub use disk::Disk;
 pub use event::{Batch, Event, Kept};

@@ -1,6 +1,6 @@
 //! A store in memory, for as long as the process lives.
 
-use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
 use crate::plan::{Keep, Plan};
@@ -174,6 +174,56 @@ impl State {
         filling.done()
     }
 
+    fn bytes_of(&self, name: &Name, at: Position) -> u64 {
+        let room = self.rooms.get(name);
+        let kept = room.and_then(|room| {
+            let index = room.events.binary_search_by_key(&at, |kept| kept.at);
+            room.events.get(index.ok()?)
+        });
+        kept.map_or(0, |kept| kept.event.bytes() as u64)
+    }
+
+    fn usage(&self, namespace: &str) -> Usage {
+        let rooms = self.rooms.iter();
+        let own = rooms.filter(|(name, _)| name.0 == namespace);
+        own.fold(Usage::default(), |sum, (_, room)| Usage {
+            rooms: sum.rooms + 1,
+            bytes: sum.bytes + room.bytes,
+        })
+    }
+
+    fn shed(&mut self, namespace: &str, what: &Shed) -> u64 {
+        let own = |name: &Name| name.0 == namespace;
+        let meant: Vec<(Name, Position)> = match what {
+            Shed::Bytes(bytes) => {
+                let oldest = self.order.iter().filter(|(_, name)| own(name));
+                let mut left = *bytes;
+                let oldest = oldest.take_while(|(at, name)| {
+                    let more = left > 0;
+                    left = left.saturating_sub(self.bytes_of(name, **at));
+                    more
+                });
+                oldest.map(|(at, name)| (Arc::clone(name), *at)).collect()
+            }
+            Shed::Rooms(count) => {
+                let rooms = self.rooms.iter().filter(|(name, _)| own(name));
+                let last = |room: &Room| room.events.back().map(|kept| kept.at);
+                let mut rooms: Vec<_> = rooms.map(|(name, room)| (last(room), name)).collect();
+                rooms.sort_unstable();
+                let silent = rooms.into_iter().take(*count as usize);
+                silent
+                    .flat_map(|(_, name)| {
+                        let events = self.rooms.get(name).into_iter();
+                        let events = events.flat_map(|room| &room.events);
+                        events.map(|kept| (Arc::clone(name), kept.at))
+                    })
+                    .collect()
+            }
+        };
+        let gone = meant.iter().filter(|(name, at)| self.remove(name, *at));
+        gone.count() as u64
+    }
+
     fn forget(&mut self, what: &Forget) -> u64 {
         let meant: Vec<(Name, Position)> = match what {
             Forget::Event {
@@ -246,6 +296,14 @@ impl Store for Memory {
                 more: false,
             })
         })
+    }
+
+    fn usage<'a>(&'a self, namespace: &'a str) -> Answer<'a, Usage> {
+        Box::pin(async move { Ok(self.with(|state| state.usage(namespace))) })
+    }
+
+    fn shed<'a>(&'a self, namespace: &'a str, what: Shed) -> Answer<'a, u64> {
+        Box::pin(async move { Ok(self.with(|state| state.shed(namespace, &what))) })
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -1,6 +1,6 @@
 //! A store in PostgreSQL, for several gateways.
 
-use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
 use crate::memory::keep_of;
@@ -44,6 +44,15 @@ const HOLD: &str = "delete from sockeye_history_events where namespace = $1 and 
                     where namespace = $1 and room = $2 window w as (order by at desc)) as counted where events > $3::bigint or bytes > $4::bigint), 0)";
 const OLD: &str = "delete from sockeye_history_events where ctid = any (array(select ctid from sockeye_history_events \
                    where namespace = $1 and room like $2 and at < $3 and not room like any ($4) limit $5))";
+
+const USAGE: &str = "select count(*)::bigint, coalesce(sum(bytes), 0)::bigint from (select sum(bytes) as bytes \
+                     from sockeye_history_events where namespace = $1 group by room) as rooms";
+/// The oldest events, until so many bytes are gone.
+const SHED_BYTES: &str = "delete from sockeye_history_events where namespace = $1 and at <= (select max(at) from (select at, \
+                          sum(bytes) over (order by at) - bytes as before from (select at, bytes from sockeye_history_events \
+                          where namespace = $1 order by at limit $3) as oldest) as counted where before < $2::bigint)";
+const SHED_ROOMS: &str = "delete from sockeye_history_events where namespace = $1 and room in (select room from sockeye_history_events \
+                          where namespace = $1 group by room order by max(at) limit $2)";
 
 /// Events in tables `sockeye_history_…` of a database.
 pub struct Postgres {
@@ -224,6 +233,34 @@ impl Postgres {
             }
         };
         deleted.map_err(|error| fault(&error))
+    }
+
+    async fn count(&self, namespace: &str) -> Result<Usage, Fault> {
+        let client = self.client(&self.keeper).await?;
+        let row = client.query_one(USAGE, &[&namespace]).await;
+        let row = row.map_err(|error| fault(&error))?;
+        let number = |at: usize| row.try_get(at).map(i64::unsigned_abs);
+        Ok(Usage {
+            rooms: number(0).map_err(|error| fault(&error))?,
+            bytes: number(1).map_err(|error| fault(&error))?,
+        })
+    }
+
+    async fn shed_some(&self, namespace: &str, what: &Shed) -> Result<u64, Fault> {
+        let client = self.client(&self.keeper).await?;
+        let gone = match what {
+            Shed::Bytes(bytes) => {
+                let bytes = bounded(*bytes);
+                client
+                    .execute(SHED_BYTES, &[&namespace, &bytes, &STEP])
+                    .await
+            }
+            Shed::Rooms(count) => {
+                let count = bounded(*count);
+                client.execute(SHED_ROOMS, &[&namespace, &count]).await
+            }
+        };
+        gone.map_err(|error| fault(&error))
     }
 
     async fn trim_some(&self, now_ms: u64) -> Result<Trimmed, Fault> {
@@ -436,6 +473,14 @@ impl Store for Postgres {
 
     fn trim(&self, now_ms: u64) -> Answer<'_, Trimmed> {
         Box::pin(self.trim_some(now_ms))
+    }
+
+    fn usage<'a>(&'a self, namespace: &'a str) -> Answer<'a, Usage> {
+        Box::pin(self.count(namespace))
+    }
+
+    fn shed<'a>(&'a self, namespace: &'a str, what: Shed) -> Answer<'a, u64> {
+        Box::pin(async move { self.shed_some(namespace, &what).await })
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -1,8 +1,8 @@
 //! What a store can do.
 
-use crate::ask::{Ask, Forget, Page, Trimmed};
+use crate::ask::{Ask, Forget, Page, Shed, Trimmed, Usage};
 use crate::event::Batch;
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
 use crate::position::Position;
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -25,6 +25,24 @@ pub trait Store: Debug + Send + Sync {
     /// Removes what is too old or too much. Called now and then; does a bounded part of it.
     fn trim(&self, now_ms: u64) -> Answer<'_, Trimmed>;
 
+    /// What a namespace has. It looks at all its rooms.
+    fn usage<'a>(&'a self, _namespace: &'a str) -> Answer<'a, Usage> {
+        Box::pin(async { Err(no_quotas()) })
+    }
+
+    /// Has the oldest of a namespace make way, a bounded part of it in one call; how many events were removed.
+    fn shed<'a>(&'a self, _namespace: &'a str, _what: Shed) -> Answer<'a, u64> {
+        Box::pin(async { Err(no_quotas()) })
+    }
+
     /// Writes through what is not, and closes. Later calls fail.
     fn close(&self) -> Answer<'_, ()>;
+}
+
+/// Of a store that does not know what a namespace has.
+fn no_quotas() -> Fault {
+    Fault::new(
+        Kind::Refused,
+        "this store does not count what a namespace has, so it can hold no quota",
+    )
 }

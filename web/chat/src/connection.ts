@@ -4,9 +4,11 @@ import { Client, type Connect, type Delivery, type Link } from "@sockeye/client"
 import { loadToken, saveToken } from "./storage.ts";
 import {
   type ChatMessage,
+  type Crowd,
   type History,
   type Presence,
   readAck,
+  readCrowd,
   readHistory,
   readMessage,
   readPresence,
@@ -22,6 +24,7 @@ export interface ConnectionEvents {
   queue(): void;
   message(message: ChatMessage): void;
   presence(presence: Presence): void;
+  crowd(crowd: Crowd): void;
   history(history: History): void;
   typing(typing: Typing): void;
   problem(text: string): void;
@@ -34,6 +37,7 @@ interface Said {
   join: (room: string, answered: Answered) => void;
   leave: (room: string, answered: Answered) => void;
   typing: (typing: Typing) => void;
+  "sockeye:presence": (wanted: { room: string }, answered: Answered) => void;
 }
 
 interface Heard {
@@ -90,6 +94,10 @@ export class Connection {
     void this.#membership("leave", room);
   }
 
+  who(room: string): Promise<unknown> {
+    return this.#client.ask("sockeye:presence", { room });
+  }
+
   async #membership(event: "join" | "leave", room: string): Promise<void> {
     try {
       const answer = await this.#client.ask(event, room);
@@ -109,6 +117,7 @@ export class Connection {
     client.watch("queue", () => events.queue());
     client.on("chat-message", (value) => forward(readMessage(value), events.message));
     client.on("presence", (value) => forward(readPresence(value), events.presence));
+    client.on("sockeye:presence", (value) => forward(readCrowd(value), events.crowd));
     client.on("history", (value) => forward(readHistory(value), events.history));
     client.on("typing", (value) => forward(readTyping(value), events.typing));
     client.on("error", (value) => events.problem(readText(value, "The server reported an error")));

@@ -26,6 +26,7 @@ import { Tabs } from "./tabs.ts";
 import { hue, initials } from "./text.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TypingLine } from "./typing.ts";
+import { WhoDialog } from "./who.ts";
 
 /** Given by the stock bundle that index.html loads from the server. */
 declare const io: Connect | undefined;
@@ -55,6 +56,7 @@ class Chat {
   #drawer = new Drawer();
   #nameDialog = new Dialog("name-dialog");
   #roomDialog = new Dialog("room-dialog");
+  #who = new WhoDialog((room) => this.#connection.who(room));
   #name = loadName();
   #tabs = new Tabs(() => this.#name);
   #online = false;
@@ -104,6 +106,7 @@ class Chat {
       queue: () => this.#changed(),
       message: (message) => this.#received(message),
       presence: (presence) => this.#present(presence),
+      crowd: (crowd) => this.#who.heard(crowd),
       history: (history) => this.#remembered(history),
       typing: (typing) => this.#typing.heard(typing),
       problem: (text) => this.#notices.toast(text),
@@ -131,6 +134,7 @@ class Chat {
         this.#readyToWrite();
       }),
     );
+    byId("presence").addEventListener("click", () => this.#who.open(this.#rooms.active));
     byId("leave").addEventListener("click", () => this.#leave());
     byId("copy-link").addEventListener("click", () => this.#copyLink());
     byId("theme").addEventListener("click", () => showTheme(toggleTheme()));
@@ -171,6 +175,7 @@ class Chat {
     for (const room of this.#rooms.all.keys())
       if (room !== DEFAULT_ROOM) this.#connection.join(room);
     // The joins travel ahead of the queue, which the client sends after this.
+    void this.#who.refresh();
   }
 
   #disconnected(): void {

@@ -1,6 +1,8 @@
 // The chat profile's events as the server sends them, and the checks that turn untrusted JSON into
 // them.
 
+import { displayName } from "./text.ts";
+
 /** In UTF-16 units, as the gateway counts them: a fish is two. */
 export const CONTENT_UNITS_MAX = 1000;
 export const NAME_CHARS_MAX = 32;
@@ -25,6 +27,21 @@ export interface Presence {
 export interface Typing {
   room: string;
   name: string;
+}
+
+/** Somebody in a room, and what tells them from others. */
+export interface Person {
+  key: string;
+  name: string;
+}
+
+/** The members of a room, or who came and went. Names are left out where there are too many. */
+export interface Crowd {
+  room: string;
+  count: number;
+  members?: Person[];
+  joined?: Person[];
+  left?: Person[];
 }
 
 export interface History {
@@ -59,6 +76,22 @@ export function readPresence(value: unknown): Presence | undefined {
   const raw = fields(value);
   if (!raw || typeof raw.room !== "string" || typeof raw.count !== "number") return undefined;
   return { room: raw.room, count: raw.count };
+}
+
+export function readCrowd(value: unknown): Crowd | undefined {
+  const crowd: Crowd | undefined = readPresence(value);
+  for (const part of ["members", "joined", "left"] as const) {
+    const list = fields(value)?.[part];
+    if (crowd && Array.isArray(list)) crowd[part] = list.map(readPerson);
+  }
+  return crowd;
+}
+
+function readPerson(value: unknown): Person {
+  const raw = fields(value);
+  const key = String(raw?.user ?? raw?.id);
+  const name = fields(raw?.info)?.name ?? raw?.user ?? displayName(undefined, key);
+  return { key, name: String(name).slice(0, NAME_CHARS_MAX) };
 }
 
 export function readTyping(value: unknown): Typing | undefined {

@@ -446,6 +446,7 @@ mod tests {
             history: None,
             keeping: Arc::default(),
             audit: Arc::default(),
+            ledger: None,
         };
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),

@@ -1,14 +1,19 @@
 //! Calls about what rooms said.
 
-use super::model::{Deleted, HistoryEvent, HistoryPage};
+use super::model::{Deleted, HistoryEvent, HistoryPage, Import, ImportEvent, Imported};
 use super::problem::{Kind, Problem};
-use super::{Api, may, outcome_of, raw};
+use super::{Api, check, may, outcome_of, raw};
 use crate::admin::keys::{Caller, Scope};
 use crate::history::{Deletion, History, Range};
-use ::history::Fault;
-use rules::{Chosen, Outcome, Wanted};
+use ::history::{Event, Fault};
+use rules::{Chosen, Message, Outcome, Wanted};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Of one call.
+const IMPORT_MAX: usize = 1_000;
+/// Clocks differ. A place in the far future would be before all that comes.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 impl Api {
     /// A page of what a room said.
@@ -20,13 +25,7 @@ impl Api {
         range: Range,
     ) -> Result<HistoryPage, Problem> {
         may(caller, Scope::History, namespace)?;
-        let history = self.history_of(namespace)?;
-        if !history.keeps(namespace, room) {
-            let detail = format!(
-                "rooms like {room:?} are not stored: namespaces.{namespace:?}.history.rooms names those that are"
-            );
-            return Err(Problem::new(Kind::NotFound, detail));
-        }
+        let history = self.history_of_room(namespace, room)?;
         let page = history.read(namespace, room, range).await;
         let page = page.map_err(unread)?;
         let events = page.events.into_iter().map(|kept| HistoryEvent {
@@ -40,6 +39,57 @@ impl Api {
             events: events.collect(),
             next: page.next.map(|at| at.to_string()),
         })
+    }
+
+    /// Stores what another store had.
+    pub(super) async fn import_history(
+        &self,
+        caller: &Caller,
+        import: Import,
+    ) -> Result<Imported, Problem> {
+        let (namespace, room) = (import.namespace.clone(), import.room.clone());
+        let of = format!("{} events of room {room}", import.events.len());
+        let noted = self.audit.begin(caller, ("import", Some(&namespace)), &of);
+        let imported = self.import_admitted(caller, import).await;
+        self.audit.end(noted, outcome_of(&imported));
+        imported
+    }
+
+    async fn import_admitted(&self, caller: &Caller, import: Import) -> Result<Imported, Problem> {
+        // It changes what was said, as a deletion does.
+        may(caller, Scope::Forget, &import.namespace)?;
+        let history = self.history_of_room(&import.namespace, &import.room)?;
+        let count = import.events.len();
+        if count == 0 || count > IMPORT_MAX {
+            let detail = format!("there are {count}, and 1 to {IMPORT_MAX} are allowed");
+            return Err(Problem::field("events", detail));
+        }
+        let read = |(at, event)| {
+            let event = imported(&import.namespace, &import.room, event);
+            event.map_err(|problem: Problem| problem.under(&format!("events[{at}]")))
+        };
+        let events = import.events.into_iter().enumerate().map(read);
+        let events: Vec<Event> = events.collect::<Result<_, Problem>>()?;
+        tracing::info!(
+            key = caller.name(),
+            namespace = import.namespace,
+            room = import.room,
+            events = count,
+            "import of history ordered"
+        );
+        let stored = history.import(events).await.map_err(unread)?;
+        Ok(Imported { stored })
+    }
+
+    fn history_of_room(&self, namespace: &str, room: &str) -> Result<&Arc<History>, Problem> {
+        let history = self.history_of(namespace)?;
+        if history.keeps(namespace, room) {
+            return Ok(history);
+        }
+        let detail = format!(
+            "rooms like {room:?} are not stored: namespaces.{namespace:?}.history.rooms names those that are"
+        );
+        Err(Problem::new(Kind::NotFound, detail))
     }
 
     /// Deletes from the store.
@@ -123,6 +173,10 @@ impl Api {
             );
             return refused(detail);
         }
+        if let Some(fault) = history.refusal(&of.namespace) {
+            let detail = format!("{fault}: nothing was sent");
+            return Err(Problem::new(Kind::Busy, detail));
+        }
         match of
             .rooms
             .iter()
@@ -132,6 +186,33 @@ impl Api {
             None => Ok(()),
         }
     }
+}
+
+fn imported(namespace: &str, room: &str, event: ImportEvent) -> Result<Event, Problem> {
+    let message = Message {
+        args: check::arguments(&event.args)?,
+        attachments: Vec::new(),
+        event: event.event,
+        volatile: false,
+        receipt: None,
+    };
+    let Wanted::Emit(message) = check::event(message, None)? else {
+        return Err(Problem::field("event", "it cannot be stored"));
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let latest = now.unwrap_or_default() + AHEAD_MAX;
+    if u128::from(event.time) > latest.as_millis() {
+        let detail = format!("{} is later than now, in ms since 1970", event.time);
+        return Err(Problem::field("time", detail));
+    }
+    Ok(Event {
+        namespace: namespace.to_owned(),
+        room: room.to_owned(),
+        name: message.event,
+        args: message.args,
+        user: event.user,
+        time_ms: event.time,
+    })
 }
 
 fn unread(fault: Fault) -> Problem {

@@ -2,8 +2,8 @@
 
 use super::books::{Call, Door};
 use super::model::{
-    Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Join, Leave, Members,
-    Order, Rooms, Sockets, Whom,
+    Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Import, Imported,
+    Join, Leave, Members, Order, Rooms, Sockets, Whom,
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
@@ -101,7 +101,7 @@ fn described() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(rooms))
         .routes(routes!(count))
         .routes(routes!(delete_body))
-        .routes(routes!(read_history, delete_history))
+        .routes(routes!(read_history, delete_history, import_history))
         .routes(routes!(members))
 }
 
@@ -200,7 +200,7 @@ pub(crate) type Called = Result<Response, Problem>;
 ///
 /// To rooms, users, single sockets or a whole namespace, on all nodes. With `ack` the call waits for the answers of all receivers.
 #[utoipa::path(post, path = "/v1/emit", request_body = Emit,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A call that is repeated under the same key within 10 minutes, at the same node, is carried out once.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A call that is repeated under the same key within 10 minutes, at any node of the cluster, is carried out once.")),
     responses((status = 202, description = "It is on its way.", body = Accepted), (status = 200, description = "The answers to an event with `ack`.", body = Collected), Problems))]
 async fn emit(asked: Asking<Emit>) -> Called {
     asked.order().await
@@ -494,6 +494,22 @@ async fn delete_history(
         .delete_history(&caller, asked.namespace(), deletion)
         .await?;
     Ok(Json(deleted).into_response())
+}
+
+/// Store what another store had
+///
+/// Events of one room, oldest first, with their times and users. Members do not hear them. The answer comes when the store has them.
+/// What is stored twice is there twice: `sockeye history import` looks first. It needs the scope `forget`, as a deletion does.
+#[utoipa::path(post, path = "/v1/history", request_body = Import,
+    responses((status = 200, description = "They are stored.", body = Imported),
+        (status = 404, description = "Nothing of this room is stored.", body = Details, content_type = "application/problem+json"), Problems))]
+async fn import_history(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    body: Body,
+) -> Called {
+    let imported = api.import_history(&caller, read(body)?);
+    Ok(Json(imported.await?).into_response())
 }
 
 /// The members of a query string.

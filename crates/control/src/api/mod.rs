@@ -1,6 +1,7 @@
 //! The server API: programs without connections of their own send events, move sockets between rooms, disconnect them and see who
 //! is there. HTTP and gRPC are two doors to one implementation.
 
+mod across;
 mod books;
 mod check;
 mod commands;
@@ -32,6 +33,7 @@ pub use shards::ToShards;
 
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
+use crate::cluster::ledger::Ledger;
 use crate::history::History;
 use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
@@ -80,6 +82,8 @@ pub struct Settings {
     pub keeping: Arc<Keeping>,
     /// Notes the actions of operators.
     pub audit: Arc<Audit>,
+    /// Orders that all nodes of a cluster know.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
 /// The one implementation behind both doors.
@@ -98,6 +102,7 @@ pub struct Api {
     questions: Semaphore,
     lists: Semaphore,
     once: Once,
+    ledger: Option<Arc<Ledger>>,
     books: Arc<Books>,
 }
 
@@ -124,6 +129,7 @@ impl Api {
             questions: Semaphore::new(CALLS_MAX),
             lists: Semaphore::new(lists::LISTS_MAX),
             once: Once::default(),
+            ledger: settings.ledger,
             books: Arc::default(),
         }
     }
@@ -221,18 +227,19 @@ impl Api {
             );
             return Err(Problem::field("Idempotency-Key", detail));
         }
-        let name = (caller.name().to_owned(), key.to_owned());
-        let mut slot = match self.once.begin(
-            name.clone(),
-            digest_of(&of, &wanted, stored),
-            Instant::now(),
-        )? {
+        let name = once::Name::new(caller.name(), &of.namespace, key);
+        let digest = digest_of(&(&of, &wanted, stored));
+        let mut slot = match self.once.begin(name.clone(), digest, Instant::now())? {
             Turn::Repeated(slot) => slot,
             Turn::First(sender) => {
                 let (api, slot) = (Arc::clone(self), sender.subscribe());
                 tokio::spawn(async move {
-                    let answer = api.carry_out(of, wanted, stored).await;
-                    api.once.end(&name, &answer);
+                    let work = api.carry_out(of, wanted, stored);
+                    let (answer, is_ours) = match &api.ledger {
+                        Some(ledger) => across::carry_out(ledger, &name, digest, work).await,
+                        None => (work.await, true),
+                    };
+                    api.once.end(&name, &answer, is_ours);
                     sender.send_replace(Some(answer));
                 });
                 slot
@@ -417,7 +424,7 @@ fn name_of(wanted: &Wanted) -> &'static str {
 }
 
 /// Two orders with one digest are the same order.
-fn digest_of(of: &Chosen, wanted: &Wanted, stored: bool) -> [u8; 32] {
+fn digest_of(what: &impl Hash) -> [u8; 32] {
     struct Sum(digest::Context);
 
     impl Hasher for Sum {
@@ -431,7 +438,7 @@ fn digest_of(of: &Chosen, wanted: &Wanted, stored: bool) -> [u8; 32] {
     }
 
     let mut sum = Sum(digest::Context::new(&digest::SHA256));
-    (of, wanted, stored).hash(&mut sum);
+    what.hash(&mut sum);
     sum.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
@@ -492,6 +499,7 @@ mod tests {
             history: None,
             keeping: Arc::default(),
             audit: Arc::default(),
+            ledger: None,
         };
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [

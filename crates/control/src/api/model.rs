@@ -179,19 +179,19 @@ about_sockets! {
 }
 
 /// The gateway has it, and will do it.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Accepted {
     /// Always `true`.
     pub accepted: bool,
     /// `false`: other nodes cannot be reached now, and only the sockets of this one are concerned.
     pub everywhere: bool,
     /// `true`: the store of history has it. Only with `stored` in the request.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
 }
 
 /// The result of an event that wanted answers. Each socket that was meant is in one of the four counts.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Collected {
     /// Sockets that answered.
     pub acked: u64,
@@ -208,13 +208,13 @@ pub struct Collected {
 }
 
 /// One client's answer.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Answer {
     /// The client's answer.
     #[schema(value_type = Vec<serde_json::Value>)]
     pub args: Box<RawValue>,
     /// Bytes in base64, for the placeholders in `args`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<String>,
 }
 
@@ -344,4 +344,49 @@ pub struct Deleted {
     pub deleted: u64,
     /// `false`: other nodes cannot be reached now, and their rooms may still show their last events to those who join.
     pub everywhere: bool,
+}
+
+/// Events of another store, or of an export.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Import {
+    /// The namespace of the room; `/` if it is left out.
+    #[serde(default = "root")]
+    #[schema(default = "/", pattern = "^/")]
+    pub namespace: String,
+    /// The room.
+    pub room: String,
+    /// Oldest first. They get places behind all that the namespace has.
+    #[schema(min_items = 1, max_items = 1_000)]
+    pub events: Vec<ImportEvent>,
+}
+
+/// An event as [`HistoryEvent`] shows it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportEvent {
+    /// Its place where it comes from. It gets another one.
+    #[expect(dead_code, reason = "lines of an export have it")]
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub at: Option<String>,
+    /// The time when it was published, in ms since 1970.
+    pub time: u64,
+    /// Its name.
+    #[schema(min_length = 1)]
+    pub event: String,
+    /// Its arguments.
+    #[schema(value_type = Vec<serde_json::Value>)]
+    pub args: Vec<Box<RawValue>>,
+    /// The user of the client that said it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub user: Option<String>,
+}
+
+/// The result of an import.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Imported {
+    /// Events that the store has now.
+    pub stored: u64,
 }

@@ -22,8 +22,45 @@ pub(super) type Answer = Result<Done, Problem>;
 /// `None` until the order is carried out.
 type Slot = watch::Receiver<Option<Answer>>;
 
-/// The name of the API key, and the idempotency key.
-type Name = (String, String);
+/// Two orders of one name are the same order, or a mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// The name of the API key.
+    caller: String,
+    key: Key,
+}
+
+/// An idempotency key is for one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    namespace: String,
+    text: String,
+}
+
+impl Name {
+    pub(super) fn new(caller: &str, namespace: &str, key: &str) -> Self {
+        Self {
+            caller: caller.to_owned(),
+            key: Key {
+                namespace: namespace.to_owned(),
+                text: key.to_owned(),
+            },
+        }
+    }
+
+    /// For others than this node: keys may be secrets of programs.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        super::digest_of(&(&self.caller, &self.key))
+    }
+
+    pub(super) fn reused(&self) -> Problem {
+        let detail = format!(
+            "the key {:?} was used for another request in the last 10 minutes: a new request needs a new key",
+            self.key.text
+        );
+        Problem::new(Kind::KeyReused, detail)
+    }
+}
 
 /// The key of a request.
 pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
@@ -51,7 +88,7 @@ struct Memory {
 /// Of one caller.
 #[derive(Debug, Default)]
 struct Orders {
-    by_key: HashMap<String, Remembered>,
+    by_key: HashMap<Key, Remembered>,
     bytes: usize,
 }
 
@@ -84,17 +121,11 @@ impl Once {
         memory.forget(&name, now);
         if let Some(known) = memory.get_mut(&name) {
             if known.digest != digest {
-                return Err(Problem::new(
-                    Kind::KeyReused,
-                    format!(
-                        "the key {:?} was used for another request in the last 10 minutes: a new request needs a new key",
-                        name.1
-                    ),
-                ));
+                return Err(name.reused());
             }
             return Ok(Turn::Repeated(known.slot.clone()));
         }
-        if memory.is_full_for(&name.0) {
+        if memory.is_full_for(&name.caller) {
             return Err(Problem::new(
                 Kind::Busy,
                 "the gateway remembers as many Idempotency-Keys of this caller as it may: leave the header out, or come back later",
@@ -108,20 +139,17 @@ impl Once {
             bytes: 0,
         };
         memory.len += 1;
-        let (caller, key) = name;
+        let Name { caller, key } = name;
         let orders = memory.callers.entry(caller).or_default();
         orders.by_key.insert(key, remembered);
         Ok(Turn::First(sender))
     }
 
-    /// The order came to an end. One that was not carried out may be tried again.
-    pub(super) fn end(&self, name: &Name, answer: &Answer) {
+    /// The order came to an end. One that was not carried out here may be tried again.
+    pub(super) fn end(&self, name: &Name, answer: &Answer, is_ours: bool) {
         let mut memory = self.memory();
-        let carried_out = match answer {
-            Ok(_) => true,
-            Err(problem) => problem.kind() == Kind::NoAnswer,
-        };
-        let (caller, key) = name;
+        let carried_out = is_ours && is_carried_out(answer);
+        let Name { caller, key } = name;
         let Some(orders) = memory.callers.get_mut(caller) else {
             return;
         };
@@ -148,8 +176,9 @@ impl Remembered {
 }
 
 impl Memory {
-    fn get_mut(&mut self, (caller, key): &Name) -> Option<&mut Remembered> {
-        self.callers.get_mut(caller)?.by_key.get_mut(key)
+    fn get_mut(&mut self, name: &Name) -> Option<&mut Remembered> {
+        let orders = self.callers.get_mut(&name.caller)?;
+        orders.by_key.get_mut(&name.key)
     }
 
     fn is_full_for(&self, caller: &str) -> bool {
@@ -182,6 +211,14 @@ impl Memory {
     }
 }
 
+/// Whether it was, or may have been.
+pub(super) fn is_carried_out(answer: &Answer) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(problem) => problem.kind() == Kind::NoAnswer,
+    }
+}
+
 fn bytes(answer: &Answer) -> usize {
     let Ok(Done::Collected(collected)) = answer else {
         return 0;
@@ -205,7 +242,7 @@ mod tests {
     use super::*;
 
     fn name(key: &str) -> Name {
-        ("ci".to_owned(), key.to_owned())
+        Name::new("ci", "/", key)
     }
 
     const DONE: Answer = Ok(Done::Accepted(Accepted {
@@ -221,7 +258,7 @@ mod tests {
         assert!(matches!(begin("a", 1, now), Ok(Turn::First(_))));
         // While it is under way, too.
         assert!(matches!(begin("a", 1, now), Ok(Turn::Repeated(_))));
-        once.end(&name("a"), &DONE);
+        once.end(&name("a"), &DONE, true);
         let late = now + REMEMBERED - Duration::from_millis(1);
         assert!(matches!(begin("a", 1, late), Ok(Turn::Repeated(_))));
         let other = begin("a", 2, late).expect_err("another order");
@@ -242,7 +279,7 @@ mod tests {
         ] {
             let key = name(kind.status().to_string().as_str());
             once.begin(key.clone(), [1; 32], now).expect("new");
-            once.end(&key, &Err(Problem::new(kind, "x")));
+            once.end(&key, &Err(Problem::new(kind, "x")), true);
             let again = once.begin(key, [1; 32], now).expect("known or new");
             assert_eq!(matches!(again, Turn::Repeated(_)), repeated, "{kind:?}");
         }
@@ -272,7 +309,7 @@ mod tests {
     fn a_caller_with_many_keys_shut_out_the_others() {
         let (once, now) = (Once::default(), Instant::now());
         let begin = |caller: &str, key: usize, at| {
-            let name = (caller.to_owned(), key.to_string());
+            let name = Name::new(caller, "/", &key.to_string());
             once.begin(name, [1; 32], at)
         };
         for n in 0..KEYS_MAX / 2 {
@@ -303,8 +340,9 @@ mod tests {
             answers: vec![answer],
         };
         once.end(
-            &("bank".to_owned(), "0".to_owned()),
+            &Name::new("bank", "/", "0"),
             &Ok(Done::Collected(collected)),
+            true,
         );
         assert_eq!(full(begin("bank", 1, now)), Some(Kind::Busy));
         assert!(matches!(begin("post", 0, now), Ok(Turn::First(_))));

@@ -132,6 +132,15 @@ impl Problem {
         }
     }
 
+    /// The member at fault is in this one.
+    pub(super) fn under(self, field: &str) -> Self {
+        let field = match &self.field {
+            Some(inner) => format!("{field}.{inner}"),
+            None => field.to_owned(),
+        };
+        self.at(field)
+    }
+
     /// Calls that change something need a key, also where looking needs none.
     pub(crate) fn no_keys() -> Self {
         Self::new(

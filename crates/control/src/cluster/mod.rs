@@ -11,6 +11,7 @@ pub mod feed;
 pub mod foreign;
 pub mod gauges;
 mod joins;
+pub mod ledger;
 pub mod member;
 pub mod memory;
 mod number;

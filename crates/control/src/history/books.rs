@@ -10,6 +10,7 @@ pub struct Books {
     refused: AtomicU64,
     failed: AtomicU64,
     removed: AtomicU64,
+    over_quota: AtomicU64,
 }
 
 impl Books {
@@ -27,6 +28,19 @@ impl Books {
 
     pub(super) fn trimmed(&self, trimmed: Trimmed) {
         self.removed.fetch_add(trimmed.events, Ordering::Relaxed);
+    }
+
+    pub(super) fn shed(&self, events: u64) {
+        self.removed.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// An event that the quota of its namespace has no room for.
+    pub(super) fn left_out(&self) {
+        self.over_quota.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn over_quota(&self) -> u64 {
+        self.over_quota.load(Ordering::Relaxed)
     }
 
     /// Done, refused, failed.

@@ -2,11 +2,15 @@
 
 use super::History;
 use super::receipts::Stored;
-use ::history::{Event, Fault, Position};
+use ::history::{Event, Fault, Position, Waiter};
 use hub::Recorded;
 use hub::mailbox::waker;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+
+/// The store has so long for an import.
+const IMPORT_TIME: Duration = Duration::from_secs(10);
 
 /// Takes events until the process ends.
 pub(super) fn start(history: &Arc<History>) {
@@ -61,7 +65,7 @@ fn take(history: &History, recorded: Recorded) {
             stored.push(receiver);
             sender
         });
-        history.intake.push(event, waiter);
+        history.offer(event, waiter);
     }
     if let Some(number) = receipt {
         history.tell_when_stored(number, stored);
@@ -79,6 +83,39 @@ async fn all(rooms: Waits) -> Stored {
 }
 
 impl History {
+    /// Into the queue, unless its namespace has as much as it may.
+    fn offer(&self, event: Event, waiter: Option<Waiter>) {
+        let Some(fault) = self.quotas.refusal(&event.namespace) else {
+            return self.intake.push(event, waiter);
+        };
+        self.books.left_out();
+        if let Some(waiter) = waiter {
+            // It may have left.
+            let _ = waiter.send(Err(fault));
+        }
+    }
+
+    /// Stores events that nobody says now; how many there are. A part of them may be stored when it fails.
+    pub(crate) async fn import(&self, events: Vec<Event>) -> Result<u64, Fault> {
+        let mut waits = Waits::new();
+        for event in events {
+            let (sender, stored) = oneshot::channel();
+            waits.push(stored);
+            self.offer(event, Some(sender));
+        }
+        let mut count = 0;
+        let storing = async {
+            for stored in waits {
+                stored.await.unwrap_or_else(|_| Err(Fault::closed()))?;
+                count += 1;
+            }
+            Ok::<(), Fault>(())
+        };
+        let stored = tokio::time::timeout(IMPORT_TIME, storing).await;
+        stored.unwrap_or_else(|_| Err(Fault::slow(IMPORT_TIME)))?;
+        Ok(count)
+    }
+
     fn tell_when_stored(&self, number: u64, rooms: Waits) {
         let receipts = Arc::clone(&self.receipts);
         self.runtime.spawn(async move {

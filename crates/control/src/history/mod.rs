@@ -5,6 +5,7 @@ mod books;
 mod carrying;
 mod opening;
 mod pages;
+mod quotas;
 mod range;
 mod receipts;
 mod wanted;
@@ -13,10 +14,12 @@ pub use ::history::{Keep, Plan, Sync};
 pub use books::Books;
 pub use opening::{Place, Settings, missing};
 pub(crate) use pages::Deletion;
+pub use quotas::Quota;
 pub(crate) use range::Range;
 
 use ::history::{Ask, Fault, Forget, Intake, Page, Store};
 use hub::HistoryTap;
+use quotas::Quotas;
 use receipts::{Receipt, Receipts};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -39,6 +42,7 @@ pub struct History {
     store: Arc<dyn Store>,
     intake: Intake,
     plan: Plan,
+    quotas: Quotas,
     receipts: Arc<Receipts>,
     reads: Semaphore,
     books: Books,
@@ -61,6 +65,7 @@ impl History {
         let Settings {
             plan,
             waiting_bytes_max,
+            quotas,
             ..
         } = settings;
         let history = Arc::new(Self {
@@ -68,6 +73,7 @@ impl History {
             tap: Arc::new(HistoryTap::new(plan.namespaces().map(str::to_owned))),
             store,
             plan,
+            quotas: Quotas::new(quotas),
             receipts: Arc::default(),
             reads: Semaphore::new(READS_MAX),
             books: Books::default(),
@@ -76,6 +82,7 @@ impl History {
         });
         carrying::start(&history);
         tokio::spawn(trim(Arc::clone(&history)));
+        tokio::spawn(quotas::hold(Arc::clone(&history)));
         Ok(history)
     }
 
@@ -89,11 +96,17 @@ impl History {
         &self.books
     }
 
-    /// Stored, dropped, refused, unfit.
-    pub(crate) fn events(&self) -> [u64; 4] {
+    /// Stored, dropped, refused, unfit, over a quota.
+    pub(crate) fn events(&self) -> [u64; 5] {
         let figures = self.intake.figures();
         let dropped = figures.dropped + self.tap.dropped();
-        [figures.stored, dropped, figures.refused, self.tap.unfit()]
+        [
+            figures.stored,
+            dropped,
+            figures.refused,
+            self.tap.unfit(),
+            self.books.over_quota(),
+        ]
     }
 
     pub(crate) fn waiting_bytes(&self) -> u64 {
@@ -106,6 +119,16 @@ impl History {
 
     pub(crate) fn away_seconds(&self) -> u64 {
         self.intake.figures().away_seconds
+    }
+
+    /// How much of its quota the fullest namespace uses.
+    pub(crate) fn quotas_used(&self) -> f64 {
+        self.quotas.used()
+    }
+
+    /// Why a namespace takes no more events; `None`: it takes them.
+    pub(crate) fn refusal(&self, namespace: &str) -> Option<Fault> {
+        self.quotas.refusal(namespace)
     }
 
     /// Whether events of a room are stored.

@@ -1,7 +1,9 @@
 //! Which store it is, and how it is opened.
 
+use super::quotas::Quota;
 use crate::identity::Secret;
 use ::history::{Fault, Memory, Plan, Store, Sync};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ pub struct Settings {
     pub plan: Plan,
     /// Bytes of events that may wait for the store.
     pub waiting_bytes_max: usize,
+    /// What all rooms of a namespace keep together, by namespace.
+    pub quotas: BTreeMap<String, Quota>,
 }
 
 /// The store.

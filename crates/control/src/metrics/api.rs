@@ -18,6 +18,14 @@ pub(super) const API: &[Metric] = &[
         |v| Samples::Labelled(of_books(v, Books::by_problem)),
     )
     .by("problem"),
+    counter(
+        "sockeye_api_keys_total",
+        "Calls with an Idempotency-Key in a cluster: `carried_out` by this node; `repeated`: answered as another node answered; `waited` \
+         for another node first; `lost`: nobody knows whether a node that ended carried them out; `refused`, because Redis could not be \
+         asked; `doubled`: carried out by two nodes. `repaired`: times that Redis had lost all keys and was told them again.",
+        |v| Samples::Labelled(v.node.ledger.rows()),
+    )
+    .by("outcome"),
     histogram(
         "sockeye_api_call_duration_seconds",
         "Time from a call to its answer. An event with `ack` waits for the answers of its receivers.",

@@ -28,8 +28,8 @@ pub(super) const HISTORY: &[Metric] = &[
     counter(
         "sockeye_history_events_total",
         "Events for the store of history, one for each room: `stored`; `dropped`, because too many waited for the store \
-         (`history.waiting_max`); `refused` by the store for good; `unfit`, because they have binary attachments.",
-        |v| labelled(v, ["stored", "dropped", "refused", "unfit"], History::events),
+         (`history.waiting_max`); `refused` by the store for good; `unfit`, because they have binary attachments; `over_quota`: their namespace keeps as much as it may.",
+        |v| labelled(v, ["stored", "dropped", "refused", "unfit", "over_quota"], History::events),
     )
     .by("outcome"),
     gauge(
@@ -53,9 +53,14 @@ pub(super) const HISTORY: &[Metric] = &[
         |v| labelled(v, ["done", "refused", "failed"], |history| history.books().reads()),
     )
     .by("outcome"),
+    gauge(
+        "sockeye_history_quota_used_ratio",
+        "How much of its quota the fullest namespace uses, of bytes or rooms, whichever is more; 1 = all.",
+        |v| Samples::One(Some(v.node.history.get().map_or(0.0, |history| history.quotas_used()))),
+    ),
     counter(
         "sockeye_history_removed_total",
-        "Events that were removed from the store because they were too old or too many.",
+        "Events that were removed from the store because they were too old or too many, or for a quota.",
         |v| one(v, |history| history.books().removed()),
     ),
 ];

@@ -6,9 +6,9 @@ use crate::api;
 use crate::backend::{Figures, Windows};
 use crate::bodies::Bodies;
 use crate::cluster::channels;
-use crate::cluster::directory;
 use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
+use crate::cluster::{directory, ledger};
 use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
@@ -59,6 +59,8 @@ pub struct Node {
     pub channels: Arc<channels::Gauges>,
     /// The directory for programs outside.
     pub directory: Arc<directory::Gauges>,
+    /// Calls under Idempotency-Keys that all nodes know.
+    pub ledger: Arc<ledger::Gauges>,
     /// The way to servers of other kinds.
     pub foreign: Arc<foreign::Gauges>,
     /// What checks tokens, if anything does.

@@ -123,6 +123,7 @@ impl Counter {
             history: None,
             keeping: std::sync::Arc::default(),
             audit: std::sync::Arc::default(),
+            ledger: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let ways: Arc<dyn ToShards> = Arc::new(Ways {

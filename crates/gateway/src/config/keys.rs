@@ -29,7 +29,7 @@ pub use cluster::{Adapter, Cluster, Directory, RedisMode, Routing, StartMode};
 pub use compat::Compat;
 pub use edges::{Origins, Proxies};
 pub use feed::{Feed, TABLES as FEEDS};
-pub use history::{History, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
+pub use history::{AboveQuota, History, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use kafka::{Kafka, KafkaAck, KafkaIn, KafkaOut, Operator, TABLES as KAFKA_INS};

@@ -4,6 +4,7 @@
 use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
+use control::cluster::ledger::WAITS_MAX;
 use control::identity::TOKEN_BYTES_MAX;
 use control::{admin, api, backend, flood, page};
 use hub::limits::{
@@ -17,7 +18,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 18] {
+fn fixed() -> [(&'static str, String); 19] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -70,6 +71,10 @@ fn fixed() -> [(&'static str, String); 18] {
                 grouped(api::KEYS_MAX),
                 api::REMEMBERED.as_secs()
             ),
+        ),
+        (
+            "calls under such a key that wait for other nodes",
+            WAITS_MAX.to_string(),
         ),
         (
             "lines of the log of one kind that strangers can cause",

@@ -1,7 +1,7 @@
 //! The same for all four stores.
 
 use crate::{Ground, Rig, all, append, ask, event, now_ms, numbers, page};
-use history::{Ask, Batch, Event, Forget, Kind, Position, Way};
+use history::{Ask, Batch, Event, Forget, Kind, Position, Shed, Usage, Way};
 
 /// Makes one test for each store of each promise.
 macro_rules! promises {
@@ -41,6 +41,7 @@ promises! {
     users_and_arguments_come_back_as_they_were,
     it_is_all_there_when_it_is_opened_again,
     several_writers_lose_nothing,
+    the_oldest_of_a_namespace_make_way,
 }
 
 /// At every size of a page, both ways; rooms do not mix.
@@ -437,4 +438,49 @@ async fn several_writers_lose_nothing(rig: Rig) {
             .collect();
         assert_eq!(own, (0..60).map(|n| writer * 1_000 + n).collect::<Vec<_>>());
     }
+}
+
+/// Those of other namespaces stay. Redis does not count, and says so.
+async fn the_oldest_of_a_namespace_make_way(rig: Rig) {
+    let store = &*rig.store;
+    let elsewhere = Event {
+        namespace: "/other".to_owned(),
+        ..event("a", 0)
+    };
+    append(store, vec![elsewhere.clone()]).await;
+    for n in 0..30 {
+        append(store, vec![event(["a", "b", "c"][n as usize % 3], n)]).await;
+    }
+    append(store, vec![event("a", 30), elsewhere.clone()]).await;
+    if let Ground::Redis(_) = rig.ground {
+        let fault = store.usage("/").await.expect_err("it does not count");
+        assert_eq!(fault.kind(), Kind::Refused);
+        return;
+    }
+    let sizes: Vec<u64> = (0..31).map(|n| event("a", n).bytes() as u64).collect();
+    let usage = |rooms, sizes: &[u64]| Usage {
+        rooms,
+        bytes: sizes.iter().sum(),
+    };
+    let of_all = usage(3, &sizes);
+    assert_eq!(store.usage("/").await, Ok(of_all));
+    // Not a byte too few.
+    let wanted = sizes[..4].iter().sum::<u64>() + 1;
+    assert_eq!(store.shed("/", Shed::Bytes(wanted)).await, Ok(5));
+    assert_eq!(store.usage("/").await, Ok(usage(3, &sizes[5..])));
+    let first = all(store, "a", Way::Forward, 100).await;
+    assert_eq!(numbers(&first)[0], 6);
+    // `b` was silent for longest.
+    let of_b = all(store, "b", Way::Forward, 100).await.len() as u64;
+    assert_eq!(store.shed("/", Shed::Rooms(1)).await, Ok(of_b));
+    assert!(all(store, "b", Way::Forward, 100).await.is_empty());
+    assert_eq!(store.usage("/").await.map(|usage| usage.rooms), Ok(2));
+    let all_of_it = Shed::Bytes(u64::MAX);
+    assert!(store.shed("/", all_of_it).await.is_ok_and(|gone| gone > 0));
+    assert_eq!(store.usage("/").await, Ok(Usage::default()));
+    let there = 2 * elsewhere.bytes() as u64;
+    assert_eq!(
+        store.usage("/other").await.map(|usage| usage.bytes),
+        Ok(there)
+    );
 }

@@ -28,6 +28,19 @@ impl Command {
         }
     }
 
+    /// A script about keys of one slot.
+    pub(in crate::cluster) fn script(text: &str, keys: &[Vec<u8>]) -> Self {
+        let mut words = Cmd::new();
+        words.arg("EVAL").arg(text).arg(keys.len());
+        for key in keys {
+            words.arg(&key[..]);
+        }
+        Self {
+            words,
+            slot: keys.first().map_or(0, |key| slot(key)),
+        }
+    }
+
     pub(in crate::cluster) fn arg(mut self, word: impl ToRedisArgs) -> Self {
         self.words.arg(word);
         self

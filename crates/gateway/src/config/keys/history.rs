@@ -31,11 +31,19 @@ pub enum HistoryReaders {
     Members,
 }
 
+/// What happens above a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AboveQuota {
+    Oldest,
+    Refuse,
+}
+
 choice! {
     HistoryStore {
         "memory" => HistoryStore::Memory, "disk" => HistoryStore::Disk, "redis" => HistoryStore::Redis, "postgres" => HistoryStore::Postgres,
     }
     HistorySync { "always" => HistorySync::Always, "second" => HistorySync::Second, "os" => HistorySync::Os }
+    AboveQuota { "oldest" => AboveQuota::Oldest, "refuse" => AboveQuota::Refuse }
     HistoryReaders { "nobody" => HistoryReaders::Nobody, "members" => HistoryReaders::Members }
 }
 
@@ -73,6 +81,13 @@ table! {
             "Bytes that each room keeps, likewise.";
         age: Duration = "7d",
             "Older events are removed.";
+        quota_bytes: Option<Bytes> = "",
+            "Bytes that all rooms of the namespace keep together. Looked at every 5 seconds. Not with `redis`.";
+        quota_rooms: Option<Whole<1, 1_000_000_000>> = "",
+            "Rooms of the namespace that keep events; one more has the room make way that has been silent for longest. Not with `redis`.";
+        above_quota: AboveQuota = "oldest",
+            "The `oldest` events of the namespace make way for `quota_bytes`, or new ones are not stored (`refuse`), which is counted; members get them \
+             all the same.";
         readers: HistoryReaders = "nobody",
             "`members` of a room may read all that is stored of it, by the event `history` with an ack. `nobody`: only programs, by the server API.";
     }

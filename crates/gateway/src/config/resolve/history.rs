@@ -1,10 +1,12 @@
 //! `[history]` and what namespaces say of theirs, for the control plane.
 
 use super::Resolver;
-use crate::config::keys::{Adapter, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
+use crate::config::keys::{
+    AboveQuota, Adapter, HistoryReaders, HistoryStore, HistorySync, RoomHistory,
+};
 use crate::config::raw::Path;
 use crate::config::rules::{histories, names_below};
-use control::history::{Keep, Place, Plan, Settings, Sync};
+use control::history::{Keep, Place, Plan, Quota, Settings, Sync};
 use rules::Rules;
 
 /// A batch has as much.
@@ -23,6 +25,7 @@ impl Resolver<'_> {
         }
         for (name, keys) in &stored {
             self.history_of(name, keys, rules);
+            self.history_quota(keys);
         }
         let Some(store) = *keys.store else {
             let message = "there is no store: set history.store = \"disk\", \"postgres\", \"redis\" or \"memory\"";
@@ -41,8 +44,14 @@ impl Resolver<'_> {
                 .map(move |room| (name.clone(), room.clone(), keep))
                 .collect::<Vec<_>>()
         });
+        let quotas = stored.iter().filter_map(|(name, keys)| {
+            let quota = quota(keys);
+            let is_one = quota.bytes.is_some() || quota.rooms.is_some();
+            is_one.then(|| (name.clone(), quota))
+        });
         Some(Settings {
             place,
+            quotas: quotas.collect(),
             plan: Plan::new(plan),
             waiting_bytes_max: keys.waiting_max.get(),
         })
@@ -68,6 +77,26 @@ impl Resolver<'_> {
         }
         if keys.age.is_zero() {
             self.problem(&keys.age, "must be longer than zero");
+        }
+    }
+
+    fn history_quota(&mut self, keys: &RoomHistory) {
+        let is_redis = *self.settings.history.store == Some(HistoryStore::Redis);
+        let refuses = *keys.above_quota == AboveQuota::Refuse;
+        let uncounted = "the redis store does not count what a namespace has: use \"postgres\" or \"disk\", or bound each room by `events`";
+        if is_redis && keys.quota_bytes.is_some() {
+            self.problem(&keys.quota_bytes, uncounted);
+        }
+        if is_redis && keys.quota_rooms.is_some() {
+            self.problem(&keys.quota_rooms, uncounted);
+        }
+        if refuses && keys.quota_rooms.is_some() {
+            let message =
+                "rooms can only make way: leave out above_quota = \"refuse\", or quota_rooms";
+            self.problem(&keys.quota_rooms, message);
+        }
+        if refuses && keys.quota_bytes.is_none() {
+            self.problem(&keys.above_quota, "there is no quota: set quota_bytes");
         }
     }
 
@@ -127,6 +156,14 @@ impl Resolver<'_> {
             HistoryStore::Redis => Place::Redis { url },
             _ => Place::Postgres { url },
         })
+    }
+}
+
+fn quota(keys: &RoomHistory) -> Quota {
+    Quota {
+        bytes: keys.quota_bytes.map(|bytes| bytes.get() as u64),
+        rooms: keys.quota_rooms.map(|rooms| rooms.get::<u64>()),
+        refuses: *keys.above_quota == AboveQuota::Refuse,
     }
 }
 

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use servers::Redis;
 
 /// Two nodes that know each other.
-fn nodes(redis: &Redis) -> [Gateway; 2] {
+pub(super) fn nodes(redis: &Redis) -> [Gateway; 2] {
     nodes_with(redis, "")
 }
 
 /// `more`: keys of the cluster.
-fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
+pub(super) fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
     let cluster = format!(
         "[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{more}",
         redis.url()
@@ -27,7 +27,7 @@ fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
     nodes
 }
 
-fn is_ready(node: &Gateway) -> bool {
+pub(super) fn is_ready(node: &Gateway) -> bool {
     let request = "GET /ready HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
     RawConn::exchange(node.admin, request).status == 200
 }

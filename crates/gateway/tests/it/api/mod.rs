@@ -5,6 +5,7 @@ mod first_service;
 pub mod grpc;
 mod keys;
 mod lists;
+mod once;
 mod openapi;
 mod orders;
 mod page;

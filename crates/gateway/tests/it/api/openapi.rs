@@ -235,6 +235,12 @@ fn every_operation_answers_as_the_document_says() {
             Value::Null,
         ),
         (
+            "post",
+            "/v1/history",
+            "/v1/history".to_owned(),
+            json!({"room": "r", "events": [{"time": 1, "event": "a", "args": []}]}),
+        ),
+        (
             "delete",
             "/v1/history",
             "/v1/history?user=u".to_owned(),

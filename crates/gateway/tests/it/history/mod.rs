@@ -3,6 +3,7 @@
 
 mod lasting;
 mod nodes;
+mod quotas;
 mod reading;
 
 use crate::harness::{Gateway, PATIENCE, eventually};

@@ -348,3 +348,107 @@ fn the_command_line_shows_exports_and_deletes() {
     let (ok, said) = command(&node, &["show", "off-a"]);
     assert!(!ok && said.contains("not stored"), "{said}");
 }
+
+/// An import that broke off was begun again, and had half of the events twice.
+#[test]
+fn an_export_is_stored_once_however_often_and_what_is_torn_or_missing_is_named() {
+    let node = gateway();
+    for n in 0..1_200 {
+        assert_eq!(publish(&node, "on-a", n), is_stored());
+    }
+    let (ok, said) = command(&node, &["export", "on-a"]);
+    assert!(ok, "{said}");
+    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("a name").to_owned()
+    };
+    let whole = file("whole", &lines.concat());
+    let (ok, said) = command(&node, &["verify", "on-a", "--export", &whole]);
+    assert!(ok && said.contains("events"), "{said}");
+
+    // Half of it, then all of it, twice.
+    let half = file("half", &lines[..700].concat());
+    for (export, stored, known) in [(&half, 700, 0), (&whole, 500, 700), (&whole, 0, 1_200)] {
+        let (ok, said) = command(&node, &["import", "on-b", export]);
+        let expected = format!("{stored} stored, {known} were there");
+        assert!(ok && said.contains(&expected), "{said}");
+    }
+    assert_eq!(all(&node, "on-b"), (0..1_200).collect::<Vec<_>>());
+    let of = |room: &str| page(&node, &format!("room={room}&after=0&limit=1000"));
+    let (here, there) = (of("on-a"), of("on-b"));
+    for member in ["time", "event", "args", "user"] {
+        assert_eq!(here["events"][7][member], there["events"][7][member]);
+    }
+
+    // One that is torn stores nothing.
+    let text = lines.concat();
+    let torn = file("torn", &text[..text.len() - 9]);
+    let (ok, said) = command(&node, &["import", "on-c", &torn]);
+    assert!(!ok && said.contains("line 1200: it is torn"), "{said}");
+    assert!(all(&node, "on-c").is_empty());
+    let (ok, said) = command(&node, &["verify", "--export", &torn]);
+    assert!(!ok && said.contains("line 1200: it is torn"), "{said}");
+
+    // What is missing on either side is named.
+    let place = |n: usize| {
+        let event: Value = serde_json::from_str(&lines[n]).expect("an event");
+        event["at"].as_str().expect("a place").to_owned()
+    };
+    let path = format!("/v1/history?room=on-a&at={}", place(300));
+    assert_eq!(call(&node, "DELETE", &path, &Value::Null).0, 200);
+    let mut gap = lines.clone();
+    gap.remove(500);
+    let gap = file("gap", &gap.concat());
+    let (ok, said) = command(&node, &["verify", "on-a", "--export", &gap]);
+    let missing = [
+        format!("missing in the store: {}", place(300)),
+        format!("missing in the export: {}", place(500)),
+        "2 entries are torn or missing".to_owned(),
+    ];
+    assert!(
+        !ok && missing.iter().all(|line| said.contains(line)),
+        "{said}"
+    );
+    let (ok, said) = command(&node, &["import", "on-a", &whole]);
+    assert!(ok && said.contains("1 stored, 1199 were there"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_whole() {
+    let node = gateway();
+    let event = json!({"time": 1, "event": "say", "args": []});
+    for (room, events, field) in [
+        ("off-a", json!([event]), Value::Null),
+        ("on-a", json!([]), json!("events")),
+        (
+            "on-a",
+            json!([event, {"time": u64::MAX, "event": "say", "args": []}]),
+            json!("events[1].time"),
+        ),
+        (
+            "on-a",
+            json!([{"time": 1, "event": "connect", "args": []}]),
+            json!("events[0].event"),
+        ),
+        (
+            "on-a",
+            json!([{"time": 1, "event": "say"}]),
+            json!("events[0]"),
+        ),
+        ("on-a", json!(vec![event.clone(); 1_001]), json!("events")),
+    ] {
+        let (status, told) = call(
+            &node,
+            "POST",
+            "/v1/history",
+            &json!({"room": room, "events": events}),
+        );
+        let expected = if room == "off-a" { 404 } else { 400 };
+        assert_eq!((status, &told["field"]), (expected, &field), "{told}");
+    }
+    assert!(all(&node, "on-a").is_empty());
+}

@@ -1,9 +1,19 @@
 //! `sockeye history`: what rooms said, from the command line, over the server API of a gateway that runs.
 
+mod import;
+mod lines;
+mod progress;
+mod stored;
+mod verify;
+
+pub use import::ImportArgs;
+pub use verify::VerifyArgs;
+
 use crate::config::Request;
 use crate::door::{Door, Key, escaped};
 use anyhow::Result;
 use clap::Args;
+use progress::Progress;
 use serde_json::Value;
 use std::io::Write as _;
 use std::time::Duration;
@@ -64,6 +74,8 @@ pub struct ForgetArgs {
 pub enum HistoryCall {
     Show(Box<ShowArgs>),
     Export(Box<ExportArgs>),
+    Import(Box<ImportArgs>),
+    Verify(Box<VerifyArgs>),
     Forget(Box<ForgetArgs>),
 }
 
@@ -90,11 +102,13 @@ impl Room {
     }
 }
 
-pub fn run(call: &HistoryCall, request: &Request) -> Result<()> {
+pub fn run(call: HistoryCall, request: &Request) -> Result<()> {
     match call {
-        HistoryCall::Show(args) => show(args, request),
-        HistoryCall::Export(args) => export(args, request),
-        HistoryCall::Forget(args) => forget(args, request),
+        HistoryCall::Show(args) => show(&args, request),
+        HistoryCall::Export(args) => export(&args, request),
+        HistoryCall::Import(args) => import::run(&args, request),
+        HistoryCall::Verify(args) => verify::run(*args, request),
+        HistoryCall::Forget(args) => forget(&args, request),
     }
 }
 
@@ -130,7 +144,7 @@ fn show(args: &ShowArgs, request: &Request) -> Result<()> {
 
 fn export(args: &ExportArgs, request: &Request) -> Result<()> {
     let door = args.room.door(request)?;
-    let (mut after, mut count) = (args.after.clone(), 0);
+    let (mut after, mut count, mut progress) = (args.after.clone(), 0, Progress::new());
     let mut out = std::io::stdout().lock();
     loop {
         let more = format!("limit={PAGE}&after={}", escaped(&after));
@@ -139,11 +153,12 @@ fn export(args: &ExportArgs, request: &Request) -> Result<()> {
             writeln!(out, "{event}")?;
             count += 1;
         }
+        progress.at(|| format!("{count} events"));
         match page["next"].as_str() {
             Some(next) => next.clone_into(&mut after),
             None => {
                 out.flush()?;
-                eprintln!("{count} events");
+                progress.end(&format!("{count} events"));
                 return Ok(());
             }
         }
