@@ -163,7 +163,7 @@ fn find_end(
             first = Some(line.at);
         }
     }
-    let until = first.map_or_else(|| "the end".to_owned(), |at| at);
+    let until = first.unwrap_or_else(|| "the end".to_owned());
     verdict.names(&format!(
         "store: between {last} and {until} is what cannot be read: {why}"
     ));
