@@ -1,6 +1,7 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
 use crate::bodies;
+use crate::bridges;
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::show::InForce;
@@ -12,7 +13,6 @@ use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
 use crate::inside::Inside;
-use crate::kafka;
 use crate::listeners;
 use crate::memory;
 use crate::outside::{Desks, Link, TokenDesk};
@@ -131,10 +131,10 @@ pub fn start<'a>(
     }))
 }
 
-/// Of large events, of history, and the bridge to Kafka.
+/// Of large events, of history, and the bridges.
 fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
     bodies::start(config, facts)?;
-    kafka::start(config, facts)?;
+    bridges::start(config, facts)?;
     history::start(config, facts, runtime)
 }
 
@@ -272,7 +272,7 @@ fn desks(
         tokens: token_desk(runtime, verifier),
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
-        kafka: facts.kafka.get().cloned(),
+        bridges: Arc::clone(&facts.bridges),
     }
 }
 
@@ -310,7 +310,7 @@ fn make_rules(
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,
     };
-    Ok((kafka::record(rules, facts), tracer))
+    Ok((bridges::record(rules, facts), tracer))
 }
 
 /// How clients come in, beside the addresses of the configuration: Unix sockets, places, certificates.
@@ -428,7 +428,7 @@ fn server_api(
     Api::new(settings, Errands::of(shards))
 }
 
-/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
+/// The server API, which topics and subjects reach from now on, and the conditions of the operators' listener.
 fn gate(
     config: &Resolved,
     credentials: &Credentials,
@@ -439,7 +439,7 @@ fn gate(
     let api = Arc::new(server_api(config, credentials, (shards, rules), facts));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
-    kafka::open(config, facts, &api)?;
+    bridges::open(facts, &api)?;
     let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,
@@ -518,7 +518,7 @@ impl Node<'_> {
         }
         // The last messages of clients that were told to go have left their shards by now.
         history::close(&self.facts, &self.runtime);
-        kafka::close(&self.facts, &self.runtime);
+        bridges::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {
             member.leave();
         }
@@ -634,7 +634,7 @@ impl Node<'_> {
         );
         self.facts.readiness.drain();
         self.tell_others();
-        kafka::stop_reading(&self.facts);
+        bridges::stop_reading(&self.facts);
         self.shards.drain(window);
         if let Some(relays) = &self.relays {
             relays.drain(window);

@@ -13,6 +13,7 @@ mod harness;
 mod history;
 mod kafka;
 mod large;
+mod nats;
 mod noise;
 mod observability;
 #[expect(dead_code, reason = "the hub's tests use the rest of the player")]
