@@ -103,7 +103,7 @@ fn without_a_stream_those_who_listen_get_all_in_order() {
 fn names_that_nats_cannot_carry_are_refused_or_written_otherwise() {
     let nats = Nats::start();
     let program = Program::with_streams(&nats);
-    let more = "[namespaces.\"/\".default_event]\naction = \"nats\"\n";
+    let more = "[namespaces.\"/\".default]\naction = \"nats\"\n";
     let node = Gateway::start(&config(&nats.url(), "ack = \"nats\"", "", more));
     let mut client = comes(&node, "");
     let bad = client.ask("a\r\nX-Uid: root", &[]);
