@@ -408,7 +408,7 @@ impl Step {
             }
             std::thread::sleep(Duration::from_millis(50));
             if start.elapsed() >= self.limit {
-                child.kill()?;
+                end_all(child.id());
                 child.wait()?;
                 let text = format!("{}\nended: not done after {:?}\n", log.text(), self.limit);
                 return Ok((false, text));
@@ -425,6 +425,28 @@ impl Step {
         };
         Ok((status.success(), log.text()))
     }
+}
+
+/// Ends a process and all that it started: servers of its tests would go on, beside the second try.
+fn end_all(pid: u32) {
+    let mut pids = vec![pid.to_string()];
+    let mut at = 0;
+    while let Some(pid) = pids.get(at) {
+        let lists = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        let lists = lists.flatten().map(|thread| thread.path().join("children"));
+        let children = lists.flat_map(fs::read_to_string);
+        let children: Vec<_> = children.flat_map(|list| words(&list)).collect();
+        pids.extend(children);
+        at += 1;
+    }
+    // Some may have ended by now.
+    let _ = Command::new("kill").arg("-9").args(pids).status();
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Removed when dropped.
@@ -524,6 +546,23 @@ mod tests {
         let still = Step::new("still", "sleep 60").within(Duration::from_millis(10));
         assert!(!report.step(&still));
         assert_eq!(report.outcomes[0].tally.failed, 1);
+    }
+
+    #[test]
+    fn what_a_step_had_started_outlived_it() {
+        let pid = std::env::temp_dir().join(format!("xtask-pid-{}", std::process::id()));
+        let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
+        let still = Step::new("still", "sh -c").args(&[script]);
+        assert!(!Report::default().step(&still.within(Duration::from_millis(500))));
+        let begun = fs::read_to_string(&pid).expect("it had begun");
+        let _ = fs::remove_file(pid);
+        let stat = PathBuf::from(format!("/proc/{}/stat", begun.trim()));
+        let lives = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while lives() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!lives(), "process {begun} goes on");
     }
 
     #[test]
