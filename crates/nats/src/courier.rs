@@ -1,8 +1,8 @@
 //! Carries messages to the servers, and tries again until their time is over. A message of a key leaves when the one before it is
 //! acknowledged: so their order holds, whatever is sent again.
 
+use crate::books::{Books, Mode};
 use crate::link::{Line, Link};
-use crate::outlet::{Books, Mode};
 use crate::postbag::{Parcel, Postbag};
 use async_nats::HeaderMap;
 use async_nats::jetstream;

@@ -1,8 +1,8 @@
 //! What is done with one message: it is read and handed over, or buried.
 
-use crate::inlet::{PAUSE, Reading, Shared, Source};
 use crate::letters::{From, Letter, Letters};
 use crate::link::Line;
+use crate::reading::{PAUSE, Reading, Shared, Source};
 use async_nats::{HeaderName, Message};
 use bridge::{Command, Flaw, Lines, RawHeader, Rights, Unhandled, Window};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod books;
 mod courier;
 mod desk;
 mod inlet;
@@ -13,15 +14,18 @@ mod letters;
 mod link;
 mod outlet;
 mod postbag;
+mod reading;
 mod settings;
 mod stream;
 mod subject;
 
+pub use books::Mode;
 pub use bridge::{
     Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Moment, Operator, OutFigures,
     Target, Unhandled, Who,
 };
-pub use inlet::{Inlet, Reading, Source};
-pub use outlet::{Delivery, Limits, Mode, Outlet};
+pub use inlet::Inlet;
+pub use outlet::{Delivery, Limits, Outlet};
+pub use reading::{Reading, Source};
 pub use settings::{Credentials, Settings, Tls};
 pub use subject::{Pattern, overlap};

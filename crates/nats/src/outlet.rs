@@ -1,5 +1,6 @@
 //! Events on their way out: one message for each, within bounds of bytes and time.
 
+use crate::books::{Books, Mode};
 use crate::courier::{self, Courier};
 use crate::link::Link;
 use crate::postbag::Parcel;
@@ -10,7 +11,6 @@ use async_nats::header::HeaderValue;
 use bridge::{Event, Fault, Kind, OutFigures};
 use bytes::Bytes;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -19,15 +19,6 @@ use tokio::time::{Instant, timeout};
 
 /// Ours for a message: its place in the queue, its key, its answer.
 const OVERHEAD_BYTES: usize = 512;
-
-/// Who has a message when it counts as produced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The connection: whoever listens gets it, unless the connection ends before.
-    Core,
-    /// A stream, once, in order for each key.
-    JetStream,
-}
 
 /// Of what waits for NATS.
 #[derive(Clone, Copy, Debug)]
@@ -54,57 +45,8 @@ impl Delivery {
     }
 }
 
-pub(crate) fn closed() -> Fault {
+fn closed() -> Fault {
     Fault::new(Kind::Closed, "the bridge to NATS is closed")
-}
-
-/// What both sides of the queue know.
-#[derive(Debug, Default)]
-pub(crate) struct Books {
-    waiting: AtomicU64,
-    waiting_bytes: AtomicUsize,
-    produced: AtomicU64,
-    failed: AtomicU64,
-    refused: AtomicU64,
-    retried: AtomicU64,
-}
-
-impl Books {
-    fn reserve(&self, bytes: usize, max: usize) -> Result<(), Fault> {
-        let reserved =
-            self.waiting_bytes
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-                    Some(waiting + bytes).filter(|sum| *sum <= max)
-                });
-        match reserved {
-            Ok(_) => {
-                self.waiting.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(waiting) => Err(Fault::new(
-                Kind::Full,
-                format!(
-                    "{waiting} bytes of messages wait for NATS, at most {max} may: try again later"
-                ),
-            )),
-        }
-    }
-
-    /// A message is done with.
-    pub(crate) fn settle(&self, bytes: usize, produced: bool) {
-        let count = if produced {
-            &self.produced
-        } else {
-            &self.failed
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn retry(&self) {
-        self.retried.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// Publishes events.
@@ -149,7 +91,7 @@ impl Outlet {
     pub fn send(&self, event: &Event<'_>) -> Result<Delivery, Fault> {
         let taken = self.take(event);
         if taken.is_err() {
-            self.books.refused.fetch_add(1, Ordering::Relaxed);
+            self.books.refuse();
         }
         taken
     }
@@ -189,15 +131,7 @@ impl Outlet {
 
     /// What became of events so far.
     pub fn figures(&self) -> OutFigures {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        OutFigures {
-            produced: read(&self.books.produced),
-            failed: read(&self.books.failed),
-            refused: read(&self.books.refused),
-            retried: read(&self.books.retried),
-            waiting: read(&self.books.waiting),
-            waiting_bytes: self.books.waiting_bytes.load(Ordering::Relaxed) as u64,
-        }
+        self.books.figures()
     }
 
     /// Takes nothing more, waits for NATS to take what is there, and says how many messages it did not take in this time. Whoever waits
@@ -212,7 +146,7 @@ impl Outlet {
             // Waiters are told when their parcels are dropped.
             let _ = task.await;
         }
-        let left = self.books.waiting.load(Ordering::Relaxed);
+        let left = self.books.figures().waiting;
         if left > 0 {
             tracing::error!(
                 messages = left,

@@ -1,8 +1,8 @@
 //! Messages of a stream: a durable consumer of JetStream, which all nodes share, hands them out and wants each acknowledged.
 
 use crate::desk::{Desk, Place};
-use crate::inlet::{POLL, Source};
 use crate::link::{Line, Link};
+use crate::reading::{POLL, Source};
 use async_nats::jetstream::AckKind;
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::{Batch, Config};

@@ -70,8 +70,9 @@ impl Program {
                 subjects: vec![subject.to_owned()],
                 ..stream::Config::default()
             };
-            let made = program.streams().create_stream(config);
-            program.runtime.block_on(made).expect("a stream");
+            let context = program.streams();
+            let made = program.runtime.block_on(context.create_stream(config));
+            made.expect("a stream");
         }
         program
     }
