@@ -74,6 +74,11 @@ where
         }
     }
 
+    /// Messages that came while there was no room for them.
+    pub(crate) fn note_dropped(&self, count: u64) {
+        self.shared.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// A message that comes once. At the end of the process it may stay undone, since nobody else gets it.
     pub(crate) fn settle_once(&mut self, message: &Message, line: &Line) {
         if !self.attend(message, None, line, || {}) {

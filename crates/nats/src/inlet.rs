@@ -6,7 +6,7 @@ use crate::link::{Line, Link};
 use crate::reading::{PAUSE, POLL, Reading, Shared, Source};
 use crate::settings::Settings;
 use crate::stream;
-use async_nats::Subscriber;
+use async_nats::{Statistics, Subscriber};
 use bridge::{Command, Fault, InFigures, Kind, Unhandled};
 use futures_util::StreamExt;
 use std::fmt;
@@ -50,7 +50,6 @@ impl Inlet {
         let slow = Arc::clone(&shared);
         // A message that nobody had room for.
         let link = Link::start(settings.clone(), move || {
-            slow.lost.fetch_add(1, Ordering::Relaxed);
             slow.trouble("messages come faster than they are handed over: some are lost");
         });
         let runtime = Handle::current();
@@ -138,11 +137,15 @@ where
     let mut messages: Subscriber = runtime
         .block_on(subscribed)
         .map_err(|error| format!("cannot listen to {subject}: {error}"))?;
+    let mut arrivals = Arrivals::new(line);
     while !desk.stops() {
         match runtime.block_on(async { timeout(POLL, messages.next()).await }) {
-            Ok(Some(message)) => desk.settle_once(&message, line),
+            Ok(Some(message)) => {
+                arrivals.seen += 1;
+                desk.settle_once(&message, line);
+            }
             Ok(None) => return Ok(()),
-            Err(_) if link.is_up() => {}
+            Err(_) if link.is_up() => desk.note_dropped(arrivals.dropped()),
             Err(_) => return Ok(()),
         }
     }
@@ -158,4 +161,39 @@ where
         }
     }
     Ok(())
+}
+
+/// Messages of a connection with one subscription: those that came and were never seen had no room.
+struct Arrivals {
+    counted: Arc<Statistics>,
+    before: u64,
+    seen: u64,
+    told: u64,
+    missing: u64,
+}
+
+impl Arrivals {
+    fn new(line: &Line) -> Self {
+        let counted = line.client.statistics();
+        let before = counted.in_messages.load(Ordering::Relaxed);
+        Self {
+            counted,
+            before,
+            seen: 0,
+            told: 0,
+            missing: 0,
+        }
+    }
+
+    /// Since it was asked last. Only asked while nothing waits to be seen: what is missing now, and was missing at the last question, is not
+    /// on its way.
+    fn dropped(&mut self) -> u64 {
+        let came = self.counted.in_messages.load(Ordering::Relaxed) - self.before;
+        let missing = came.saturating_sub(self.seen);
+        let sure = missing.min(self.missing);
+        self.missing = missing;
+        let fresh = sure.saturating_sub(self.told);
+        self.told += fresh;
+        fresh
+    }
 }

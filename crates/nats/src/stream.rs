@@ -10,7 +10,8 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer};
 use async_nats::{Message as Plain, Subscriber};
 use bridge::{Command, Unhandled};
 use futures_util::{FutureExt, StreamExt};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -25,6 +26,10 @@ const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 const ASK_TIME: Duration = Duration::from_secs(1);
 /// The answer to it, or its end, comes within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// A command is acknowledged so long after the shards have it: by then its letters have left for other nodes, whose clients would miss it
+/// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
+const ACK_DELAY: Duration = Duration::from_millis(250);
 
 /// Until it stops, or the connection has a successor.
 pub(crate) fn read<H>(
@@ -56,6 +61,16 @@ where
     let consumer = runtime.block_on(consumer(line, &stream, &durable, config))?;
     let mut given_up = runtime.block_on(given_up(line, &stream, &durable))?;
     let bytes_max = BATCH_BYTES.max(line.client.max_payload().saturating_add(65_536));
+    let delay = if pending_max == 1 {
+        Duration::ZERO
+    } else {
+        ACK_DELAY
+    };
+    let mut settled = Settled {
+        runtime,
+        delay,
+        waiting: VecDeque::new(),
+    };
     while !desk.stops() && link.is_up() {
         while let Some(Some(_)) = runtime.block_on(async { given_up.next().now_or_never() }) {
             let what = format!(
@@ -71,11 +86,48 @@ where
         Pull {
             runtime,
             batch,
-            held: Vec::new(),
+            held: VecDeque::new(),
+            settled: &mut settled,
         }
         .settle(line, desk)?;
     }
     Ok(())
+}
+
+/// Messages that are settled, and acknowledged a little later; all of them at the latest when this is dropped.
+struct Settled<'a> {
+    runtime: &'a Handle,
+    delay: Duration,
+    waiting: VecDeque<(Instant, Message)>,
+}
+
+impl Settled<'_> {
+    fn add(&mut self, message: Message) {
+        self.waiting
+            .push_back((Instant::now() + self.delay, message));
+    }
+
+    fn acknowledge(&mut self, by: Instant) {
+        while let Some((_, message)) = self.waiting.pop_front_if(|(due, _)| *due <= by) {
+            answer(self.runtime, &message, AckKind::Ack);
+        }
+    }
+}
+
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        for (_, message) in std::mem::take(&mut self.waiting) {
+            answer(self.runtime, &message, AckKind::Ack);
+        }
+    }
+}
+
+/// One that is lost on its way means that the message comes again.
+fn answer(runtime: &Handle, message: &Message, kind: AckKind) {
+    let sent = runtime.block_on(async { timeout(POLL * 10, message.ack_with(kind)).await });
+    if !matches!(sent, Ok(Ok(()))) {
+        tracing::debug!("a message of a stream is not acknowledged: it comes again");
+    }
 }
 
 /// The one that is there, if it is as we need it; else a new one.
@@ -120,25 +172,27 @@ async fn given_up(line: &Line, stream: &str, durable: &str) -> Result<Subscriber
 }
 
 /// An answer of the server.
-struct Pull<'a> {
+struct Pull<'a, 'b> {
     runtime: &'a Handle,
     batch: Batch,
     /// Came, and are not settled; in order.
-    held: Vec<Message>,
+    held: VecDeque<Message>,
+    settled: &'a mut Settled<'b>,
 }
 
-impl Pull<'_> {
+impl Pull<'_, '_> {
     fn settle<H>(mut self, line: &Line, desk: &mut Desk<H>) -> Result<(), String>
     where
         H: FnMut(Command<'_>) -> Result<(), Unhandled>,
     {
-        let mut empty = true;
+        let (mut empty, mut heard) = (true, Instant::now());
         loop {
+            self.settled.acknowledge(Instant::now());
             let next = self
                 .runtime
-                .block_on(async { timeout(ANSWER_TIME, self.batch.next()).await });
+                .block_on(async { timeout(POLL, self.batch.next()).await });
             match next {
-                Ok(Some(Ok(message))) => self.held.push(message),
+                Ok(Some(Ok(message))) => self.held.push_back(message),
                 Ok(Some(Err(error))) => return Err(format!("cannot read a stream: {error}")),
                 Ok(None) => {
                     if empty {
@@ -146,9 +200,10 @@ impl Pull<'_> {
                     }
                     return Ok(());
                 }
+                Err(_) if heard.elapsed() < ANSWER_TIME => continue,
                 Err(_) => return Err("the stream does not answer".to_owned()),
             }
-            empty = false;
+            (empty, heard) = (false, Instant::now());
             self.settle_held(line, desk)?;
         }
     }
@@ -157,8 +212,7 @@ impl Pull<'_> {
     where
         H: FnMut(Command<'_>) -> Result<(), Unhandled>,
     {
-        while !self.held.is_empty() {
-            let message = self.held.remove(0);
+        while let Some(message) = self.held.pop_front() {
             let info = message.info();
             let info = info.map_err(|error| format!("cannot read a stream: {error}"))?;
             desk.note_lag(info.pending);
@@ -170,13 +224,11 @@ impl Pull<'_> {
             let (plain, acked): (&Plain, &Message) = (&message.message, &message);
             // Nobody else shall get what waits here behind it.
             let settled = desk.settle(plain, place, line, || self.keep(acked));
-            // What is not settled comes again, to others at once.
-            let kind = if settled {
-                AckKind::Ack
-            } else {
-                AckKind::Nak(None)
-            };
-            self.answer(acked, kind);
+            match settled {
+                true => self.settled.add(message),
+                // It comes again, to others at once.
+                false => answer(self.runtime, &message, AckKind::Nak(None)),
+            }
         }
         Ok(())
     }
@@ -186,21 +238,11 @@ impl Pull<'_> {
             .runtime
             .block_on(async { self.batch.next().now_or_never() })
         {
-            self.held.push(message);
+            self.held.push_back(message);
         }
-        self.answer(current, AckKind::Progress);
+        answer(self.runtime, current, AckKind::Progress);
         for message in &self.held {
-            self.answer(message, AckKind::Progress);
-        }
-    }
-
-    /// One that is lost on its way means that the message comes again.
-    fn answer(&self, message: &Message, kind: AckKind) {
-        let sent = self
-            .runtime
-            .block_on(async { timeout(POLL * 50, message.ack_with(kind)).await });
-        if !matches!(sent, Ok(Ok(()))) {
-            tracing::debug!("a message of a stream is not acknowledged: it comes again");
+            answer(self.runtime, message, AckKind::Progress);
         }
     }
 }

@@ -40,7 +40,7 @@ fn all_parts_reach_the_bridge() {
     let inlet = &settings.inlets[0];
     assert_eq!(
         (inlet.stream.as_deref(), inlet.pending_max),
-        (Some("COMMANDS"), 1_024)
+        (Some("COMMANDS"), 4_096)
     );
     assert_eq!(on("", true), Ok(None));
 }

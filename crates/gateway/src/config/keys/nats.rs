@@ -82,8 +82,8 @@ table! {
             "Stream of JetStream that has the subject: each command is carried out at least once. Unset: core NATS, at most once.";
         group: String = "sockeye",
             "Durable consumer of the stream, or queue group: each message goes to one of the nodes that have the same.";
-        pending_max: Whole<1, 65_536> = "1024",
-            "Messages of the stream that are handed out to nodes and not acknowledged. With 1, all commands of the stream stay in order.";
+        pending_max: Whole<1, 65_536> = "4096",
+            "Messages of the stream that are handed out to nodes and not acknowledged. With 1, commands of the stream are carried out one after the other.";
         namespaces: Vec<String> = "/",
             "Namespaces that the messages may speak in.";
         operators: Vec<String> = EMPTY_LIST,

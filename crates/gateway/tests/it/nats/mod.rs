@@ -78,6 +78,7 @@ impl Program {
     }
 
     fn streams(&self) -> jetstream::Context {
+        let _inside = self.runtime.enter();
         jetstream::new(self.client.clone())
     }
 

@@ -46,7 +46,7 @@ fn a_life_is_a_row_of_messages_with_headers() {
         (
             "disconnect",
             "Disconnect",
-            "",
+            "doc-1",
             "[\"disconnect\",\"client namespace disconnect\"]",
         ),
     ];
