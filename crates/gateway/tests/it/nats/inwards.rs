@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
 
+/// Headers and value of a message, and what the reason says.
+type Bad<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+
 const BROADCAST: (&str, &str) = ("X-Operator", "broadcast");
 const LOST: &str = "sockeye_nats_commands_total{outcome=\"lost\"}";
 const DEAD: &str = "sockeye_nats_commands_total{outcome=\"dead\"}";
@@ -71,7 +74,7 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
         let node = reads(&nats.url(), inlet, "");
         listens(&node, &program);
         let mut client = comes(&node, "");
-        let bad: [(&[(&str, &str)], &str, &str); 6] = [
+        let bad: [Bad<'_>; 6] = [
             (&[], "[\"say\"]", "X-Operator is missing"),
             (&[BROADCAST], "no JSON", "no JSON array"),
             (&[BROADCAST, BROADCAST], "[\"say\"]", "twice"),
