@@ -117,7 +117,7 @@ fn what_is_not_handed_over_is_not_committed() {
     let (entered, enters) = std::sync::mpsc::channel();
     let (leave, leaves) = std::sync::mpsc::channel::<()>();
     let mut count = 0;
-    let inlet = Inlet::start(&settings(&kafka), reading(&["in"]), move |_| {
+    let inlet = Inlet::start(&settings(&kafka), reading(&["in"]), move |_, _| {
         count += 1;
         if count == 4 {
             let _ = entered.send(());

@@ -136,7 +136,7 @@ fn without_a_topic_for_dead_letters_they_are_counted() {
     program.flush();
     let mut reading = reading(&["in"]);
     reading.dead_letters = None;
-    let inlet = Inlet::start(&settings(&kafka), reading, |_| Ok(())).expect("it reads");
+    let inlet = Inlet::start(&settings(&kafka), reading, |_, _| Ok(())).expect("it reads");
     wait_for("the good one", || {
         (inlet.figures().handed == 1).then_some(())
     });
