@@ -80,7 +80,7 @@ mod tests {
         for (key, subject) in [("a", "1"), ("a", "2"), ("b", "3")] {
             bag.add(parcel(key, subject));
         }
-        let mut next = |bag: &mut Postbag| bag.next().map(|parcel| parcel.subject);
+        let next = |bag: &mut Postbag| bag.next().map(|parcel| parcel.subject);
         assert_eq!(next(&mut bag).as_deref(), Some("1"));
         assert_eq!(next(&mut bag).as_deref(), Some("3"));
         assert_eq!(next(&mut bag), None);
