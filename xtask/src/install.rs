@@ -52,7 +52,7 @@ const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin
 /// Runs a Java class of Kafka's jars, with `JDK_JAVA_OPTIONS`.
 const KAFKA: &str = "kafka-java";
 
-const TOOLS: [Tool; 22] = [
+const TOOLS: [Tool; 23] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -146,6 +146,12 @@ const TOOLS: [Tool; 22] = [
         &["sh", "-c", POSTGRES_IS_THERE],
         &["postgresql"],
         &["initdb", "postgres"],
+    ),
+    Tool::server(
+        "NATS",
+        &["nats-server", "--version"],
+        &["nats-server"],
+        &["nats-server"],
     ),
     Tool {
         name: "Kafka",

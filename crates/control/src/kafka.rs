@@ -1,21 +1,12 @@
 //! The bridge to Kafka: records of what clients do go out, and records of programs come in as orders to shards. The crate `kafka` has the
 //! client; this module has its place in the process. A build without the feature `kafka` has the settings only.
 
-#[cfg(not(feature = "kafka"))]
-mod absent;
 #[cfg(feature = "kafka")]
 mod bridge;
 #[cfg(feature = "kafka")]
-mod orders;
-#[cfg(feature = "kafka")]
 mod outgoing;
 
-#[cfg(not(feature = "kafka"))]
-pub use absent::Bridge;
-#[cfg(feature = "kafka")]
-pub use bridge::Bridge;
-
-use rules::{Chosen, Wanted};
+use crate::bridge::{Bridge, Key};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,19 +53,6 @@ pub struct Out {
     pub time: Duration,
 }
 
-/// What decides about the partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The user; the socket where there is none.
-    User,
-    /// The document; the socket where there is none.
-    Room,
-    /// The socket.
-    Socket,
-    /// A claim of the token; the socket where there is none.
-    Claim,
-}
-
 /// Of records that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct In {
@@ -92,56 +70,21 @@ pub struct In {
     pub value_bytes_max: usize,
 }
 
-/// Carries out an order, on all nodes, and blocks until the shards have it.
-pub type Carry = Arc<dyn Fn(Chosen, Wanted) -> Result<Carried, Uncarried> + Send + Sync>;
-
-/// An order that the shards have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// `false`: too much waits for the other nodes, which do not get it.
-    pub everywhere: bool,
-}
-
-/// Why an order was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Uncarried {
-    /// It is none, for this reason.
-    Flaw(String),
-    /// Nobody takes it now.
-    Later,
-}
-
-/// What became of records so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Events that Kafka has.
-    pub produced: u64,
-    /// Events that were taken, and that Kafka did not acknowledge.
-    pub failed: u64,
-    /// Events that were not taken.
-    pub refused: u64,
-    /// Requests to brokers that were sent again.
-    pub retried: u64,
-    /// Bytes that wait for Kafka.
-    pub waiting_bytes: u64,
-    /// Commands that were handed over.
-    pub handed: u64,
-    /// Commands that other nodes did not get.
-    pub partial: u64,
-    /// Records that were left out, because they had been handed over before.
-    pub repeated: u64,
-    /// Records that are no command, written to the topic of dead letters.
-    pub dead: u64,
-    /// Records that are no command, and were not written there.
-    pub lost: u64,
-    /// Records that wait in the partitions that this process reads.
-    pub lag: u64,
-}
-
 /// Whether librdkafka takes the settings. Nothing is asked of a broker.
 pub fn check(settings: &Settings) -> Result<(), String> {
     #[cfg(feature = "kafka")]
     return bridge::check(settings);
+    #[cfg(not(feature = "kafka"))]
+    {
+        let _ = settings;
+        Err(MISSING.to_owned())
+    }
+}
+
+/// Brokers may be away: they are looked for in the background. Within a runtime.
+pub fn start(settings: &Settings) -> Result<Arc<dyn Bridge>, String> {
+    #[cfg(feature = "kafka")]
+    return Ok(Arc::new(bridge::Kafka::start(settings)?));
     #[cfg(not(feature = "kafka"))]
     {
         let _ = settings;

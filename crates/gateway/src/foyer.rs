@@ -178,7 +178,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         tokens: None,
         relays: None,
         history: None,
-        kafka: None,
+        bridges: Arc::default(),
     };
     let link = Link::start(pages, desks, None, false, Arc::clone(&facts.log))?;
     let unix = listeners.unix.iter().map(UnixListener::try_clone);

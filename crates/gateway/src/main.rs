@@ -3,6 +3,7 @@
 
 mod api_key;
 mod bodies;
+mod bridges;
 mod calls;
 mod certificates;
 mod cli;
@@ -23,7 +24,6 @@ mod history_calls;
 mod init;
 mod inside;
 mod inside_calls;
-mod kafka;
 mod listeners;
 mod memory;
 mod nodes;

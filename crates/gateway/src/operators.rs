@@ -1,12 +1,12 @@
 //! The operators' listener of a node, and the server API that it has.
 
+use crate::bridges;
 use crate::cluster;
 use crate::config::Resolved;
 use crate::config::show::InForce;
 use crate::credentials::Credentials;
 use crate::errands::Errands;
 use crate::inside::Seen;
-use crate::kafka;
 use anyhow::Result;
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
@@ -54,7 +54,7 @@ fn server_api(
     Api::new(settings, Errands::of(shards))
 }
 
-/// The server API, which topics of Kafka reach from now on, and the conditions of the operators' listener.
+/// The server API, which topics and subjects reach from now on, and the conditions of the operators' listener.
 pub fn gate(
     config: &Resolved,
     credentials: &Credentials,
@@ -67,7 +67,7 @@ pub fn gate(
     let api = Arc::new(server_api(config, credentials, room, facts, ledger));
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
-    kafka::open(config, facts, &api)?;
+    bridges::open(facts, &api)?;
     let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,

@@ -2,17 +2,17 @@
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
 use crate::secure::Secure;
+use control::bridge::Bridges;
 use control::flood::{FLOOD_WINDOW, Flood};
 use control::history::History;
 use control::identity::Verifier;
-use control::kafka::Bridge;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use control::relay::{Relayed, Relays};
 use hub::claims::Denied;
 use hub::{Ask, Notice, Parcel, Reply};
+use rules::bridge::read_question;
 use rules::history::Request;
-use rules::kafka::read_question;
 use shard::tls::SecureStream;
 use shard::{Answerer, Detached, Handover, Outside, Relay};
 use std::io;
@@ -31,7 +31,7 @@ pub struct Link {
     pages: Pages,
     relays: Option<Relays>,
     history: Option<Arc<History>>,
-    kafka: Option<Arc<Bridge>>,
+    bridges: Arc<Bridges>,
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
@@ -58,8 +58,8 @@ pub struct Desks {
     pub relays: Option<Relays>,
     /// `None`: nothing is stored.
     pub history: Option<Arc<History>>,
-    /// `None`: nothing is written to Kafka.
-    pub kafka: Option<Arc<Bridge>>,
+    /// They write what clients do.
+    pub bridges: Arc<Bridges>,
 }
 
 impl Link {
@@ -80,7 +80,7 @@ impl Link {
             pages,
             relays: desks.relays,
             history: desks.history,
-            kafka: desks.kafka,
+            bridges: desks.bridges,
             verifier: desks.tokens,
             notices,
             log_connections,
@@ -129,7 +129,7 @@ impl Outside for Link {
     fn ask(&self, ask: Ask, answerer: Answerer) {
         let token = match ask {
             Ask::Verify { token } => token,
-            // The built-in rules ask for pages of history, for answers of Kafka, and for large events to be stored.
+            // The built-in rules ask for pages of history, for answers of Kafka and NATS, and for large events to be stored.
             Ask::Handler { question } => {
                 let answered = move |answer| answerer.answer(Reply::Answered(answer));
                 if Request::read(&question).is_some() {
@@ -138,9 +138,9 @@ impl Outside for Link {
                         None => answered(None),
                     };
                 }
-                if read_question(&question).is_some() {
-                    return match &self.kafka {
-                        Some(bridge) => bridge.ask(&question, answered),
+                if let Some((bus, number)) = read_question(&question) {
+                    return match self.bridges.get(bus) {
+                        Some(bridge) => bridge.ask(number, Box::new(answered)),
                         None => answered(None),
                     };
                 }

@@ -1,6 +1,7 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
 use crate::bodies;
+use crate::bridges;
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::show::InForce;
@@ -13,7 +14,6 @@ use crate::foyer::{Foyer, Listeners};
 use crate::greeting;
 use crate::history;
 use crate::inside::Seen;
-use crate::kafka;
 use crate::memory;
 use crate::opened::{Opened, Sockets};
 use crate::operators;
@@ -128,10 +128,10 @@ pub fn start<'a>(
     }))
 }
 
-/// Of large events, of history, and the bridge to Kafka.
+/// Of large events, of history, and the bridges.
 fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
     bodies::start(config, facts)?;
-    kafka::start(config, facts)?;
+    bridges::start(config, facts)?;
     history::start(config, facts, runtime)
 }
 
@@ -267,7 +267,7 @@ fn desks(
         tokens: token_desk(runtime, verifier),
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
-        kafka: facts.kafka.get().cloned(),
+        bridges: Arc::clone(&facts.bridges),
     }
 }
 
@@ -295,7 +295,7 @@ fn make_rules(
         Some(tracer) => rules.traced(Arc::clone(tracer)),
         None => rules,
     };
-    Ok((kafka::record(rules, facts), tracer))
+    Ok((bridges::record(rules, facts), tracer))
 }
 
 fn pages(config: &Resolved, facts: &Arc<Facts>, places: &Arc<Places>) -> Pages {
@@ -417,7 +417,7 @@ impl Node<'_> {
         }
         // The last messages of clients that were told to go have left their shards by now.
         history::close(&self.facts, &self.runtime);
-        kafka::close(&self.facts, &self.runtime);
+        bridges::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {
             member.leave();
         }
@@ -571,7 +571,7 @@ impl Node<'_> {
         departures::note_drain(&self.shards, &self.facts);
         self.facts.readiness.drain();
         self.tell_others();
-        kafka::stop_reading(&self.facts);
+        bridges::stop_reading(&self.facts);
         let pace = Pace { window, grace };
         self.shards.drain(window, pace.patience());
         if let Some(relays) = &self.relays {

@@ -2,7 +2,7 @@
 //! It starts a broker of its own, which `cargo xtask test` installs. Bodies of 128 bytes, 1,000 users, four partitions.
 
 use kafka::{
-    Command, Encoding, Event, Inlet, Key, Kind, Limits, Moment, Operator, Outlet, Reading,
+    Command, Encoding, Event, Inlet, Key, Kind, Limits, Moment, Operator, Outlet, Place, Reading,
     Settings, Topic,
 };
 use rdkafka::ClientConfig;
@@ -143,10 +143,14 @@ fn inwards(settings: &Settings) {
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&bytes);
     let clock = Clock::start();
-    let inlet = Inlet::start(settings, reading, move |command: Command<'_>| {
-        counted.fetch_add(command.namespace.len() as u64, Ordering::Relaxed);
-        Ok(())
-    });
+    let inlet = Inlet::start(
+        settings,
+        reading,
+        move |_: Place<'_>, command: Command<'_>| {
+            counted.fetch_add(command.namespace.len() as u64, Ordering::Relaxed);
+            Ok(())
+        },
+    );
     let inlet = inlet.expect("it reads");
     while bytes.load(Ordering::Relaxed) < EVENTS {
         std::thread::sleep(Duration::from_millis(1));

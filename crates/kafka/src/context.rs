@@ -1,28 +1,22 @@
 //! What librdkafka says about itself, for the log and for figures.
 
+use bridge::Quiet;
 use rdkafka::Statistics;
 use rdkafka::config::RDKafkaLogLevel;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How often the log is told of trouble that lasts.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// Of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     lag: AtomicU64,
     retried: AtomicU64,
-    told: Mutex<Option<Instant>>,
+    told: Quiet,
 }
 
 impl Watch {
     /// Trouble that passes by itself: told once a minute.
     pub(crate) fn trouble(&self, what: impl std::fmt::Display) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
-            *told = Some(Instant::now());
+        if self.told.is_due() {
             tracing::warn!("Kafka: {what}: it is tried again");
         }
     }

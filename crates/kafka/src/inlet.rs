@@ -1,13 +1,11 @@
 //! Commands on their way in: a consumer group reads them, each record is handed over, and its offset is committed afterwards.
 
-use crate::command::{Command, Flaw, Place, RawHeader, Unhandled};
 use crate::context::Watch;
-use crate::fault::{Fault, Kind};
-use crate::figures::InFigures;
 use crate::letters::{Letter, Letters};
+use crate::place::Place;
 use crate::settings::Settings;
 use crate::topics::Topic;
-use crate::window::Window;
+use bridge::{Command, Fault, Flaw, InFigures, Kind, Lines, RawHeader, Unhandled, Window};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -18,15 +16,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How soon a stop is noticed.
 const POLL: Duration = Duration::from_millis(100);
 /// Before a client that failed for good is made again, and before a command that nobody took is handed over again.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Lines of the log in a second about records that are no commands. All are counted, and dead letters have the reasons.
-const LINES_MAX: u32 = 10;
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -108,7 +103,7 @@ impl Inlet {
     pub fn start(
         settings: &Settings,
         reading: Reading,
-        hand: impl FnMut(Command<'_>) -> Result<(), Unhandled> + Send + 'static,
+        hand: impl FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
         if reading.topics.is_empty() || reading.group.is_empty() {
             let text = "cannot read commands from Kafka: name a group and at least one topic";
@@ -122,7 +117,7 @@ impl Inlet {
             shared: Arc::clone(&shared),
             letters,
             window: Window::default(),
-            lines: Lines::new(),
+            lines: Lines::default(),
             reading,
             hand,
         };
@@ -210,7 +205,7 @@ fn consumer(
 
 fn run<H>(config: &ClientConfig, mut current: BaseConsumer<Context>, mut desk: Desk<H>)
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
 {
     loop {
         read(&current, &mut desk);
@@ -232,7 +227,7 @@ where
 /// Until it stops, or the client has failed for good.
 fn read<H>(consumer: &BaseConsumer<Context>, desk: &mut Desk<H>)
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
 {
     while !desk.shared.stops() {
         match consumer.poll(POLL) {
@@ -264,31 +259,9 @@ struct Desk<H> {
     hand: H,
 }
 
-/// Lines of the log since the beginning of a second.
-struct Lines {
-    since: Instant,
-    count: u32,
-}
-
-impl Lines {
-    fn new() -> Self {
-        let since = Instant::now();
-        Self { since, count: 0 }
-    }
-
-    /// Whether there may be another one.
-    fn more(&mut self) -> bool {
-        if self.since.elapsed() >= Duration::from_secs(1) {
-            *self = Self::new();
-        }
-        self.count += 1;
-        self.count <= LINES_MAX
-    }
-}
-
 impl<H> Desk<H>
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
 {
     /// Hands a record over or buries it, however long that takes; `false`: neither, since it stops.
     fn settle(&mut self, message: &BorrowedMessage<'_>) -> bool {
@@ -348,8 +321,8 @@ where
         let headers = message.headers().into_iter().flat_map(Headers::iter);
         let headers: Vec<RawHeader<'_>> =
             headers.map(|header| (header.key, header.value)).collect();
-        let command = Command::read(topic, place, &headers, value);
-        (self.hand)(command.map_err(|flaw| flaw.to_string())?)
+        let command = Command::read(topic.rights(), &headers, value);
+        (self.hand)(place, command.map_err(|flaw| flaw.to_string())?)
     }
 
     fn bury(&mut self, message: &BorrowedMessage<'_>, place: Place<'_>, flaw: &Flaw) -> bool {

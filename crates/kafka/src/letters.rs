@@ -1,10 +1,9 @@
 //! Dead letters: records that are no command, written to a topic of their own with the reason.
 
-use crate::command::{Flaw, Place};
-use crate::fault::{Fault, Kind};
-use crate::headers;
+use crate::place::Place;
 use crate::settings::Settings;
 use crate::writer::{Limits, Out, Writer};
+use bridge::{Fault, Flaw, Kind, headers};
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use std::time::Duration;
 

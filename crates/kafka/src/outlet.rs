@@ -1,10 +1,9 @@
 //! Events on their way out: one record for each.
 
-use crate::event::Event;
-use crate::fault::Fault;
-use crate::figures::OutFigures;
 use crate::settings::Settings;
 use crate::writer::{Delivery, Limits, Out, Writer};
+use bridge::{Event, Fault, OutFigures};
+use rdkafka::message::{Header, OwnedHeaders};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ impl Outlet {
     /// # Errors
     /// Too much waits, the record is too large, or the bridge is closed.
     pub fn send(&self, event: &Event<'_>) -> Result<Delivery, Fault> {
-        let (headers, headers_bytes) = event.headers();
+        let (headers, headers_bytes) = headers(event);
         self.writer.write(Out {
             key: Some(event.key().as_bytes()),
             headers,
@@ -70,4 +69,15 @@ impl Outlet {
         }
         left
     }
+}
+
+/// And their bytes, names included.
+fn headers(event: &Event<'_>) -> (OwnedHeaders, usize) {
+    let (mut all, mut bytes) = (Some(OwnedHeaders::new_with_capacity(13)), 0);
+    event.each_header(|key, value| {
+        bytes += key.len() + value.len();
+        let value = Some(value);
+        all = all.take().map(|all| all.insert(Header { key, value }));
+    });
+    (all.unwrap_or_else(OwnedHeaders::new), bytes)
 }

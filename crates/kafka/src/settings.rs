@@ -1,6 +1,6 @@
 //! How to reach the brokers, and which of librdkafka's properties may be set.
 
-use crate::fault::{Fault, Kind};
+use bridge::{Fault, Kind};
 use rdkafka::ClientConfig;
 use std::fmt;
 

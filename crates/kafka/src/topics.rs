@@ -1,14 +1,12 @@
 //! Topics, and what their records may ask for. Whoever may write to one has these rights.
 
-use crate::fault::{Fault, Kind};
-use crate::headers::Operator;
+use bridge::{Fault, Kind, Operator, Rights};
 
 /// A topic with commands.
 #[derive(Clone, Debug)]
 pub struct Topic {
     name: String,
-    namespaces: Vec<String>,
-    operators: Vec<Operator>,
+    rights: Rights,
 }
 
 impl Topic {
@@ -22,23 +20,16 @@ impl Topic {
         operators: Vec<Operator>,
     ) -> Result<Self, Fault> {
         let name = checked(name)?.to_owned();
-        Ok(Self {
-            name,
-            namespaces,
-            operators,
-        })
+        let rights = Rights::new(format!("the topic {name}"), namespaces, operators);
+        Ok(Self { name, rights })
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn allows_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.iter().any(|allowed| allowed == namespace)
-    }
-
-    pub(crate) fn allows(&self, operator: Operator) -> bool {
-        self.operators.contains(&operator)
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.rights
     }
 }
 

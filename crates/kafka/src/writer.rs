@@ -1,10 +1,9 @@
 //! Writes records to one topic: acknowledged by all replicas, each once, in order for each key, within bounds of bytes and time.
 
 use crate::context::Watch;
-use crate::fault::{Fault, Kind};
-use crate::figures::OutFigures;
 use crate::settings::Settings;
 use crate::topics;
+use bridge::{Fault, Kind, OutFigures};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};

@@ -1,8 +1,8 @@
 //! Rules as compiled at start, shared by all shards.
 
+use crate::bridge::{Bus, Buses, Recorder, Recorders};
 use crate::chat;
 use crate::config::{Action, EventRule, NamespaceRules, Offers, Rules};
-use crate::kafka::Recorder;
 use crate::large::Large;
 use crate::line::Line;
 use crate::trace::Tracer;
@@ -28,8 +28,8 @@ pub(crate) struct Rule {
     pub(crate) replaces: bool,
     pub(crate) schema: Option<Arc<dyn PayloadCheck>>,
     pub(crate) rate: Option<Limiter>,
-    /// Written to Kafka beside the action.
-    pub(crate) kafka: bool,
+    /// Written to these beside the action.
+    pub(crate) beside: Buses,
     /// With its quotes, as it stands in an object's text.
     pub(crate) room_field: Option<String>,
 }
@@ -47,8 +47,8 @@ pub(crate) struct Namespace {
     pub(crate) events: HashMap<String, Rule, FixedState>,
     pub(crate) default: Rule,
     pub(crate) large: Large,
-    /// The beginnings and ends of its sockets are written to Kafka.
-    pub(crate) kafka_lifecycle: bool,
+    /// The beginnings and ends of its sockets are written to these.
+    pub(crate) lives: Buses,
 }
 
 /// All namespaces by name.
@@ -59,8 +59,8 @@ pub(crate) struct Book {
     pub(crate) deciders: Vec<Arc<dyn Line>>,
     /// Records what is done, if anybody wants that.
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
-    /// Writes to Kafka, if anything is written there.
-    pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    /// They write to Kafka and NATS, if anything is written there.
+    pub(crate) recorders: Recorders,
 }
 
 /// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
@@ -114,7 +114,7 @@ impl RulesFactory {
             keeping: Arc::new(keeping(rules)),
             deciders: deciders.cloned().collect(),
             tracer: None,
-            recorder: None,
+            recorders: Recorders::default(),
         })))
     }
 
@@ -135,12 +135,12 @@ impl RulesFactory {
         self
     }
 
-    /// Events and lives go to Kafka by this way.
+    /// Events and lives go to the bus by this way.
     #[must_use]
-    pub fn recorded(mut self, recorder: Arc<dyn Recorder>) -> Self {
+    pub fn recorded(mut self, bus: Bus, recorder: Arc<dyn Recorder>) -> Self {
         // Nobody has it yet.
         if let Some(book) = Arc::get_mut(&mut self.0) {
-            book.recorder = Some(recorder);
+            book.recorders[bus.place()] = Some(recorder);
         }
         self
     }
@@ -193,7 +193,7 @@ impl Compiler<'_> {
             events,
             default,
             large: Large::Through,
-            kafka_lifecycle: source.kafka_lifecycle,
+            lives: source.lives,
         })
     }
 
@@ -202,7 +202,7 @@ impl Compiler<'_> {
             action: source.action.clone(),
             replaces: source.replaces,
             schema: source.schema.as_deref().map(self.compile).transpose()?,
-            kafka: source.kafka,
+            beside: source.beside,
             rate: source.rate.map(|rate| self.limiter(rate)),
             room_field: source.room_field.as_deref().map(quoted),
         })

@@ -1,5 +1,6 @@
 //! What the rules are told at start. Plain data: reading files is the binary's business.
 
+use crate::bridge::{Bus, Buses};
 use hub::config::Rate;
 use hub::notices;
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ pub struct NamespaceRules {
     pub reads_history: bool,
     /// Members of rooms may ask who is there, where the hub knows it.
     pub presence: bool,
-    /// The beginnings and ends of its sockets are written to Kafka.
-    pub kafka_lifecycle: bool,
+    /// The beginnings and ends of its sockets are written to these.
+    pub lives: Buses,
     /// Clients come back to what they missed: all that is said has one order.
     pub recovers: bool,
     /// Rules by the name of their event.
@@ -49,8 +50,8 @@ pub struct EventRule {
     pub rate: Option<Rate>,
     /// Keep the last events of each room for those who join later.
     pub history: bool,
-    /// Written to Kafka as well, beside the action.
-    pub kafka: bool,
+    /// Written to these as well, beside the action.
+    pub beside: Buses,
     /// Member of the first argument, an object, that names the room the event is for.
     pub room_field: Option<String>,
 }
@@ -64,7 +65,7 @@ impl EventRule {
             schema: None,
             rate: None,
             history: false,
-            kafka: false,
+            beside: Buses::default(),
             room_field: None,
         }
     }
@@ -84,8 +85,8 @@ pub enum Action {
     Reply,
     /// Goes to the namespace's backend.
     Backend,
-    /// Is written to Kafka.
-    Kafka,
+    /// Is written there.
+    Bus(Bus),
     /// Goes nowhere.
     Drop,
 }

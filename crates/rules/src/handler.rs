@@ -1,12 +1,12 @@
 //! What client events do: the profile's own events first, then the rule of the event, then the default rule.
 
 use crate::book::{Book, Namespace, Rule, RulesFactory};
+use crate::bridge::{Around, Buses, Inner, Records, Said};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
 use crate::forbidden::Forbidden;
 use crate::history::Readers;
-use crate::kafka::{Around, Inner, Records, Said};
 use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
@@ -52,7 +52,7 @@ impl RulesHandler {
             errands: Errands::default(),
             queue: Queue::default(),
             readers: Readers::default(),
-            records: Records::new(book.recorder.clone(), shard),
+            records: Records::new(book.recorders.clone(), shard),
             tracks: Tracks::new(book.tracer.clone()),
             book,
         }
@@ -130,17 +130,18 @@ impl RulesHandler {
         if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
             return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
         }
-        let recorded = own.is_some_and(|rule| rule.kafka);
-        self.built_in(socket, (at, built_in), event, recorded.then_some(context));
+        let buses = own.map(|rule| rule.beside).unwrap_or_default();
+        let recorded = buses.any().then_some((buses, context));
+        self.built_in(socket, (at, built_in), event, recorded);
     }
 
-    /// An event that the gateway handles itself. `recorded`: Kafka gets it as well, with this trace.
+    /// An event that the gateway handles itself. `recorded`: these get it as well, with this trace.
     fn built_in(
         &mut self,
         socket: &mut Member<'_>,
         (at, built_in): (usize, BuiltIn),
         event: Event<'_>,
-        recorded: Option<Option<TraceParent>>,
+        recorded: Option<(Buses, Option<TraceParent>)>,
     ) {
         let home = &self.book.namespaces[at];
         let (_, namespace) = home;
@@ -151,13 +152,13 @@ impl RulesHandler {
         let around = |room, inner| Around {
             room,
             inner,
-            trace: recorded.flatten(),
+            trace: recorded.and_then(|(_, trace)| trace),
             backend: worker,
         };
-        if recorded.is_some() && !moves {
+        if let Some((buses, _)) = recorded.filter(|_| !moves) {
             let room = event.room;
             let room = room.filter(|room| rooms::may_publish(socket, room).is_ok());
-            if let Err(why) = self.records.beside(socket, said, around(room, None)) {
+            if let Err(why) = self.records.beside(buses, socket, said, around(room, None)) {
                 return socket.refuse(event.ack, why.message(), why.code());
             }
         }
@@ -181,10 +182,10 @@ impl RulesHandler {
                 (true, false) => Inner::Leave,
                 _ => return,
             };
+            let buses = recorded.map(|(buses, _)| buses).unwrap_or_default();
+            let around = around(Some(room), Some(inner));
             // The recorder counts what it does not take; the client has its answer.
-            let _ = self
-                .records
-                .beside(socket, said, around(Some(room), Some(inner)));
+            let _ = self.records.beside(buses, socket, said, around);
         }
     }
 
@@ -299,9 +300,10 @@ impl Handler for RulesHandler {
             return;
         };
         self.welcome(socket, at, auth);
-        if self.book.namespaces[at].1.kafka_lifecycle {
+        let lives = self.book.namespaces[at].1.lives;
+        if lives.any() {
             let around = self.around(at, socket.key());
-            self.records.connected(socket, around);
+            self.records.connected(lives, socket, around);
         }
     }
 
@@ -328,10 +330,11 @@ impl Handler for RulesHandler {
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
         let member = &cx.socket(socket);
         if let Some(at) = member.namespace().and_then(|name| self.find(name))
-            && self.book.namespaces[at].1.kafka_lifecycle
+            && let lives = self.book.namespaces[at].1.lives
+            && lives.any()
         {
             let around = self.around(at, socket);
-            self.records.disconnecting(member, reason, around);
+            self.records.disconnecting(lives, member, reason, around);
         }
         self.records.forget(socket);
         self.tracks.left(socket);
@@ -505,8 +508,8 @@ impl Rule {
                 Some(ack) => socket.cx().ack(ack, event.args, event.attachments),
                 None => socket.emit(&as_emit(&event)),
             },
-            // The desk has it, or Kafka.
-            Action::Backend | Action::Kafka => {}
+            // The desk has it, or a bus.
+            Action::Backend | Action::Bus(_) => {}
             Action::Drop if named => {
                 socket.cx().drop_event();
                 if let Some(ack) = event.ack {
@@ -532,7 +535,7 @@ impl Rule {
         }
     }
 
-    /// Kafka gets the event, if the rule says so. `None`: nothing else is done with it.
+    /// Kafka and NATS get the event, if the rule says so. `None`: nothing else is done with it.
     fn record<'e>(
         &self,
         socket: &mut Member<'_>,
@@ -540,8 +543,11 @@ impl Rule {
         event: Event<'e>,
         around: Around<'_>,
     ) -> Option<Event<'e>> {
-        let alone = self.action == Action::Kafka;
-        if !alone && !self.kafka {
+        let alone = match self.action {
+            Action::Bus(bus) => Some(bus),
+            _ => None,
+        };
+        if alone.is_none() && !self.beside.any() {
             return Some(event);
         }
         let Ok(named) = self.named_room(&event) else {
@@ -551,7 +557,7 @@ impl Rule {
         let room = named.as_deref();
         // Programs take the name in a record for the gateway's word.
         let allowed = room.map_or(Ok(()), |room| self.may_name(socket, room));
-        if alone && allowed.is_err() {
+        if alone.is_some() && allowed.is_err() {
             large::finish(socket, event.ack, "", allowed);
             return None;
         }
@@ -560,17 +566,15 @@ impl Rule {
             room: room.filter(|_| allowed.is_ok()),
             ..around
         };
-        if alone {
-            records.alone(socket, event, around);
+        if let Err(why) = records.beside(self.beside, socket, Said::of(&event), around) {
+            socket.refuse(event.ack, why.message(), why.code());
             return None;
         }
-        match records.beside(socket, Said::of(&event), around) {
-            Ok(()) => Some(event),
-            Err(why) => {
-                socket.refuse(event.ack, why.message(), why.code());
-                None
-            }
-        }
+        let Some(bus) = alone else {
+            return Some(event);
+        };
+        records.alone(bus, socket, event, around);
+        None
     }
 
     /// Where the rule's action lets the client speak.

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod book;
+pub mod bridge;
 mod chat;
 mod config;
 mod desk;
@@ -13,7 +14,6 @@ mod errand;
 mod forbidden;
 mod handler;
 pub mod history;
-pub mod kafka;
 pub mod large;
 mod line;
 mod presence;

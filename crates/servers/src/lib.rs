@@ -1,4 +1,4 @@
-//! Real servers for tests: Redis alone, with Sentinels, and as a cluster; PostgreSQL; Kafka; servers of Node and Python beside it. Each has a folder and free ports of its own, and ends with
+//! Real servers for tests: Redis alone, with Sentinels, and as a cluster; PostgreSQL; Kafka; NATS; servers of Node and Python beside it. Each has a folder and free ports of its own, and ends with
 //! its handle.
 //!
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
@@ -10,6 +10,7 @@ mod cable;
 mod cluster;
 mod go_program;
 mod kafka;
+mod nats;
 mod node;
 mod node_program;
 mod peer;
@@ -27,6 +28,7 @@ pub use cable::Cable;
 pub use cluster::Cluster;
 pub use go_program::GoProgram;
 pub use kafka::Kafka;
+pub use nats::Nats;
 pub use node::NodePeer;
 pub use node_program::NodeProgram;
 pub use postgres::Postgres;

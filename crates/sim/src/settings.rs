@@ -63,7 +63,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         chat: false,
         client_joins: true,
         reads_history: false,
-        kafka_lifecycle: false,
+        lives: rules::bridge::Buses::default(),
         presence: false,
         recovers: false,
         auto_join: Vec::new(),

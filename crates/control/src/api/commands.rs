@@ -2,7 +2,7 @@
 
 use super::problem::{Kind, Problem};
 use super::{Api, check, name_of};
-use crate::kafka::{Carried, Uncarried};
+use crate::bridge::{Carried, Uncarried};
 use rules::{Chosen, Errand, Outcome, Wanted};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -22,13 +22,13 @@ impl Api {
             .map_err(|problem| flaw(&problem))?;
         tracing::debug!(
             namespace = of.namespace,
-            "{} ordered by Kafka",
+            "{} ordered by a program",
             name_of(&wanted)
         );
         let what = match runtime.block_on(self.make_small(&of.namespace, wanted)) {
             Ok(wanted) => wanted,
             Err(problem) if problem.kind() == Kind::Busy => {
-                tracing::warn!("an order of Kafka waits: {}", problem.message());
+                tracing::warn!("an order of a program waits: {}", problem.message());
                 return Err(Uncarried::Later);
             }
             Err(problem) => return Err(flaw(&problem)),

@@ -1,12 +1,10 @@
 //! Events on their way out: from the rules' words to records of the client, and the answers that clients wait for.
 
-use super::{Key, Out};
-use ::kafka::{
-    Delivery, Encoding, Event, Fault, Kind, Limits, Operator, OutFigures, Outlet, Settings,
-};
+use super::Out;
+use crate::bridge::{Asked, Outline, unwritten};
+use ::kafka::{Delivery, Fault, Limits, OutFigures, Outlet, Settings};
 use arc_swap::ArcSwap;
-use rules::kafka::{Inner, Moment, Record, Recorder, Unwritten, Waits};
-use std::collections::HashMap;
+use rules::bridge::{Record, Recorder, Unwritten, Waits};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,14 +18,13 @@ const TELL_TIME: Duration = Duration::from_secs(1);
 pub(super) struct Outgoing {
     client: Settings,
     out: Out,
-    operator: Option<Operator>,
+    outline: Outline,
     outlet: ArcSwap<Outlet>,
     /// Outlets that failed for good.
     before: Mutex<Before>,
     /// Records that never came here.
     refused: AtomicU64,
-    /// Answers that shards will ask for, by the number of the record.
-    asked: Mutex<HashMap<u64, Delivery>>,
+    asked: Asked<Delivery>,
 }
 
 /// Outlets that failed for good, as far as they count.
@@ -55,15 +52,15 @@ impl Before {
 impl Outgoing {
     pub(super) fn start(client: Settings, out: Out) -> Result<Arc<Self>, Fault> {
         let outlet = open(&client, &out)?;
-        let operator = out.operator.as_deref().and_then(Operator::from_word);
+        let outline = Outline::new(out.key, out.room.clone(), out.operator.as_deref());
         let outgoing = Arc::new(Self {
             client,
             out,
-            operator,
+            outline,
             outlet: ArcSwap::from_pointee(outlet),
             before: Mutex::default(),
             refused: AtomicU64::new(0),
-            asked: Mutex::default(),
+            asked: Asked::default(),
         });
         let looked = Arc::clone(&outgoing);
         tokio::spawn(async move {
@@ -120,8 +117,7 @@ impl Outgoing {
 
     /// The record that a shard asks about.
     pub(super) fn take(&self, number: u64) -> Option<Delivery> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.remove(&number)
+        self.asked.take(number)
     }
 
     pub(super) fn figures(&self) -> OutFigures {
@@ -139,56 +135,15 @@ impl Outgoing {
 
 impl Recorder for Outgoing {
     fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten> {
-        let pattern = self.out.room.as_deref();
-        let fits = |room: &&String| pattern.is_some_and(|pattern| units::fits(pattern, room));
-        let room = match record.inner {
-            // It speaks of the room that was joined or left, whatever its name.
-            Some(_) => record.rooms.first(),
-            None => record.rooms.iter().find(fits),
-        };
-        let trace = record.trace.map(|trace| format!("{trace:032x}"));
-        let event = Event {
-            moment: match record.moment {
-                Moment::Connect => ::kafka::Moment::Connect,
-                Moment::Message => ::kafka::Moment::Message,
-                Moment::Disconnect => ::kafka::Moment::Disconnect,
-            },
-            socket: record.socket,
-            user: record.user,
-            room: room.map(String::as_str),
-            inner: record.inner.map(|inner| match inner {
-                Inner::Join => "join",
-                Inner::Leave => "leave",
-            }),
-            operator: self.operator,
-            auth: Some(record.auth),
-            trace: trace.as_deref(),
-            namespace: record.namespace,
-            name: Some(record.name),
-            sequence: Some(record.sequence),
-            encoding: Encoding::Json,
-            attachments: record.attachments,
-            key: match self.out.key {
-                Key::User => ::kafka::Key::User,
-                Key::Room => ::kafka::Key::Room,
-                Key::Socket => ::kafka::Key::Socket,
-                Key::Claim => record
-                    .claim
-                    .map_or(::kafka::Key::Socket, ::kafka::Key::Claim),
-            },
-            body: record.body,
-        };
-        let delivery = self.outlet.load().send(&event);
+        let outlet = self.outlet.load();
+        let delivery = self.outline.tell(record, |event| outlet.send(event));
         let delivery = delivery.map_err(|fault| unwritten(&fault))?;
-        if let Some(number) = asked {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.insert(number, delivery);
-        }
+        self.asked.keep(asked, delivery);
         Ok(())
     }
 
     fn reads_rooms(&self) -> bool {
-        self.out.room.is_some()
+        self.outline.reads_rooms()
     }
 
     fn waits(&self) -> Option<Waits> {
@@ -200,15 +155,6 @@ impl Recorder for Outgoing {
 
     fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// What a client is told.
-pub(super) fn unwritten(fault: &Fault) -> Unwritten {
-    match fault.kind() {
-        Kind::Full => Unwritten::Busy,
-        Kind::Refused | Kind::Settings => Unwritten::Refused,
-        Kind::Away | Kind::Closed | Kind::Broken => Unwritten::Away,
     }
 }
 

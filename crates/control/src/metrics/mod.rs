@@ -6,13 +6,13 @@
 mod api;
 mod backends;
 mod bodies;
+mod bridges;
 mod channels;
 mod cluster;
 pub mod detection;
 mod directory;
 mod foreign;
 mod history;
-mod kafka;
 pub mod lag;
 mod live;
 pub mod node;

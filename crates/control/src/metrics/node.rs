@@ -5,6 +5,7 @@ use super::load;
 use crate::api;
 use crate::backend::{Figures, Windows};
 use crate::bodies::Bodies;
+use crate::bridge::Bridges;
 use crate::cluster::channels;
 use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
@@ -13,7 +14,6 @@ use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
 use crate::inside::audit::Audit;
-use crate::kafka;
 use crate::live;
 use crate::relay;
 use crate::traces;
@@ -81,8 +81,8 @@ pub struct Node {
     pub bodies: OnceLock<Arc<Bodies>>,
     /// The store of history, if there is one.
     pub history: OnceLock<Arc<History>>,
-    /// The bridge to Kafka, if there is one.
-    pub kafka: OnceLock<Arc<kafka::Bridge>>,
+    /// To programs.
+    pub bridges: Arc<Bridges>,
 }
 
 /// HTTP requests that the control plane refused.

@@ -77,7 +77,12 @@ pub(super) const GROUPS: &[Group] = &[
     Group {
         title: "Kafka",
         intro: "Events as records of Kafka, and records of programs as commands ([kafka.md](kafka.md)).",
-        metrics: super::kafka::KAFKA,
+        metrics: super::bridges::KAFKA,
+    },
+    Group {
+        title: "NATS",
+        intro: "Events as messages of NATS, and messages of programs as commands ([nats.md](nats.md)).",
+        metrics: super::bridges::NATS,
     },
     Group {
         title: "Relayed connections",

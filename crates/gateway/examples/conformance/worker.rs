@@ -69,7 +69,7 @@ impl Counter {
             client_joins: false,
             auto_join: Vec::new(),
             reads_history: false,
-            kafka_lifecycle: false,
+            lives: rules::bridge::Buses::default(),
             presence: false,
             recovers: false,
             events: BTreeMap::new(),

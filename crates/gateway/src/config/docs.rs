@@ -48,7 +48,13 @@ pub fn markdown() -> String {
 /// The commented file: every key with its default, switched off by a `#` without a space.
 pub fn toml() -> String {
     let mut text = String::from(TOML_INTRO);
-    let by_name = ["backends", "cluster.feed", "kafka.in", "namespaces"];
+    let by_name = [
+        "backends",
+        "cluster.feed",
+        "kafka.in",
+        "namespaces",
+        "nats.in",
+    ];
     let fixed = SECTIONS.iter();
     for (section, intro) in fixed.filter(|(name, _)| !by_name.contains(name)) {
         text.push('\n');

@@ -3,7 +3,8 @@
 use super::layers::{Inputs, merge};
 use super::problem::Problem;
 use super::resolve::{Machine, Resolved, resolve};
-use control::kafka::{Key, Settings};
+use control::bridge::Key;
+use control::kafka::Settings;
 
 /// Brokers, a topic, one rule and one reader.
 const GOOD: &str = "[kafka]\nbrokers = [\"a:9092\", \"[::1]:9093\"]\nproperties = [\"linger.ms = 20\"]\n\

@@ -13,6 +13,7 @@ mod history;
 mod kafka;
 mod large;
 mod namespaces;
+mod nats;
 mod operators;
 mod tls;
 mod traces;
@@ -37,6 +38,7 @@ pub use large::{Large, Uploads};
 pub use namespaces::{
     Event, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomPresence,
 };
+pub use nats::{Nats, NatsAck, NatsIn, NatsOut, TABLES as NATS_INS};
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -219,6 +221,15 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "kafka.in",
         "Records as commands, each a table `[kafka.in.NAME]`. Its name is for the operator.",
     ),
+    (
+        "nats",
+        "The bridge to NATS, which packages and images have (`--features nats`). See docs/nats.md.",
+    ),
+    ("nats.out", "Events of clients as messages."),
+    (
+        "nats.in",
+        "Messages as commands, each a table `[nats.in.NAME]`. Its name is for the operator.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "traces",
@@ -280,7 +291,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys(), RoomHistory::all_keys(), KafkaIn::all_keys()];
+            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), feed::Feed::all_keys(), namespaces::keys(), RoomHistory::all_keys(), KafkaIn::all_keys(), NatsIn::all_keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -316,6 +327,8 @@ settings! {
     history: History;
     kafka: Kafka;
     kafka_out: KafkaOut;
+    nats: Nats;
+    nats_out: NatsOut;
     log: Log;
     traces: Traces;
     upgrade: Upgrade;

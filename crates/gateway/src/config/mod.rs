@@ -14,6 +14,8 @@ pub mod keys;
 mod layers;
 #[cfg(test)]
 mod limits_page;
+#[cfg(test)]
+mod nats_tests;
 pub mod problem;
 mod raw;
 mod resolve;
@@ -72,6 +74,7 @@ pub fn load(request: &Request) -> Result<Loaded, Problems> {
         folder: folder.unwrap_or(Path::new("")).to_owned(),
         has_s3: control::bodies::HAS_S3,
         has_kafka: control::kafka::HAS_KAFKA,
+        has_nats: control::nats::HAS_NATS,
     };
     match resolve(&settings, &machine) {
         Ok(resolved) if problems.is_empty() => Ok(Loaded {

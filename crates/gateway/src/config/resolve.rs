@@ -9,6 +9,7 @@ mod history;
 mod kafka;
 mod kafka_tables;
 mod large;
+mod nats;
 mod relations;
 mod scopes;
 mod tls;
@@ -42,6 +43,8 @@ pub struct Machine {
     pub has_s3: bool,
     /// Whether it has the client of Kafka.
     pub has_kafka: bool,
+    /// Whether it has the client of NATS.
+    pub has_nats: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,8 @@ pub struct Resolved {
     pub history: Option<control::history::Settings>,
     /// None: nothing goes to Kafka or comes from there.
     pub kafka: Option<control::kafka::Settings>,
+    /// None: nothing goes to NATS or comes from there.
+    pub nats: Option<control::nats::Settings>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +137,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         },
         history: resolver.history(&rules),
         kafka: resolver.kafka(&rules),
+        nats: resolver.nats(&rules),
         rules,
         auth,
         memory_max: settings.admission.memory_max.map(|max| max.0),

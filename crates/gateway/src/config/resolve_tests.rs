@@ -13,6 +13,7 @@ fn machine() -> Machine {
         folder: PathBuf::from("/nowhere"),
         has_s3: true,
         has_kafka: true,
+        has_nats: true,
     }
 }
 

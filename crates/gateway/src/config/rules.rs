@@ -11,6 +11,7 @@ use super::typed::Field;
 use super::value::Value;
 use hub::config::{Exempt, Parser, PresenceOf, Rate, Recover, SlowConsumer, SlowEvents};
 use hub::notices;
+use rules::bridge::{Bus, Buses};
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,18 +88,24 @@ fn reads_history(layer: &Layer, namespace: &str) -> bool {
     *RoomHistory::of(layer, namespace).readers != HistoryReaders::Nobody
 }
 
-/// The first key of a namespace that writes to Kafka.
-pub fn kafka_user(layer: &Layer) -> Option<Path> {
+/// The first key of a namespace that writes to the bus.
+pub fn bus_user(layer: &Layer, bus: Bus) -> Option<Path> {
     namespaces(layer).find_map(|(name, keys)| {
         let named = events(layer, name).into_iter();
         let rules = named.map(|event| Event::of(layer, name, event));
         let mut rules = rules.chain([Event::default_of(layer, name)]);
-        let life = keys.kafka_lifecycle.then_some(keys.kafka_lifecycle.path);
-        life.or_else(|| {
-            rules.find_map(|rule| match (*rule.kafka, *rule.action) {
-                (true, _) => Some(rule.kafka.path),
-                (false, Reaction::Kafka) => Some(rule.action.path),
-                _ => None,
+        let (life, action) = match bus {
+            Bus::Kafka => (keys.kafka_lifecycle, Reaction::Kafka),
+            Bus::Nats => (keys.nats_lifecycle, Reaction::Nats),
+        };
+        life.then_some(life.path).or_else(|| {
+            rules.find_map(|rule| {
+                let beside = match bus {
+                    Bus::Kafka => rule.kafka,
+                    Bus::Nats => rule.nats,
+                };
+                let alone = (*rule.action == action).then_some(rule.action.path);
+                beside.then_some(beside.path).or(alone)
             })
         })
     })
@@ -335,7 +342,10 @@ impl Reader<'_> {
             auto_join: keys.auto_join.clone(),
             reads_history: reads_history(self.layer, name),
             presence: *presence.enabled,
-            kafka_lifecycle: *keys.kafka_lifecycle,
+            lives: Buses {
+                kafka: *keys.kafka_lifecycle,
+                nats: *keys.nats_lifecycle,
+            },
             recovers: *Recovery::of(self.layer, name).level != RecoveryLevel::Off,
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),
@@ -470,7 +480,10 @@ impl Reader<'_> {
             schema: self.schema(keys),
             rate: self.rate(&keys.rate),
             history: *keys.history,
-            kafka: *keys.kafka,
+            beside: Buses {
+                kafka: *keys.kafka,
+                nats: *keys.nats,
+            },
         }
     }
 
@@ -487,18 +500,30 @@ impl Reader<'_> {
             Reaction::Reply => Action::Reply,
             Reaction::Drop => Action::Drop,
             Reaction::Backend => Action::Backend,
-            Reaction::Kafka => Action::Kafka,
+            Reaction::Kafka => Action::Bus(Bus::Kafka),
+            Reaction::Nats => Action::Bus(Bus::Nats),
         }
     }
 
     fn check_unused(&mut self, keys: &Event) {
         let action = format!("{:?}", *keys.action).to_lowercase();
         let rooms = "only action \"rooms\" has";
-        let named = "only actions \"rooms\" and \"kafka\" have";
+        let named = "only actions \"rooms\", \"kafka\" and \"nats\" have";
         let either = "only actions \"rooms\" and \"backend\" have";
-        if *keys.kafka && *keys.action == Reaction::Kafka {
-            let message = "the action writes it to Kafka already: leave one of both out";
-            self.problem(&keys.kafka.path, message.to_owned());
+        for (path, twice) in [
+            (
+                &keys.kafka.path,
+                *keys.kafka && *keys.action == Reaction::Kafka,
+            ),
+            (
+                &keys.nats.path,
+                *keys.nats && *keys.action == Reaction::Nats,
+            ),
+        ] {
+            if twice {
+                let message = "the action writes it there already: leave one of both out";
+                self.problem(path, message.to_owned());
+            }
         }
         let kept = *keys.history && *keys.action != Reaction::Backend;
         for (path, only, noun, given) in [
@@ -507,7 +532,8 @@ impl Reader<'_> {
                 &keys.room_field.path,
                 named,
                 "a room",
-                keys.room_field.is_some() && *keys.action != Reaction::Kafka,
+                keys.room_field.is_some()
+                    && !matches!(*keys.action, Reaction::Kafka | Reaction::Nats),
             ),
             (&keys.echo.path, rooms, "an echo", *keys.echo),
             (&keys.history.path, either, "a history", kept),

@@ -14,6 +14,7 @@ mod history;
 mod kafka;
 mod large;
 mod lookout;
+mod nats;
 mod noise;
 mod observability;
 #[expect(dead_code, reason = "the hub's tests use the rest of the player")]

@@ -40,7 +40,7 @@ pub fn hub(config: Config) -> Hub {
         client_joins: false,
         auto_join: Vec::new(),
         reads_history: false,
-        kafka_lifecycle: false,
+        lives: rules::bridge::Buses::default(),
         presence: false,
         recovers: false,
         events: [("echo".to_owned(), EventRule::new(Action::Reply))].into(),

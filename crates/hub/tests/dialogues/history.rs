@@ -25,7 +25,7 @@ fn rules() -> Rules {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
-        kafka_lifecycle: false,
+        lives: rules::bridge::Buses::default(),
         presence: false,
         recovers: false,
         events: [

@@ -27,7 +27,7 @@ pub(crate) fn rules() -> Rules {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
-        kafka_lifecycle: false,
+        lives: rules::bridge::Buses::default(),
         presence: false,
         recovers: false,
         events: events.into(),

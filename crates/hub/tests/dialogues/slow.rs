@@ -217,7 +217,7 @@ fn histories_of_two_rooms_do_not_replace_each_other() {
         client_joins: true,
         auto_join: Vec::new(),
         reads_history: false,
-        kafka_lifecycle: false,
+        lives: rules::bridge::Buses::default(),
         presence: false,
         recovers: false,
         events: [("say".to_owned(), kept)].into(),

@@ -1,7 +1,7 @@
 //! Commands in: order, offsets, groups, and brokers in trouble.
 
 use crate::{Program, broadcast, committed, make_topics, reading, settings};
-use kafka::{Action, Command, Inlet, Settings, Unhandled};
+use kafka::{Action, Command, Inlet, Place, Settings, Unhandled};
 use servers::{Kafka, wait_for};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,15 +13,15 @@ use std::sync::{Arc, Mutex};
 struct Basket(Arc<Mutex<Vec<(i32, u64)>>>);
 
 impl Basket {
-    fn hand(&self) -> impl FnMut(Command<'_>) -> Result<(), Unhandled> + Send + 'static {
+    fn hand(&self) -> impl FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled> + Send + 'static {
         let basket = self.clone();
-        move |command| {
+        move |place, command| {
             let Action::Emit { body, .. } = command.action else {
                 return Err("not expected".to_owned().into());
             };
             let number = String::from_utf8_lossy(body).parse().expect("a number");
             let mut all = basket.0.lock().expect("nobody panics");
-            all.push((command.place.partition, number));
+            all.push((place.partition, number));
             Ok(())
         }
     }
@@ -56,12 +56,12 @@ fn a_command_that_must_wait_is_handed_over_again() {
     let inlet = Inlet::start(
         &settings(&kafka),
         reading(&["in"]),
-        move |command: Command<'_>| {
+        move |place: Place<'_>, command: Command<'_>| {
             if refusals > 0 {
                 refusals -= 1;
                 return Err(Unhandled::Later);
             }
-            hand(command)
+            hand(place, command)
         },
     );
     let inlet = inlet.expect("it reads");
@@ -117,7 +117,7 @@ fn what_is_not_handed_over_is_not_committed() {
     let (entered, enters) = std::sync::mpsc::channel();
     let (leave, leaves) = std::sync::mpsc::channel::<()>();
     let mut count = 0;
-    let inlet = Inlet::start(&settings(&kafka), reading(&["in"]), move |_| {
+    let inlet = Inlet::start(&settings(&kafka), reading(&["in"]), move |_, _| {
         count += 1;
         if count == 4 {
             let _ = entered.send(());
@@ -197,11 +197,11 @@ const VICTIM: &str = "SOCKEYE_TEST_KAFKA_VICTIM";
 /// Reads, and says each number, until it is killed.
 fn be_killed(brokers: &str) {
     let settings = Settings::new(brokers, []).expect("good settings");
-    let _inlet = Inlet::start(&settings, reading(&["in"]), |command| {
+    let _inlet = Inlet::start(&settings, reading(&["in"]), |place, command| {
         if let Action::Emit { body, .. } = command.action {
             let body = String::from_utf8_lossy(body);
             let mut out = std::io::stdout().lock();
-            let told = writeln!(out, "handed {} {body}", command.place.partition);
+            let told = writeln!(out, "handed {} {body}", place.partition);
             told.and_then(|()| out.flush()).expect("someone listens");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }

@@ -1,7 +1,7 @@
 //! Records that are no commands.
 
 use crate::{Program, broadcast, header, headers, make_topics, read, reading, settings};
-use kafka::{Action, Command, Inlet, Unhandled};
+use kafka::{Action, Command, Inlet, Place, Unhandled};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use servers::{Kafka, wait_for};
 use std::sync::mpsc;
@@ -88,7 +88,7 @@ fn poison_goes_to_the_dead_letters_and_does_not_stop_the_partition() {
     let inlet = Inlet::start(
         &settings(&kafka),
         reading(&["in"]),
-        move |command: Command<'_>| {
+        move |_: Place<'_>, command: Command<'_>| {
             let Action::Emit { body, .. } = command.action else {
                 return Ok(());
             };
@@ -136,7 +136,7 @@ fn without_a_topic_for_dead_letters_they_are_counted() {
     program.flush();
     let mut reading = reading(&["in"]);
     reading.dead_letters = None;
-    let inlet = Inlet::start(&settings(&kafka), reading, |_| Ok(())).expect("it reads");
+    let inlet = Inlet::start(&settings(&kafka), reading, |_, _| Ok(())).expect("it reads");
     wait_for("the good one", || {
         (inlet.figures().handed == 1).then_some(())
     });

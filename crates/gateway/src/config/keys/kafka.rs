@@ -4,7 +4,7 @@ use super::namespaces::table;
 use super::{EMPTY_LIST, Key};
 use crate::config::raw::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, choice, section};
-use control::kafka;
+use control::bridge;
 use std::time::Duration;
 
 /// The place of the tables.
@@ -23,7 +23,7 @@ pub struct Operator(pub &'static str);
 
 choice! {
     KafkaAck { "gateway" => KafkaAck::Gateway, "kafka" => KafkaAck::Kafka }
-    kafka::Key { "user" => kafka::Key::User, "room" => kafka::Key::Room, "socket" => kafka::Key::Socket, "claim" => kafka::Key::Claim }
+    bridge::Key { "user" => bridge::Key::User, "room" => bridge::Key::Room, "socket" => bridge::Key::Socket, "claim" => bridge::Key::Claim }
     Operator {
         "unicast" => Operator("unicast"), "user" => Operator("user"), "room" => Operator("room"),
         "broadcast" => Operator("broadcast"), "internal" => Operator("internal"),
@@ -45,7 +45,7 @@ section! {
     KafkaOut = "kafka.out." {
         topic: Option<String> = "",
             "Topic of the events whose rule says `action = \"kafka\"` or `kafka = true`, and of `kafka_lifecycle`.";
-        key: kafka::Key = "user",
+        key: bridge::Key = "user",
             "Events with the same key stay in order: those of a `user`, of a document (`room`), of a `socket`, or with the same value of a `claim`. What has \
              no user, document or claim has the socket as its key.";
         claim: Option<String> = "",

@@ -16,6 +16,7 @@ pub enum Reaction {
     Reply,
     Backend,
     Kafka,
+    Nats,
     Drop,
 }
 
@@ -40,7 +41,7 @@ choice! {
     LargeEvents { "through" => LargeEvents::Through, "store" => LargeEvents::Store, "refuse" => LargeEvents::Refuse }
     Reaction {
         "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "kafka" => Reaction::Kafka,
-        "drop" => Reaction::Drop,
+        "nats" => Reaction::Nats, "drop" => Reaction::Drop,
     }
 }
 
@@ -100,6 +101,8 @@ table! {
              members a reference (`large_message`), `refuse` refuses them.";
         kafka_lifecycle: bool = "false",
             "The beginnings and ends of its sockets are written to `kafka.out.topic` (`X-Event` is `Connect` or `Disconnect`).";
+        nats_lifecycle: bool = "false",
+            "They are published to `nats.out.subject`, with the names `connect` and `disconnect`.";
     }
 }
 
@@ -141,7 +144,7 @@ table! {
     Event {
         action: Reaction = "rooms",
             "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
-             `drop` nowhere, `backend` to the namespace's backend, `kafka` to `kafka.out.topic`. For `chat-message`, `join` and `leave` an action \
+             `drop` nowhere, `backend` to the namespace's backend, `kafka` to `kafka.out.topic`, `nats` to `nats.out.subject`. For `chat-message`, `join` and `leave` an action \
              replaces what the gateway does itself; a rule without one refines it.";
         room: Option<String> = "",
             "Room for `rooms`; unset means every room the sender is in.";
@@ -162,6 +165,8 @@ table! {
              binary attachments are not kept.";
         kafka: bool = "false",
             "The event is written to `kafka.out.topic` before the action is done. Of `join` and `leave`, those are written that changed something.";
+        nats: bool = "false",
+            "The event is published to `nats.out.subject`, likewise.";
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::Resolver;
 use crate::config::keys::{KAFKA_INS, KafkaAck, KafkaIn, Operator};
-use crate::config::rules::{kafka_user, names_below};
+use crate::config::rules::{bus_user, names_below};
 use crate::config::typed::{Field, Typed};
 use crate::config::value::Value;
-use control::kafka::{In, Key, MISSING, Out, Settings, check};
+use control::bridge::Key;
+use control::kafka::{In, MISSING, Out, Settings, check};
 use rules::Rules;
+use rules::bridge::Bus;
 use std::time::Duration;
 
 /// librdkafka takes no shorter one.
@@ -69,7 +71,7 @@ impl Resolver<'_> {
             let keys = KafkaIn::of(self.layer, name);
             self.problem(&keys.topics, message);
         }
-        if let Some(place) = kafka_user(self.layer) {
+        if let Some(place) = bus_user(self.layer, Bus::Kafka) {
             self.problem_at(&place, message);
         }
     }
@@ -95,7 +97,7 @@ impl Resolver<'_> {
 
     fn kafka_out(&mut self) -> Option<Out> {
         let keys = &self.settings.kafka_out;
-        let user = kafka_user(self.layer);
+        let user = bus_user(self.layer, Bus::Kafka);
         let Some(topic) = (*keys.topic).clone() else {
             if let Some(place) = user {
                 self.problem_at(&place, "there is no topic for it: set kafka.out.topic");
@@ -146,32 +148,7 @@ impl Resolver<'_> {
         if keys.group.is_empty() {
             self.problem(&keys.group, "a group has a name");
         }
-        if keys.operators.is_empty() {
-            let message =
-                "the records may ask for nothing: name operators, such as [\"unicast\", \"room\"]";
-            self.problem(&keys.operators, message);
-        }
-        for word in keys.operators.iter() {
-            let text = Value::Text(word.clone());
-            if Operator::of(&text).is_none() {
-                let message = format!(
-                    "there is no operator {word:?}: known are unicast, user, room, broadcast, internal"
-                );
-                self.problem(&keys.operators, message);
-            }
-        }
-        let open = rules.namespaces.contains_key("*");
-        for namespace in keys.namespaces.iter() {
-            if namespace == "*" {
-                let message = "a right is one to a namespace: name each, such as \"/\"";
-                self.problem(&keys.namespaces, message);
-            } else if !open && !rules.namespaces.contains_key(namespace) {
-                let message = format!(
-                    "no client can be in {namespace:?}: add a table [namespaces.{namespace:?}], or leave it out"
-                );
-                self.problem(&keys.namespaces, message);
-            }
-        }
+        self.check_rights(&keys.operators, &keys.namespaces, rules);
         In {
             topics: keys.topics.to_vec(),
             group: keys.group.clone(),
@@ -179,6 +156,41 @@ impl Resolver<'_> {
             operators: keys.operators.to_vec(),
             dead_letters: (*keys.dead_letters).clone(),
             value_bytes_max: keys.value_max.get(),
+        }
+    }
+
+    /// What programs may ask for, and where.
+    pub(super) fn check_rights(
+        &mut self,
+        operators: &Field<Vec<String>>,
+        namespaces: &Field<Vec<String>>,
+        rules: &Rules,
+    ) {
+        if operators.is_empty() {
+            let message =
+                "the records may ask for nothing: name operators, such as [\"unicast\", \"room\"]";
+            self.problem(operators, message);
+        }
+        for word in operators.iter() {
+            let text = Value::Text(word.clone());
+            if Operator::of(&text).is_none() {
+                let message = format!(
+                    "there is no operator {word:?}: known are unicast, user, room, broadcast, internal"
+                );
+                self.problem(operators, message);
+            }
+        }
+        let open = rules.namespaces.contains_key("*");
+        for namespace in namespaces.iter() {
+            if namespace == "*" {
+                let message = "a right is one to a namespace: name each, such as \"/\"";
+                self.problem(namespaces, message);
+            } else if !open && !rules.namespaces.contains_key(namespace) {
+                let message = format!(
+                    "no client can be in {namespace:?}: add a table [namespaces.{namespace:?}], or leave it out"
+                );
+                self.problem(namespaces, message);
+            }
         }
     }
 

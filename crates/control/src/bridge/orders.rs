@@ -1,13 +1,40 @@
 //! Commands on their way in: records become orders, as calls of the server API do.
 
 use super::{Carried, Carry, Uncarried};
-use ::kafka::{Action, Command, Encoding, Target, Unhandled, Who};
+use ::bridge::{Action, Command, Encoding, Target, Unhandled, Who};
 use rules::{Chosen, Message, Wanted};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::base64url::Id20;
 use wire::{json, socketio};
 
+/// Commands that other nodes did not get.
+#[derive(Clone, Default)]
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a reader hands its commands to: it blocks until the shards have one.
+pub(crate) fn counted(
+    carry: &Carry,
+    partial: &Counted,
+) -> impl FnMut(&Command<'_>) -> Result<(), Unhandled> + Send + use<> {
+    let (carry, partial) = (Arc::clone(carry), partial.clone());
+    move |command| {
+        let carried = carry_out(command, &carry)?;
+        if !carried.everywhere {
+            partial.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
 /// Carries out a command, and blocks until the shards have it.
-pub(super) fn carry_out(command: &Command<'_>, carry: &Carry) -> Result<Carried, Unhandled> {
+fn carry_out(command: &Command<'_>, carry: &Carry) -> Result<Carried, Unhandled> {
     let (of, wanted) = read(command)?;
     carry(of, wanted).map_err(|why| match why {
         Uncarried::Flaw(text) => Unhandled::Flaw(text),
@@ -125,15 +152,8 @@ fn message(body: &[u8]) -> Result<Message, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::kafka::Place;
-
     fn command(action: Action<'_>) -> Command<'_> {
         Command {
-            place: Place {
-                topic: "in",
-                partition: 0,
-                offset: 0,
-            },
             namespace: "/chat",
             action,
         }

@@ -2,19 +2,17 @@
 
 use super::*;
 
-const PLACE: Place<'static> = Place {
-    topic: "in",
-    partition: 0,
-    offset: 1,
-};
+fn rights(namespaces: &[&str], operators: &[Operator]) -> Rights {
+    let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+    Rights::new("the topic in", namespaces, operators.to_vec())
+}
 
 fn read<'a>(
     headers: &[RawHeader<'a>],
     value: Option<&'a [u8]>,
 ) -> Result<(&'a str, Action<'a>), String> {
-    let namespaces = vec!["/".to_owned(), "/chat".to_owned()];
-    let topic = Topic::new("in", namespaces, Operator::ALL.to_vec()).expect("a name");
-    let command = Command::read(&topic, PLACE, headers, value);
+    let rights = rights(&["/", "/chat"], &Operator::ALL);
+    let command = Command::read(&rights, headers, value);
     command
         .map(|command| (command.namespace, command.action))
         .map_err(|flaw| flaw.to_string())
@@ -128,9 +126,9 @@ fn a_flaw_names_header_and_value() {
 
 #[test]
 fn an_operator_that_the_topic_lacks_is_refused() {
-    let topic = Topic::new("in", vec!["/".to_owned()], vec![Operator::Room]).expect("a name");
+    let rights = rights(&["/"], &[Operator::Room]);
     let headers: [RawHeader<'_>; 1] = [("X-Operator", Some(b"broadcast"))];
-    let flaw = Command::read(&topic, PLACE, &headers, Some(b"[1]")).expect_err("no right");
+    let flaw = Command::read(&rights, &headers, Some(b"[1]")).expect_err("no right");
     assert_eq!(
         flaw.to_string(),
         "the topic in has no right to the operator broadcast"

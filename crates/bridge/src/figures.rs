@@ -1,33 +1,33 @@
 //! What became of records so far.
 
-/// Of an [`Outlet`](crate::Outlet).
+/// Of events on their way out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutFigures {
-    /// Records that Kafka has acknowledged.
+    /// Records that were acknowledged.
     pub produced: u64,
-    /// Records that were taken, and that Kafka did not acknowledge.
+    /// Records that were taken, and not acknowledged.
     pub failed: u64,
     /// Events that were not taken.
     pub refused: u64,
-    /// Requests to brokers that were sent again.
+    /// Requests that were sent again.
     pub retried: u64,
-    /// Records that wait for Kafka.
+    /// Records that wait to be acknowledged.
     pub waiting: u64,
     /// Their bytes.
     pub waiting_bytes: u64,
 }
 
-/// Of an [`Inlet`](crate::Inlet).
+/// Of commands on their way in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFigures {
     /// Commands that were handed over.
     pub handed: u64,
     /// Records that were handed over before, and left out.
     pub repeated: u64,
-    /// Records that are no command, written to the topic of dead letters.
+    /// Records that are no command, written as dead letters.
     pub dead: u64,
-    /// Records that are no command, and could not be written there, or there is no such topic.
+    /// Records that are no command, and were not written there, or what was given up unread.
     pub lost: u64,
-    /// Records behind the end of the partitions that are read here, as of the last second.
+    /// Records that wait to be read here, as of the last second.
     pub lag: u64,
 }

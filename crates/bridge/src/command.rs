@@ -1,23 +1,12 @@
-//! What a record asks for. Its headers say it; its value is passed on as it is.
+//! What a program asks for. Headers say it; the value is passed on as it is.
 
 use crate::event::Encoding;
 use crate::headers::{self, Operator};
-use crate::topics::Topic;
+use crate::rights::Rights;
 use std::fmt;
 
 /// Of a header, in bytes. Ids and names are shorter.
 const HEADER_BYTES_MAX: usize = 1_024;
-
-/// Where a record stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The topic.
-    pub topic: &'a str,
-    /// The partition.
-    pub partition: i32,
-    /// Its offset there.
-    pub offset: i64,
-}
 
 /// Sockets that get an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +65,9 @@ pub enum Action<'a> {
     },
 }
 
-/// One record, understood and allowed.
+/// A record or message of a program, understood and allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
-    /// Where it stands: the same place is the same command.
-    pub place: Place<'a>,
     /// The namespace.
     pub namespace: &'a str,
     /// What to do.
@@ -92,7 +79,8 @@ pub struct Command<'a> {
 pub struct Flaw(String);
 
 impl Flaw {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// In words, with the value that is wrong.
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
@@ -119,35 +107,37 @@ impl From<String> for Unhandled {
 }
 
 /// Name and value; a value may be null.
-pub(crate) type RawHeader<'a> = (&'a str, Option<&'a [u8]>);
+pub type RawHeader<'a> = (&'a str, Option<&'a [u8]>);
 
 impl<'a> Command<'a> {
-    /// Reads a record of the topic. Headers that it does not know have no meaning; one that is null is as good as missing.
-    pub(crate) fn read(
-        topic: &Topic,
-        place: Place<'a>,
+    /// Reads what somebody with these rights has written. Headers that it does not know have no meaning; one that is null is as good
+    /// as missing.
+    ///
+    /// # Errors
+    /// It is no command, or one that the writer has no right to.
+    pub fn read(
+        rights: &Rights,
         headers: &[RawHeader<'a>],
         value: Option<&'a [u8]>,
     ) -> Result<Self, Flaw> {
         let headers = Read(headers);
         let namespace = headers.optional(headers::NAMESPACE)?.unwrap_or("/");
-        if !topic.allows_namespace(namespace) {
+        if !rights.allows_namespace(namespace) {
             return Err(Flaw::new(format!(
-                "the topic {} has no right to the namespace {namespace:?}",
-                place.topic
+                "{} has no right to the namespace {namespace:?}",
+                rights.holder()
             )));
         }
         let word = headers.needed(headers::OPERATOR)?;
         let operator = Operator::from_word(word)
             .ok_or_else(|| unknown(headers::OPERATOR, word, &Operator::ALL.map(Operator::word)))?;
-        if !topic.allows(operator) {
+        if !rights.allows(operator) {
             return Err(Flaw::new(format!(
-                "the topic {} has no right to the operator {word}",
-                place.topic
+                "{} has no right to the operator {word}",
+                rights.holder()
             )));
         }
         Ok(Self {
-            place,
             namespace,
             action: headers.action(operator, value)?,
         })

@@ -1,13 +1,13 @@
-//! Why Kafka did not do what it was asked for.
+//! Why the other side of a bridge did not do what it was asked for.
 
 use std::fmt;
 
 /// What the one who asks can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The brokers did not take it in time: try again. It may be stored all the same.
+    /// Nobody took it in time: try again. It may be stored all the same.
     Away,
-    /// Too much waits for the brokers: try again later.
+    /// Too much waits already: try again later.
     Full,
     /// It is not taken, and will not be later.
     Refused,
@@ -27,7 +27,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+    /// In words.
+    pub fn new(kind: Kind, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { kind, text }
     }

@@ -1,5 +1,5 @@
-//! Records of what clients do, for Kafka: the rule of an event says whether it is written, a namespace whether the beginnings and
-//! ends of its sockets are. The one who writes is outside.
+//! Records of what clients do, for Kafka and NATS: the rule of an event says whether it is written, a namespace whether the beginnings and
+//! ends of its sockets are. Those who write are outside.
 
 use crate::trace::TraceParent;
 use hub::{AckTo, Context, DisconnectReason, Event, Member, SocketKey};
@@ -9,14 +9,66 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::json;
 
-/// Questions about answers of Kafka begin with it; those about history and large events begin otherwise.
-const MARK: u8 = b'k';
 /// Tokens of these questions have it, those of all others do not.
 const TOKEN_MARK: u64 = 1 << 61;
 /// Bits of a number of a record that its shard has for itself.
 const OWN_BITS: u32 = 44;
-/// Kafka's time has ended before this one.
+/// The bus's own time has ended before this one.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What carries records to programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// Records of topics.
+    Kafka,
+    /// Messages of subjects.
+    Nats,
+}
+
+impl Bus {
+    /// Both.
+    pub const ALL: [Bus; 2] = [Bus::Kafka, Bus::Nats];
+
+    /// Questions about its answers begin with it; those about history and large events begin otherwise.
+    fn mark(self) -> u8 {
+        match self {
+            Bus::Kafka => b'k',
+            Bus::Nats => b'n',
+        }
+    }
+
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Bus::Kafka => 0,
+            Bus::Nats => 1,
+        }
+    }
+}
+
+/// Some of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a field says what it is")]
+pub struct Buses {
+    pub kafka: bool,
+    pub nats: bool,
+}
+
+impl Buses {
+    /// Whether this one is among them.
+    pub fn has(self, bus: Bus) -> bool {
+        match bus {
+            Bus::Kafka => self.kafka,
+            Bus::Nats => self.nats,
+        }
+    }
+
+    pub(crate) fn any(self) -> bool {
+        Bus::ALL.into_iter().any(|bus| self.has(bus))
+    }
+}
+
+/// Their ways out.
+pub(crate) type Recorders = [Option<Arc<dyn Recorder>>; 2];
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,63 +119,83 @@ pub struct Record<'a> {
 /// Why a record is not known to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwritten {
-    /// Too much waits for Kafka.
+    /// Too much waits for it.
     Busy,
-    /// Kafka does not answer.
+    /// It does not answer.
     Away,
-    /// Kafka, or the bound of a record, speaks against it.
+    /// It, or the bound of a record, speaks against it.
     Refused,
 }
 
-impl Unwritten {
+/// Which bus has not written a record, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    bus: Bus,
+    why: Unwritten,
+}
+
+impl Refusal {
     /// For the client.
-    pub fn message(self) -> &'static str {
-        match self {
-            Self::Busy => "Too much waits for Kafka: try again later",
-            Self::Away => {
+    pub(crate) fn message(self) -> &'static str {
+        match (self.bus, self.why) {
+            (Bus::Kafka, Unwritten::Busy) => "Too much waits for Kafka: try again later",
+            (Bus::Nats, Unwritten::Busy) => "Too much waits for NATS: try again later",
+            (Bus::Kafka, Unwritten::Away) => {
                 "Kafka has not acknowledged the event in time: it may be stored all the same"
             }
-            Self::Refused => "Kafka does not take the event",
+            (Bus::Nats, Unwritten::Away) => {
+                "NATS has not acknowledged the event in time: it may be stored all the same"
+            }
+            (Bus::Kafka, Unwritten::Refused) => "Kafka does not take the event",
+            (Bus::Nats, Unwritten::Refused) => "NATS does not take the event",
         }
     }
 
     /// For its program.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Busy => "KAFKA_BUSY",
-            Self::Away => "KAFKA_AWAY",
-            Self::Refused => "KAFKA_REFUSED",
+    pub(crate) fn code(self) -> &'static str {
+        match (self.bus, self.why) {
+            (Bus::Kafka, Unwritten::Busy) => "KAFKA_BUSY",
+            (Bus::Nats, Unwritten::Busy) => "NATS_BUSY",
+            (Bus::Kafka, Unwritten::Away) => "KAFKA_AWAY",
+            (Bus::Nats, Unwritten::Away) => "NATS_AWAY",
+            (Bus::Kafka, Unwritten::Refused) => "KAFKA_REFUSED",
+            (Bus::Nats, Unwritten::Refused) => "NATS_REFUSED",
         }
     }
 }
 
-/// The way of records to Kafka. It is called in the middle of a turn, so it must not block.
+/// The way of records to a bus. It is called in the middle of a turn, so it must not block.
 pub trait Recorder: Send + Sync {
-    /// Takes a record. With a number, a question about Kafka's answer follows ([`read_question`]).
+    /// Takes a record. With a number, a question about the bus's answer follows ([`read_question`]).
     fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten>;
     /// Records need the rooms of their socket.
     fn reads_rooms(&self) -> bool;
-    /// The ack of a client means that Kafka has the event.
+    /// The ack of a client means that the bus has the event.
     fn waits(&self) -> Option<Waits>;
     /// A record was refused before it came here: too many clients wait.
     fn refused(&self);
 }
 
-/// How clients wait for Kafka.
+/// How clients wait for a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Kafka has so long.
+    /// It has so long.
     pub time: Duration,
     /// Acks of one shard that may wait. Other questions share their table with them: tokens, decisions of workers.
     pub acks_max: usize,
 }
 
-/// The number of the record that a shard asks about; `None`: the question is about something else.
-pub fn read_question(question: &[u8]) -> Option<u64> {
-    let (MARK, number) = question.split_first().map(|(mark, rest)| (*mark, rest))? else {
-        return None;
-    };
-    Some(u64::from_be_bytes(number.try_into().ok()?))
+/// The bus, and the number of the record that a shard asks about; `None`: the question is about something else.
+pub fn read_question(question: &[u8]) -> Option<(Bus, u64)> {
+    let (mark, number) = question.split_first()?;
+    let bus = Bus::ALL.into_iter().find(|bus| bus.mark() == *mark)?;
+    Some((bus, u64::from_be_bytes(number.try_into().ok()?)))
+}
+
+fn write_question(bus: Bus, number: u64) -> Box<[u8]> {
+    let mut question = vec![bus.mark()];
+    question.extend_from_slice(&number.to_be_bytes());
+    question.into()
 }
 
 /// The answer to such a question.
@@ -177,19 +249,19 @@ pub(crate) struct Around<'a> {
 
 /// The records of one shard.
 pub(crate) struct Records {
-    recorder: Option<Arc<dyn Recorder>>,
+    recorders: Recorders,
     shard: u16,
     made: u64,
-    /// Records of each socket so far.
-    sequences: HashMap<SocketKey, u64>,
-    /// Clients that wait for Kafka.
-    waiting: HashMap<u64, (SocketKey, AckTo)>,
+    /// Records of each socket so far, for each bus.
+    sequences: HashMap<SocketKey, [u64; 2]>,
+    /// Clients that wait for a bus.
+    waiting: HashMap<u64, (Bus, SocketKey, AckTo)>,
 }
 
 impl Records {
-    pub(crate) fn new(recorder: Option<Arc<dyn Recorder>>, shard: u16) -> Self {
+    pub(crate) fn new(recorders: Recorders, shard: u16) -> Self {
         Self {
-            recorder,
+            recorders,
             shard,
             made: 0,
             sequences: HashMap::new(),
@@ -198,15 +270,14 @@ impl Records {
     }
 
     /// A socket is in.
-    pub(crate) fn connected(&mut self, socket: &Member<'_>, around: Around<'_>) {
-        let said = said("connect", "");
-        // The recorder counts what it does not take; nobody waits for this.
-        let _ = self.write(socket, Moment::Connect, said, around, None);
+    pub(crate) fn connected(&mut self, buses: Buses, socket: &Member<'_>, around: Around<'_>) {
+        self.tell(buses, socket, Moment::Connect, said("connect", ""), around);
     }
 
     /// A socket goes.
     pub(crate) fn disconnecting(
         &mut self,
+        buses: Buses,
         socket: &Member<'_>,
         reason: DisconnectReason,
         around: Around<'_>,
@@ -215,7 +286,21 @@ impl Records {
         json::quote(&mut args, reason.as_str());
         let args = String::from_utf8_lossy(&args);
         let said = said("disconnect", &args);
-        let _ = self.write(socket, Moment::Disconnect, said, around, None);
+        self.tell(buses, socket, Moment::Disconnect, said, around);
+    }
+
+    /// A recorder counts what it does not take; nobody waits for this.
+    fn tell(
+        &mut self,
+        buses: Buses,
+        socket: &Member<'_>,
+        moment: Moment,
+        said: Said<'_>,
+        around: Around<'_>,
+    ) {
+        for bus in Bus::ALL.into_iter().filter(|bus| buses.has(*bus)) {
+            let _ = self.write(bus, socket, moment, said, around, None);
+        }
     }
 
     /// Nothing is kept of a socket that is gone.
@@ -223,69 +308,76 @@ impl Records {
         self.sequences.remove(&socket);
     }
 
-    /// An event, beside what else is done with it.
+    /// An event, beside what else is done with it. Where one bus does not take it, an earlier one has it.
     pub(crate) fn beside(
         &mut self,
+        buses: Buses,
         socket: &Member<'_>,
         said: Said<'_>,
         around: Around<'_>,
-    ) -> Result<(), Unwritten> {
-        self.write(socket, Moment::Message, said, around, None)
+    ) -> Result<(), Refusal> {
+        let mut buses = Bus::ALL.into_iter().filter(|bus| buses.has(*bus));
+        buses.try_for_each(|bus| {
+            let written = self.write(bus, socket, Moment::Message, said, around, None);
+            written.map_err(|why| Refusal { bus, why })
+        })
     }
 
-    /// An event that is for Kafka alone. Its client's ack means what the configuration says.
-    pub(crate) fn alone(&mut self, socket: &mut Member<'_>, event: Event<'_>, around: Around<'_>) {
-        let recorder = self.recorder.as_ref().filter(|_| event.ack.is_some());
-        let waits = recorder.and_then(|recorder| recorder.waits());
+    /// An event that is for a bus alone. Its client's ack means what the configuration says.
+    pub(crate) fn alone(
+        &mut self,
+        bus: Bus,
+        socket: &mut Member<'_>,
+        event: Event<'_>,
+        around: Around<'_>,
+    ) {
+        let refusal = |why| Refusal { bus, why };
+        let recorder = self.recorders[bus.place()].clone();
+        let recorder = recorder.filter(|_| event.ack.is_some());
+        let waits = recorder.as_ref().and_then(|recorder| recorder.waits());
         let (said, moment) = (Said::of(&event), Moment::Message);
         let Some(Waits { time, acks_max }) = waits else {
-            return match self.write(socket, moment, said, around, None) {
-                Err(why) => socket.refuse(event.ack, why.message(), why.code()),
+            return match self.write(bus, socket, moment, said, around, None) {
+                Err(why) => refuse(socket, event.ack, refusal(why)),
                 Ok(()) => answer(&mut socket.cx(), event.ack),
             };
         };
         self.made += 1;
         let (number, token) = (self.number(), TOKEN_MARK | self.made);
-        let mut question = vec![MARK];
-        question.extend_from_slice(&number.to_be_bytes());
+        let question = write_question(bus, number);
         // First the question: a bound that speaks against it speaks against the record, too.
-        let asked = self.waiting.len() < acks_max
-            && socket
-                .cx()
-                .ask_outside(question.into(), time + GRACE, token);
+        let asked =
+            self.waiting.len() < acks_max && socket.cx().ask_outside(question, time + GRACE, token);
         if !asked {
-            if let Some(recorder) = &self.recorder {
+            if let Some(recorder) = recorder {
                 recorder.refused();
             }
-            let why = Unwritten::Busy;
-            return socket.refuse(event.ack, why.message(), why.code());
+            return refuse(socket, event.ack, refusal(Unwritten::Busy));
         }
-        match self.write(socket, moment, said, around, Some(number)) {
+        match self.write(bus, socket, moment, said, around, Some(number)) {
             // Nobody answers the question then, and nobody waits for that.
-            Err(why) => socket.refuse(event.ack, why.message(), why.code()),
+            Err(why) => refuse(socket, event.ack, refusal(why)),
             Ok(()) => {
                 if let Some(ack) = event.ack {
-                    self.waiting.insert(token, (socket.key(), ack));
+                    self.waiting.insert(token, (bus, socket.key(), ack));
                 }
             }
         }
     }
 
-    /// Kafka's answer. `false`: somebody else asked.
+    /// A bus's answer. `false`: somebody else asked.
     pub(crate) fn answered(
         &mut self,
         cx: &mut Context<'_>,
         token: u64,
         answer: Option<&[u8]>,
     ) -> bool {
-        let Some((socket, ack)) = self.waiting.remove(&token) else {
+        let Some((bus, socket, ack)) = self.waiting.remove(&token) else {
             return token & TOKEN_MARK != 0;
         };
         match read_answer(answer) {
             Ok(()) => self::answer(cx, Some(ack)),
-            Err(why) => cx
-                .socket(socket)
-                .refuse(Some(ack), why.message(), why.code()),
+            Err(why) => refuse(&mut cx.socket(socket), Some(ack), Refusal { bus, why }),
         }
         true
     }
@@ -297,19 +389,21 @@ impl Records {
 
     fn write(
         &mut self,
+        bus: Bus,
         socket: &Member<'_>,
         moment: Moment,
         said: Said<'_>,
         around: Around<'_>,
         asked: Option<u64>,
     ) -> Result<(), Unwritten> {
-        let Some(recorder) = &self.recorder else {
+        let Some(recorder) = &self.recorders[bus.place()] else {
             return Ok(());
         };
         let (Some(id), Some(namespace)) = (socket.id(), socket.namespace()) else {
             return Ok(());
         };
-        let sequence = self.sequences.entry(socket.key()).or_default();
+        let sequences = self.sequences.entry(socket.key()).or_default();
+        let sequence = &mut sequences[bus.place()];
         *sequence += 1;
         let id = id.to_string();
         let user = socket.user();
@@ -348,6 +442,10 @@ fn said<'a>(name: &'a str, args: &'a str) -> Said<'a> {
         args,
         attachments: &[],
     }
+}
+
+fn refuse(socket: &mut Member<'_>, ack: Option<AckTo>, refusal: Refusal) {
+    socket.refuse(ack, refusal.message(), refusal.code());
 }
 
 fn answer(cx: &mut Context<'_>, ack: Option<AckTo>) {
@@ -410,10 +508,11 @@ mod tests {
     #[test]
     fn questions_and_answers_are_read_as_they_were_written() {
         let number = (3 << OWN_BITS) | 7;
-        let mut question = vec![MARK];
-        question.extend_from_slice(&u64::to_be_bytes(number));
-        assert_eq!(read_question(&question), Some(number));
-        assert_eq!(read_question(&question[..8]), None);
+        for bus in Bus::ALL {
+            let question = write_question(bus, number);
+            assert_eq!(read_question(&question), Some((bus, number)));
+            assert_eq!(read_question(&question[..8]), None);
+        }
         assert_eq!(read_question(b"h1234567"), None);
         let all = [
             Ok(()),

@@ -8,7 +8,7 @@ const OFFSETS: usize = 4_096;
 const PARTITIONS_MAX: usize = 1_024;
 
 /// Which record stood at an offset: topics that are made anew begin with the same offsets, but at another time.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
     offset: i64,
     time_ms: i64,
@@ -20,20 +20,20 @@ const NONE: Record = Record {
 };
 
 /// Remembers the last 4,096 records of each of 1,024 partitions, 64 KiB for each.
-#[derive(Default)]
-pub(crate) struct Window {
+#[derive(Debug, Default)]
+pub struct Window {
     topics: HashMap<String, HashMap<i32, Vec<Record>>>,
 }
 
 impl Window {
     /// Whether the record was handed over before, as far as this reaches.
-    pub(crate) fn has(&self, topic: &str, partition: i32, offset: i64, time_ms: i64) -> bool {
+    pub fn has(&self, topic: &str, partition: i32, offset: i64, time_ms: i64) -> bool {
         let of = self.topics.get(topic).and_then(|of| of.get(&partition));
         of.is_some_and(|slots| slots[slot(offset)] == Record { offset, time_ms })
     }
 
     /// Remembers it.
-    pub(crate) fn add(&mut self, topic: &str, partition: i32, offset: i64, time_ms: i64) {
+    pub fn add(&mut self, topic: &str, partition: i32, offset: i64, time_ms: i64) {
         let known = self
             .topics
             .get_mut(topic)

@@ -1,7 +1,6 @@
-//! What a client did, as one record.
+//! What a client did, with the headers of its record.
 
 use crate::headers::{self, Operator};
-use rdkafka::message::{Header, OwnedHeaders};
 
 /// Of a record, for its header `X-Event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    pub(crate) fn word(self) -> &'static str {
+    /// As it stands in the header.
+    pub fn word(self) -> &'static str {
         match self {
             Encoding::Json => "json",
             Encoding::Msgpack => "msgpack",
@@ -44,7 +44,7 @@ impl Encoding {
     }
 }
 
-/// Records with the same key go to the same partition, in the order in which they were sent.
+/// Records with the same key stay in the order in which they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
     /// By socket.
@@ -86,14 +86,15 @@ pub struct Event<'a> {
     pub encoding: Encoding,
     /// Sizes of the attachments that stand behind the JSON in the body, in bytes, separated by commas.
     pub attachments: Option<&'a str>,
-    /// What decides about the partition.
+    /// What decides about the order.
     pub key: Key<'a>,
     /// As the client sent it.
     pub body: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    pub(crate) fn key(&self) -> &'a str {
+    /// What decides about its order.
+    pub fn key(&self) -> &'a str {
         match self.key {
             Key::Socket => self.socket,
             Key::User => self.user.unwrap_or(self.socket),
@@ -102,8 +103,8 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// And their bytes, names included.
-    pub(crate) fn headers(&self) -> (OwnedHeaders, usize) {
+    /// Name and value of each header that it has.
+    pub fn each_header(&self, mut tell: impl FnMut(&'static str, &str)) {
         let sequence = self.sequence.map(|number| number.to_string());
         let all = [
             (headers::SOCKET, Some(self.socket)),
@@ -120,18 +121,10 @@ impl<'a> Event<'a> {
             (headers::ENCODING, Some(self.encoding.word())),
             (headers::ATTACHMENTS, self.attachments),
         ];
-        let there = all
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
-        there.fold(
-            (OwnedHeaders::new_with_capacity(13), 0),
-            |(headers, bytes), (key, value)| {
-                let value = Some(value);
-                (
-                    headers.insert(Header { key, value }),
-                    bytes + key.len() + value.map_or(0, str::len),
-                )
-            },
-        )
+        for (name, value) in all {
+            if let Some(value) = value {
+                tell(name, value);
+            }
+        }
     }
 }

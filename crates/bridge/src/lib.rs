@@ -1,0 +1,23 @@
+//! What programs outside hear and say, whatever carries it: headers, events of clients, commands and their rights, repeats, figures. The
+//! crates `kafka` and `nats` carry it.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod command;
+mod event;
+mod fault;
+mod figures;
+pub mod headers;
+mod lines;
+mod rights;
+mod window;
+
+pub use command::{Action, Command, Flaw, RawHeader, Target, Unhandled, Who};
+pub use event::{Encoding, Event, Key, Moment};
+pub use fault::{Fault, Kind};
+pub use figures::{InFigures, OutFigures};
+pub use headers::Operator;
+pub use lines::{Lines, Quiet};
+pub use rights::Rights;
+pub use window::Window;

@@ -1,0 +1,145 @@
+//! Bridges to programs: records of what clients do go out, and records of programs come in as orders to shards. The crates `kafka` and `nats`
+//! have the clients; the modules of the same names have their places in the process.
+
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod orders;
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod outwards;
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod readers;
+
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub(crate) use orders::{Counted, counted};
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub(crate) use outwards::{Asked, Outline, unwritten};
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub(crate) use readers::{Reader, Readers};
+
+use rules::bridge::{Bus, Recorder};
+use rules::{Chosen, Wanted};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What decides about the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The user; the socket where there is none.
+    User,
+    /// The document; the socket where there is none.
+    Room,
+    /// The socket.
+    Socket,
+    /// A claim of the token; the socket where there is none.
+    Claim,
+}
+
+/// Carries out an order, on all nodes, and blocks until the shards have it.
+pub type Carry = Arc<dyn Fn(Chosen, Wanted) -> Result<Carried, Uncarried> + Send + Sync>;
+
+/// An order that the shards have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// `false`: too much waits for the other nodes, which do not get it.
+    pub everywhere: bool,
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncarried {
+    /// It is none, for this reason.
+    Flaw(String),
+    /// Nobody takes it now.
+    Later,
+}
+
+/// What became of records so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Events that the bus has.
+    pub produced: u64,
+    /// Events that were taken, and that the bus did not acknowledge.
+    pub failed: u64,
+    /// Events that were not taken.
+    pub refused: u64,
+    /// Requests to servers that were sent again.
+    pub retried: u64,
+    /// Bytes that wait for the bus.
+    pub waiting_bytes: u64,
+    /// Commands that were handed over.
+    pub handed: u64,
+    /// Commands that other nodes did not get.
+    pub partial: u64,
+    /// Records that were left out, because they had been handed over before.
+    pub repeated: u64,
+    /// Records that are no command, written as dead letters.
+    pub dead: u64,
+    /// Records that are no command and were not written there, or that were given up unread.
+    pub lost: u64,
+    /// Records that wait for this process.
+    pub lag: u64,
+}
+
+/// What answers a question of a shard.
+pub type Answered = Box<dyn FnOnce(Option<Box<[u8]>>) + Send>;
+
+/// One of them as the process has it: started before the rules are made, opened for commands when shards are there, closed at the end.
+pub trait Bridge: Send + Sync {
+    /// The way of records out.
+    fn recorder(&self) -> Option<Arc<dyn Recorder>>;
+    /// Begins to read commands. Within a runtime.
+    ///
+    /// # Errors
+    /// A setting is wrong.
+    fn open(&self, carry: &Carry) -> Result<(), String>;
+    /// Stops to read commands: those at hand are carried out, and all are acknowledged. Blocks for that time, and not for long: servers
+    /// may be away.
+    fn stop_reading(&self);
+    /// Writes what waits, for at most so long.
+    fn close(&self, within: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Answers a shard's question about a record with this number.
+    fn ask(&self, number: u64, answered: Answered);
+    /// For metrics.
+    fn figures(&self) -> Figures;
+}
+
+/// Those that this process has.
+#[derive(Default)]
+pub struct Bridges {
+    kafka: OnceLock<Arc<dyn Bridge>>,
+    nats: OnceLock<Arc<dyn Bridge>>,
+}
+
+impl fmt::Debug for Bridges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridges").finish_non_exhaustive()
+    }
+}
+
+impl Bridges {
+    /// Once.
+    pub fn set(&self, bus: Bus, bridge: Arc<dyn Bridge>) {
+        // Nobody else sets it.
+        let _ = self.of(bus).set(bridge);
+    }
+
+    /// The one to this bus.
+    pub fn get(&self, bus: Bus) -> Option<&Arc<dyn Bridge>> {
+        self.of(bus).get()
+    }
+
+    /// All.
+    pub fn all(&self) -> impl Iterator<Item = (Bus, &Arc<dyn Bridge>)> {
+        Bus::ALL
+            .into_iter()
+            .filter_map(|bus| Some((bus, self.get(bus)?)))
+    }
+
+    fn of(&self, bus: Bus) -> &OnceLock<Arc<dyn Bridge>> {
+        match bus {
+            Bus::Kafka => &self.kafka,
+            Bus::Nats => &self.nats,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Events on their way out: from the rules' words to those of the bridges, and the answers that clients wait for.
+
+use super::Key;
+use ::bridge::{Encoding, Event, Fault, Kind, Operator};
+use rules::bridge::{Inner, Moment, Record, Unwritten};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What the configuration says about each record.
+pub(crate) struct Outline {
+    key: Key,
+    room: Option<String>,
+    operator: Option<Operator>,
+}
+
+impl Outline {
+    pub(crate) fn new(key: Key, room: Option<String>, operator: Option<&str>) -> Self {
+        Self {
+            key,
+            room,
+            operator: operator.and_then(Operator::from_word),
+        }
+    }
+
+    pub(crate) fn reads_rooms(&self) -> bool {
+        self.room.is_some()
+    }
+
+    /// Says the record in the words of the bridges.
+    pub(crate) fn tell<T>(&self, record: &Record<'_>, send: impl FnOnce(&Event<'_>) -> T) -> T {
+        let pattern = self.room.as_deref();
+        let fits = |room: &&String| pattern.is_some_and(|pattern| units::fits(pattern, room));
+        let room = match record.inner {
+            // It speaks of the room that was joined or left, whatever its name.
+            Some(_) => record.rooms.first(),
+            None => record.rooms.iter().find(fits),
+        };
+        let trace = record.trace.map(|trace| format!("{trace:032x}"));
+        send(&Event {
+            moment: match record.moment {
+                Moment::Connect => ::bridge::Moment::Connect,
+                Moment::Message => ::bridge::Moment::Message,
+                Moment::Disconnect => ::bridge::Moment::Disconnect,
+            },
+            socket: record.socket,
+            user: record.user,
+            room: room.map(String::as_str),
+            inner: record.inner.map(|inner| match inner {
+                Inner::Join => "join",
+                Inner::Leave => "leave",
+            }),
+            operator: self.operator,
+            auth: Some(record.auth),
+            trace: trace.as_deref(),
+            namespace: record.namespace,
+            name: Some(record.name),
+            sequence: Some(record.sequence),
+            encoding: Encoding::Json,
+            attachments: record.attachments,
+            key: match self.key {
+                Key::User => ::bridge::Key::User,
+                Key::Room => ::bridge::Key::Room,
+                Key::Socket => ::bridge::Key::Socket,
+                Key::Claim => record
+                    .claim
+                    .map_or(::bridge::Key::Socket, ::bridge::Key::Claim),
+            },
+            body: record.body,
+        })
+    }
+}
+
+/// What a client is told.
+pub(crate) fn unwritten(fault: &Fault) -> Unwritten {
+    match fault.kind() {
+        Kind::Full => Unwritten::Busy,
+        Kind::Refused | Kind::Settings => Unwritten::Refused,
+        Kind::Away | Kind::Closed | Kind::Broken => Unwritten::Away,
+    }
+}
+
+/// Answers that shards will ask for, by the number of the record.
+pub(crate) struct Asked<D>(Mutex<HashMap<u64, D>>);
+
+impl<D> Default for Asked<D> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<D> Asked<D> {
+    pub(crate) fn keep(&self, number: Option<u64>, delivery: D) {
+        if let Some(number) = number {
+            let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.insert(number, delivery);
+        }
+    }
+
+    pub(crate) fn take(&self, number: u64) -> Option<D> {
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.remove(&number)
+    }
+}

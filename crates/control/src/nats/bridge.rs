@@ -1,0 +1,254 @@
+//! The bridge to NATS as the process has it.
+
+use super::{In, Mode, Out, Settings};
+use crate::bridge::{
+    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, counted, unwritten,
+};
+use ::nats::{
+    Credentials, Delivery, Fault, InFigures, Inlet, Kind, Limits, Operator, Outlet, Pattern,
+    Reading, Source, Tls, overlap,
+};
+use rules::bridge::{Record, Recorder, Unwritten, Waits, write_answer};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Events out, commands in.
+pub(super) struct Nats {
+    settings: Settings,
+    out: Option<Arc<Outgoing>>,
+    readers: Readers<Inlet>,
+    partial: Counted,
+    runtime: Handle,
+}
+
+/// The way out.
+struct Outgoing {
+    outlet: Outlet,
+    outline: Outline,
+    waits: Option<Waits>,
+    /// Events that never came here.
+    refused: AtomicU64,
+    asked: Asked<Delivery>,
+}
+
+impl Reader for Inlet {
+    fn figures(&self) -> InFigures {
+        Inlet::figures(self)
+    }
+
+    fn stop(self) {
+        Inlet::stop(self);
+    }
+}
+
+/// Whether the client takes the settings. Nothing is asked of a server.
+pub(super) fn check(settings: &Settings) -> Result<(), String> {
+    checked(settings).map_err(|fault| fault.to_string())
+}
+
+fn checked(settings: &Settings) -> Result<(), Fault> {
+    client(settings)?;
+    let out = settings.out.as_ref();
+    let out = out.map(|out| Pattern::new(&out.subject)).transpose()?;
+    let written = out.map(|pattern| pattern.wildcard());
+    for (at, inlet) in settings.inlets.iter().enumerate() {
+        reading(inlet).check()?;
+        if let Some(written) = &written
+            && overlap(written, &inlet.subject)
+        {
+            return Err(wrong(format!(
+                "{:?} is read, and events are published to {written:?}: what clients say would be carried out; use another subject",
+                inlet.subject
+            )));
+        }
+        for (other, next) in settings.inlets.iter().enumerate() {
+            if at < other && overlap(&inlet.subject, &next.subject) {
+                return Err(wrong(format!(
+                    "{:?} and {:?} are read by two tables: a message of both would be carried out twice, with the rights of each; use other subjects",
+                    inlet.subject, next.subject
+                )));
+            }
+            if let Some(dead) = &inlet.dead_letters
+                && overlap(dead, &next.subject)
+            {
+                return Err(wrong(format!(
+                    "{dead:?} is read as {:?}: its letters would come back for ever; use another subject",
+                    next.subject
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wrong(text: String) -> Fault {
+    Fault::new(Kind::Settings, text)
+}
+
+impl Nats {
+    pub(super) fn start(settings: &Settings) -> Result<Self, String> {
+        let text = |fault: Fault| fault.to_string();
+        let client = client(settings).map_err(text)?;
+        let out = settings.out.as_ref();
+        let out = out.map(|out| Outgoing::start(&client, out)).transpose();
+        Ok(Self {
+            settings: settings.clone(),
+            out: out.map_err(text)?.map(Arc::new),
+            readers: Readers::new("NATS"),
+            partial: Counted::default(),
+            runtime: Handle::current(),
+        })
+    }
+}
+
+impl Bridge for Nats {
+    fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        let out = Arc::clone(self.out.as_ref()?);
+        Some(out)
+    }
+
+    fn open(&self, carry: &Carry) -> Result<(), String> {
+        for inlet in &self.settings.inlets {
+            let mut carry = counted(carry, &self.partial);
+            let hand = move |command: ::nats::Command<'_>| carry(&command);
+            let started = client(&self.settings)
+                .and_then(|client| Inlet::start(&client, reading(inlet), hand))
+                .map_err(|fault| fault.to_string())?;
+            self.readers.add(started);
+        }
+        Ok(())
+    }
+
+    fn stop_reading(&self) {
+        self.readers.stop();
+    }
+
+    fn close(&self, within: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            if let Some(out) = &self.out {
+                out.outlet.close(within).await;
+            }
+        })
+    }
+
+    fn ask(&self, number: u64, answered: Answered) {
+        let delivery = self.out.as_ref().and_then(|out| out.asked.take(number));
+        let Some(delivery) = delivery else {
+            // It was not taken, and its client knows.
+            return answered(None);
+        };
+        self.runtime.spawn(async move {
+            let answer = delivery.answer().await;
+            answered(Some(write_answer(
+                answer.map_err(|fault| unwritten(&fault)),
+            )));
+        });
+    }
+
+    fn figures(&self) -> Figures {
+        let mut figures = self.readers.figures();
+        figures.partial = self.partial.get();
+        if let Some(out) = &self.out {
+            let counted = out.outlet.figures();
+            figures.produced = counted.produced;
+            figures.failed = counted.failed;
+            figures.refused = counted.refused + out.refused.load(Ordering::Relaxed);
+            figures.retried = counted.retried;
+            figures.waiting_bytes = counted.waiting_bytes;
+        }
+        figures
+    }
+}
+
+impl Outgoing {
+    fn start(client: &::nats::Settings, out: &Out) -> Result<Self, Fault> {
+        let limits = Limits {
+            waiting_bytes_max: out.waiting_bytes_max,
+            record_bytes_max: out.record_bytes_max,
+            time: out.time,
+        };
+        let mode = match out.mode {
+            Mode::Core => ::nats::Mode::Core,
+            Mode::JetStream => ::nats::Mode::JetStream,
+        };
+        Ok(Self {
+            outlet: Outlet::start(client, Pattern::new(&out.subject)?, mode, limits),
+            outline: Outline::new(out.key, out.room.clone(), out.operator.as_deref()),
+            waits: out.waits.then_some(Waits {
+                time: out.time,
+                acks_max: out.acks_max,
+            }),
+            refused: AtomicU64::new(0),
+            asked: Asked::default(),
+        })
+    }
+}
+
+impl Recorder for Outgoing {
+    fn write(&self, record: &Record<'_>, asked: Option<u64>) -> Result<(), Unwritten> {
+        let sent = self.outline.tell(record, |event| self.outlet.send(event));
+        let delivery = sent.map_err(|fault| {
+            tracing::debug!(%fault, "an event is not taken for NATS");
+            unwritten(&fault)
+        })?;
+        self.asked.keep(asked, delivery);
+        Ok(())
+    }
+
+    fn reads_rooms(&self) -> bool {
+        self.outline.reads_rooms()
+    }
+
+    fn waits(&self) -> Option<Waits> {
+        self.waits
+    }
+
+    fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn client(settings: &Settings) -> Result<::nats::Settings, Fault> {
+    let credentials = match (
+        &settings.credentials_file,
+        &settings.user,
+        &settings.password_file,
+    ) {
+        (Some(file), ..) => Credentials::File(file.clone()),
+        (None, Some(user), Some(file)) => Credentials::Password {
+            user: user.clone(),
+            file: file.clone(),
+        },
+        _ => Credentials::None,
+    };
+    let tls = Tls {
+        required: settings.tls,
+        ca_file: settings.ca_file.clone(),
+        own: settings.own_cert.clone(),
+    };
+    ::nats::Settings::new(&settings.urls, credentials, tls)
+}
+
+fn reading(inlet: &In) -> Reading {
+    let words = inlet.operators.iter();
+    let operators: Vec<Operator> = words.filter_map(|word| Operator::from_word(word)).collect();
+    let group = inlet.group.clone();
+    Reading {
+        subject: inlet.subject.clone(),
+        source: match inlet.stream.clone() {
+            None => Source::Subject { group },
+            Some(stream) => Source::Stream {
+                stream,
+                durable: group,
+                pending_max: inlet.pending_max,
+            },
+        },
+        namespaces: inlet.namespaces.clone(),
+        operators,
+        dead_letters: inlet.dead_letters.clone(),
+        value_bytes_max: inlet.value_bytes_max,
+    }
+}

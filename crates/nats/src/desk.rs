@@ -1,0 +1,204 @@
+//! What is done with one message: it is read and handed over, or buried.
+
+use crate::letters::{From, Letter, Letters};
+use crate::link::Line;
+use crate::reading::{PAUSE, Reading, Shared, Source};
+use async_nats::{HeaderName, Message};
+use bridge::{Command, Flaw, Lines, RawHeader, Rights, Unhandled, Window};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// Where a message of a stream stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) stream: &'a str,
+    pub(crate) number: u64,
+    pub(crate) time_ms: i64,
+}
+
+/// Of one inlet.
+pub(crate) struct Desk<H> {
+    shared: Arc<Shared>,
+    letters: Letters,
+    window: Window,
+    lines: Lines,
+    rights: Rights,
+    reading: Reading,
+    hand: H,
+}
+
+impl<H> Desk<H>
+where
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+{
+    pub(crate) fn new(shared: Arc<Shared>, letters: Letters, reading: Reading, hand: H) -> Self {
+        Self {
+            shared,
+            letters,
+            window: Window::default(),
+            lines: Lines::default(),
+            rights: reading.rights(),
+            reading,
+            hand,
+        }
+    }
+
+    pub(crate) fn stops(&self) -> bool {
+        self.shared.stops()
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        self.reading.source.clone()
+    }
+
+    pub(crate) fn subject(&self) -> &str {
+        &self.reading.subject
+    }
+
+    pub(crate) fn trouble(&self, what: &str) {
+        self.shared.trouble(what);
+    }
+
+    /// Messages of the stream that wait.
+    pub(crate) fn note_lag(&self, waiting: u64) {
+        self.shared.lag.store(waiting, Ordering::Relaxed);
+    }
+
+    /// Messages that the server has given up, since nobody could read them.
+    pub(crate) fn note_lost(&mut self, what: &str) {
+        self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        if self.lines.more() {
+            tracing::error!("{what}");
+        }
+    }
+
+    /// Messages that came while there was no room for them.
+    pub(crate) fn note_dropped(&self, count: u64) {
+        self.shared.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A message that comes once. At the end of the process it may stay undone, since nobody else gets it.
+    pub(crate) fn settle_once(&mut self, message: &Message, line: &Line) {
+        if !self.attend(message, None, line, || {}) {
+            self.note_lost("a command of NATS was not carried out, since the gateway ends");
+        }
+    }
+
+    /// A message of a stream; `false`: it comes again, since the gateway ends. `waits` is called now and then while nobody takes it.
+    pub(crate) fn settle(
+        &mut self,
+        message: &Message,
+        place: Place<'_>,
+        line: &Line,
+        waits: impl FnMut(),
+    ) -> bool {
+        let Place {
+            stream,
+            number,
+            time_ms,
+        } = place;
+        let offset = number.cast_signed();
+        if self.window.has(stream, 0, offset, time_ms) {
+            self.shared.repeated.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        let settled = self.attend(message, Some(place), line, waits);
+        if settled {
+            self.window.add(stream, 0, offset, time_ms);
+        }
+        settled
+    }
+
+    /// Hands it over or buries it, however long that takes; `false`: neither, since it stops.
+    fn attend(
+        &mut self,
+        message: &Message,
+        place: Option<Place<'_>>,
+        line: &Line,
+        mut waits: impl FnMut(),
+    ) -> bool {
+        loop {
+            let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message)));
+            let handed = handed.unwrap_or_else(|_| {
+                Err(Unhandled::Flaw(
+                    "it cannot be read: reading it failed".to_owned(),
+                ))
+            });
+            match handed {
+                Ok(()) => {
+                    self.shared.handed.fetch_add(1, Ordering::Relaxed);
+                    return true;
+                }
+                Err(Unhandled::Flaw(text)) => {
+                    return self.bury(message, place, line, &Flaw::new(text), waits);
+                }
+                Err(Unhandled::Later) if self.stops() => return false,
+                Err(Unhandled::Later) => {
+                    waits();
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn hand_over(&mut self, message: &Message) -> Result<(), Unhandled> {
+        let (bytes, max) = (message.payload.len(), self.reading.value_bytes_max);
+        if bytes > max {
+            let text = format!("the value has {bytes} bytes: at most {max} are allowed");
+            return Err(text.into());
+        }
+        let headers: Vec<RawHeader<'_>> = message
+            .headers
+            .iter()
+            .flat_map(|headers| headers.iter())
+            .flat_map(|(name, values)| {
+                let name: &str = HeaderName::as_ref(name);
+                values
+                    .iter()
+                    .map(move |value| (name, Some(value.as_str().as_bytes())))
+            })
+            .collect();
+        let command = Command::read(&self.rights, &headers, Some(&message.payload));
+        (self.hand)(command.map_err(|flaw| flaw.to_string())?)
+    }
+
+    fn bury(
+        &mut self,
+        message: &Message,
+        place: Option<Place<'_>>,
+        line: &Line,
+        flaw: &Flaw,
+        mut waits: impl FnMut(),
+    ) -> bool {
+        if self.lines.more() {
+            let number = place.map(|place| place.number);
+            tracing::warn!(
+                subject = message.subject.as_str(),
+                number,
+                "a message is no command: {flaw}"
+            );
+        }
+        let from = From {
+            stream: place.map(|place| (place.stream, place.number)),
+            flaw,
+        };
+        let mut tries = 0;
+        while !self.stops() {
+            let count = match self.letters.write(message, &from, line, tries) {
+                Letter::Written => &self.shared.dead,
+                Letter::Lost => &self.shared.lost,
+                Letter::Later => {
+                    tries += 1;
+                    waits();
+                    thread::sleep(PAUSE);
+                    continue;
+                }
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+}

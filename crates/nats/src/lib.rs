@@ -1,0 +1,31 @@
+//! Events out to NATS and commands in from it, without decoding a body.
+//!
+//! [`Outlet`] publishes one message for each event, by core NATS or into a stream of JetStream. [`Inlet`] reads messages of a subject, makes
+//! a command of each, and gives it to a function of the caller. The client is async-nats.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod books;
+mod courier;
+mod desk;
+mod inlet;
+mod letters;
+mod link;
+mod outlet;
+mod postbag;
+mod reading;
+mod settings;
+mod stream;
+mod subject;
+
+pub use books::Mode;
+pub use bridge::{
+    Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Moment, Operator, OutFigures,
+    Target, Unhandled, Who,
+};
+pub use inlet::Inlet;
+pub use outlet::{Delivery, Limits, Outlet};
+pub use reading::{Reading, Source};
+pub use settings::{Credentials, Settings, Tls};
+pub use subject::{Pattern, overlap};

@@ -1,0 +1,162 @@
+//! How to reach the servers.
+
+use async_nats::{ConnectOptions, Event, ServerAddr};
+use bridge::{Fault, Kind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A server that is there answers well within.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// A server that hangs is noticed after three of them.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// Messages of a subscription that nobody has looked at yet: at most so many times the server's `max_payload` in memory.
+const SUBSCRIPTION_MESSAGES: usize = 256;
+
+/// How the gateway proves who it is. Files are read at each connection: one that was replaced is used from then on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Credentials {
+    /// Not at all, unless a URL has a user and a password.
+    #[default]
+    None,
+    /// By a file with a JWT and a seed, as `nsc` writes it.
+    File(PathBuf),
+    /// By a user's name, and a file with its password.
+    Password {
+        /// The name.
+        user: String,
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// Encryption. A URL that begins with `tls://` demands it, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// No connection without it.
+    pub required: bool,
+    /// Authorities besides those of the system, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// The gateway's own certificate and its key, PEM.
+    pub own: Option<(PathBuf, PathBuf)>,
+}
+
+/// Servers, credentials, TLS.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    urls: Vec<ServerAddr>,
+    credentials: Credentials,
+    tls: Tls,
+}
+
+impl Settings {
+    /// `urls`: `nats://host:port` or `tls://host:port`, all of one cluster.
+    ///
+    /// # Errors
+    /// There is no URL, or one cannot be read.
+    pub fn new(urls: &[String], credentials: Credentials, tls: Tls) -> Result<Self, Fault> {
+        let wrong = |text| Fault::new(Kind::Settings, text);
+        if urls.is_empty() {
+            let text = "cannot use NATS: no server is named: give nats://HOST:PORT";
+            return Err(wrong(text.to_owned()));
+        }
+        let read = |url: &String| {
+            // It may have a password.
+            let public = url.rsplit('@').next().unwrap_or_default();
+            let address: Result<ServerAddr, _> = url.parse();
+            let address = address.ok().filter(|address| {
+                matches!(address.scheme(), "nats" | "tls") && !address.host().is_empty()
+            });
+            address.ok_or_else(|| {
+                wrong(format!(
+                    "cannot use the server {public:?}: nats://HOST:PORT or tls://HOST:PORT is needed"
+                ))
+            })
+        };
+        Ok(Self {
+            urls: urls.iter().map(read).collect::<Result<_, _>>()?,
+            credentials,
+            tls,
+        })
+    }
+
+    pub(crate) fn urls(&self) -> Vec<ServerAddr> {
+        self.urls.clone()
+    }
+
+    /// One connection, which is given up when its server goes: whoever uses it makes another one. So what waits in the client of a
+    /// connection is never sent late by another one.
+    pub(crate) async fn options(
+        &self,
+        told: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<ConnectOptions, String> {
+        let cannot = |what: &str, file: &PathBuf, why: std::io::Error| {
+            format!("cannot read {what} {}: {why}", file.display())
+        };
+        let told = std::sync::Arc::new(told);
+        let mut options = ConnectOptions::new()
+            .name("sockeye")
+            .connection_timeout(CONNECT_TIME)
+            .ping_interval(PING_INTERVAL)
+            .request_timeout(Some(CONNECT_TIME))
+            .subscription_capacity(SUBSCRIPTION_MESSAGES)
+            .max_reconnects(Some(self.urls.len()))
+            .reconnect_delay_callback(|_| Duration::from_millis(100))
+            .event_callback(move |event| {
+                told(event);
+                std::future::ready(())
+            });
+        match &self.credentials {
+            Credentials::None => {}
+            Credentials::File(file) => {
+                let text = std::fs::read_to_string(file);
+                let text = text.map_err(|why| cannot("nats.credentials_file", file, why))?;
+                options = options.credentials(&text).map_err(|why| {
+                    format!("cannot use nats.credentials_file {}: {why}", file.display())
+                })?;
+            }
+            Credentials::Password { user, file } => {
+                let text = std::fs::read_to_string(file);
+                let text = text.map_err(|why| cannot("nats.password_file", file, why))?;
+                let password = text.trim_end_matches(['\r', '\n']).to_owned();
+                options = options.user_and_password(user.clone(), password);
+            }
+        }
+        options = options.require_tls(self.tls.required);
+        if let Some(file) = &self.tls.ca_file {
+            options = options.add_root_certificates(file.clone());
+        }
+        if let Some((cert, key)) = &self.tls.own {
+            options = options.add_client_certificate(cert.clone(), key.clone());
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Settings, Fault> {
+        Settings::new(&[url.to_owned()], Credentials::None, Tls::default())
+    }
+
+    #[test]
+    fn urls_name_a_server() {
+        for url in [
+            "nats://127.0.0.1:4222",
+            "tls://nats.example:4222",
+            "nats://h",
+        ] {
+            assert!(of(url).is_ok(), "{url}");
+        }
+        for url in ["", "http://h:1", "nats://", "nats://a b"] {
+            let fault = of(url).expect_err(url);
+            assert!(fault.to_string().contains("cannot use"), "{url}: {fault}");
+        }
+        let fault = of("http://ada:secret@h:1")
+            .expect_err("no NATS")
+            .to_string();
+        assert!(!fault.contains("secret"), "{fault}");
+        assert!(Settings::new(&[], Credentials::None, Tls::default()).is_err());
+    }
+}

@@ -1,0 +1,252 @@
+//! Messages of a stream: a durable consumer of JetStream, which all nodes share, hands them out and wants each acknowledged.
+
+use crate::desk::{Desk, Place};
+use crate::link::{Line, Link};
+use crate::reading::{POLL, Source};
+use async_nats::jetstream::AckKind;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::pull::{Batch, Config};
+use async_nats::jetstream::consumer::{AckPolicy, Consumer};
+use async_nats::{Message as Plain, Subscriber};
+use bridge::{Command, Unhandled};
+use futures_util::{FutureExt, StreamExt};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// A member that was killed holds its messages for so long.
+const ACK_WAIT: Duration = Duration::from_secs(10);
+/// A message that cannot even be read ends the connection of whoever gets it. The server gives it up after so many times.
+const DELIVERIES_MAX: i64 = 20;
+/// Messages in memory that are not handed over yet, and their bytes (one message may be larger).
+const BATCH_MESSAGES: usize = 64;
+const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
+/// So long a server keeps our question for messages.
+const ASK_TIME: Duration = Duration::from_secs(1);
+/// The answer to it, or its end, comes within this time.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// A command is acknowledged so long after the shards have it: by then its letters have left for other nodes, whose clients would miss it
+/// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
+const ACK_DELAY: Duration = Duration::from_millis(250);
+
+/// Until it stops, or the connection has a successor.
+pub(crate) fn read<H>(
+    runtime: &Handle,
+    link: &Link,
+    line: &Line,
+    desk: &mut Desk<H>,
+) -> Result<(), String>
+where
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+{
+    let Source::Stream {
+        stream,
+        durable,
+        pending_max,
+    } = desk.source()
+    else {
+        return Ok(());
+    };
+    let config = Config {
+        durable_name: Some(durable.clone()),
+        filter_subject: desk.subject().to_owned(),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        max_deliver: DELIVERIES_MAX,
+        max_ack_pending: i64::from(pending_max),
+        ..Config::default()
+    };
+    let consumer = runtime.block_on(consumer(line, &stream, &durable, config))?;
+    let mut given_up = runtime.block_on(given_up(line, &stream, &durable))?;
+    let bytes_max = BATCH_BYTES.max(line.client.max_payload().saturating_add(65_536));
+    let delay = if pending_max == 1 {
+        Duration::ZERO
+    } else {
+        ACK_DELAY
+    };
+    let mut settled = Settled {
+        runtime,
+        delay,
+        waiting: VecDeque::new(),
+    };
+    while !desk.stops() && link.is_up() {
+        while let Some(Some(_)) = runtime.block_on(async { given_up.next().now_or_never() }) {
+            let what = format!(
+                "a message of the stream {stream} was given up after {DELIVERIES_MAX} tries to read it: are its headers those of NATS?"
+            );
+            desk.note_lost(&what);
+        }
+        let asked = consumer.batch().max_messages(BATCH_MESSAGES);
+        let asked = asked.max_bytes(bytes_max).expires(ASK_TIME).messages();
+        let batch = runtime
+            .block_on(asked)
+            .map_err(|error| format!("cannot read the stream {stream}: {error}"))?;
+        Pull {
+            runtime,
+            batch,
+            held: VecDeque::new(),
+            settled: &mut settled,
+        }
+        .settle(line, desk)?;
+    }
+    Ok(())
+}
+
+/// Messages that are settled, and acknowledged a little later; all of them at the latest when this is dropped.
+struct Settled<'a> {
+    runtime: &'a Handle,
+    delay: Duration,
+    waiting: VecDeque<(Instant, Message)>,
+}
+
+impl Settled<'_> {
+    fn add(&mut self, message: Message) {
+        self.waiting
+            .push_back((Instant::now() + self.delay, message));
+    }
+
+    fn acknowledge(&mut self, by: Instant) {
+        while let Some((_, message)) = self.waiting.pop_front_if(|(due, _)| *due <= by) {
+            answer(self.runtime, &message, AckKind::Ack);
+        }
+    }
+}
+
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        for (_, message) in std::mem::take(&mut self.waiting) {
+            answer(self.runtime, &message, AckKind::Ack);
+        }
+    }
+}
+
+/// One that is lost on its way means that the message comes again.
+fn answer(runtime: &Handle, message: &Message, kind: AckKind) {
+    let sent = runtime.block_on(async { timeout(POLL * 10, message.ack_with(kind)).await });
+    if !matches!(sent, Ok(Ok(()))) {
+        tracing::debug!("a message of a stream is not acknowledged: it comes again");
+    }
+}
+
+/// The one that is there, if it is as we need it; else a new one.
+async fn consumer(
+    line: &Line,
+    stream: &str,
+    durable: &str,
+    config: Config,
+) -> Result<Consumer<Config>, String> {
+    let found = line.streams.get_stream(stream).await;
+    let found = found.map_err(|error| format!("cannot use the stream {stream}: {error}"))?;
+    let (subject, pending_max) = (config.filter_subject.clone(), config.max_ack_pending);
+    let made = found.get_or_create_consumer(durable, config).await;
+    let made = made.map_err(|error| {
+        format!("cannot use the consumer {durable} of the stream {stream}: {error}")
+    })?;
+    let there = &made.cached_info().config;
+    let read = match there.filter_subject.as_str() {
+        // All that the stream has.
+        "" => found.cached_info().config.subjects.join(" "),
+        filter => filter.to_owned(),
+    };
+    if read != subject
+        || there.ack_policy != AckPolicy::Explicit
+        || there.max_ack_pending != pending_max
+    {
+        return Err(format!(
+            "the consumer {durable} of the stream {stream} reads {:?}, with {} pending at most: {subject:?} and {pending_max} are needed, with explicit acks; delete it, or name another one in `durable`",
+            read, there.max_ack_pending
+        ));
+    }
+    Ok(made)
+}
+
+/// News about messages that the server does not hand out any more. One of the members gets each.
+async fn given_up(line: &Line, stream: &str, durable: &str) -> Result<Subscriber, String> {
+    let subject = format!("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}");
+    let heard = line.client.queue_subscribe(subject, durable.to_owned());
+    heard.await.map_err(|error| {
+        format!("cannot hear of messages that the stream {stream} gives up: {error}")
+    })
+}
+
+/// An answer of the server.
+struct Pull<'a, 'b> {
+    runtime: &'a Handle,
+    batch: Batch,
+    /// Came, and are not settled; in order.
+    held: VecDeque<Message>,
+    settled: &'a mut Settled<'b>,
+}
+
+impl Pull<'_, '_> {
+    fn settle<H>(mut self, line: &Line, desk: &mut Desk<H>) -> Result<(), String>
+    where
+        H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    {
+        let (mut empty, mut heard) = (true, Instant::now());
+        loop {
+            self.settled.acknowledge(Instant::now());
+            let next = self
+                .runtime
+                .block_on(async { timeout(POLL, self.batch.next()).await });
+            match next {
+                Ok(Some(Ok(message))) => self.held.push_back(message),
+                Ok(Some(Err(error))) => return Err(format!("cannot read a stream: {error}")),
+                Ok(None) => {
+                    if empty {
+                        desk.note_lag(0);
+                    }
+                    return Ok(());
+                }
+                Err(_) if heard.elapsed() < ANSWER_TIME => continue,
+                Err(_) => return Err("the stream does not answer".to_owned()),
+            }
+            (empty, heard) = (false, Instant::now());
+            self.settle_held(line, desk)?;
+        }
+    }
+
+    fn settle_held<H>(&mut self, line: &Line, desk: &mut Desk<H>) -> Result<(), String>
+    where
+        H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    {
+        while let Some(message) = self.held.pop_front() {
+            let info = message.info();
+            let info = info.map_err(|error| format!("cannot read a stream: {error}"))?;
+            desk.note_lag(info.pending);
+            let place = Place {
+                stream: info.stream,
+                number: info.stream_sequence,
+                time_ms: milliseconds(info.published.unix_timestamp_nanos()),
+            };
+            let (plain, acked): (&Plain, &Message) = (&message.message, &message);
+            // Nobody else shall get what waits here behind it.
+            let settled = desk.settle(plain, place, line, || self.keep(acked));
+            match settled {
+                true => self.settled.add(message),
+                // It comes again, to others at once.
+                false => answer(self.runtime, &message, AckKind::Nak(None)),
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, current: &Message) {
+        while let Some(Some(Ok(message))) = self
+            .runtime
+            .block_on(async { self.batch.next().now_or_never() })
+        {
+            self.held.push_back(message);
+        }
+        answer(self.runtime, current, AckKind::Progress);
+        for message in &self.held {
+            answer(self.runtime, message, AckKind::Progress);
+        }
+    }
+}
+
+fn milliseconds(nanos: i128) -> i64 {
+    i64::try_from(nanos / 1_000_000).unwrap_or_default()
+}

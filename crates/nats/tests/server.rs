@@ -1,0 +1,140 @@
+//! The library between a program and a real server.
+
+use async_nats::jetstream::{self, stream};
+use nats::{
+    Action, Credentials, Encoding, Event, Inlet, Key, Limits, Mode, Moment, Operator, Outlet,
+    Pattern, Reading, Settings, Source, Tls, Unhandled,
+};
+use servers::Nats;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn settings(nats: &Nats) -> Settings {
+    Settings::new(&[nats.url()], Credentials::None, Tls::default()).expect("a URL")
+}
+
+fn make_stream(runtime: &Runtime, nats: &Nats, name: &str, subject: &str) -> jetstream::Context {
+    runtime.block_on(async {
+        let client = async_nats::connect(nats.url()).await.expect("a client");
+        let streams = jetstream::new(client);
+        let config = stream::Config {
+            name: name.to_owned(),
+            subjects: vec![subject.to_owned()],
+            ..stream::Config::default()
+        };
+        streams.create_stream(config).await.expect("a stream");
+        streams
+    })
+}
+
+fn event<'a>(socket: &'a str, body: &'a str) -> Event<'a> {
+    Event {
+        moment: Moment::Message,
+        socket,
+        user: None,
+        room: None,
+        inner: None,
+        operator: Some(Operator::Unicast),
+        auth: None,
+        trace: None,
+        namespace: "/",
+        name: Some("order"),
+        sequence: None,
+        encoding: Encoding::Json,
+        attachments: None,
+        key: Key::Socket,
+        body: body.as_bytes(),
+    }
+}
+
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What one library publishes the other one reads: each event once, in order for its key, whatever the server does meanwhile.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn each_event_is_there_once_and_in_order_while_the_server_restarts() {
+    const KEYS: [&str; 3] = ["a", "b", "c"];
+    const EVENTS: usize = 3_000;
+    let runtime = Runtime::new().expect("a runtime");
+    let _inside = runtime.enter();
+    let mut nats = Nats::start();
+    make_stream(&runtime, &nats, "EVENTS", "sockeye.>");
+    let pattern = Pattern::new("sockeye.{namespace}.{name}").expect("a pattern");
+    let limits = Limits {
+        waiting_bytes_max: 64 << 20,
+        record_bytes_max: 1 << 20,
+        time: Duration::from_secs(60),
+    };
+    let outlet = Outlet::start(&settings(&nats), pattern, Mode::JetStream, limits);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let reading = Reading {
+        subject: "sockeye.>".to_owned(),
+        source: Source::Stream {
+            stream: "EVENTS".to_owned(),
+            durable: "reader".to_owned(),
+            pending_max: 1,
+        },
+        namespaces: vec!["/".to_owned()],
+        operators: Operator::ALL.to_vec(),
+        dead_letters: None,
+        value_bytes_max: 1 << 20,
+    };
+    let hears = Arc::clone(&heard);
+    let mut later = 0;
+    let inlet = Inlet::start(&settings(&nats), reading, move |command| {
+        later += 1;
+        if later == 10 {
+            return Err(Unhandled::Later);
+        }
+        let Action::Emit { body, .. } = command.action else {
+            return Err("no event".to_owned().into());
+        };
+        let body = String::from_utf8_lossy(body).into_owned();
+        hears.lock().expect("a lock").push(body);
+        Ok(())
+    })
+    .expect("it reads");
+    for n in 0..EVENTS {
+        for key in KEYS {
+            let taken = outlet.send(&event(key, &format!("{key}{n}")));
+            taken.expect("there is room");
+        }
+        match n {
+            1_000 => {
+                soon("some are stored", || outlet.figures().produced >= 500);
+                nats.stop();
+            }
+            2_000 => nats.restart(),
+            _ => {}
+        }
+    }
+    soon("all are stored", || {
+        outlet.figures().produced == (EVENTS * KEYS.len()) as u64
+    });
+    soon("all are heard", || {
+        inlet.figures().handed >= (EVENTS * KEYS.len()) as u64
+    });
+    let heard = heard.lock().expect("a lock").clone();
+    for key in KEYS {
+        let own: Vec<&String> = heard.iter().filter(|body| body.starts_with(key)).collect();
+        let expected: Vec<String> = (0..EVENTS).map(|n| format!("{key}{n}")).collect();
+        assert!(own.into_iter().eq(&expected), "{key}");
+    }
+    let (out, read) = (outlet.figures(), inlet.figures());
+    eprintln!("{out:?} {read:?}");
+    assert_eq!(
+        (out.failed, out.refused, out.waiting, read.lost),
+        (0, 0, 0, 0)
+    );
+    inlet.stop();
+    assert_eq!(runtime.block_on(outlet.close(Duration::from_secs(5))), 0);
+}
