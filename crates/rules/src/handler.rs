@@ -1,7 +1,7 @@
 //! What client events do: the profile's own events first, then the rule of the event, then the default rule.
 
 use crate::book::{Book, Namespace, Rule, RulesFactory};
-use crate::bridge::{Around, Buses, Inner, Records, Said};
+use crate::bridge::{Around, Bus, Buses, Inner, Records, Said};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
@@ -453,7 +453,8 @@ impl Namespace {
             (None, Action::Rooms { .. }) => "rooms",
             (None, Action::Reply) => "reply",
             (None, Action::Backend) => "backend",
-            (None, Action::Kafka) => "kafka",
+            (None, Action::Bus(Bus::Kafka)) => "kafka",
+            (None, Action::Bus(Bus::Nats)) => "nats",
             (None, Action::Drop) => "drop",
         };
         let place = match own {

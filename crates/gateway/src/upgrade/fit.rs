@@ -29,6 +29,7 @@ pub fn obstacle(config: &Resolved) -> Option<&'static str> {
         (config.cluster.is_some(), "[cluster]"),
         (config.backends.is_some(), "[backends]"),
         (config.kafka.is_some(), "[kafka]"),
+        (config.nats.is_some(), "[nats]"),
         (config.history.is_some(), "[history]"),
         (config.bodies.is_some(), "[large]"),
     ];
