@@ -212,7 +212,7 @@ export interface BackendHere {
   failures: FailureHere[];
 }
 
-export interface KafkaHere {
+export interface BridgeHere {
   produced: number;
   failed: number;
   refused: number;
@@ -228,7 +228,8 @@ export interface KafkaHere {
 
 export interface BackendsHere {
   backends: BackendHere[];
-  kafka: KafkaHere | null;
+  kafka: BridgeHere | null;
+  nats: BridgeHere | null;
   complete: boolean;
 }
 

@@ -2,7 +2,7 @@
 // focus and selection do.
 
 import { make } from "../../chat/src/dom.ts";
-import type { BackendHere, BackendsHere, FailureHere, KafkaHere, WorkerHere } from "./answers.ts";
+import type { BackendHere, BackendsHere, FailureHere, BridgeHere, WorkerHere } from "./answers.ts";
 import { badge, Facts, given, section, type Tone } from "./controls.ts";
 import { above, atMost, bytes, count, moment, NONE, percent, rate, words } from "./format.ts";
 import { Table } from "./table.ts";
@@ -104,9 +104,9 @@ class BackendCard {
 export class BackendCards {
   readonly element = make("div", "stack");
   #cards = new Map<string, BackendCard>();
-  #kafka: Facts | undefined;
+  #bridges = new Map<string, Facts>();
 
-  render({ backends, kafka }: BackendsHere): void {
+  render({ backends, kafka, nats }: BackendsHere): void {
     for (const backend of backends) {
       let card = this.#cards.get(backend.name);
       if (!card) {
@@ -116,26 +116,29 @@ export class BackendCards {
       }
       card.render(backend);
     }
-    if (kafka) this.#showKafka(kafka);
+    if (kafka) this.#showBridge("Kafka", kafka);
+    if (nats) this.#showBridge("NATS", nats);
   }
 
-  #showKafka(kafka: KafkaHere): void {
-    if (!this.#kafka) {
-      this.#kafka = new Facts();
-      this.element.append(section("Kafka", this.#kafka.element));
+  #showBridge(name: string, bridge: BridgeHere): void {
+    let facts = this.#bridges.get(name);
+    if (!facts) {
+      facts = new Facts();
+      this.#bridges.set(name, facts);
+      this.element.append(section(name, facts.element));
     }
-    this.#kafka.show([
-      ["Events written", count(kafka.produced)],
-      ["Not acknowledged", count(kafka.failed)],
-      ["Not taken", count(kafka.refused)],
-      ["Requests sent again", count(kafka.retried)],
-      ["Waiting", bytes(kafka.waiting_bytes)],
-      ["Commands handed over", count(kafka.handed)],
-      ["Not at other nodes", count(kafka.partial)],
-      ["Left out as repeated", count(kafka.repeated)],
-      ["Dead letters", count(kafka.dead)],
-      ["Lost: no dead letter could be written", count(kafka.lost)],
-      ["Records that wait to be read", count(kafka.lag)],
+    facts.show([
+      ["Events written", count(bridge.produced)],
+      ["Not acknowledged", count(bridge.failed)],
+      ["Not taken", count(bridge.refused)],
+      ["Requests sent again", count(bridge.retried)],
+      ["Waiting", bytes(bridge.waiting_bytes)],
+      ["Commands handed over", count(bridge.handed)],
+      ["Not at other nodes", count(bridge.partial)],
+      ["Left out as repeated", count(bridge.repeated)],
+      ["Dead letters", count(bridge.dead)],
+      ["Lost: no dead letter could be written", count(bridge.lost)],
+      ["Records that wait to be read", count(bridge.lag)],
     ]);
   }
 }

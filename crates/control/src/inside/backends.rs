@@ -1,13 +1,14 @@
-//! Backends and the bridge to Kafka, one by one, as they are now.
+//! Backends and the bridges to buses, one by one, as they are now.
 
 use super::{Called, Caller, Inside, Problems, Scope, admit};
 use crate::backend::{Failure, Figures, Seen};
-use crate::kafka;
+use crate::bridge;
 use crate::metrics::load;
 use ::backend::{PaceFigures, SeenWorker};
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use rules::bridge::Bus;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,7 +18,9 @@ struct Backends {
     /// By name.
     backends: Vec<BackendHere>,
     /// The bridge to Kafka; `null` if there is none.
-    kafka: Option<Kafka>,
+    kafka: Option<BridgeHere>,
+    /// The bridge to NATS; `null` if there is none.
+    nats: Option<BridgeHere>,
     /// `false`: a backend did not answer in time. It has its counters, and neither workers nor failures.
     complete: bool,
 }
@@ -102,16 +105,16 @@ struct FailureHere {
     detail: Option<String>,
 }
 
-/// The bridge to Kafka. Counters are of all the time since the node began.
+/// A bridge to a bus. Counters are of all the time since the node began.
 #[derive(Debug, Serialize, ToSchema)]
-struct Kafka {
-    /// Events that Kafka has acknowledged.
+struct BridgeHere {
+    /// Events that the bus has acknowledged.
     produced: u64,
     /// Events that it has not, in time or at all.
     failed: u64,
     /// Events that were not taken: too many waited, or they were too large.
     refused: u64,
-    /// Requests to brokers that were sent again.
+    /// Requests to servers that were sent again.
     retried: u64,
     /// Bytes that wait for it.
     waiting_bytes: u64,
@@ -121,11 +124,11 @@ struct Kafka {
     partial: u64,
     /// Records that had been handed over before.
     repeated: u64,
-    /// Records that are no commands, written to the topic of dead letters.
+    /// Records that are no commands, written as dead letters.
     dead: u64,
     /// Records that are no commands, and were not written there.
     lost: u64,
-    /// Records that wait in the partitions that this node reads.
+    /// Records that wait for this node.
     lag: u64,
 }
 
@@ -221,8 +224,8 @@ impl FailureHere {
     }
 }
 
-impl From<kafka::Figures> for Kafka {
-    fn from(figures: kafka::Figures) -> Self {
+impl From<bridge::Figures> for BridgeHere {
+    fn from(figures: bridge::Figures) -> Self {
         Self {
             produced: figures.produced,
             failed: figures.failed,
@@ -241,7 +244,7 @@ impl From<kafka::Figures> for Kafka {
 
 /// List the backends of the node
 ///
-/// Workers and webhooks one by one, with their rates and last failures, and the bridge to Kafka. Of the node that is asked.
+/// Workers and webhooks one by one, with their rates and last failures, and the bridges to Kafka and NATS. Of the node that is asked.
 #[utoipa::path(get, path = "/v1/node/backends",
     responses((status = 200, description = "The backends.", body = Backends), Problems))]
 pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) -> Called {
@@ -252,13 +255,14 @@ pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) 
         None => Vec::new(),
     };
     let figures = inside.node.backends.get();
+    let bridge = |bus| {
+        let found = inside.node.bridges.get(bus);
+        found.map(|bridge| BridgeHere::from(bridge.figures()))
+    };
     let mut answer = Backends {
         backends: Vec::new(),
-        kafka: inside
-            .node
-            .kafka
-            .get()
-            .map(|bridge| bridge.figures().into()),
+        kafka: bridge(Bus::Kafka),
+        nats: bridge(Bus::Nats),
         complete: looks.iter().all(|(_, seen)| seen.is_some()),
     };
     for (name, seen) in looks {
