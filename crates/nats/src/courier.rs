@@ -145,7 +145,7 @@ fn failed(error: PublishError) -> Failed {
     }
 }
 
-fn refusal(error: &PublishError) -> Option<&jetstream::Error> {
+pub(crate) fn refusal(error: &PublishError) -> Option<&jetstream::Error> {
     std::error::Error::source(error)?.downcast_ref()
 }
 

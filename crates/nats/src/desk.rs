@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where a message of a stream stands.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Desk<H> {
     lines: Lines,
     rights: Rights,
     reading: Reading,
+    /// Messages of a stream come one by one until then.
+    careful_until: Option<Instant>,
     hand: H,
 }
 
@@ -41,8 +44,19 @@ where
             lines: Lines::default(),
             rights: reading.rights(),
             reading,
+            careful_until: None,
             hand,
         }
+    }
+
+    /// A connection has ended, perhaps by a message.
+    pub(crate) fn be_careful(&mut self, time: Duration) {
+        self.careful_until = Some(Instant::now() + time);
+    }
+
+    pub(crate) fn is_careful(&self) -> bool {
+        self.careful_until
+            .is_some_and(|until| Instant::now() < until)
     }
 
     pub(crate) fn stops(&self) -> bool {
@@ -86,7 +100,7 @@ where
         }
     }
 
-    /// A message of a stream; `false`: it comes again, since the gateway ends. `waits` is called now and then while nobody takes it.
+    /// A message of a stream; `false`: it comes again, since the gateway or the connection ends. `waits` is called now and then while nobody takes it.
     pub(crate) fn settle(
         &mut self,
         message: &Message,
@@ -189,6 +203,7 @@ where
             let count = match self.letters.write(message, &from, line, tries) {
                 Letter::Written => &self.shared.dead,
                 Letter::Lost => &self.shared.lost,
+                Letter::Again => return false,
                 Letter::Later => {
                     tries += 1;
                     waits();

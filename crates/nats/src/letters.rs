@@ -1,5 +1,6 @@
 //! Dead letters: messages that are no command, written to a subject of their own with the reason.
 
+use crate::courier::refusal;
 use crate::link::Line;
 use async_nats::header::HeaderValue;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -30,6 +31,8 @@ pub(crate) enum Letter {
     Lost,
     /// NATS is away: to be tried again.
     Later,
+    /// The connection has ended: the message comes again by the next one.
+    Again,
 }
 
 /// Where a message stands, and what is wrong with it.
@@ -103,15 +106,23 @@ impl Letters {
         });
         match sent.map_err(|error| (error.kind(), error)) {
             Ok(_) => Letter::Written,
-            Err((
-                PublishErrorKind::TimedOut
-                | PublishErrorKind::BrokenPipe
-                | PublishErrorKind::MaxAckPending,
-                error,
-            )) => {
+            Err((PublishErrorKind::TimedOut | PublishErrorKind::MaxAckPending, error)) => {
                 tracing::warn!(%error, "a dead letter waits");
                 Letter::Later
             }
+            Err((PublishErrorKind::BrokenPipe, _)) => Letter::Again,
+            Err((PublishErrorKind::Other, error)) => match refusal(&error) {
+                Some(error) if error.code() < 500 => {
+                    tracing::error!(%error, "a dead letter is lost");
+                    Letter::Lost
+                }
+                // A stream that is full, or has no leader, is another one soon.
+                Some(error) => {
+                    tracing::warn!(%error, "a dead letter waits");
+                    Letter::Later
+                }
+                None => Letter::Again,
+            },
             Err((PublishErrorKind::StreamNotFound, error)) if tries < TRIES_MAX => {
                 tracing::warn!(%error, "a dead letter waits for a stream with its subject");
                 Letter::Later

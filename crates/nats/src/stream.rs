@@ -17,6 +17,8 @@ use tokio::time::timeout;
 
 /// A member that was killed holds its messages for so long.
 const ACK_WAIT: Duration = Duration::from_secs(10);
+/// Those that wait in memory behind slow ones are kept so often.
+const KEEP_EVERY: Duration = Duration::from_secs(3);
 /// A message that cannot even be read ends the connection of whoever gets it. The server gives it up after so many times.
 const DELIVERIES_MAX: i64 = 20;
 /// Messages in memory that are not handed over yet, and their bytes (one message may be larger).
@@ -31,8 +33,23 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
 const ACK_DELAY: Duration = Duration::from_millis(250);
 
-/// Until it stops, or the connection has a successor.
+/// Until it stops, or the connection has a successor. Whatever ended the connection may come again: then it shall take no other message
+/// with it.
 pub(crate) fn read<H>(
+    runtime: &Handle,
+    link: &Link,
+    line: &Line,
+    desk: &mut Desk<H>,
+) -> Result<(), String>
+where
+    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+{
+    let ended = read_line(runtime, link, line, desk);
+    desk.be_careful(2 * ACK_WAIT);
+    ended
+}
+
+fn read_line<H>(
     runtime: &Handle,
     link: &Link,
     line: &Line,
@@ -78,7 +95,9 @@ where
             );
             desk.note_lost(&what);
         }
-        let asked = consumer.batch().max_messages(BATCH_MESSAGES);
+        let careful = desk.is_careful();
+        let most = if careful { 1 } else { BATCH_MESSAGES };
+        let asked = consumer.batch().max_messages(most);
         let asked = asked.max_bytes(bytes_max).expires(ASK_TIME).messages();
         let batch = runtime
             .block_on(asked)
@@ -87,9 +106,13 @@ where
             runtime,
             batch,
             held: VecDeque::new(),
+            kept: Instant::now(),
             settled: &mut settled,
         }
         .settle(line, desk)?;
+        if careful {
+            settled.acknowledge(Instant::now() + ACK_DELAY);
+        }
     }
     Ok(())
 }
@@ -150,13 +173,15 @@ async fn consumer(
         "" => found.cached_info().config.subjects.join(" "),
         filter => filter.to_owned(),
     };
+    let patient = there.ack_wait >= ACK_WAIT && there.max_deliver > 0;
     if read != subject
         || there.ack_policy != AckPolicy::Explicit
         || there.max_ack_pending != pending_max
+        || !patient
     {
         return Err(format!(
-            "the consumer {durable} of the stream {stream} reads {:?}, with {} pending at most: {subject:?} and {pending_max} are needed, with explicit acks; delete it, or name another one in `durable`",
-            read, there.max_ack_pending
+            "the consumer {durable} of the stream {stream} reads {:?}, with {} pending at most, {} deliveries and {:?} for an ack: {subject:?} and {pending_max} are needed, with explicit acks, a number of deliveries and {ACK_WAIT:?} or more; delete it, or name another one in `durable`",
+            read, there.max_ack_pending, there.max_deliver, there.ack_wait
         ));
     }
     Ok(made)
@@ -177,6 +202,8 @@ struct Pull<'a, 'b> {
     batch: Batch,
     /// Came, and are not settled; in order.
     held: VecDeque<Message>,
+    /// When the server was told last that they are being worked on.
+    kept: Instant,
     settled: &'a mut Settled<'b>,
 }
 
@@ -193,6 +220,8 @@ impl Pull<'_, '_> {
                 .block_on(async { timeout(POLL, self.batch.next()).await });
             match next {
                 Ok(Some(Ok(message))) => self.held.push_back(message),
+                // One that does not fit into the rest of the question ends it.
+                Ok(Some(Err(_))) if !empty => return Ok(()),
                 Ok(Some(Err(error))) => return Err(format!("cannot read a stream: {error}")),
                 Ok(None) => {
                     if empty {
@@ -221,6 +250,13 @@ impl Pull<'_, '_> {
                 number: info.stream_sequence,
                 time_ms: milliseconds(info.published.unix_timestamp_nanos()),
             };
+            if desk.stops() {
+                answer(self.runtime, &message, AckKind::Nak(None));
+                continue;
+            }
+            if self.kept.elapsed() >= KEEP_EVERY {
+                self.keep(&message);
+            }
             let (plain, acked): (&Plain, &Message) = (&message.message, &message);
             // Nobody else shall get what waits here behind it.
             let settled = desk.settle(plain, place, line, || self.keep(acked));
@@ -240,6 +276,7 @@ impl Pull<'_, '_> {
         {
             self.held.push_back(message);
         }
+        self.kept = Instant::now();
         answer(self.runtime, current, AckKind::Progress);
         for message in &self.held {
             answer(self.runtime, message, AckKind::Progress);

@@ -195,7 +195,20 @@ pub(super) async fn read<S: Source>(
         };
         let letter = match next {
             Ok(Some((mut frame, share))) => {
-                large::make_small(&api, &mut frame).await;
+                {
+                    let mut stored = pin!(large::make_small(&api, &mut frame));
+                    loop {
+                        tokio::select! {
+                            biased;
+                            () = stored.as_mut() => break,
+                            // Its worker waits for us: nothing is read meanwhile.
+                            _ = looks.tick() => {
+                                pulse.answer();
+                                let _ = desk.letters.try_send(Letter::Heard(link));
+                            }
+                        }
+                    }
+                }
                 Letter::Frame(link, frame, share)
             }
             Ok(None) => break Letter::Detached(link, None),

@@ -23,6 +23,8 @@ use utoipa::ToSchema;
 pub(super) const ROUNDS_MAX: usize = 2;
 /// Nodes that one question asks at once: each answer is up to two megabytes.
 const ASKED_MAX: usize = 16;
+/// Of all answers to one question.
+const ROUND_BYTES_MAX: usize = 64 << 20;
 
 /// What is wanted of each node, in the words of its own calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +127,7 @@ impl Inside {
         let me = self.nodes.me().number;
         let (only, query) = without_node(query)?;
         let places = Arc::new(Semaphore::new(ASKED_MAX));
+        let room = Arc::new(Semaphore::new(ROUND_BYTES_MAX));
         let mut asked = JoinSet::new();
         let mut found = BTreeMap::new();
         for row in self.nodes.others() {
@@ -138,10 +141,12 @@ impl Inside {
             }
             let relays = self.node.relays.get().cloned();
             let question = format!("{}?{query}", wanted.word());
-            let places = Arc::clone(&places);
+            let (places, room) = (Arc::clone(&places), Arc::clone(&room));
+            // If its task fails, it is named as well.
+            found.insert(node, Err("its answer cannot be read".to_owned()));
             asked.spawn(async move {
                 let _place = places.acquire().await;
-                (node, ask(relays, node, &question).await)
+                (node, ask(relays, node, &question, &room).await)
             });
         }
         if only.is_none_or(|only| only == me) {
@@ -166,18 +171,28 @@ impl Inside {
     }
 }
 
-async fn ask(relays: Option<Relays>, node: u16, question: &str) -> Result<Value, String> {
+async fn ask(
+    relays: Option<Relays>,
+    node: u16,
+    question: &str,
+    room: &Semaphore,
+) -> Result<Value, String> {
     let Some(relays) = relays else {
         let why = "this node asks no others: that needs cluster.secret and cluster.relay_listen";
         return Err(why.to_owned());
     };
     let answer = relays.ask(node, question).await?;
-    let mut answer: Value = serde_json::from_slice(&answer)
-        .map_err(|_| "its answer cannot be read: it is of another version".to_owned())?;
-    match answer["why"].as_str() {
-        Some(why) => Err(why.to_owned()),
-        None => Ok(answer["found"].take()),
+    // Until the whole round has ended.
+    room.try_acquire_many(answer.len() as u32)
+        .map_err(|_| format!("all answers have more than {ROUND_BYTES_MAX} bytes: ask for fewer"))?
+        .forget();
+    let unreadable = || "its answer cannot be read: it is of another version".to_owned();
+    let mut answer: Value = serde_json::from_slice(&answer).map_err(|_| unreadable())?;
+    if let Some(why) = answer.get("why").and_then(Value::as_str) {
+        return Err(why.to_owned());
     }
+    let found = answer.get_mut("found").map(Value::take);
+    found.filter(Value::is_object).ok_or_else(unreadable)
 }
 
 fn read_question(question: &str) -> Option<(Wanted, &str)> {
@@ -228,7 +243,8 @@ impl Gathered {
         self.matched += part["matched"].as_u64().unwrap_or_default();
         self.more |= part["more"] == true;
         self.complete &= part["complete"] == true;
-        if let Value::Array(items) = part[wanted.word()].take() {
+        let items = part.get_mut(wanted.word()).map(Value::take);
+        if let Some(Value::Array(items)) = items {
             self.items.extend(items.into_iter().map(|mut item| {
                 if let Some(item) = item.as_object_mut() {
                     item.insert("node".to_owned(), node.into());

@@ -95,9 +95,11 @@ impl Relays {
 
 impl Shared {
     /// Answers a node that has shown its code. Behind the door: it needs no place of a stranger.
-    pub(super) fn answer(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
-        let turn = Arc::clone(&self.answerer.turns).try_acquire_owned();
-        let turn = turn.map_err(|_| io::Error::other("too many questions of other nodes"))?;
+    pub(super) fn answer(self: &Arc<Self>, stream: TcpStream) {
+        let Ok(turn) = Arc::clone(&self.answerer.turns).try_acquire_owned() else {
+            tracing::debug!("too many questions of other nodes: one is hung up on");
+            return;
+        };
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let _turn = turn;
@@ -106,7 +108,6 @@ impl Shared {
                 tracing::debug!(%error, "cannot answer a question of another node");
             }
         });
-        Ok(())
     }
 
     async fn answer_one(&self, mut stream: TcpStream) -> io::Result<()> {

@@ -39,7 +39,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections at the door that have not shown a code yet.
 const STRANGERS_MAX: usize = 256;
 /// Stands for the number of a shard: the other node wants to follow something here, and brings no client.
-const TO_FOLLOW: u16 = u16::MAX;
+const TO_FOLLOW: u16 = QUESTION - 1;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -333,7 +333,9 @@ impl Shared {
         let key = self.lock.as_ref().map(|lock| lock.public);
         let ask = self.secret.answer(&mut stream, self.me, key).await?;
         if ask.shard == QUESTION {
-            return self.answer(stream);
+            // It has shown its code: whatever becomes of its question, it is no stranger.
+            self.answer(stream);
+            return Ok(());
         }
         if ask.shard == TO_FOLLOW {
             let Some(desk) = services.desk.clone() else {

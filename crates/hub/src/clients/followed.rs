@@ -307,16 +307,11 @@ impl People {
     /// A session ends; to be called while it has its sockets.
     #[cold]
     pub(crate) fn trace_end(&mut self, session: SessionId, why: &'static str, waiting: usize) {
-        let first = self.sessions.get(session);
-        let first = first.and_then(|slot| slot.sockets.first());
-        let who = match first {
-            Some(index) => self.described(*index).0,
-            None => self.who(session),
-        };
+        // Its sockets may be in namespaces that the one who looks may not see.
         let passing = Passing {
             inward: true,
             what: "end",
-            who,
+            who: self.who(session),
             ..Passing::default()
         };
         let decision = TraceDecision::Ended { why, waiting };
