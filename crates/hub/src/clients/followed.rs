@@ -280,7 +280,7 @@ impl People {
             ..Passing::default()
         };
         let decision = TraceDecision::Refused {
-            code: "CONNECT_ERROR".into(),
+            code: "connect_error".into(),
             why: trace::name(why),
         };
         let mut followers = self.followers_of_session(session);
