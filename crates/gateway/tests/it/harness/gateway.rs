@@ -406,20 +406,23 @@ fn follow(child: &mut Child, log: &Log, reader: &Reader) {
 /// The addresses of the `listening` line; `None` when the process ended or took too long.
 fn listening(child: &mut Child, log: &Log, until: &str) -> Option<(SocketAddr, SocketAddr)> {
     let deadline = Instant::now() + START_TIMEOUT;
-    while Instant::now() < deadline {
-        let found = lock(log).iter().find_map(|line| {
+    let said = || {
+        lock(log).iter().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
             (line["message"] == until).then_some(())?;
             let address = line["addresses"].as_str()?.split(',').next()?;
             Some((address.parse().ok()?, line["admin"].as_str()?.parse().ok()?))
-        });
+        })
+    };
+    while Instant::now() < deadline {
+        let found = said();
         if found.is_some() {
             return found;
         }
         if !matches!(child.try_wait(), Ok(None)) {
-            // Its last words may still be in the pipe.
+            // Its last words may still be in the pipe: a process may say where it is, and end at once.
             std::thread::sleep(Duration::from_millis(100));
-            return None;
+            return said();
         }
         std::thread::sleep(Duration::from_millis(5));
     }
