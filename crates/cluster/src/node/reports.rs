@@ -11,10 +11,10 @@ impl Node {
         up.map(|neighbour| neighbour.inlet.peer())
     }
 
-    /// Whether no peer that is up was silent for so long while the engine worked.
+    /// Whether the engine works, and no peer that is up was silent for so long while it did.
     pub fn hears_all_peers(&self, silence_us: u64) -> bool {
         let mut up = self.neighbours.values().filter(|one| one.up);
-        up.all(|one| one.silent_us < silence_us)
+        self.hears_all() && up.all(|one| one.silent_us < silence_us)
     }
 
     /// Bytes of frames that the engine has not taken yet.

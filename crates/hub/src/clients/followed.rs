@@ -280,7 +280,7 @@ impl People {
             ..Passing::default()
         };
         let decision = TraceDecision::Refused {
-            code: "CONNECT_ERROR".into(),
+            code: "connect_error".into(),
             why: trace::name(why),
         };
         let mut followers = self.followers_of_session(session);
@@ -307,15 +307,20 @@ impl People {
     /// A session ends; to be called while it has its sockets.
     #[cold]
     pub(crate) fn trace_end(&mut self, session: SessionId, why: &'static str, waiting: usize) {
-        // Its sockets may be in namespaces that the one who looks may not see.
+        let followers = self.followers_of_session(session);
+        let first = self.sessions.get(session);
+        let first = first.and_then(|slot| slot.sockets.first().copied());
+        let (socket, namespace) = first.map_or((None, None), |index| self.described(index));
+        // Its first socket may be in a namespace that one of those who look may not see.
+        let is_seen = |name: &str| followers.iter().all(|trace| trace.is_in(name));
+        let seen = namespace.as_deref().is_some_and(is_seen);
         let passing = Passing {
             inward: true,
             what: "end",
-            who: self.who(session),
+            who: socket.filter(|_| seen).or_else(|| self.who(session)),
             ..Passing::default()
         };
         let decision = TraceDecision::Ended { why, waiting };
-        let followers = self.followers_of_session(session);
         self.traces.tell(&followers, &passing, &decision);
     }
 }

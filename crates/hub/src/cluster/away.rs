@@ -344,8 +344,12 @@ impl Away {
 
     /// Half of what may wait is for what clients publish.
     pub(crate) fn has_room_for_list(&self, bytes: usize) -> bool {
+        bytes <= self.room_for_lists()
+    }
+
+    pub(crate) fn room_for_lists(&self) -> usize {
         let waiting = self.uplink.waiting() + self.parcel.weight();
-        waiting + bytes <= self.uplink.bytes_max / 2
+        (self.uplink.bytes_max / 2).saturating_sub(waiting)
     }
 
     /// Whether this may be the id of a socket of another node.

@@ -5,7 +5,7 @@
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
-use crate::books::limits::{ROUND_BYTES_MAX, SHARDS_MAX};
+use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{Answer, Found, Reply, Response, RoundId, Tidings};
@@ -68,6 +68,9 @@ pub(crate) enum Acked {
     Ignored,
 }
 
+/// Ack ids are below this: clients in Java and C++ read them as 32 bits with a sign.
+const IDS: u64 = 1 << 31;
+
 #[derive(Debug)]
 pub(crate) struct Rounds {
     /// By ack id, which for rounds and fetches is never sent. Ids are ours: no keyed hash.
@@ -99,12 +102,11 @@ impl Rounds {
 
     /// The same, with ack ids that no other node gives out: a client that comes back from one may answer what it was asked there.
     pub(crate) fn across_nodes(self, me: Identity) -> Self {
-        const SHARDS: u64 = SHARDS_MAX as u64;
-        /// Node numbers that an id has room for.
+        /// Node numbers that an id has room for. Nodes may have other numbers of shards.
         const NODES: u64 = 1024;
         Self {
-            next: u64::from(me.node) * SHARDS + u64::from(me.shard),
-            stride: NODES * SHARDS,
+            next: u64::from(me.node) + NODES * u64::from(me.shard),
+            stride: NODES * u64::from(me.shards),
             ..self
         }
     }
@@ -116,7 +118,8 @@ impl Rounds {
 
     /// Whether so many more may be waited for.
     pub(crate) fn admits(&self, more: usize, max: usize, counts: &mut Counts) -> bool {
-        let admitted = self.owed.len() + self.open + more <= max;
+        let ids = usize::try_from(IDS / self.stride).unwrap_or(usize::MAX);
+        let admitted = self.owed.len() + self.open + more <= max.min(ids / 2);
         if !admitted {
             counts.hit(Limit::AcksOutstanding);
         }
@@ -141,13 +144,27 @@ impl Rounds {
         let own = self.next;
         let behind = next.max(own) - own;
         self.next = own.saturating_add(behind.div_ceil(self.stride) * self.stride);
+        self.begin_again();
+    }
+
+    /// Behind the last id comes the first of this shard.
+    fn begin_again(&mut self) {
+        if self.next >= IDS {
+            self.next %= self.stride;
+        }
     }
 
     /// An ack id that no shard of the process has given out, or of all nodes, where sockets go from one to another.
     pub(crate) fn next_id(&mut self) -> u64 {
-        let id = self.next;
-        self.next += self.stride;
-        id
+        loop {
+            let id = self.next;
+            self.next += self.stride;
+            self.begin_again();
+            // There are twice as many as are admitted.
+            if !self.waits.contains_key(&id) {
+                return id;
+            }
+        }
     }
 
     fn wait(&mut self, wait: Wait) -> u64 {

@@ -136,7 +136,7 @@ fn decided(
     }
     if after.panics > before.panics {
         return TraceDecision::Refused {
-            code: "INTERNAL_ERROR".into(),
+            code: "handler_failed".into(),
             why: "its handler failed".into(),
         };
     }

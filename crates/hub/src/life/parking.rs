@@ -97,7 +97,10 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     }
     let now_ms = parts.clock.now.mono_ms;
     let waited_ms = (now_ms as u32).wrapping_sub(slot.heart.pinged_ms);
-    let pinged_ms = now_ms - u64::from(waited_ms);
+    // A ping may be older than this process.
+    let Some(pinged_ms) = now_ms.checked_sub(u64::from(waited_ms)) else {
+        return;
+    };
     let at = recovery.journal.before(pinged_ms);
     for index in slot.sockets.clone() {
         let socket = parts.people.sockets.get_mut(index);
@@ -120,11 +123,13 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
         return false;
     };
     let (id, extra) = (socket.id, socket.extra.as_mut());
-    let Some(lifeline) = extra.and_then(|extra| extra.lifeline.take()) else {
+    let lifeline = extra.and_then(|extra| extra.lifeline.take());
+    // It may have come from another shard, or another process, without one.
+    parts.people.whereabouts.went(id, parts.ids.me.shard);
+    let Some(lifeline) = lifeline else {
         return false;
     };
     recovery.live.remove(&lifeline.pid);
-    parts.people.whereabouts.went(id, parts.ids.me.shard);
     if !how.may_return() {
         return false;
     }

@@ -96,8 +96,9 @@ fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
 fn note_nodes(parts: &mut Parts) {
     let away = parts.away.as_ref();
     let abroad = away.map_or(Abroad::Nobody, |away| away.abroad());
+    let room = away.map_or(usize::MAX, |away| away.room_for_lists());
     if let Some(recovery) = &mut parts.recovery {
-        recovery.abroad = abroad;
+        (recovery.abroad, recovery.room) = (abroad, room);
     }
 }
 

@@ -116,17 +116,19 @@ impl Recovery {
 
     /// Another node is handed a bounded part, and only while all nodes are there that passed the fence on.
     pub(super) fn may_leave(
-        &self,
+        &mut self,
         circle: &Circle,
         missed: Missed,
     ) -> Result<Missed, NotRecovered> {
         if self.abroad != Abroad::Nodes(Arc::clone(&circle.nodes)) {
             return Err(NotRecovered::Nodes);
         }
-        match missed.bytes() > self.bounds.handover_bytes_max {
-            true => Err(NotRecovered::TooMuch),
-            false => Ok(missed),
+        let bytes = missed.bytes();
+        if bytes > self.bounds.handover_bytes_max || bytes > self.room {
+            return Err(NotRecovered::TooMuch);
         }
+        self.room -= bytes;
+        Ok(missed)
     }
 
     /// All homes had sent the claimer what it is handed, if they send it at all. They say when that is there.
@@ -172,6 +174,10 @@ impl Recovery {
         let Some(way) = Self::way(by) else {
             return;
         };
+        if self.speaks_without_stamps(by.place) {
+            let why = NotRecovered::Nodes;
+            return self.answer(claim, Some(&way), Message::Refused { claim, why });
+        }
         // Not what it passed on: the owner has that from the nodes that published it.
         let last: Vector = [self.stamps.last()].into_iter().collect();
         match owner == self.me {
@@ -188,6 +194,11 @@ impl Recovery {
         }
     }
 
+    /// What this node says now has no stamp, as while an older node is there: nobody could tell what of it a socket has.
+    fn speaks_without_stamps(&self, other: Place) -> bool {
+        other.node != self.me.node && !matches!(self.abroad, Abroad::Nodes(_))
+    }
+
     /// The claimer is told behind all that the owner had seen of this shard.
     pub(super) fn pass_flush(
         &mut self,
@@ -201,6 +212,10 @@ impl Recovery {
             return self.complete(claim, now_ms);
         }
         match Self::way(by) {
+            Some(way) if self.speaks_without_stamps(claim.by) => {
+                let why = NotRecovered::Nodes;
+                self.answer(claim, Some(&way), Message::Refused { claim, why });
+            }
             Some(way) => self.behind(claim.by, &way, Message::Flushed { claim }),
             None => self.post(claim.by, Message::Flushed { claim }),
         }

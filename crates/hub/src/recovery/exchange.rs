@@ -67,6 +67,8 @@ pub(crate) struct Recovery {
     pub(super) peers: Vec<Place>,
     /// As they are now.
     pub(crate) abroad: Abroad,
+    /// Bytes that other nodes may be handed now: what clients publish has as much.
+    pub(crate) room: usize,
     pub(crate) journal: Journal,
     pub(crate) parked: Parked,
     pub(super) stamps: Stamps,
@@ -94,6 +96,7 @@ impl Recovery {
             me,
             peers: all.filter(|place| *place != me).collect(),
             abroad: Abroad::default(),
+            room: usize::MAX,
             journal: Journal::new(ids, bounds.journal),
             parked: Parked::new(bounds.parked),
             stamps: Stamps::new(me),
@@ -409,7 +412,7 @@ impl Recovery {
         let Some((record, _, circle)) = self.parked.claimed(pid, claim) else {
             return;
         };
-        let circle = circle.cloned();
+        let (record, circle) = (record.clone(), circle.cloned());
         let missed = record.missed(&self.journal, has);
         let missed = missed.ok_or(NotRecovered::Trimmed);
         let missed = missed.and_then(|missed| match &circle {
@@ -424,7 +427,7 @@ impl Recovery {
             }
         };
         let handover = Box::new(Handover {
-            record: record.clone(),
+            record,
             missed: missed.events,
             log: self.journal.position(has).log,
             seen: self.journal.seen().clone(),
@@ -445,7 +448,9 @@ impl Recovery {
     fn refused(&mut self, by: Sender<'_>, number: u64, why: NotRecovered) -> Option<Verdict> {
         let why = self.takings.get_mut(&number)?.refused(by, why)?;
         let owner = self.takings.get(&number)?.owner();
-        if owner.is_some_and(|owner| owner != by.place) {
+        // Where one node's refusal ends the claim, another may keep its record for it.
+        let ends_early = why == NotRecovered::Nodes && owner.is_none();
+        if ends_early || owner.is_some_and(|owner| owner != by.place) {
             self.give_up(number);
         } else {
             // Nobody keeps anything for this claim.
