@@ -24,14 +24,15 @@ impl ToShards for Errands {
         let home = home.unwrap_or(0);
         let mut gate = gate();
         match &mut *gate {
-            Gate::Open => {
-                drop(gate);
-                self.0.send(home, Box::new(errand), bytes);
-            }
+            // The gate stays locked: what passed it is in a mailbox before `hold` returns.
+            Gate::Open => self.0.send(home, Box::new(errand), bytes),
             Gate::Held(held) if held.len() < HELD_MAX => {
                 held.push((self.0.clone(), home, errand, bytes));
             }
-            Gate::Held(_) | Gate::Closed => (errand.answer)(Outcome::Moved),
+            Gate::Held(_) | Gate::Closed => {
+                drop(gate);
+                (errand.answer)(Outcome::Moved);
+            }
         }
     }
 }

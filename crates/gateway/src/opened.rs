@@ -3,11 +3,12 @@
 use crate::config::Resolved;
 use crate::foyer::Listeners;
 use crate::listeners;
-use crate::operators::Service;
+use crate::operators::{Front, Service};
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
-use crate::upgrade::{self, Host, Inheritance, Takeover};
+use crate::upgrade::{self, Door, Host, Inheritance, Owner, Takeover};
 use anyhow::Result;
+use control::health::Readiness;
 use shard::Shards;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -25,8 +26,10 @@ pub struct Opened {
     inherited: Option<Vec<Vec<TcpListener>>>,
     /// The way to that process.
     takeover: Option<Takeover>,
-    /// That process listens for upgrades still.
-    replaces: bool,
+    /// Its successor, which this process is now.
+    owner: Option<Owner>,
+    /// Where another process will find this one.
+    door: Option<Door>,
 }
 
 impl Opened {
@@ -42,7 +45,8 @@ impl Opened {
             files,
             inherited: None,
             takeover: None,
-            replaces: false,
+            owner: None,
+            door: None,
         })
     }
 
@@ -57,7 +61,8 @@ impl Opened {
             files: SocketFiles::default(),
             inherited: Some(tcp),
             takeover: Some(takeover),
-            replaces: false,
+            owner: None,
+            door: None,
         })
     }
 
@@ -71,29 +76,52 @@ impl Opened {
         (self.inherited.take(), std::mem::take(&mut self.unix))
     }
 
-    /// The shards are there: what another process has goes to them. They begin when all is here.
+    /// The operators' listener, as it is served.
+    pub fn front(&mut self) -> Result<Front> {
+        Front::of(self.admin.take())
+    }
+
+    /// The shards are there: what another process has goes to them, and they begin. If this fails, that process goes on. What can fail of
+    /// the rest of the start is done before, for after this nobody else has the sessions.
     pub fn finish(&mut self, config: &Resolved, shards: &mut Shards) -> Result<()> {
-        if let Some(takeover) = self.takeover.take() {
-            takeover.finish(shards)?;
-            self.files = unix::adopt(&config.server.unix)?;
-            self.replaces = true;
+        let (takeover, path) = (self.takeover.take(), config.upgrade.as_ref());
+        let door = path.map(|path| Door::make(path, takeover.is_some()));
+        self.door = door.transpose()?;
+        if let Some(takeover) = takeover {
+            self.owner = Some(takeover.finish(shards)?);
+            self.files = unix::adopt(&config.server.unix);
         }
         Ok(())
     }
 
     /// All serve: supervisors are told, and another process finds this one from now on.
     pub fn host(
-        &self,
+        &mut self,
         config: &Resolved,
         shards: &Shards,
+        readiness: &Readiness,
         service: Service,
     ) -> Result<Option<Host>> {
-        upgrade::ready();
-        let Some(path) = &config.upgrade else {
-            return Ok(None);
+        let door = self.door.take();
+        let host = door.map(|door| {
+            let service = (service.listener, service.task);
+            let parts = upgrade::Parts::new(config, shards.givers(), readiness.clone(), service);
+            Host::open(door, parts)
+        });
+        let host = match (host.transpose(), self.owner.take()) {
+            (host, None) => host?,
+            (host, Some(owner)) => {
+                owner.serves();
+                host.unwrap_or_else(|error| {
+                    tracing::error!(
+                        error = format!("{error:#}"),
+                        "took over, and no other process can take over from this one: the next upgrade needs a restart"
+                    );
+                    None
+                })
+            }
         };
-        let service = (service.listener, service.task);
-        let parts = upgrade::Parts::new(config, shards.givers(), service);
-        Host::open(path, parts, self.replaces).map(Some)
+        upgrade::ready();
+        Ok(host)
     }
 }

@@ -7,7 +7,7 @@ use crate::config::show::InForce;
 use crate::credentials::Credentials;
 use crate::errands::Errands;
 use crate::inside::Seen;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
 use control::cluster::Member;
@@ -29,6 +29,29 @@ pub struct Service {
     pub addr: Option<SocketAddr>,
     pub listener: Option<TcpListener>,
     pub task: Option<AbortHandle>,
+}
+
+/// Their listener before it is served, and a copy for a process that takes over.
+#[derive(Debug, Default)]
+pub struct Front {
+    addr: Option<SocketAddr>,
+    copy: Option<TcpListener>,
+    listener: Option<tokio::net::TcpListener>,
+}
+
+impl Front {
+    /// Called within the runtime. Nobody is let in yet.
+    pub fn of(listener: Option<TcpListener>) -> Result<Self> {
+        let Some(listener) = listener else {
+            return Ok(Self::default());
+        };
+        let place = "cannot open the operators' listener";
+        Ok(Self {
+            addr: Some(listener.local_addr().context(place)?),
+            copy: Some(listener.try_clone().context(place)?),
+            listener: Some(tokio::net::TcpListener::from_std(listener).context(place)?),
+        })
+    }
 }
 
 /// The server API, by HTTP and gRPC.
@@ -83,17 +106,14 @@ pub fn gate(
 /// Serves operators from now on.
 pub fn serve(
     runtime: &Runtime,
-    listener: Option<TcpListener>,
+    front: Front,
     (shards, settings, seen): (&Shards, &Arc<InForce>, Seen),
     facts: &Arc<Facts>,
     gate: Gate,
-) -> Result<Service> {
-    let Some(listener) = listener else {
-        return Ok(Service::default());
+) -> Service {
+    let Some(listener) = front.listener else {
+        return Service::default();
     };
-    let addr = Some(listener.local_addr()?);
-    let copy = Some(listener.try_clone()?);
-    let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
     let debugging = Debugging::new(seen.inside);
@@ -107,9 +127,9 @@ pub fn serve(
             tracing::error!(%error, "the admin listener ended");
         }
     });
-    Ok(Service {
-        addr,
-        listener: copy,
+    Service {
+        addr: front.addr,
+        listener: front.copy,
         task: Some(task.abort_handle()),
-    })
+    }
 }

@@ -55,6 +55,8 @@ const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
 const LAST_NEWS: Duration = Duration::from_secs(2);
 const QUIET_LOOK: Duration = Duration::from_millis(30);
 const QUIET_LOOKS: u32 = 3;
+/// Who says it so often does not want to wait for clients. The first of them may come in the middle of an operator's drain.
+const STOPS_IN_A_HURRY: usize = 2;
 
 /// Opens everything and begins to serve; `None`: it was told to stop before.
 pub fn start<'a>(
@@ -88,6 +90,7 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
+    let front = opened.front()?;
     opened.finish(config, &mut shards)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
@@ -101,13 +104,13 @@ pub fn start<'a>(
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let (admin, shown) = (opened.admin.take(), (&shards, &settings, seen));
-    let service = operators::serve(&runtime, admin, shown, &facts, gate)?;
+    let shown = (&shards, &settings, seen);
+    let service = operators::serve(&runtime, front, shown, &facts, gate);
     let room = (&api, &places);
     let serve = |all: Counter| all.serve(config, number, &shards, &facts, room, tracer);
     let workers = workers.map(serve).transpose()?.flatten();
     greeting::say(&loaded, number, &shards, service.addr, workers);
-    let host = opened.host(config, &shards, service)?;
+    let host = opened.host(config, &shards, &facts.readiness, service)?;
     drop(context);
     Ok(Some(Node {
         request,
@@ -408,10 +411,29 @@ pub struct Node<'a> {
     host: Option<Host>,
 }
 
+/// What becomes of a process whose clients are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Stays,
+    /// It was told to, or another process serves.
+    Ends,
+}
+
+impl Left {
+    fn after(stops: usize) -> Self {
+        match stops {
+            0 => Self::Stays,
+            _ => Self::Ends,
+        }
+    }
+}
+
 impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
+        // Whatever it ended for: another process may have taken over in the last moment.
+        self.let_files_go();
         if ended.is_ok() {
             self.tell_of_the_last();
         }
@@ -458,7 +480,6 @@ impl Node<'_> {
         let mut kept = memory::Kept::default();
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
-                self.let_files_go();
                 return ended.context("cannot go on");
             }
             // Asked first: where another process serves, operators are served there.
@@ -474,17 +495,19 @@ impl Node<'_> {
             let pressure = &self.shards.process().pressure;
             pressure.set_memory_percent(kept.look(memory_max, bound));
             if self.has_lost_its_number() {
-                self.drain()?;
+                self.drain(0)?;
                 bail!(
                     "another process has this node's number in the cluster: start anew, with server.node = \"auto\" or another number"
                 );
             }
             if self.facts.readiness.is_asked_to_drain() {
-                self.drain()?;
-                return self.stay_drained();
+                return match self.drain(0)? {
+                    Left::Stays => self.stay_drained(),
+                    Left::Ends => Ok(()),
+                };
             }
             match self.wishes.try_recv() {
-                Ok(Wish::Stop) => return self.drain(),
+                Ok(Wish::Stop) => return self.drain(1).map(drop),
                 Ok(Wish::Reload) => self.reload(),
                 Err(_) => {}
             }
@@ -494,7 +517,6 @@ impl Node<'_> {
 
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
     fn leave(&mut self) -> Result<()> {
-        self.let_files_go();
         let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
         while Instant::now() < deadline {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
@@ -557,8 +579,12 @@ impl Node<'_> {
         }
     }
 
-    /// Not ready, no new clients; the others are told, closed over the window, and waited for.
-    fn drain(&mut self) -> Result<()> {
+    /// Not ready, no new clients; the others are told, closed over the window, and waited for. `stops`: how often the process was told to
+    /// stop so far.
+    fn drain(&mut self, mut stops: usize) -> Result<Left> {
+        if self.host.as_ref().is_some_and(|host| !host.stop()) {
+            return self.leave().map(|()| Left::Ends);
+        }
         let server = &self.loaded.resolved.server;
         let (window, grace) = (server.drain_window, server.drain_grace);
         tracing::info!(
@@ -585,12 +611,14 @@ impl Node<'_> {
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
                     departures::tell_stopped(&self.shards);
-                    return ended.context("cannot drain");
+                    return ended.context("cannot drain").map(|()| Left::after(stops));
                 }
                 Some(_) => std::thread::sleep(LOOK_INTERVAL),
                 None => {}
             }
-            let hurried = matches!(self.wishes.try_recv(), Ok(Wish::Stop));
+            let told = matches!(self.wishes.try_recv(), Ok(Wish::Stop));
+            stops += usize::from(told);
+            let hurried = stops >= STOPS_IN_A_HURRY;
             if hurried || Instant::now() >= deadline {
                 let connections = self.shards.open_conns();
                 tracing::warn!(
@@ -599,7 +627,7 @@ impl Node<'_> {
                     "stopped before all connections were closed"
                 );
                 self.shards.stop_within(LOOK_INTERVAL);
-                return Ok(());
+                return Ok(Left::after(stops));
             }
         }
     }

@@ -76,24 +76,58 @@ pub fn listen(paths: &[PathBuf], mode: u32) -> Result<(Vec<UnixListener>, Socket
     Ok((listeners, files))
 }
 
-/// Goes on with listeners of another process, which lets their files go.
-pub fn adopt(paths: &[PathBuf]) -> Result<SocketFiles> {
-    let files = paths.iter().map(|path| SocketFile::made(path));
-    Ok(SocketFiles(files.collect::<Result<_>>()?))
+/// Goes on with listeners of another process, which has let their files go. A file that cannot be looked at is left where it is.
+pub fn adopt(paths: &[PathBuf]) -> SocketFiles {
+    let files = paths.iter().filter_map(|path| {
+        let made = SocketFile::made(path);
+        let tell = |error: &anyhow::Error| {
+            tracing::error!(path = %path.display(), error = format!("{error:#}"), "cannot find the file of a socket that was taken over: its clients stay, newcomers may not find it");
+        };
+        made.inspect_err(tell).ok()
+    });
+    SocketFiles(files.collect())
 }
 
-/// Opens a listener in the place of one that another process has: whoever connects finds the one or the other.
-pub fn replace(path: &Path, mode: u32) -> Result<(Vec<UnixListener>, SocketFiles)> {
+/// What the name of a socket that is to take another's place has behind it.
+pub const BESIDE: &str = ".new";
+
+/// A listener that is to take the place of one that another process has.
+#[derive(Debug)]
+pub struct Beside {
+    listeners: Vec<UnixListener>,
+    files: SocketFiles,
+    path: PathBuf,
+}
+
+/// Opens it under another name.
+pub fn beside(path: &Path, mode: u32) -> Result<Beside> {
     let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let beside = PathBuf::from(name);
-    let (listeners, mut files) = listen(std::slice::from_ref(&beside), mode)?;
-    let renamed = fs::rename(&beside, path);
-    renamed.with_context(|| format!("cannot put the socket in the place of {}", path.display()))?;
-    for file in &mut files.0 {
-        path.clone_into(&mut file.path);
+    name.push(BESIDE);
+    let (listeners, files) = listen(&[PathBuf::from(name)], mode)?;
+    let path = path.to_owned();
+    Ok(Beside {
+        listeners,
+        files,
+        path,
+    })
+}
+
+impl Beside {
+    /// Takes the place: whoever connects finds the one or the other.
+    pub fn replace(mut self) -> Result<(Vec<UnixListener>, SocketFiles)> {
+        for file in &mut self.files.0 {
+            let renamed = fs::rename(&file.path, &self.path);
+            let place = || {
+                format!(
+                    "cannot put a socket in the place of {}",
+                    self.path.display()
+                )
+            };
+            renamed.with_context(place)?;
+            self.path.clone_into(&mut file.path);
+        }
+        Ok((self.listeners, self.files))
     }
-    Ok((listeners, files))
 }
 
 fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener> {

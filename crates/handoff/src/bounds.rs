@@ -6,6 +6,8 @@ pub const DESCRIPTORS_MAX: usize = 253;
 pub const BATCH_SESSIONS: usize = 250;
 /// A batch that has so many bytes is sent.
 pub const BATCH_BYTES: usize = 1024 * 1024;
+/// What a record costs in a batch beside its own bytes, at most.
+pub const FRAME_BYTES: usize = 8;
 /// One record. A session with more that waits to be written or read stays where it is.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// One message between the processes.

@@ -2,6 +2,20 @@
 
 use prost::Message;
 
+impl Session {
+    /// Its bytes in a message.
+    pub fn size(&self) -> usize {
+        self.encoded_len()
+    }
+}
+
+impl Visitor {
+    /// Its bytes in a message.
+    pub fn size(&self) -> usize {
+        self.encoded_len()
+    }
+}
+
 /// One client's session.
 #[derive(Clone, PartialEq, Message)]
 pub struct Session {

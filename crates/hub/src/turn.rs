@@ -122,6 +122,13 @@ impl<W: World> Turn<'_, W> {
         })
     }
 
+    /// This connection, which was just opened, speaks TLS.
+    pub fn speaks_tls(&mut self, conn: ConnId) {
+        if let Some(slot) = self.hub.stage.parts.line.conns.get_mut(conn) {
+            slot.flags.secure = true;
+        }
+    }
+
     /// The reserve is full, and somebody comes: one that has shown no session and no probe gives its place away; `false`: there is none.
     pub fn make_way(&mut self) -> bool {
         self.take_in(|stage, _| conns::make_way(&mut stage.parts))

@@ -255,15 +255,19 @@ impl Door {
             return;
         }
         let preface = turn.hub().proxy_protocol(peer) != ProxyProtocol::Off;
+        let secure = tls.is_some();
         let adopt = |hands: &mut Hands, conn| {
             let adopted = hands.adopt(stream, tls, conn);
             hands.streams.set_preface(conn, preface);
             adopted
         };
-        if places.free(self.conns_max, 0) > 0 {
-            turn.opened(peer, adopt);
+        let conn = if places.free(self.conns_max, 0) > 0 {
+            turn.opened(peer, adopt)
         } else {
-            turn.opened_beyond(peer, adopt);
+            turn.opened_beyond(peer, adopt)
+        };
+        if secure {
+            turn.speaks_tls(conn);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::passing::{Census, Listening, Order, Report, Sessions, Unquiet, Wish, 
 use crate::reactor::stream::Stream;
 use crate::shards::Shards;
 use crate::turn::Shard;
-use handoff::bounds::{BATCH_BYTES, BATCH_SESSIONS};
+use handoff::bounds::{BATCH_BYTES, BATCH_SESSIONS, FRAME_BYTES};
 use hub::mailbox::Sender as MailSender;
 use hub::{ConnId, Handed, Handing, SessionId};
 use std::os::fd::OwnedFd;
@@ -67,19 +67,16 @@ impl Shard {
             };
             match handed {
                 Handed::Goes(_, _, mut record) => {
-                    let units = record.polling.iter().flat_map(|polling| &polling.queue);
-                    bytes += units.map(|unit| unit.bytes.len()).sum::<usize>();
                     if let Some(conn) = &mut record.conn {
                         conn.unix = unix;
-                        let output: usize = conn.output.iter().map(|unit| unit.bytes.len()).sum();
-                        bytes += conn.input.len() + output;
                     }
+                    bytes += record.size() + FRAME_BYTES;
                     sessions.records.push(*record);
                 }
                 Handed::Visits(conn, mut visitor) => {
                     visitor.unix = unix;
                     visitor.preface = self.hands.streams.expects_preface(conn);
-                    bytes += visitor.input.len();
+                    bytes += visitor.size() + FRAME_BYTES;
                     sessions.visitors.push(*visitor);
                 }
             }

@@ -171,6 +171,7 @@ impl Life {
                 beyond,
                 relayed,
             } => {
+                let secure = tls.is_some();
                 let ended = tls.as_ref().is_some_and(|tls| tls.is_ended());
                 let adopt = |hands: &mut Hands, conn| {
                     let adopted = hands.adopt(stream, tls, conn);
@@ -181,6 +182,7 @@ impl Life {
                     peer,
                     beyond,
                     relayed,
+                    secure,
                     read: &mut read,
                     ended,
                 };

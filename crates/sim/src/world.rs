@@ -341,6 +341,7 @@ impl World {
                 peer: [127, 0, 0, 1].into(),
                 beyond: None,
                 relayed: false,
+                secure: false,
                 read: &mut read,
                 ended: false,
             };

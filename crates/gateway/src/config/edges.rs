@@ -41,6 +41,20 @@ fn unix_path(path: &str) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
+/// The path at which another process finds this one. Its successor opens a socket beside it.
+pub fn upgrade_socket(path: &str) -> Result<PathBuf, String> {
+    let bytes_max = UNIX_PATH_BYTES_MAX - crate::unix::BESIDE.len();
+    match path.len() > bytes_max {
+        true => Err(format!(
+            "cannot listen on Unix socket {path:?}: it may have {bytes_max} bytes, for a successor listens at that path and \"{}\" behind it; \
+             these are {}",
+            crate::unix::BESIDE,
+            path.len()
+        )),
+        false => Ok(path.into()),
+    }
+}
+
 /// `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses of IPv4 and IPv6.
 pub fn address(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;

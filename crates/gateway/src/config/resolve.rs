@@ -148,7 +148,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         backends: resolver.backends(),
         workers_tls: resolver.workers_tls(),
         traces: resolver.traces(),
-        upgrade: settings.upgrade.socket.as_deref().map(PathBuf::from),
+        upgrade: resolver.upgrade(),
         bodies: resolver.bodies(&large),
         large,
     };
@@ -436,6 +436,15 @@ impl Resolver<'_> {
         );
         self.problems.extend(problems);
         rules
+    }
+
+    fn upgrade(&mut self) -> Option<PathBuf> {
+        let key = &self.settings.upgrade.socket;
+        let path = key.as_deref().map(edges::upgrade_socket).transpose();
+        path.unwrap_or_else(|problem| {
+            self.problem(key, problem);
+            None
+        })
     }
 
     fn log(&mut self) -> Log {

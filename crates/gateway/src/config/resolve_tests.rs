@@ -424,6 +424,15 @@ fn members_that_were_lost_are_not_waited_for_without_end() {
 }
 
 #[test]
+fn a_successors_socket_has_room_behind_the_path() {
+    let config = |len: usize| format!("[upgrade]\nsocket = \"/{}\"", "s".repeat(len - 1));
+    assert!(resolved(&config(103)).upgrade.is_some());
+    let refused = problem(&config(104));
+    assert!(refused.contains("it may have 103 bytes"), "{refused}");
+    assert!(refused.contains("these are 104"), "{refused}");
+}
+
+#[test]
 fn unix_sockets_stand_beside_addresses() {
     let config = resolved("[server]\nlisten = [\"unix:/run/a.sock\", \":2\"]\nunix_mode = \"600\"");
     assert_eq!(config.server.unix, [PathBuf::from("/run/a.sock")]);

@@ -1,5 +1,6 @@
 //! The process that hands over. Until the last word it can go on as if nothing had been.
 
+use super::course::Course;
 use super::line::{Broken, Line};
 use super::parts::Parts;
 use super::taker::{ADMIN, PUBLIC, UNIX};
@@ -34,8 +35,13 @@ impl From<Unquiet> for Broken {
 }
 
 /// Hands over. After an error nothing has changed here.
-pub fn give(line: &mut Line, hello: &Hello, parts: &Parts) -> Result<Given, Broken> {
-    let given = until_commit(line, hello, parts);
+pub fn give(
+    line: &mut Line,
+    hello: &Hello,
+    parts: &Parts,
+    course: &Course,
+) -> Result<Given, Broken> {
+    let given = until_commit(line, hello, parts, course);
     if let Err(why) = &given {
         errands::reopen();
         let text = match why {
@@ -48,7 +54,12 @@ pub fn give(line: &mut Line, hello: &Hello, parts: &Parts) -> Result<Given, Brok
     given
 }
 
-fn until_commit(line: &mut Line, hello: &Hello, parts: &Parts) -> Result<Given, Broken> {
+fn until_commit(
+    line: &mut Line,
+    hello: &Hello,
+    parts: &Parts,
+    course: &Course,
+) -> Result<Given, Broken> {
     let own = (OLDEST, VERSION);
     let version = agree(own, (hello.oldest, hello.newest)).ok_or_else(|| {
         Broken::Refused(format!(
@@ -69,11 +80,14 @@ fn until_commit(line: &mut Line, hello: &Hello, parts: &Parts) -> Result<Given, 
     line.send(Kind::Welcome, &welcome, STEP)?;
     send_listeners(line, parts)?;
     line.expect::<()>(Kind::Ready, START)?;
+    // It may have taken a while to start.
+    course.may_go_on()?;
     errands::hold();
     let began = Instant::now();
     let frozen = parts.givers.freeze(QUIET)?;
     let sessions = send_sessions(line, &frozen)?;
     line.expect::<()>(Kind::Built, STEP)?;
+    course.leave()?;
     line.say(Kind::Commit, STEP)?;
     frozen.commit();
     Ok(Given {

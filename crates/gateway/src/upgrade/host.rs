@@ -1,6 +1,7 @@
 //! The Unix socket at which operators and successors find this process. Whoever comes is of the same user, or root; one upgrade is under
 //! way at a time.
 
+use super::course::{Came, Course};
 use super::giver::{self, Given};
 use super::line::{Broken, Line};
 use super::notify;
@@ -15,9 +16,9 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Permissions of the socket's file.
@@ -30,35 +31,17 @@ const STEP: Duration = Duration::from_secs(5);
 const START: Duration = Duration::from_secs(30);
 /// From the last word until the successor says that it serves.
 const SERVING: Duration = Duration::from_secs(10);
-/// The most that the end of this process waits for that.
-const SETTLE: Duration = Duration::from_secs(15);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Callers at once; more are sent away.
 const CALLERS_MAX: usize = 8;
 /// The flag by which a successor knows what it is.
 const TAKE_OVER: &str = "--take-over";
-const BUSY: &str = "another upgrade is under way: wait until it has ended";
-
-/// A successor that came, and what it said.
-type Came = (Line, Hello);
-
-/// What this process is doing.
-#[derive(Debug)]
-enum State {
-    Idle,
-    /// An operator ordered an upgrade, and waits for the process with this number.
-    Ordered(u32, Sender<Came>),
-    Busy,
-    /// Another process has all.
-    Gone,
-}
 
 #[derive(Debug)]
 struct Desk {
     parts: Parts,
-    state: Mutex<State>,
+    course: Course,
     callers: AtomicUsize,
-    gone: AtomicBool,
     own_uid: u32,
 }
 
@@ -70,18 +53,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// Listens at this path. `replaces`: the process before listens there still.
-    pub fn open(path: &Path, parts: Parts, replaces: bool) -> Result<Self> {
-        let open = match replaces {
-            true => unix::replace(path, MODE),
-            false => unix::listen(std::slice::from_ref(&path.to_owned()), MODE),
-        };
-        let (listeners, files) = open.context("cannot listen for upgrades (upgrade.socket)")?;
+    /// Listens at this socket.
+    pub fn open(door: Door, parts: Parts) -> Result<Self> {
+        let (listeners, files) = door.open()?;
+        let course = Course::new(parts.readiness.clone());
         let desk = Arc::new(Desk {
             parts,
-            state: Mutex::new(State::Idle),
+            course,
             callers: AtomicUsize::new(0),
-            gone: AtomicBool::new(false),
             own_uid: rustix::process::geteuid().as_raw(),
         });
         for listener in listeners {
@@ -95,32 +74,50 @@ impl Host {
 
     /// Another process serves in place of this one.
     pub fn is_gone(&self) -> bool {
-        self.desk.gone.load(Ordering::Acquire)
+        self.desk.course.is_gone()
+    }
+
+    /// Clients are about to be sent away: nothing is handed over from now on. `false`: another process has them.
+    pub fn stop(&self) -> bool {
+        self.desk.course.stop()
     }
 
     /// Waits until an upgrade that is under way has ended, and whoever ordered it was told.
     pub fn settle(&self) {
-        let deadline = Instant::now() + SETTLE;
-        let is_busy = || {
-            let state = self
-                .desk
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            match &*state {
-                State::Idle => false,
-                State::Ordered(..) | State::Busy => true,
-                State::Gone => self.desk.callers.load(Ordering::Acquire) > 0,
-            }
-        };
-        while is_busy() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let callers = || self.desk.callers.load(Ordering::Acquire);
+        self.desk.course.settle(callers);
     }
 
     /// The socket's file is another process's.
     pub fn let_go(&mut self) {
         self.files.let_go();
+    }
+}
+
+/// The socket before anybody is waited for. What can fail of it fails here, while another process may still have the sessions.
+#[derive(Debug)]
+pub enum Door {
+    Open(Vec<UnixListener>, SocketFiles),
+    /// Beside that of the process before, which is found until all has begun.
+    Beside(unix::Beside),
+}
+
+impl Door {
+    /// `replaces`: the process before listens there still.
+    pub fn make(path: &Path, replaces: bool) -> Result<Self> {
+        let door = match replaces {
+            true => unix::beside(path, MODE).map(Self::Beside),
+            false => unix::listen(std::slice::from_ref(&path.to_owned()), MODE)
+                .map(|(listeners, files)| Self::Open(listeners, files)),
+        };
+        door.context("cannot listen for upgrades (upgrade.socket)")
+    }
+
+    fn open(self) -> Result<(Vec<UnixListener>, SocketFiles)> {
+        match self {
+            Self::Open(listeners, files) => Ok((listeners, files)),
+            Self::Beside(beside) => beside.replace(),
+        }
     }
 }
 
@@ -187,28 +184,10 @@ fn serve(mut line: Line, desk: &Desk) {
 }
 
 impl Desk {
-    fn set(&self, state: State) -> State {
-        let mut now = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut now, state)
-    }
-
-    /// Begins an upgrade, unless there is one.
-    fn begin(&self, state: State) -> Result<(), &'static str> {
-        let mut now = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match *now {
-            State::Idle => {
-                *now = state;
-                Ok(())
-            }
-            State::Gone => Err("this process has handed over: ask its successor"),
-            State::Ordered(..) | State::Busy => Err(BUSY),
-        }
-    }
-
     /// All is another process's.
     fn leave(&self, given: Given, pid: u32) {
-        self.set(State::Gone);
-        self.gone.store(true, Ordering::Release);
+        // First: whoever sees that parts of this process end must know why. It waits for the caller that is being served here.
+        self.course.set_gone();
         errands::close();
         if let Some(service) = &self.parts.admin_service {
             service.abort();
@@ -225,16 +204,7 @@ impl Desk {
 
 /// A successor has come: for an operator who waits for it, or started by a supervisor.
 fn meet(mut line: Line, hello: Hello, pid: u32, desk: &Desk) {
-    let ordered = {
-        let mut now = desk.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*now {
-            State::Ordered(awaited, _) if *awaited == pid => {
-                Some(std::mem::replace(&mut *now, State::Busy))
-            }
-            _ => None,
-        }
-    };
-    if let Some(State::Ordered(_, sender)) = ordered {
+    if let Some(sender) = desk.course.met(pid) {
         // The operator may have gone: then the line ends.
         let _ = sender.send((line, hello));
         return;
@@ -242,13 +212,13 @@ fn meet(mut line: Line, hello: Hello, pid: u32, desk: &Desk) {
     if let Some(obstacle) = desk.parts.obstacle {
         return refuse(&mut line, &unable(obstacle));
     }
-    if let Err(why) = desk.begin(State::Busy) {
+    if let Err(why) = desk.course.begin() {
         return refuse(&mut line, why);
     }
-    match giver::give(&mut line, &hello, &desk.parts) {
+    match giver::give(&mut line, &hello, &desk.parts, &desk.course) {
         Ok(given) => desk.leave(given, pid),
         Err(why) => {
-            desk.set(State::Idle);
+            desk.course.give_up();
             tracing::error!(%why, successor = pid, "an upgrade was given up: this process goes on");
         }
     }
@@ -268,6 +238,9 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
     };
     if let Some(obstacle) = desk.parts.obstacle {
         return refuse(&mut line, &unable(obstacle));
+    }
+    if let Err(why) = desk.course.may_begin() {
+        return refuse(&mut line, why);
     }
     match desk.parts.givers.census(STEP) {
         Ok(census) => describe(&census).into_iter().for_each(&mut tell),
@@ -308,10 +281,10 @@ fn describe(census: &Census) -> Vec<String> {
 }
 
 fn upgrade(order: &Order, desk: &Desk, tell: &mut impl FnMut(String)) -> Result<String, String> {
-    desk.begin(State::Busy)?;
+    desk.course.begin()?;
     let result = start_and_give(order, desk, tell);
     if result.is_err() {
-        desk.set(State::Idle);
+        desk.course.give_up();
     }
     result
 }
@@ -332,9 +305,9 @@ fn start_and_give(
     let pid = child.pid();
     tell(format!("started {} as process {pid}", binary.display()));
     let (sender, came) = mpsc::channel();
-    desk.set(State::Ordered(pid, sender));
-    let (mut line, hello) = wait_for(&mut child, &came)?;
-    let given = giver::give(&mut line, &hello, &desk.parts);
+    desk.course.wait_for(pid, sender)?;
+    let (mut line, hello) = wait_for(&mut child, &came, &desk.course)?;
+    let given = giver::give(&mut line, &hello, &desk.parts, &desk.course);
     let given = given.map_err(|why| {
         // It ends by itself when it is refused; its exit tells nothing more.
         format!("{why}; this process goes on")
@@ -393,10 +366,14 @@ impl Drop for Successor {
     }
 }
 
-fn wait_for(child: &mut Successor, came: &Receiver<Came>) -> Result<Came, String> {
+fn wait_for(child: &mut Successor, came: &Receiver<Came>, course: &Course) -> Result<Came, String> {
     let deadline = Instant::now() + START;
     loop {
-        match came.recv_timeout(LOOK_INTERVAL) {
+        let heard = came.recv_timeout(LOOK_INTERVAL);
+        if heard.is_err() {
+            course.may_go_on()?;
+        }
+        match heard {
             Ok(came) => return Ok(came),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err("the successor's line broke".to_owned());

@@ -1,8 +1,9 @@
 //! A new process takes over listeners and live connections of this one, on the same host. `host.rs` waits at a Unix socket for
-//! operators and successors, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is `sockeye upgrade`, `line.rs` the way between
-//! two processes. ADR 51.
+//! operators and successors, `course.rs` knows what the process is doing, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is
+//! `sockeye upgrade`, `line.rs` the way between two processes. ADR 51.
 
 mod command;
+mod course;
 mod fit;
 mod giver;
 mod host;
@@ -12,7 +13,7 @@ mod parts;
 mod taker;
 
 pub use command::{UpgradeArgs, run};
-pub use host::Host;
+pub use host::{Door, Host};
 pub use notify::{ready, stopping};
 pub use parts::Parts;
-pub use taker::{Inheritance, Takeover};
+pub use taker::{Inheritance, Owner, Takeover};

@@ -2,6 +2,7 @@
 
 use super::fit;
 use crate::config::Resolved;
+use control::health::Readiness;
 use handoff::Fit;
 use shard::Givers;
 use std::net::TcpListener;
@@ -15,6 +16,8 @@ pub struct Parts {
     /// The part of the configuration that cannot be handed over.
     pub obstacle: Option<&'static str>,
     pub admin: Option<TcpListener>,
+    /// Whether an operator wants the clients elsewhere.
+    pub readiness: Readiness,
     /// Ends the service of operators.
     pub admin_service: Option<AbortHandle>,
 }
@@ -23,6 +26,7 @@ impl Parts {
     pub fn new(
         config: &Resolved,
         givers: Givers,
+        readiness: Readiness,
         (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
     ) -> Self {
         Self {
@@ -30,6 +34,7 @@ impl Parts {
             fit: fit::of(config),
             obstacle: fit::obstacle(config),
             admin,
+            readiness,
             admin_service,
         }
     }

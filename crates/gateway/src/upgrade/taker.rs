@@ -63,6 +63,11 @@ pub struct Takeover {
 impl Takeover {
     /// Finds the process before, and gets what it listens on.
     pub fn begin(config: &Resolved) -> Result<(Self, Inheritance)> {
+        if let Some(part) = fit::obstacle(config) {
+            bail!(
+                "cannot take over: this configuration has {part}, and a process with it takes no connections over yet; take the change back, or restart"
+            );
+        }
         let path = config.upgrade.as_ref().ok_or_else(|| {
             anyhow!("cannot take over: upgrade.socket is not set, so no process can be found")
         })?;
@@ -86,9 +91,9 @@ impl Takeover {
         Ok((Self { line, expected }, inheritance))
     }
 
-    /// Gets the sessions, and begins to serve when that is allowed. Before that nothing is read and nothing is written; if it fails, the
-    /// process before goes on.
-    pub fn finish(mut self, shards: &mut Shards) -> Result<()> {
+    /// Gets the sessions, and lets the shards begin when that is allowed. Before that nothing is read and nothing is written; if it fails,
+    /// the process before goes on. After it nobody else has the sessions: what fails then must not end this process.
+    pub fn finish(mut self, shards: &mut Shards) -> Result<Owner> {
         let takers = shards
             .takers()
             .context("cannot take over: the shards have begun")?;
@@ -102,9 +107,7 @@ impl Takeover {
             took_ms = began.elapsed().as_millis() as u64,
             "took over from the process before"
         );
-        // It may have died since: what it gave is here.
-        let _ = self.line.say(Kind::Serving, STEP);
-        Ok(())
+        Ok(Owner { line: self.line })
     }
 
     fn gather(&mut self, takers: &Takers) -> Result<usize, Broken> {
@@ -139,6 +142,20 @@ impl Takeover {
         // An end without a word is no word: nobody may serve clients that another process may still have.
         line.expect::<()>(Kind::Commit, COMMIT)?;
         Ok(ledger.len())
+    }
+}
+
+/// A process that has what another one had.
+#[derive(Debug)]
+pub struct Owner {
+    line: Line,
+}
+
+impl Owner {
+    /// All has begun.
+    pub fn serves(mut self) {
+        // The process before may have ended since: what it gave is here.
+        let _ = self.line.say(Kind::Serving, STEP);
     }
 }
 

@@ -78,6 +78,13 @@ pub(crate) struct Pace {
     pub(crate) patience_ms: u64,
 }
 
+impl Pace {
+    /// `false`: all leave at once.
+    pub(crate) fn takes_time(self) -> bool {
+        self.window_ms > 0 || self.patience_ms > 0
+    }
+}
+
 /// Sessions that leave over a window, each in a pause of its client.
 #[derive(Debug)]
 pub(crate) struct Leaving {

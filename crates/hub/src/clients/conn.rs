@@ -90,6 +90,8 @@ pub(crate) struct Flags {
     pub(crate) beyond: Option<Limit>,
     /// Another node passes it on: it serves one request, whose client that node has named.
     pub(crate) relayed: bool,
+    /// It speaks TLS.
+    pub(crate) secure: bool,
     /// Its client is being asked about: what it sends waits.
     pub(crate) asking: bool,
     /// Other nodes do not know of so many of its sockets: what it is told waits.

@@ -43,6 +43,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Whether the connection speaks TLS.
+    pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
+        self.conns.get(conn).is_some_and(|slot| slot.flags.secure)
+    }
+
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
         Self {
             conns: Table::default(),

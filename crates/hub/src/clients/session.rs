@@ -321,6 +321,8 @@ pub(crate) struct Polling {
     pub(crate) last: LastPoll,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
+    /// It came by TLS once: its client may ask next on a connection that is kept for it, and that no other process can have.
+    pub(crate) secure: bool,
 }
 
 /// The POST being received.

@@ -125,6 +125,10 @@ impl Handing {
                 && let Ok(carried) = self.fit(parts, index, session, &is_secure)
             {
                 let record = record(parts, session, carried.map(|(_, slot)| slot));
+                // Rooms, data and attachments count as well; the shard may add a mark of two bytes.
+                if record.size() + 2 > RECORD_BYTES_MAX {
+                    continue;
+                }
                 let conn = carried.map(|(conn, _)| conn);
                 return Some(Handed::Goes(conn, index, Box::new(record)));
             }
@@ -207,6 +211,9 @@ impl Handing {
         if self.asked.contains(&key) || session.joining.gates.len() > 0 {
             return Err(Stays::Question);
         }
+        if polling.secure {
+            return Err(Stays::Tls);
+        }
         let passes = session.flags.closing || polling.overflowed || polling.held > 0;
         if passes || self.following.contains(&index) {
             return Err(Stays::Passing);
@@ -229,12 +236,13 @@ fn waits(session: &Session) -> bool {
     polling.is_some_and(|polling| polling.get.is_some())
 }
 
-/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves.
+/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves. Over TLS they would ask here, on the
+/// connection that stays: they are told of the end instead.
 pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
     let sessions = parts.people.sessions.iter();
     let waiting = sessions.filter(|(_, session)| {
         let polling = session.polling.as_ref();
-        polling.is_some_and(|polling| polling.get.is_some() && polling.held == 0)
+        polling.is_some_and(|polling| polling.get.is_some() && polling.held == 0 && !polling.secure)
     });
     let waiting: Vec<SessionId> = waiting.map(|(index, _)| index).collect();
     for index in waiting {

@@ -16,17 +16,22 @@ use wire::plain;
 
 const MESSAGE: &str = "Server is shutting down";
 
-/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace.
+/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. One that takes no time
+/// takes the place of one that is under way, whose clients know.
 pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
-    if stage.parts.access.drain.is_on() {
+    let parts = &mut stage.parts;
+    let is_on = parts.access.drain.is_on();
+    if is_on && (pace.takes_time() || parts.access.drain.is_done()) {
         return;
     }
-    let parts = &mut stage.parts;
     let mut sessions = sessions(parts);
     shuffle(&mut sessions, parts.ids.random());
     let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions);
     parts.access.thinning = None;
     parts.access.drain = Drain::Closing(leaving);
+    if is_on {
+        return;
+    }
     stage.call(None, |handler, cx| handler.draining(cx));
     notify_shutdown(&mut stage.parts);
 }

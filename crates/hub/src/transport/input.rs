@@ -22,6 +22,8 @@ pub struct Moved<'a> {
     pub beyond: Option<Limit>,
     /// Another node passes it on.
     pub relayed: bool,
+    /// It speaks TLS.
+    pub secure: bool,
     /// The bytes that were read of it.
     pub read: &'a mut [u8],
     /// The end of the stream came behind that.
@@ -70,6 +72,7 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
         return conn;
     };
     slot.flags.relayed = moved.relayed;
+    slot.flags.secure = moved.secure;
     if moved.relayed {
         conns::enter_address(parts, conn, moved.peer);
         if moved.beyond.is_some() {

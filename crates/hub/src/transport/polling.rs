@@ -60,8 +60,10 @@ pub(crate) fn open_polling(
     query: &Query<'_>,
 ) {
     let session = begin::new_session(stage, conn, head, protocol);
+    let secure = stage.parts.line.is_secure(conn);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         let polling = slot.polling.insert(Box::default());
+        polling.secure = secure;
         polling.last = LastPoll::opened(query.t.as_deref());
     }
     let parts = &mut stage.parts;
@@ -135,6 +137,7 @@ pub(crate) fn poll(
 ) -> Result<(), RequestError> {
     let cors = begin::extra_headers(stage, conn, head, session, false);
     let parts = &mut stage.parts;
+    let secure = parts.line.is_secure(conn);
     let slot = parts.people.sessions.get(session);
     let closing = slot.is_some_and(|slot| slot.flags.closing);
     let Some(polling) = parts.people.polling(session) else {
@@ -149,6 +152,7 @@ pub(crate) fn poll(
         return Err(RequestError::UnknownSid);
     }
     polling.get = Some(conn);
+    polling.secure |= secure;
     polling.late = closing;
     polling.script = query.jsonp;
     polling.takes_all = is_javascript(head);

@@ -49,6 +49,7 @@ pub(crate) fn post(
     let kind = head.header("content-type").unwrap_or_default();
     let binary =
         kind.starts_with(b"application/octet-stream") && query.revision != Some(Revision::Three);
+    let secure = parts.line.is_secure(conn);
     let Some(polling) = parts.people.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
@@ -58,6 +59,7 @@ pub(crate) fn post(
     }
     polling.last.posted(query.t.as_deref());
     polling.post.conn = Some(conn);
+    polling.secure |= secure;
     polling.post.form = form;
     polling.post.counted = false;
     polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());

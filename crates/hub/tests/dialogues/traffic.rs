@@ -298,3 +298,22 @@ fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
     assert!(rig.wires.links[plain].ended && rig.wires.links[socketio].ended);
     assert!(rig.hub.has_let_go());
 }
+
+#[test]
+fn a_drain_in_a_hurry_takes_the_place_of_one_that_is_under_way() {
+    let mut rig = Rig::lab(Config::default(), 1);
+    let client = joined(&mut rig);
+    rig.turn(|turn| turn.drain(60_000, 60_000));
+    rig.finish_turn();
+    rig.pass(Duration::from_secs(1));
+    assert!(!rig.wires.links[client].ended);
+    rig.turn(|turn| turn.drain(30_000, 0));
+    rig.pass(Duration::from_secs(1));
+    assert!(!rig.wires.links[client].ended, "a second one of its kind");
+    rig.turn(|turn| turn.drain(0, 0));
+    rig.pass(Duration::from_millis(100));
+    assert!(rig.wires.links[client].ended);
+    let told = String::from_utf8_lossy(&rig.take(client)).into_owned();
+    assert_eq!(told.matches("SERVER_SHUTDOWN").count(), 1, "{told}");
+    assert!(rig.hub.has_let_go());
+}

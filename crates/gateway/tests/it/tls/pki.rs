@@ -106,15 +106,19 @@ pub struct Secure {
 
 impl Secure {
     pub fn new(gateway: Gateway) -> Secure {
+        Secure {
+            addr: Secure::addr_of(&gateway),
+            gateway,
+        }
+    }
+
+    pub fn addr_of(gateway: &Gateway) -> SocketAddr {
         let addr = gateway.log().iter().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
             (line["message"] == "listening").then_some(())?;
             line["tls"].as_str()?.split(',').next()?.parse().ok()
         });
-        Secure {
-            addr: addr.expect("a TLS address in the log"),
-            gateway,
-        }
+        addr.expect("a TLS address in the log")
     }
 
     /// Handshakes so far: `full`, `resumed` or `failed`.

@@ -1,8 +1,9 @@
 //! What a session keeps.
 
 use super::chain::Chain;
-use crate::harness::client::{Plain, Poller, SocketIo};
+use crate::harness::client::{Plain, Poller, SocketIo, poll_request, post_request};
 use crate::harness::{Ended, PATIENCE, RawConn};
+use crate::tls::pki::{Pki, Secure};
 use client::OpCode;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -179,6 +180,72 @@ fn whoever_has_just_come_is_served() {
         conn.send(&last);
         assert_eq!(conn.response().status, 200);
     }
+}
+
+/// Their rest is still to come, and each has far more than a batch of records is meant to have.
+#[test]
+fn many_large_attachments_go_over() {
+    let mut chain = Chain::start(CONFIG);
+    let addr = chain.first.addr;
+    let mut ben = SocketIo::connect(addr);
+    ben.ask(1, &json!(["join", "lobby"]));
+    let attachment = vec![7; 700_000];
+    let mut clients: Vec<_> = (0..60).map(|_| SocketIo::connect(addr)).collect();
+    for client in &mut clients {
+        client.ask(1, &json!(["join", "lobby"]));
+        client.send(
+            "452-[\"picture\",{\"_placeholder\":true,\"num\":0},{\"_placeholder\":true,\"num\":1}]",
+        );
+        client.conn.send_binary(&attachment);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    chain.upgrade();
+    clients[59].conn.send_binary([1]);
+    let packet = ben.packet_starting("452-");
+    assert!(packet.contains("picture"), "{packet}");
+    assert_eq!(ben.conn.frame().payload.len(), attachment.len());
+    assert_eq!(ben.conn.frame().payload, [1]);
+}
+
+/// Their next request may come on a connection that no other process can have: whose poll waits is told of the end, and all come back.
+#[test]
+fn those_who_poll_over_tls_are_told_to_come_back() {
+    let pki = Pki::new();
+    let mut chain = Chain::start(&format!("{CONFIG}{}", pki.section("")));
+    let addr = Secure::addr_of(&chain.first);
+    let plain = Poller::connect(chain.first.addr);
+    let mut conns: Vec<_> = (0..2).map(|_| pki.client().connect(addr)).collect();
+    let mut sids = Vec::new();
+    for conn in &mut conns {
+        let mut ask = |request: String| {
+            conn.send(request);
+            conn.response().body
+        };
+        let opened = ask(poll_request(""));
+        let sid = opened.split('"').nth(3).expect("a session id").to_owned();
+        assert_eq!(ask(post_request(&sid, "40")), "ok");
+        assert!(ask(poll_request(&sid)).starts_with("40"));
+        sids.push(sid);
+    }
+    conns[0].send(poll_request(&sids[0]));
+    std::thread::sleep(Duration::from_millis(200));
+    let (text, _) = chain.upgrade();
+    assert!(
+        text.contains("1 sessions go over")
+            && text.contains("2 sessions are sent away")
+            && text.contains("TLS"),
+        "{text}"
+    );
+    let told = conns[0].response();
+    assert_eq!(told.status, 200, "{}", told.body);
+    assert!(told.body.contains("SERVER_SHUTDOWN"), "{}", told.body);
+    // Nobody waits there: its client finds the end of the connection, and of the session at the successor.
+    assert_ne!(conns[1].ended(PATIENCE), Ended::Open);
+    let later = pki.client().exchange(addr, poll_request(&sids[1]));
+    assert_eq!(later.status, 400, "{}", later.body);
+    let again = pki.client().exchange(addr, poll_request(""));
+    assert_eq!(again.status, 200, "{}", again.body);
+    assert!(plain.is_alive());
 }
 
 /// One whose poll waits, and one with something in its queue.

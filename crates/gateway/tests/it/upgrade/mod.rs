@@ -3,6 +3,7 @@
 mod chain;
 mod keeping;
 mod programs;
+mod stopping;
 mod strangers;
 mod traffic;
 mod troubles;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\n";
 
 /// A successor that says what it likes. Descriptors that come to it are dropped by the kernel: it has no room for them.
-struct Peer(UnixStream);
+pub struct Peer(UnixStream);
 
 impl Peer {
     fn connect(chain: &Chain) -> Self {
@@ -24,7 +24,7 @@ impl Peer {
         Self(stream)
     }
 
-    fn say(&mut self, kind: Kind, message: &impl Message) {
+    pub fn say(&mut self, kind: Kind, message: &impl Message) {
         let body = message.encode_to_vec();
         let mut bytes = vec![kind as u8];
         bytes.extend_from_slice(&(body.len() as u32).to_be_bytes());
@@ -41,7 +41,7 @@ impl Peer {
         (Kind::of(kind).expect("a kind"), body)
     }
 
-    fn expect<M: Message + Default>(&mut self, wanted: Kind) -> M {
+    pub fn expect<M: Message + Default>(&mut self, wanted: Kind) -> M {
         let (kind, body) = self.hear();
         let said = Said::decode(&*body).unwrap_or_default();
         assert_eq!(kind, wanted, "{}", said.text);
@@ -55,6 +55,10 @@ impl Peer {
 }
 
 fn hello() -> Hello {
+    hello_of(&[])
+}
+
+fn hello_of(unix: &[String]) -> Hello {
     Hello {
         oldest: 1,
         newest: 1,
@@ -65,7 +69,7 @@ fn hello() -> Hello {
             shards: 2,
             listen: vec!["127.0.0.1:0".into()],
             secure: Vec::new(),
-            unix: Vec::new(),
+            unix: unix.to_vec(),
             admin: "127.0.0.1:0".into(),
         }),
     }
@@ -73,7 +77,7 @@ fn hello() -> Hello {
 
 /// How far a successor comes before it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+pub enum Step {
     Nothing,
     Hello,
     Welcome,
@@ -98,11 +102,16 @@ const STEPS: [Step; 9] = [
 ];
 
 fn go_until(chain: &Chain, last: Step) -> Peer {
+    go_until_of(chain, &[], last)
+}
+
+/// With these Unix sockets of the process.
+pub fn go_until_of(chain: &Chain, unix: &[String], last: Step) -> Peer {
     let mut peer = Peer::connect(chain);
     if last == Step::Nothing {
         return peer;
     }
-    peer.say(Kind::Hello, &hello());
+    peer.say(Kind::Hello, &hello_of(unix));
     if last == Step::Hello {
         return peer;
     }
@@ -115,7 +124,7 @@ fn go_until(chain: &Chain, last: Step) -> Peer {
                 assert!(said.text.contains("under way"), "{}", said.text);
                 std::thread::sleep(Duration::from_millis(20));
                 peer = Peer::connect(chain);
-                peer.say(Kind::Hello, &hello());
+                peer.say(Kind::Hello, &hello_of(unix));
             }
             (kind, _) => panic!("{kind:?}"),
         }
@@ -126,7 +135,7 @@ fn go_until(chain: &Chain, last: Step) -> Peer {
     }
     let batch: Batch = peer.expect(Kind::Listeners);
     // Two shards, and the operators'.
-    assert_eq!(batch.listeners.len(), 3);
+    assert_eq!(batch.listeners.len(), 3 + unix.len());
     peer.skip_descriptors();
     peer.say(Kind::Taken, &());
     peer.expect::<()>(Kind::Complete);

@@ -146,6 +146,63 @@ fn another_configuration_is_refused_by_name() {
     pair.talk();
 }
 
+/// The successor cannot open a socket of its own: that is found out before it has anybody.
+#[test]
+fn a_socket_that_cannot_be_opened_is_found_before_the_last_word() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let beside = chain.folder().join("upgrade.sock.new");
+    std::fs::write(&beside, "precious").expect("write");
+    chain.failing_upgrade(&[]);
+    pair.talk();
+    assert_eq!(std::fs::read_to_string(&beside).expect("read"), "precious");
+    std::fs::remove_file(&beside).expect("remove");
+    // What a successor that was killed leaves is no obstacle.
+    drop(std::os::unix::net::UnixListener::bind(&beside).expect("bind"));
+    chain.upgrade();
+    assert!(!beside.exists());
+    pair.talk();
+    chain.upgrade();
+    pair.talk();
+}
+
+/// Somebody has removed the file of a listener: the clients are worth more.
+#[test]
+fn a_file_that_is_gone_costs_no_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("clients.sock");
+    let place = format!("unix:{}", path.display());
+    let mut chain = Chain::start_with(CONFIG, &["--listen", &place], &[]);
+    let mut pair = Pair::join(&chain);
+    std::fs::remove_file(&path).expect("remove");
+    for _ in 0..2 {
+        chain.upgrade();
+        pair.talk();
+    }
+}
+
+/// What the successor has, and the process before has not.
+#[test]
+fn a_successor_that_cannot_take_over_says_so_before_it_begins() {
+    let chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let other = chain.folder().join("other.toml");
+    let (socket, folder) = (chain.socket(), chain.folder().join("history"));
+    let text = format!(
+        "{CONFIG}[upgrade]\nsocket = {socket:?}\n[history]\nstore = \"disk\"\nfolder = {folder:?}\n[namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
+    );
+    std::fs::write(&other, text).expect("write");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    let flags = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    command.args(flags).args(["--take-over", "--config"]);
+    let output = command.arg(&other).output().expect("a successor");
+    let text = said(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("this configuration has [history]"), "{text}");
+    assert!(!folder.exists(), "it opened a part of itself");
+    pair.talk();
+}
+
 /// A supervisor starts the successor itself.
 #[test]
 fn a_successor_may_come_by_itself() {
