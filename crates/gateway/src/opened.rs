@@ -76,14 +76,10 @@ impl Opened {
         (self.inherited.take(), std::mem::take(&mut self.unix))
     }
 
-    /// The operators' listener, as it is served.
-    pub fn front(&mut self) -> Result<Front> {
-        Front::of(self.admin.take())
-    }
-
     /// The shards are there: what another process has goes to them, and they begin. If this fails, that process goes on. What can fail of
-    /// the rest of the start is done before, for after this nobody else has the sessions.
-    pub fn finish(&mut self, config: &Resolved, shards: &mut Shards) -> Result<()> {
+    /// the rest of the start is done before, for after this nobody else has the sessions. Returns the operators' listener, as it is served.
+    pub fn finish(&mut self, config: &Resolved, shards: &mut Shards) -> Result<Front> {
+        let front = Front::of(self.admin.take())?;
         let (takeover, path) = (self.takeover.take(), config.upgrade.as_ref());
         let door = path.map(|path| Door::make(path, takeover.is_some()));
         self.door = door.transpose()?;
@@ -91,7 +87,7 @@ impl Opened {
             self.owner = Some(takeover.finish(shards)?);
             self.files = unix::adopt(&config.server.unix);
         }
-        Ok(())
+        Ok(front)
     }
 
     /// All serve: supervisors are told, and another process finds this one from now on.

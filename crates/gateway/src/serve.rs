@@ -90,8 +90,7 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    let front = opened.front()?;
-    opened.finish(config, &mut shards)?;
+    let front = opened.finish(config, &mut shards)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(config, member.as_ref());
