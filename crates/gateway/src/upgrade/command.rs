@@ -6,6 +6,7 @@ use crate::config::{self, Request};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use handoff::{Hello, Kind, OLDEST, Order, Said, VERSION as RECORD};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process;
@@ -71,12 +72,17 @@ fn talk(line: &mut Line, order: &Order) -> Result<(), Broken> {
         let (kind, body) = line.hear(WITHIN)?;
         let said: Said = decode(&body)?;
         match kind {
-            Kind::Line => println!("{}", said.text),
+            Kind::Line => print(&said.text),
             Kind::Done => {
-                println!("{}", said.text);
+                print(&said.text);
                 return Ok(());
             }
             other => return Err(Broken::Strange(format!("it says {other:?} to an operator"))),
         }
     }
+}
+
+/// Whoever reads may have gone: how the upgrade went does not depend on that.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
