@@ -66,8 +66,13 @@ fn talk(line: &mut Line, order: &Order) -> Result<(), Broken> {
         program: VERSION.to_owned(),
         fit: None,
     };
-    line.send(Kind::Hello, &hello, STEP)?;
-    line.send(Kind::Order, order, STEP)?;
+    let sent = line.send(Kind::Hello, &hello, STEP);
+    if let Err(broken) = sent.and_then(|()| line.send(Kind::Order, order, STEP)) {
+        // It may have refused, with its reason, and hung up before it read that.
+        let heard = line.hear(STEP);
+        let refusal = heard.err().filter(|why| matches!(why, Broken::Refused(_)));
+        return Err(refusal.unwrap_or(broken));
+    }
     loop {
         let (kind, body) = line.hear(WITHIN)?;
         let said: Said = decode(&body)?;
