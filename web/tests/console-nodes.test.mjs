@@ -2,21 +2,14 @@
 // what is there.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import { io } from "socket.io-client";
 import { Cluster } from "./cluster.mjs";
+import { ATTACK, PHONE, accessibilityProblems } from "./judge.mjs";
 import { Operator, PAGES } from "./operator.mjs";
 import { launchBrowser } from "./person.mjs";
 
 const CLIENTS = 2000;
-const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
-const ATTACK = `<img src=x onerror="window.attacked=1">`;
-const axeSource = readFileSync(
-  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
-  "utf8",
-);
 
 let browser;
 let cluster;
@@ -52,14 +45,6 @@ async function client(watched, rooms = [], options = {}) {
     });
   for (const room of rooms) await socket.emitWithAck("join", room);
   return socket;
-}
-
-async function accessibilityProblems(page) {
-  await page.evaluate(axeSource);
-  return await page.evaluate(async () => {
-    const { violations } = await window.axe.run();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
-  });
 }
 
 const places = () => [

@@ -2,17 +2,10 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
+import { ATTACK, PHONE, accessibilityProblems } from "./judge.mjs";
 import { Operator, Watched } from "./operator.mjs";
 import { launchBrowser } from "./person.mjs";
-
-const axeSource = readFileSync(
-  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
-  "utf8",
-);
-const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
-const ATTACK = `<img src=x onerror="window.attacked=1">`;
 
 let browser;
 let watched;
@@ -26,14 +19,6 @@ after(async () => {
   await browser?.close();
   await watched?.stop();
 });
-
-async function accessibilityProblems(page) {
-  await page.evaluate(axeSource);
-  return await page.evaluate(async () => {
-    const { violations } = await window.axe.run();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
-  });
-}
 
 const press = (ops, name) => ops.page.click(`#main button:text-is("${name}")`);
 const rows = (ops) => ops.page.locator("#main tbody tr").count();

@@ -2,21 +2,15 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
+import { ATTACK, PHONE, accessibilityProblems } from "./judge.mjs";
 import { Operator, PAGES, Watched } from "./operator.mjs";
 import { launchBrowser } from "./person.mjs";
 
 const run = promisify(execFile);
-const axeSource = readFileSync(
-  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
-  "utf8",
-);
-const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
-const ATTACK = `<img src=x onerror="window.attacked=1">`;
 
 let browser;
 let watched;
@@ -30,15 +24,6 @@ after(async () => {
   await browser?.close();
   await watched?.stop();
 });
-
-/** Rules that a machine can judge, contrast included. */
-async function accessibilityProblems(page) {
-  await page.evaluate(axeSource);
-  return await page.evaluate(async () => {
-    const { violations } = await window.axe.run();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
-  });
-}
 
 async function sidewards(page) {
   // A phone's browser that makes room for what is too wide has another `innerWidth` then.

@@ -1,16 +1,11 @@
 // Every screen and every reader: phones, themes, keyboard, screen readers.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import { Gateway } from "./gateway.mjs";
+import { accessibilityProblems } from "./judge.mjs";
 import { Person, launchBrowser } from "./person.mjs";
 
-const axeSource = readFileSync(
-  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
-  "utf8",
-);
 const PHONE = {
   viewport: { width: 390, height: 844 },
   isMobile: true,
@@ -62,18 +57,6 @@ async function covered(page) {
       })
       .map((bubble) => `${bubble.textContent} (${bubble.clientWidth} px)`),
   );
-}
-
-/** Rules that a machine can judge, contrast included. */
-async function accessibilityProblems(page) {
-  await page.evaluate(axeSource);
-  return await page.evaluate(async () => {
-    const { violations } = await window.axe.run();
-    return violations.map(
-      ({ id, nodes }) =>
-        `${id}: ${nodes.map((node) => `${node.html} ${node.any[0]?.message ?? ""}`).join(" | ")}`,
-    );
-  });
 }
 
 describe("on a phone", () => {

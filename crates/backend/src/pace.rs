@@ -17,7 +17,7 @@ pub struct Pace {
     before: Option<[u32; COUNTS]>,
 }
 
-/// What it comes to.
+/// Its figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PaceFigures {
     /// Since the beginning.

@@ -1,4 +1,4 @@
-//! What a program asks for. Headers say it; the value is passed on as it is.
+//! A command: a program asks for it by headers, and the value is passed on as it is.
 
 use crate::event::Encoding;
 use crate::headers::{self, Operator};

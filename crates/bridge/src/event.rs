@@ -1,4 +1,4 @@
-//! What a client did, with the headers of its record.
+//! An act of a client, with the headers of its record.
 
 use crate::headers::{self, Operator};
 
@@ -60,7 +60,7 @@ pub enum Key<'a> {
 /// An event of a client. Each field but the body becomes a header, in the order of the fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// What happened.
+    /// The act.
     pub moment: Moment,
     /// The socket's id.
     pub socket: &'a str,
@@ -86,14 +86,14 @@ pub struct Event<'a> {
     pub encoding: Encoding,
     /// Sizes of the attachments that stand behind the JSON in the body, in bytes, separated by commas.
     pub attachments: Option<&'a str>,
-    /// What decides about the order.
+    /// Events with the same key keep their order.
     pub key: Key<'a>,
     /// As the client sent it.
     pub body: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// What decides about its order.
+    /// Events with the same key keep their order.
     pub fn key(&self) -> &'a str {
         match self.key {
             Key::Socket => self.socket,

@@ -8,7 +8,7 @@ pub const USER: &str = "X-Uid";
 pub const ROOM: &str = "X-Guid";
 /// `join`, `leave` or `disconnect`.
 pub const INNER: &str = "X-Inner";
-/// What happened.
+/// The kind of act.
 pub const MOMENT: &str = "X-Event";
 /// Whom a command is for.
 pub const OPERATOR: &str = "X-Operator";

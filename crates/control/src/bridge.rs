@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What decides about the order.
+/// Events with the same key keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The user; the socket where there is none.

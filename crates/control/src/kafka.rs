@@ -35,7 +35,7 @@ pub struct Settings {
 pub struct Out {
     /// The topic.
     pub topic: String,
-    /// What decides about the partition.
+    /// Events with the same key go to one partition.
     pub key: Key,
     /// The rooms that are documents; `*` stands for any text. `None`: none is.
     pub room: Option<String>,

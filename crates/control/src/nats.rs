@@ -55,7 +55,7 @@ pub struct Out {
     pub subject: String,
     /// By which way.
     pub mode: Mode,
-    /// What decides about the order.
+    /// Events with the same key keep their order.
     pub key: Key,
     /// The rooms that are documents; `*` stands for any text. `None`: none is.
     pub room: Option<String>,
