@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// No file of these imports one that needs it in turn.
-const STRAIGHT: [&str; 8] = [
-    "backend", "cluster", "compat", "hub", "outcome", "servers", "shard", "units",
+const STRAIGHT: [&str; 11] = [
+    "backend", "cluster", "compat", "hub", "outcome", "rules", "servers", "shard", "sim", "units",
+    "wire",
 ];
 /// Files of other crates that stand in a circle. The list only shrinks: a file that is in none is taken out, and none is added.
-const IN_CIRCLES: [(&str, &[&str]); 5] = [
+const IN_CIRCLES: [(&str, &[&str]); 2] = [
     (
         "control",
         &[
@@ -49,26 +50,8 @@ const IN_CIRCLES: [(&str, &[&str]); 5] = [
             "config::rules",
             "config::typed",
             "config::variables",
-            "doctor::cgroup",
-            "doctor::checks",
-            "doctor::kernel",
-            "doctor::memory",
-            "doctor::snapshot",
         ],
     ),
-    ("rules", &["book", "chat", "rooms"]),
-    (
-        "sim",
-        &[
-            "elsewhere",
-            "handler",
-            "listening",
-            "people",
-            "settings",
-            "world",
-        ],
-    ),
-    ("wire", &["websocket::close", "websocket::message"]),
 ];
 /// Wings of the hub, from below. Above them stand the parts and the steps.
 const WINGS: [&str; 7] = [
