@@ -9,6 +9,9 @@ const WAITING_MAX: usize = 200_000;
 /// And their bytes, as they came.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
+/// What the gateway said in the last moment of a session may have come too late from the running server.
+const ON_ITS_WAY_MS: u64 = 500;
+
 /// The two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -34,12 +37,17 @@ pub struct Saying {
     /// The id of a question.
     pub id: Option<u64>,
     pub bytes: usize,
+    /// Packets of the running server with the same cause have an order: one client brought them about, and no other spoke meanwhile.
+    /// 0 = nobody knows.
+    pub cause: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
     said: Saying,
     until_ms: u64,
+    /// Its like comes on the wrong side of another one of this cause. 0 = of none.
+    crossed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -105,19 +113,25 @@ impl Comparer {
             }
             (self.waiting, self.bytes) = (self.waiting + 1, self.bytes + said.bytes);
             let until_ms = now_ms + self.window_ms;
-            mine.push_back(Waiting { said, until_ms });
+            mine.push_back(Waiting {
+                said,
+                until_ms,
+                crossed: 0,
+            });
             self.due.push_back((until_ms, lane));
             return None;
         };
+        let reordered = is_reordered(side, (mine, others), at, said.cause);
         let other = others.remove(at)?.said;
         self.waiting -= 1;
         self.bytes -= other.bytes;
         self.tidy(&lane);
         let counts = report.counts(&lane.event);
         counts.equal += 1;
-        if at > 0 {
+        if reordered {
             counts.reordered += 1;
-            let parts = vec![format!("{at} others of this event came before it")];
+            let parts =
+                vec!["another of this event comes before it there, and after it here".to_owned()];
             report.sample(sample(Kind::Reordered, &lane, parts));
         }
         let ids = (said.id?, other.id?);
@@ -147,9 +161,9 @@ impl Comparer {
         !self.sessions.contains_key(&session)
     }
 
-    /// The client has gone: it got all that the running server had for it. What the gateway alone has said may have been on its way
-    /// there, too, and is no difference.
-    pub fn end(&mut self, session: u64, report: &mut Report) {
+    /// The client has gone: it got all that the running server had for it. What the gateway alone has said a moment ago may have been
+    /// on its way there, too, and is no difference.
+    pub fn end(&mut self, now_ms: u64, session: u64, report: &mut Report) {
         let names = self.sessions.get(&session).into_iter().flatten();
         let lanes = names.map(|((namespace, event), _)| Lane {
             session,
@@ -157,12 +171,13 @@ impl Comparer {
             event: event.clone(),
         });
         for lane in lanes.collect::<Vec<_>>() {
-            let sides = self.sides(&lane);
-            let beyond = sides.map_or(0, |sides| sides.own.len().saturating_sub(sides.real.len()));
-            for _ in 0..beyond {
-                let gone = self.sides(&lane).and_then(|sides| sides.own.pop_back());
+            let young_ms = (now_ms + self.window_ms).saturating_sub(ON_ITS_WAY_MS);
+            while let Some(sides) = self.sides(&lane)
+                && sides.own.len() > sides.real.len()
+                && let Some(gone) = sides.own.pop_back_if(|last| last.until_ms > young_ms)
+            {
                 self.waiting -= 1;
-                self.bytes -= gone.map_or(0, |gone| gone.said.bytes);
+                self.bytes -= gone.said.bytes;
             }
             self.judge(u64::MAX, &lane, report);
         }
@@ -241,6 +256,39 @@ impl Comparer {
     }
 }
 
+/// The other side's packet at this place has found its like, which comes for this cause. Does one of the same cause stand on the wrong
+/// side of it? Those whose like can now only come on the wrong side are marked.
+fn is_reordered(
+    side: Side,
+    (mine, others): (&mut VecDeque<Waiting>, &mut VecDeque<Waiting>),
+    at: usize,
+    cause: u64,
+) -> bool {
+    let found = others.get(at);
+    let cause = match side {
+        Side::Own => found.map_or(0, |real| real.said.cause),
+        Side::Real => cause,
+    };
+    if cause == 0 {
+        return false;
+    }
+    let is_late = found.is_some_and(|found| found.crossed == cause);
+    let before = others.range_mut(..at);
+    match side {
+        Side::Own => {
+            mine.iter_mut().for_each(|own| own.crossed = cause);
+            let mut before = before;
+            is_late || before.any(|real| real.said.cause == cause)
+        }
+        Side::Real => {
+            before.for_each(|own| own.crossed = cause);
+            let alike = mine.iter_mut().filter(|real| real.said.cause == cause);
+            alike.for_each(|real| real.crossed = cause);
+            is_late
+        }
+    }
+}
+
 fn is_like(one: &Saying, other: &Saying) -> bool {
     one.id.is_some() == other.id.is_some() && one.content == other.content
 }
@@ -264,12 +312,17 @@ mod tests {
     struct Bench {
         comparer: Comparer,
         report: Report,
+        cause: u64,
     }
 
     impl Bench {
         fn new() -> Self {
             let (comparer, report) = (Comparer::new(1_000, false), Report::default());
-            Self { comparer, report }
+            Self {
+                comparer,
+                report,
+                cause: 1,
+            }
         }
 
         fn say(
@@ -289,6 +342,7 @@ mod tests {
                 content,
                 id,
                 bytes: 10,
+                cause: self.cause,
             };
             self.comparer
                 .said(now_ms, side, lane, said, &mut self.report)
@@ -379,26 +433,43 @@ mod tests {
         assert_eq!(last.as_deref(), Some("only one of them asks for an answer"));
     }
 
+    /// Who is first at the door says nothing about the order.
     #[test]
-    fn another_order_is_a_difference() {
-        let mut bench = Bench::new();
-        for (side, value) in [
-            (Side::Real, 1),
-            (Side::Real, 2),
-            (Side::Own, 2),
-            (Side::Own, 1),
-        ] {
-            bench.say(0, side, json!(value), None);
-        }
-        bench.comparer.finish(&mut bench.report);
-        assert_eq!(
-            bench.counts(),
-            Counts {
-                equal: 2,
-                reordered: 1,
-                ..Counts::default()
+    fn another_order_is_a_difference_where_one_client_brought_it_about() {
+        let orders = [
+            [
+                (Side::Real, 1),
+                (Side::Real, 2),
+                (Side::Own, 2),
+                (Side::Own, 1),
+            ],
+            [
+                (Side::Own, 2),
+                (Side::Own, 1),
+                (Side::Real, 1),
+                (Side::Real, 2),
+            ],
+            [
+                (Side::Own, 2),
+                (Side::Real, 1),
+                (Side::Own, 1),
+                (Side::Real, 2),
+            ],
+        ];
+        for (order, cause) in orders.iter().flat_map(|order| [(order, 1), (order, 0)]) {
+            let mut bench = Bench::new();
+            bench.cause = cause;
+            for (side, value) in order {
+                bench.say(0, *side, json!(value), None);
             }
-        );
+            bench.comparer.finish(&mut bench.report);
+            let counts = Counts {
+                equal: 2,
+                reordered: cause,
+                ..Counts::default()
+            };
+            assert_eq!(bench.counts(), counts, "{order:?} {cause}");
+        }
     }
 
     #[test]
@@ -408,7 +479,7 @@ mod tests {
         bench.say(0, Side::Own, json!(2), None);
         bench.say(0, Side::Real, json!(3), None);
         assert!(!bench.comparer.is_settled(1));
-        bench.comparer.end(1, &mut bench.report);
+        bench.comparer.end(100, 1, &mut bench.report);
         assert_eq!(
             bench.counts(),
             Counts {
@@ -417,7 +488,7 @@ mod tests {
             }
         );
         bench.say(0, Side::Real, json!(4), None);
-        bench.comparer.end(1, &mut bench.report);
+        bench.comparer.end(100, 1, &mut bench.report);
         assert_eq!(
             bench.counts(),
             Counts {
@@ -427,6 +498,9 @@ mod tests {
             }
         );
         assert!(bench.comparer.is_settled(1));
+        bench.say(0, Side::Own, json!(5), None);
+        bench.comparer.end(500, 1, &mut bench.report);
+        assert_eq!(bench.counts().additional, 1);
         assert_eq!((bench.comparer.waiting, bench.comparer.bytes), (0, 0));
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// The end of a client waits for so long until the gateway has said all that the running server has.
-const END_MS: u64 = 300;
+const END_MS: u64 = 1_000;
 /// Packets of clients that wait for the gateway.
 const QUEUE_MAX: usize = 100_000;
 /// Questions of one client in one namespace whose events are remembered, and questions of the server likewise.
@@ -36,13 +36,23 @@ struct Debt {
     ack: Option<u64>,
 }
 
+/// A question of a client.
+#[derive(Debug)]
+struct Asked {
+    event: String,
+    /// In which step.
+    step: u64,
+    /// One of the servers has answered it.
+    is_answered: bool,
+}
+
 /// A namespace of a session.
 #[derive(Debug, Default)]
 struct Space {
     /// Each side's id of the socket.
     ids: Vec<String>,
-    /// Events of the client's questions.
-    asked: HashMap<u64, String>,
+    /// The client's questions, by id.
+    asked: BTreeMap<u64, Asked>,
     /// Questions of the server: its id, and that of the gateway.
     questions: HashMap<u64, u64>,
     /// Answers of the client that wait until the gateway has asked.
@@ -57,11 +67,45 @@ struct Session {
     ends: bool,
 }
 
+/// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients.
+const BURST_MS: u64 = 50;
+
+/// Who spoke last, and what that brings about.
+#[derive(Debug, Default)]
+struct Burst {
+    cause: u64,
+    client: u64,
+    until_ms: u64,
+    /// Several clients spoke.
+    is_mixed: bool,
+}
+
+impl Burst {
+    fn note(&mut self, now_ms: u64, client: u64) {
+        if now_ms >= self.until_ms {
+            *self = Self {
+                cause: self.cause + 1,
+                client,
+                until_ms: 0,
+                is_mixed: false,
+            };
+        }
+        self.is_mixed |= client != self.client;
+        self.until_ms = now_ms + BURST_MS;
+    }
+
+    fn cause(&self) -> u64 {
+        match self.is_mixed {
+            true => 0,
+            false => self.cause,
+        }
+    }
+}
+
 /// Something that a client did.
 #[derive(Debug)]
 struct Turn {
     step: u64,
-    at_ms: u64,
     session: u64,
     /// `None`: the client has gone.
     packet: Option<Packet>,
@@ -79,12 +123,17 @@ pub struct Play {
     /// By step: until when.
     debts: BTreeMap<u64, (Debt, u64)>,
     owed: HashMap<Debt, u64>,
+    /// Questions of clients that the running server has not answered, by step: the session, and until when that matters.
+    unanswered: BTreeMap<u64, (u64, u64)>,
     /// Answers of the gateway that came before those of the running server.
     early: HashSet<Debt>,
     /// Longest wait for an answer of the gateway.
     patience_ms: u64,
+    burst: Burst,
     window_ms: u64,
     done: Vec<(u64, Deed)>,
+    /// When the first of the queue came to its turn.
+    first_since_ms: Option<u64>,
 }
 
 impl Play {
@@ -98,10 +147,13 @@ impl Play {
             queue: VecDeque::new(),
             debts: BTreeMap::new(),
             owed: HashMap::new(),
+            unanswered: BTreeMap::new(),
             early: HashSet::new(),
             patience_ms: window_ms / 2,
+            burst: Burst::default(),
             window_ms,
             done: Vec::new(),
+            first_since_ms: None,
         }
     }
 
@@ -130,14 +182,32 @@ impl Play {
     pub fn client(&mut self, now_ms: u64, session: u64, packet: Packet) {
         self.report.packets += 1;
         self.step += 1;
+        self.burst.note(now_ms, session);
+        let step = self.step;
         let Some(space) = self.space(session, &packet.namespace) else {
             return;
         };
+        if packet.kind == PacketType::Connect && packet.data.contains("\"pid\"") {
+            return self.skipped(
+                session,
+                "it goes on with a session from before (connection state recovery)",
+            );
+        }
         if let Some(id) = packet.id
             && matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent)
-            && space.asked.len() < ASKED_MAX
         {
-            space.asked.insert(id, packet.event());
+            let asked = Asked {
+                event: packet.event(),
+                step,
+                is_answered: false,
+            };
+            space.asked.insert(id, asked);
+            // The oldest one is not answered any more.
+            if space.asked.len() > ASKED_MAX {
+                space.asked.pop_first();
+            }
+            self.unanswered
+                .insert(step, (session, now_ms + self.window_ms));
         }
         if self.queue.len() >= QUEUE_MAX {
             self.report
@@ -149,13 +219,13 @@ impl Play {
 
     pub fn client_gone(&mut self, now_ms: u64, session: u64) {
         self.step += 1;
+        self.burst.note(now_ms, session);
         self.take_turn(now_ms, session, None);
     }
 
     fn take_turn(&mut self, now_ms: u64, session: u64, packet: Option<Packet>) {
         self.queue.push_back(Turn {
             step: self.step,
-            at_ms: now_ms,
             session,
             packet,
         });
@@ -179,7 +249,7 @@ impl Play {
         let Some(space) = self.space(session, &packet.namespace) else {
             return;
         };
-        let mut debt = None;
+        let (mut debt, mut answered) = (None, None);
         let mut content = packet.content();
         let event = match packet.kind {
             PacketType::Connect => {
@@ -205,11 +275,24 @@ impl Play {
             PacketType::Disconnect => "DISCONNECT".to_owned(),
             PacketType::Ack | PacketType::BinaryAck => {
                 debt = Some(packet.id);
-                let asked = packet.id.and_then(|id| space.asked.get(&id));
-                format!("ack of {}", asked.map_or("an event", String::as_str))
+                let asked = packet.id.and_then(|id| space.asked.get_mut(&id));
+                let event = asked
+                    .as_ref()
+                    .map_or("an event", |asked| asked.event.as_str());
+                let event = format!("ack of {event}");
+                answered = asked.map(|asked| asked.step);
+                let is_last = packet.id.filter(|id| {
+                    let asked = space.asked.get_mut(id);
+                    asked.is_some_and(|asked| std::mem::replace(&mut asked.is_answered, true))
+                });
+                is_last.and_then(|id| space.asked.remove(&id));
+                event
             }
             PacketType::Event | PacketType::BinaryEvent => packet.event(),
         };
+        if let Some(step) = answered.filter(|_| side == Side::Real) {
+            self.unanswered.remove(&step);
+        }
         if let Some(ack) = debt {
             let namespace = packet.namespace.clone();
             self.note_answer(
@@ -227,6 +310,7 @@ impl Play {
             content: self.normal.apply(&event, content, now_s),
             id: packet.id.filter(|_| is_question),
             bytes: packet.bytes(),
+            cause: self.cause(),
         };
         let namespace = packet.namespace.clone();
         let lane = Lane {
@@ -256,6 +340,8 @@ impl Play {
                 self.report.late += 1;
             }
         }
+        self.unanswered
+            .retain(|_, (_, until_ms)| *until_ms > now_ms);
         for space in self
             .sessions
             .values_mut()
@@ -277,6 +363,16 @@ impl Play {
     /// The last words: all that waits is judged.
     pub fn finish(&mut self) {
         self.comparer.finish(&mut self.report);
+    }
+
+    /// Nothing but words of one client can have brought about what is heard now. 0: others spoke, or wait for an answer.
+    fn cause(&self) -> u64 {
+        let client = self.burst.client;
+        let alone = self
+            .unanswered
+            .values()
+            .all(|(session, _)| *session == client);
+        if alone { self.burst.cause() } else { 0 }
     }
 
     // ---- questions and answers ------------------------------------------------------------------------------------------------
@@ -324,27 +420,33 @@ impl Play {
     // ---- the gateway's turn ---------------------------------------------------------------------------------------------------
 
     fn go_on(&mut self, now_ms: u64) {
-        while let Some(turn) = self.queue.front()
-            && self.may_go(now_ms, turn)
+        while let Some((step, session, is_end)) = self.first_turn()
+            && !self.owes_before(step)
+            && (!is_end || self.is_over(now_ms, session))
             && let Some(turn) = self.queue.pop_front()
         {
+            self.first_since_ms = None;
             match turn.packet {
                 Some(packet) => self.play(now_ms, turn.session, packet),
-                None => self.end(turn.session),
+                None => self.end(now_ms, turn.session),
             }
         }
     }
 
-    fn may_go(&self, now_ms: u64, turn: &Turn) -> bool {
-        let owes = self
-            .debts
-            .keys()
-            .next()
-            .is_some_and(|owed| *owed < turn.step);
-        let is_end = turn.packet.is_none();
-        let settled =
-            !is_end || self.comparer.is_settled(turn.session) || now_ms >= turn.at_ms + END_MS;
-        !owes && settled
+    /// Its step, its session, and whether the client has gone.
+    fn first_turn(&self) -> Option<(u64, u64, bool)> {
+        let turn = self.queue.front()?;
+        Some((turn.step, turn.session, turn.packet.is_none()))
+    }
+
+    fn owes_before(&self, step: u64) -> bool {
+        self.debts.keys().next().is_some_and(|owed| *owed < step)
+    }
+
+    /// The end of a client comes when both have said the same to it, or has waited for long enough at the head of the queue.
+    fn is_over(&mut self, now_ms: u64, session: u64) -> bool {
+        let since_ms = *self.first_since_ms.get_or_insert(now_ms);
+        self.comparer.is_settled(session) || now_ms >= since_ms + END_MS
     }
 
     fn play(&mut self, now_ms: u64, session: u64, mut packet: Packet) {
@@ -374,10 +476,10 @@ impl Play {
         self.done.push((session, Deed::Send(packet)));
     }
 
-    fn end(&mut self, session: u64) {
+    fn end(&mut self, now_ms: u64, session: u64) {
         if let Some(known) = self.sessions.get_mut(&session) {
             known.ends = true;
-            self.comparer.end(session, &mut self.report);
+            self.comparer.end(now_ms, session, &mut self.report);
             self.forget(session);
             self.done.push((session, Deed::Close));
         }
@@ -391,6 +493,7 @@ impl Play {
         for id in known.spaces.values().flat_map(|space| &space.ids) {
             self.normal.forget(id);
         }
+        self.unanswered.retain(|_, (asker, _)| *asker != session);
         self.early.retain(|debt| debt.session != session);
         let owed = self.owed.extract_if(|debt, _| debt.session == session);
         for (_, step) in owed {

@@ -48,7 +48,7 @@ impl Table {
 
     fn said(&mut self, side: Side, session: u64, text: &str) {
         self.play
-            .said(self.now_ms, 0.0, side, session, &packet(text));
+            .said(self.now_ms, 1_790_000_000.0, side, session, &packet(text));
     }
 
     fn pass(&mut self, ms: u64) {
@@ -238,4 +238,33 @@ fn a_session_that_cannot_be_compared_is_counted_and_ends_no_other() {
     assert_eq!(table.play.report.skipped.values().sum::<u64>(), 2);
     assert_eq!(table.play.report.differences(), 0);
     assert!(!table.play.report.is_clean());
+}
+
+#[test]
+fn clients_that_speak_at_once_have_no_order_and_one_client_has() {
+    for (clients, reordered) in [([1, 1], 1), ([1, 2], 0)] {
+        let mut table = Table::set();
+        table.pass(BURST_MS);
+        for (n, client) in clients.into_iter().enumerate() {
+            table.client(client, &format!(r#"2["say",{n}]"#));
+        }
+        for (side, n) in [(REAL, 0), (REAL, 1), (OWN, 1), (OWN, 0)] {
+            table.said(side, 1, &format!(r#"2["said",{n}]"#));
+        }
+        assert_eq!(table.counts("said").reordered, reordered, "{clients:?}");
+        // A moment later another one speaks for itself.
+        table.pass(BURST_MS);
+        table.client(2, r#"21["pair"]"#);
+        for (side, n) in [(OWN, 1), (OWN, 0), (REAL, 0), (REAL, 1)] {
+            table.said(side, 1, &format!(r#"2["pair",{n}]"#));
+        }
+        assert_eq!(table.counts("pair").reordered, 1);
+        // While another one waits for its answer, nobody knows who brought something about.
+        table.pass(BURST_MS);
+        table.client(1, r#"2["pair"]"#);
+        for (side, n) in [(OWN, 3), (OWN, 2), (REAL, 2), (REAL, 3)] {
+            table.said(side, 1, &format!(r#"2["pair",{n}]"#));
+        }
+        assert_eq!(table.counts("pair").reordered, 1);
+    }
 }

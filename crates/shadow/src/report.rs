@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 200;
 pub struct Counts {
     /// Both said the same.
     pub equal: u64,
-    /// Equal, but in another order among those of the same event and client. They count as `equal`, too.
+    /// Equal, but in another order, although one client brought them about and no other spoke meanwhile. They count as `equal`, too.
     pub reordered: u64,
     /// Only the running server said it.
     pub missing: u64,
@@ -122,8 +122,7 @@ impl Report {
     /// For a terminal.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        // Writing into a `String` cannot fail.
-        let mut line = |line: String| drop(writeln!(text, "{line}"));
+        let mut line = |line: String| text.extend([line.as_str(), "\n"]);
         line(format!(
             "{} sessions, {} packets of clients, {} s",
             self.sessions, self.packets, self.seconds
