@@ -121,7 +121,11 @@ impl Front {
     async fn engine(&self, request: Request<Incoming>) -> Result<Response<Body>> {
         let asked = Asked::of(request.uri());
         let session = match asked.sid.as_deref() {
-            Some(sid) => self.sessions.find(sid),
+            // What a browser asks beforehand (`OPTIONS`) is about no session.
+            Some(sid) if [Method::GET, Method::POST].contains(request.method()) => {
+                self.sessions.find(sid)
+            }
+            Some(_) => None,
             None if request.method() == Method::GET => Some(self.open(&asked, request.headers())),
             None => None,
         };
@@ -136,13 +140,14 @@ impl Front {
     }
 
     fn open(&self, asked: &Asked, headers: &HeaderMap) -> Arc<Session> {
-        if fastrand::f64() * 100.0 < self.switch {
-            self.sessions.count(Word::Switched);
-            return self.sessions.open(None, true);
-        }
         if let Some(why) = asked.odd {
             self.sessions.count(Word::NotCompared(why));
             return self.sessions.open(None, false);
+        }
+        // Only of those whose answers can be read the later requests are known.
+        if fastrand::f64() * 100.0 < self.switch {
+            self.sessions.count(Word::Switched);
+            return self.sessions.open(None, true);
         }
         let kept = [
             header::AUTHORIZATION,

@@ -5,7 +5,7 @@ use crate::packet::{Packet, Reader, Unreadable};
 use crate::tap::Heard;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -40,6 +40,8 @@ pub enum Word {
 #[derive(Debug)]
 pub struct Session {
     number: u64,
+    /// Its id at the server, once that was heard.
+    sid: OnceLock<String>,
     /// It is a session of the gateway: nothing is compared.
     pub is_own: bool,
     is_watched: AtomicBool,
@@ -86,6 +88,7 @@ impl Sessions {
         let number = 1 + self.made.fetch_add(1, Ordering::Relaxed);
         let session = Arc::new(Session {
             number,
+            sid: OnceLock::new(),
             is_own,
             is_watched: AtomicBool::new(opening.is_some()),
             ended: AtomicBool::new(false),
@@ -124,7 +127,9 @@ impl Sessions {
         for heard in heard {
             match heard {
                 Heard::Open(sid) if !is_client => {
-                    lock(&self.by_sid).insert(sid, Arc::clone(session));
+                    if session.sid.set(sid.clone()).is_ok() {
+                        lock(&self.by_sid).insert(sid, Arc::clone(session));
+                    }
                 }
                 Heard::Packet(packet) if is_client => {
                     self.tell(session, Word::Client(session.number, packet))
@@ -150,7 +155,9 @@ impl Sessions {
         if session.ended.swap(true, Ordering::Relaxed) {
             return;
         }
-        lock(&self.by_sid).retain(|_, other| !Arc::ptr_eq(other, session));
+        if let Some(sid) = session.sid.get() {
+            lock(&self.by_sid).remove(sid);
+        }
         if session.is_watched.load(Ordering::Relaxed) {
             self.tell_for_sure(Word::Gone(session.number));
         }
