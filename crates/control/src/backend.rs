@@ -10,9 +10,12 @@ mod glance;
 mod intake;
 mod large;
 mod link;
+mod lodger;
 mod manners;
+mod pipe;
 mod queue;
 mod service;
+mod state;
 mod webhook;
 mod windows;
 mod wishes;
@@ -26,15 +29,18 @@ pub use accept::{Listener, Secured};
 use backend::proto::Manners;
 use backend::{Backend, Calling, Settings};
 use caller::Caller;
-use driver::{Desk, Driver};
+use driver::Driver;
 pub use figures::Figures;
 pub(crate) use glance::{Failure, Seen};
 use hub::Keeping;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
+pub use lodger::{Lodger, Next, Signs};
 pub use manners::manners;
 use queue::Inlet;
 use rules::{Line, Tracer, Word};
 use service::Workers;
+pub use state::Turns;
+use state::{Core, Desk};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -111,6 +117,15 @@ pub trait ToShards: Send + Sync + 'static {
     fn shard_of(&self, socket: &str) -> Option<u16>;
     /// Some shard has more to do than it should: workers can wait.
     fn are_behind(&self) -> bool;
+    /// The shard serves the link's connection from now on.
+    fn lodge(&self, shard: u16, lodger: Lodger) {
+        let _ = shard;
+        lodger.leave();
+    }
+    /// The links that the shard serves are to look for what is new.
+    fn call_lodgers(&self, shard: u16) {
+        let _ = shard;
+    }
 }
 
 /// Backends that shards can talk to and that nobody serves yet.
@@ -185,8 +200,8 @@ impl Backends {
             .collect()
     }
 
-    /// Calls endpoints in the runtime that this is called in. Serves workers and callers of the server API on a thread of its own:
-    /// between the worker's socket and the shards' mailboxes no message waits for another thread.
+    /// Calls endpoints in the runtime that this is called in. Serves workers and callers of the server API on a thread of its own, but
+    /// for what shards do themselves.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -202,9 +217,10 @@ impl Backends {
         let mut desks = BTreeMap::new();
         let mut drivers = Vec::new();
         let mut windows = BTreeMap::new();
+        let mut cores = Vec::new();
         for (name, open) in self.kitchens {
             let room = Arc::<Notify>::default();
-            let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
+            let (mut desk, letters) = Desk::new(open.keys, Arc::clone(&room));
             windows.insert(name.clone(), desk.letters.clone());
             let settings = Settings {
                 shards: shards.shards(),
@@ -225,31 +241,33 @@ impl Backends {
                 }
             };
             let is_called = caller.is_some();
-            let key = name.clone();
-            if !is_called {
-                desks.insert(name.clone(), desk);
-            }
-            let inlet = open.inlet;
             let driver = Driver::new(
-                (key, backend),
+                (name.clone(), backend),
                 caller,
                 served.clone(),
-                inlet,
-                Wishes::new(name),
+                Arc::clone(&open.inlet),
+                Wishes::new(name.clone()),
                 Arc::clone(shards),
                 tracer.cloned(),
             );
-            let run = driver.run(open.outlet, letters, room);
+            let ends = (open.outlet, Arc::clone(open.inlet.bell()));
+            let core = Arc::new(Core::new(driver, ends, Arc::clone(shards), !is_called));
+            cores.push(Arc::clone(&core));
+            if !is_called {
+                desk.core = Some(Arc::clone(&core));
+                desks.insert(name, desk);
+            }
             let pulse = node.vitals.pulse("the driver of a backend");
             let run = async move {
                 let _pulse = pulse;
-                run.await;
+                core.live(letters, room).await;
             };
             match is_called {
                 true => drop(tokio::spawn(run)),
                 false => drivers.push(run),
             }
         }
+        node.turns.set(cores);
         // Nobody else sets it.
         let _ = node.windows.set(Windows::new(windows));
         let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));

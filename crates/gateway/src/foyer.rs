@@ -179,6 +179,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
         relays: None,
         history: None,
         bridges: Arc::default(),
+        turns: Arc::default(),
     };
     let link = Link::start(pages, desks, None, false, Arc::clone(&facts.log))?;
     let unix = listeners.unix.iter().map(UnixListener::try_clone);

@@ -2,6 +2,7 @@
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
 use crate::secure::Secure;
+use control::backend::Turns;
 use control::bridge::Bridges;
 use control::flood::{FLOOD_WINDOW, Flood};
 use control::history::History;
@@ -19,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -32,6 +33,7 @@ pub struct Link {
     relays: Option<Relays>,
     history: Option<Arc<History>>,
     bridges: Arc<Bridges>,
+    turns: Arc<Turns>,
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
@@ -60,6 +62,8 @@ pub struct Desks {
     pub history: Option<Arc<History>>,
     /// They write what clients do.
     pub bridges: Arc<Bridges>,
+    /// Backends work at their ends.
+    pub turns: Arc<Turns>,
 }
 
 impl Link {
@@ -81,6 +85,7 @@ impl Link {
             relays: desks.relays,
             history: desks.history,
             bridges: desks.bridges,
+            turns: desks.turns,
             verifier: desks.tokens,
             notices,
             log_connections,
@@ -165,6 +170,10 @@ impl Outside for Link {
             // Its receiver ends with the process.
             let _ = parcels.send(parcel);
         }
+    }
+
+    fn turn_ended(&self, shard: u16) -> Option<Duration> {
+        self.turns.ended(shard)
     }
 
     fn log(&self, notice: Notice) {

@@ -7,16 +7,18 @@ use backend::Up;
 use backend::proto::NodeGone;
 use control::api::Api;
 use control::backend::{
-    Backends, Config, Credentials, Listener, Secured, Served, ToShards, manners,
+    Backends, Config, Credentials, Listener, Lodger, Next, Secured, Served, Signs, ToShards,
+    manners,
 };
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::limits::Limits;
 use hub::{Keeping, Places, Process};
 use rules::{Line, Tracer, Word};
-use shard::{Shards, ToHandlers};
+use shard::{Guest, Readiness, Shards, Stay, ToHandlers};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
@@ -123,5 +125,39 @@ impl ToShards for Handlers {
 
     fn are_behind(&self) -> bool {
         self.to.are_behind(&self.limits)
+    }
+
+    fn lodge(&self, shard: u16, lodger: Lodger) {
+        self.to.send_guest(shard, Box::new(Worker(lodger)));
+    }
+
+    fn call_lodgers(&self, shard: u16) {
+        self.to.call_guests(shard);
+    }
+}
+
+/// A worker's link at a shard.
+struct Worker(Lodger);
+
+impl Guest for Worker {
+    fn stream(&self) -> BorrowedFd<'_> {
+        self.0.stream()
+    }
+
+    fn ready(&mut self, readiness: Readiness) -> Stay {
+        let next = self.0.ready(Signs {
+            readable: readiness.readable,
+            writable: readiness.writable,
+            ending: readiness.ending,
+        });
+        match next {
+            Next::Wait => Stay::Waits,
+            Next::Call(time) => Stay::Again(time),
+            Next::Leave => Stay::Leaves,
+        }
+    }
+
+    fn leave(self: Box<Self>) {
+        self.0.leave();
     }
 }

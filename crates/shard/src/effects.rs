@@ -1,8 +1,9 @@
 //! What a hub acts on: streams, mailboxes, the outside. Every effect is carried out here.
 
+use crate::guests::{Guest, Guests};
 use crate::mail::{Answerer, Handover, Mail, Outside, Post, Relay};
-use crate::reactor::Reactor;
 use crate::reactor::stream::Stream;
+use crate::reactor::{Batch, Reactor, Ready};
 use crate::streams::Streams;
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
@@ -23,6 +24,7 @@ pub(crate) struct Hands {
     pub(crate) outside: Arc<dyn Outside>,
     /// A descriptor became free since the door looked.
     pub(crate) released: bool,
+    pub(crate) guests: Guests,
 }
 
 impl Sink for Hands {
@@ -101,6 +103,23 @@ impl World for Hands {
 }
 
 impl Hands {
+    pub(crate) fn serve_guests(&mut self, batch: &Batch) {
+        for ready in batch.iter() {
+            if let Ready::Guest(number, readiness) = ready {
+                self.guests.ready(number, readiness, &self.reactor);
+            }
+        }
+        self.guests.call_again(&self.reactor);
+    }
+
+    pub(crate) fn host(&mut self, guest: Box<dyn Guest>) {
+        self.guests.take(guest, &self.reactor);
+    }
+
+    pub(crate) fn call_guests(&mut self) {
+        self.guests.call_all(&self.reactor);
+    }
+
     /// Watches the stream of a connection that the hub knows; `false` if that is not possible.
     pub(crate) fn adopt(
         &mut self,

@@ -1,5 +1,6 @@
 //! What a shard finds in its mailbox, and what it asks of the outside.
 
+use crate::guests::Guest;
 use crate::passing::Wish;
 use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Tls};
@@ -9,8 +10,10 @@ use hub::metrics::Limit;
 use hub::{Ask, AskKey, Entered, Letter, LiveTrace, Notice, Parcel, Place, Reply};
 use rustls::ServerConfig;
 use std::any::Any;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the data plane needs from outside. Called on shard threads: must not block.
 pub trait Outside: Send + Sync {
@@ -24,6 +27,18 @@ pub trait Outside: Send + Sync {
     fn away(&self, parcel: Parcel);
     /// Something for the log.
     fn log(&self, notice: Notice);
+    /// A turn of this shard has ended, and all that it said is out. Returns after how long there is to be another, if nothing else
+    /// makes one.
+    fn turn_ended(&self, shard: u16) -> Option<Duration>;
+}
+
+/// A guest on its way.
+pub(crate) struct Coming(pub(crate) Box<dyn Guest>);
+
+impl fmt::Debug for Coming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.stream().fmt(f)
+    }
 }
 
 /// The way back to the hub that asked. Not answering is an answer too: the hub does not wait for ever.
@@ -110,6 +125,10 @@ pub(crate) enum Mail {
     Walk(Walk),
     /// Somebody follows something.
     Trace(Arc<LiveTrace>),
+    /// A stream that is served here from now on.
+    Guest(Coming),
+    /// Some guest has something to look at.
+    CallGuests,
     Stop,
 }
 

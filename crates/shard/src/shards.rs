@@ -5,7 +5,8 @@ use crate::clock::Clock;
 use crate::cores;
 use crate::effects::Hands;
 use crate::entropy::entropy;
-use crate::mail::{Mail, Outside, Post};
+use crate::guests::{Guest, Guests};
+use crate::mail::{Coming, Mail, Outside, Post};
 use crate::passing::Arrival;
 use crate::reactor::stream::Stream;
 use crate::reactor::{Reactor, listener};
@@ -147,6 +148,20 @@ impl ToHandlers {
     pub fn send(&self, shard: u16, word: Box<dyn Any + Send>, bytes: usize) {
         if let Some(mail) = self.mail.get(usize::from(shard)) {
             mail.send(Mail::Outside { word, bytes });
+        }
+    }
+
+    /// The shard serves it from now on. A guest that cannot be served is dropped.
+    pub fn send_guest(&self, shard: u16, guest: Box<dyn Guest>) {
+        if let Some(mail) = self.mail.get(usize::from(shard)) {
+            mail.send(Mail::Guest(Coming(guest)));
+        }
+    }
+
+    /// The guests of the shard look for what is new.
+    pub fn call_guests(&self, shard: u16) {
+        if let Some(mail) = self.mail.get(usize::from(shard)) {
+            mail.send(Mail::CallGuests);
         }
     }
 
@@ -361,6 +376,7 @@ impl Workshop {
             cells: Arc::clone(cells),
             outside: Arc::clone(&self.outside),
             released: false,
+            guests: Guests::default(),
         };
         let reader = Reader::new(limits.clone());
         Ok(Shard::new(hub, hands, door, reader, self.clock))

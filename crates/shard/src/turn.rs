@@ -1,6 +1,6 @@
 //! One thread and all it owns; one pass of its loop: wait, mail, read, flush once.
 //!
-//! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
+//! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, guests and those outside, no async, no log.
 
 use crate::accept::Door;
 use crate::clock::Clock;
@@ -31,6 +31,8 @@ pub(crate) struct Life {
     /// Before it begins, sessions of another process come in by this.
     arrivals: Option<Receiver<Arrival>>,
     walks: Walks,
+    /// Those outside want to be told of another turn by then.
+    outside_due: Option<Instant>,
     /// Shards that have nobody left, and whether this one has said so.
     drained: usize,
     told_drained: bool,
@@ -92,6 +94,8 @@ impl Shard {
     fn turn(&mut self, batch: &Batch) {
         let started = Instant::now();
         let (door, reader, life) = (&mut self.door, &mut self.reader, &mut self.life);
+        // What guests have for this shard is in its mailbox behind this.
+        self.hands.serve_guests(batch);
         let mut turn = self.hub.turn(self.clock.now(started), &mut self.hands);
         turn.mail(
             |hands| &hands.mailbox,
@@ -100,6 +104,7 @@ impl Shard {
         for ready in batch.iter() {
             match ready {
                 Ready::Listener => door.knocked(),
+                Ready::Guest(..) => {}
                 Ready::Conn(conn, readiness) => reader.on_ready(&mut turn, conn, readiness),
             }
         }
@@ -123,6 +128,9 @@ impl Shard {
             }
         });
         reader.publish_tls(&self.hands, door);
+        let outside = &self.hands.outside;
+        let due = outside.turn_ended(self.hands.me.shard);
+        life.outside_due = due.map(|due| Instant::now() + due);
         if self.hub.has_let_go() {
             door.close();
         }
@@ -152,7 +160,11 @@ impl Shard {
         let due = self.hub.next_deadline();
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(mono_ms)));
         let knocks = self.door.pause(now).filter(|_| !pauses);
-        [look_again, due, knocks].into_iter().flatten().min()
+        let outside = self.life.outside_due;
+        let outside = outside.map(|due| due.saturating_duration_since(now));
+        let guests = self.hands.guests.due(now);
+        let all = [look_again, due, knocks, outside, guests];
+        all.into_iter().flatten().min()
     }
 }
 
@@ -213,6 +225,8 @@ impl Life {
             }
             Mail::Walk(walk) => self.walks.ask(walk),
             Mail::Trace(trace) => turn.trace(trace),
+            Mail::Guest(guest) => turn.world().host(guest.0),
+            Mail::CallGuests => turn.world().call_guests(),
             Mail::Stop => self.stopped = true,
         }
     }

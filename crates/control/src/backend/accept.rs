@@ -1,6 +1,7 @@
 //! Connections of the workers' listener: TLS, how many there may be, and which protocol each speaks.
 
 use super::link;
+use super::pipe::MAGIC;
 use super::service::Workers;
 use crate::flood::Flood;
 use crate::seats::{Peer, Seat, Seats};
@@ -26,7 +27,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failed accept: what is missing (descriptors) does not come back at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// First bytes that tell which protocol a connection speaks.
-const EARLY_BYTES: usize = link::MAGIC.len();
+const EARLY_BYTES: usize = MAGIC.len();
 /// Connections that the server has not taken yet.
 const WAITING_MAX: usize = 16;
 
@@ -163,7 +164,7 @@ async fn welcome(
             return;
         }
     };
-    match tokio::time::timeout(HANDSHAKE_TIMEOUT, conn.says(&link::MAGIC)).await {
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, conn.says(&MAGIC)).await {
         Ok(Ok(true)) => {
             let known = conn.seat.peer().clone();
             link::serve(conn, served.workers, known).await;
@@ -217,6 +218,23 @@ impl Conn {
             seat,
             early: [0; EARLY_BYTES],
             early_len: 0,
+        }
+    }
+
+    /// Without TLS, from where it is known what it speaks.
+    pub(super) fn plain(stream: TcpStream, seat: Seat) -> Self {
+        Self::new(Bytes::Plain(stream), seat)
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.bytes, Bytes::Plain(_))
+    }
+
+    /// `None`: it speaks TLS.
+    pub(super) fn take_apart(self) -> Option<(TcpStream, Seat)> {
+        match self.bytes {
+            Bytes::Plain(stream) => Some((stream, self.seat)),
+            Bytes::Tls(_) => None,
         }
     }
 

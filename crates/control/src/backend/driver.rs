@@ -1,42 +1,35 @@
-//! The task that owns the state of one backend: news of shards and frames of workers go in, one after the other.
+//! One backend at work: news of shards and frames of workers go in, one after the other.
 
 use super::bags::Bags;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::glance::{Failures, Glance, Seen};
 use super::intake::Share;
-use super::queue::{Inlet, Outlet};
+use super::pipe::Pipe;
+use super::queue::Inlet;
 use super::wishes::Wishes;
 use super::{Served, ToShards};
-use crate::admin::keys::Keyring;
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, Stray, To};
+use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, Stray, To, Up};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tonic::Status;
 
 /// Messages that a link's connection has not taken yet. More stay in the backend's state, where they are counted.
 pub(super) const LINK_MESSAGES: usize = 4;
-/// Frames of all workers that wait for the driver: beyond them the workers' streams are not read. Large ones are bounded by bytes,
-/// too.
-const FRAMES: usize = 64;
-/// News that are taken in before workers get something.
-const BATCH: usize = 1_024;
 /// Messages under way to a worker that has not begun what it got: it handles one, and the next is there. Its answers are the clock:
 /// what comes meanwhile goes with the next message, and wakes nobody before.
 const UNDER_WAY_MAX: u32 = 2;
 /// A worker that answers nothing is told more after so long.
 const GATHER: Duration = Duration::from_millis(1);
-const TICK: Duration = Duration::from_millis(20);
-/// How often it looks whether shards have caught up.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// For encoded `ToWorker`s.
 pub(super) type Outbox = Sender<Result<Bytes, Status>>;
@@ -44,17 +37,37 @@ pub(super) type Outbox = Sender<Result<Bytes, Status>>;
 /// A link's way to its worker.
 struct Way {
     outbox: Outbox,
+    /// Open, it is the way of messages; what ends the link goes by the outbox all the same.
+    pipe: Option<Arc<Pipe>>,
     under_way: u32,
     /// Since when it has enough under way.
     full_since: Option<Instant>,
 }
 
 impl Way {
-    fn new(outbox: Outbox) -> Self {
+    fn new(outbox: Outbox, pipe: Option<Arc<Pipe>>) -> Self {
         Self {
             outbox,
+            pipe,
             under_way: 0,
             full_since: None,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let pipe = self.pipe.as_ref().and_then(|pipe| pipe.has_room());
+        pipe.unwrap_or_else(|| self.outbox.capacity() > 0)
+    }
+
+    /// To be called when there is room.
+    fn send(&self, message: Bytes) {
+        let piped = match &self.pipe {
+            Some(pipe) => pipe.write(message),
+            None => Err(message),
+        };
+        if let Err(message) = piped {
+            // A pipe that was closed meanwhile left the outbox empty. One whose other end has gone is told so by it.
+            let _ = self.outbox.try_send(Ok(message));
         }
     }
 
@@ -77,6 +90,8 @@ pub(super) enum Letter {
     Attach {
         hello: Hello,
         outbox: Outbox,
+        /// The way of messages for as long as a shard serves the connection.
+        pipe: Option<Arc<Pipe>>,
         answer: oneshot::Sender<Result<Link, Denied>>,
     },
     /// The share is given back when the frame is handled.
@@ -91,27 +106,6 @@ pub(super) enum Letter {
     Called(Called),
     /// An operator looks.
     Glance(Glance),
-}
-
-/// Where the service leaves letters for a backend.
-#[derive(Clone)]
-pub(super) struct Desk {
-    pub(super) keys: Keyring,
-    pub(super) letters: Sender<Letter>,
-    /// A link's connection took a message.
-    pub(super) room: Arc<Notify>,
-}
-
-impl Desk {
-    pub(super) fn new(keys: Keyring, room: Arc<Notify>) -> (Self, Receiver<Letter>) {
-        let (letters, receiver) = mpsc::channel(FRAMES);
-        let desk = Self {
-            keys,
-            letters,
-            room,
-        };
-        (desk, receiver)
-    }
 }
 
 pub(super) struct Driver {
@@ -132,6 +126,8 @@ pub(super) struct Driver {
     spans: Vec<Span>,
     wishes: Wishes,
     failures: Failures,
+    /// `None`: nobody has attached.
+    runtime: Option<Handle>,
 }
 
 impl Driver {
@@ -159,75 +155,58 @@ impl Driver {
             spans: Vec::new(),
             wishes,
             failures: Failures::default(),
+            runtime: None,
         }
     }
 
-    pub(super) async fn run(
-        mut self,
-        mut news: Outlet,
-        mut letters: Receiver<Letter>,
-        room: Arc<Notify>,
-    ) {
-        let mut ticks = tokio::time::interval(TICK);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut words = Vec::with_capacity(BATCH);
-        loop {
-            let gathers = self.gathers();
-            let patience_ends = self.patience_ends();
-            tokio::select! {
-                taken = news.take(&mut words, BATCH), if !gathers => {
-                    if taken == 0 {
-                        return;
-                    }
-                }
-                letter = letters.recv() => {
-                    let Some(letter) = letter else { return };
-                    self.take(letter);
-                }
-                _ = ticks.tick() => {
-                    let now_ms = self.now_ms();
-                    self.backend.tick(now_ms);
-                    self.figures.publish(&self.backend);
-                    self.wishes.look(now_ms, &self.backend);
-                    self.caller.iter_mut().for_each(Caller::pass_time);
-                }
-                () = room.notified() => {
-                    self.links.keys().for_each(|link| self.backend.look_at(*link));
-                }
-                () = until(patience_ends), if patience_ends.is_some() => self.tell_more(),
-            }
-            news.take_more(&mut words, BATCH);
-            let now_ms = self.now_ms();
-            for (up, _) in words.drain(..) {
-                self.backend.up(now_ms, up);
-            }
-            self.hand_on();
-            // What came meanwhile, as long as shards keep up.
-            while !self.shards.are_behind()
-                && let Ok(letter) = letters.try_recv()
-            {
-                self.take(letter);
-                self.hand_on();
-            }
-            self.deliver();
-            while self.shards.are_behind() {
-                tokio::time::sleep(PAUSE).await;
-            }
+    /// The task that lives with it runs here.
+    pub(super) fn open(&mut self, runtime: Handle) {
+        self.runtime = Some(runtime);
+    }
+
+    pub(super) fn hear(&mut self, news: impl Iterator<Item = Up>) {
+        let now_ms = self.now_ms();
+        for up in news {
+            self.backend.up(now_ms, up);
         }
+    }
+
+    pub(super) fn pass_time(&mut self) {
+        let now_ms = self.now_ms();
+        self.backend.tick(now_ms);
+        self.figures.publish(&self.backend);
+        self.wishes.look(now_ms, &self.backend);
+        self.caller.iter_mut().for_each(Caller::pass_time);
+        let now = Instant::now();
+        let pipes = self.links.values().filter_map(|way| way.pipe.as_ref());
+        pipes.for_each(|pipe| pipe.end_if_stuck(now));
+    }
+
+    /// The link's connection takes more.
+    pub(super) fn look_at(&mut self, link: Link) {
+        self.backend.look_at(link);
+    }
+
+    pub(super) fn look_at_all(&mut self) {
+        let links = self.links.keys();
+        links.for_each(|link| self.backend.look_at(*link));
     }
 
     /// Each worker has enough under way: news wait for the first answer.
-    fn gathers(&self) -> bool {
+    pub(super) fn gathers(&self) -> bool {
         !self.links.is_empty() && self.links.values().all(Way::is_full)
     }
 
     /// When the first worker is told more, although it has answered nothing.
-    fn patience_ends(&self) -> Option<Instant> {
+    pub(super) fn patience_ends(&self) -> Option<Instant> {
         let since = self.links.values().filter_map(|way| way.full_since);
         since.min().map(|since| since + GATHER)
     }
 
-    fn tell_more(&mut self) {
+    pub(super) fn tell_more(&mut self) {
+        if self.patience_ends().is_none() {
+            return;
+        }
         let now = Instant::now();
         for (link, way) in &mut self.links {
             if way.full_since.is_some_and(|since| now >= since + GATHER) {
@@ -242,18 +221,20 @@ impl Driver {
         1 + self.started.elapsed().as_millis() as u64
     }
 
-    fn take(&mut self, letter: Letter) {
+    pub(super) fn take(&mut self, letter: Letter) {
         let now_ms = self.now_ms();
         match letter {
             Letter::Attach {
                 hello,
                 outbox,
+                pipe,
                 answer,
             } => {
                 self.links_made += 1;
                 let link = Link(self.links_made);
                 let welcome = self.backend.attach(now_ms, link, &hello);
-                let welcomed = welcome.map(|welcome| self.welcome(&hello, link, welcome, outbox));
+                let way = Way::new(outbox, pipe);
+                let welcomed = welcome.map(|welcome| self.welcome(&hello, link, welcome, way));
                 // The worker may be gone again: then its stream says so.
                 let _ = answer.send(welcomed.map(|()| link));
             }
@@ -321,7 +302,7 @@ impl Driver {
         }
     }
 
-    fn welcome(&mut self, hello: &Hello, link: Link, welcome: Welcome, outbox: Outbox) {
+    fn welcome(&mut self, hello: &Hello, link: Link, welcome: Welcome, way: Way) {
         let (backend, instance) = (&hello.backend, &hello.instance);
         tracing::info!(
             backend,
@@ -337,9 +318,9 @@ impl Driver {
             }),
             ..ToWorker::default()
         };
-        // The channel is new and has room.
-        let _ = outbox.try_send(Ok(message.encode_to_vec().into()));
-        self.links.insert(link, Way::new(outbox));
+        // It is new and has room.
+        way.send(message.encode_to_vec().into());
+        self.links.insert(link, way);
     }
 
     /// Tells a worker why its link ends.
@@ -384,7 +365,7 @@ impl Driver {
         self.spans.extend(span);
     }
 
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         self.bags.send_all();
         if let Some(tracer) = &self.tracer {
             self.spans.drain(..).for_each(|span| tracer.end(span));
@@ -392,7 +373,7 @@ impl Driver {
         self.serve_links();
     }
 
-    fn hand_on(&mut self) {
+    pub(super) fn hand_on(&mut self) {
         let (keeping, shards) = (self.shards.keeping(), self.shards.shards());
         self.bags.go_by(keeping.home_of_key(&self.name, shards));
         let home_of = |namespace: &str| keeping.home_of(namespace, shards);
@@ -447,7 +428,9 @@ impl Driver {
                     ..ToWorker::default()
                 };
                 let message = message.encode_to_vec().into();
-                tokio::spawn(async move { outbox.send(Ok(message)).await });
+                if let Some(runtime) = &self.runtime {
+                    runtime.spawn(async move { outbox.send(Ok(message)).await });
+                }
             }
         }
     }
@@ -463,24 +446,14 @@ impl Driver {
             let Some(way) = self.links.get_mut(&link) else {
                 continue;
             };
-            while !way.is_full() {
-                let Ok(room) = way.outbox.try_reserve() else {
-                    break;
-                };
+            while !way.is_full() && way.has_room() {
                 let Some(message) = self.backend.poll(now_ms, link) else {
                     break;
                 };
-                room.send(Ok(message));
+                way.send(message);
                 way.set(way.under_way + u32::from(self.backend.is_busy(link)));
             }
         }
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment.into()).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -500,11 +473,14 @@ pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::keys::Keyring;
     use crate::backend::queue;
+    use crate::backend::state::{Core, Desk};
     use backend::Settings;
     use backend::proto::{FromWorker, Manners};
     use hub::Keeping;
     use rules::Word;
+    use tokio::sync::Notify;
 
     struct Nowhere;
 
@@ -542,7 +518,10 @@ mod tests {
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
         let named = ("kitchen".to_owned(), backend);
         let wishes = Wishes::default();
+        let bell = Arc::clone(inlet.bell());
+        let to = Arc::clone(&shards) as Arc<dyn ToShards>;
         let driver = Driver::new(named, None, served, inlet, wishes, shards, None);
+        let core = Core::new(driver, (news, bell), to, true);
         let room = Arc::<Notify>::default();
         let (desk, letters) = Desk::new(Keyring::default(), Arc::clone(&room));
         let (outbox, mut sent) = outbox();
@@ -559,6 +538,7 @@ mod tests {
             Letter::Attach {
                 hello,
                 outbox,
+                pipe: None,
                 answer,
             },
             Letter::Frame(Link(1), leaves.into(), None),
@@ -566,7 +546,7 @@ mod tests {
         ] {
             assert!(desk.letters.send(letter).await.is_ok());
         }
-        tokio::spawn(driver.run(news, letters, room));
+        tokio::spawn(Arc::new(core).live(letters, room));
         let mut last = ToWorker::default();
         while let Some(message) = sent.recv().await {
             let message = message.expect("no error");

@@ -39,6 +39,25 @@ impl Default for Intake {
     }
 }
 
+impl Intake {
+    /// The share of a message that is there, if there is room for it now.
+    pub(super) fn try_share(&self, bytes: usize, growth: usize) -> Option<Option<Share>> {
+        let now = |room: &Arc<Semaphore>, bytes: usize| match bytes <= SMALL_BYTES {
+            true => Some(None),
+            false => {
+                let bytes = u32::try_from(bytes).ok()?;
+                let permit = Arc::clone(room).try_acquire_many_owned(bytes);
+                permit.ok().map(Some)
+            }
+        };
+        let share = Share {
+            bytes: now(&self.bytes, bytes)?,
+            growth: now(&self.growth, growth)?,
+        };
+        Some(share.or_none())
+    }
+}
+
 /// The room that a message takes until it is handled, if it is large or becomes so.
 #[derive(Default)]
 pub(super) struct Share {
@@ -53,7 +72,7 @@ impl Share {
 }
 
 /// A worker that sends so many bytes from one look to the next is there, although no message of it is whole.
-const PACE_BYTES: u64 = 64 << 10;
+pub(super) const PACE_BYTES: u64 = 64 << 10;
 
 /// How the bytes of a link come in. Its worker's signs of life wait behind a large message.
 #[derive(Default)]
@@ -114,6 +133,10 @@ impl<S: Source> Frames<S> {
 
     pub(super) fn source(&mut self) -> &mut S {
         &mut self.source
+    }
+
+    pub(super) fn into_parts(self) -> (Intake, S) {
+        (self.intake, self.source)
     }
 
     /// The next message; `None` at the end of the stream, however it ends. A large message is read when it has its share: until then it

@@ -3,52 +3,53 @@
 //! Both ends begin with [`MAGIC`]. A frame is one byte for its kind, four for the length of what follows, the highest first, and that.
 //! The worker's first frame is its key; nothing else is read before that is known.
 
+use super::accept::Conn;
+use super::driver::Letter;
 use super::intake::{Frames, HEAD_BYTES, Pulse, Source};
+use super::lodger::{Lodger, Returned};
+use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
 use crate::seats::Peer;
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use backend::Link;
 use prost::bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Status;
-
-/// The first bytes of both ends. An HTTP/2 connection begins with others (RFC 9113 §3.4).
-pub(super) const MAGIC: [u8; 8] = *b"SOCKEYE1";
-
-/// A `FromWorker` or a `ToWorker`.
-pub(super) const MESSAGE: u8 = 0;
-/// Why the gateway ends the link: one byte with a code of gRPC, and a text.
-const END: u8 = 1;
-/// The worker wants to hear that the gateway is there: `PONG` answers. It also comes unasked while a large message is read.
-const PING: u8 = 2;
-const PONG: u8 = 3;
-/// A key of a backend.
-const KEY: u8 = 4;
 
 const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes that a connection has room for at each read, unless a message is known to be larger.
 const CHUNK_BYTES: usize = 16 << 10;
-/// A worker that takes nothing for so long is gone.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// A connection that is told why it ends is read for so long: bytes that nobody reads would reset it, and the reason would be lost.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves a connection that has said [`MAGIC`].
-pub(super) async fn serve<C>(conn: C, workers: Workers, peer: Peer)
-where
-    C: AsyncRead + AsyncWrite + Send + 'static,
-{
+pub(super) async fn serve(conn: Conn, workers: Workers, peer: Peer) {
+    let lodges = conn.is_plain() && workers.may_lodge();
+    let pipe = lodges.then(Arc::<Pipe>::default);
     let (from, to) = split(conn);
-    let pulse = Arc::<Pulse>::default();
-    let source = Inflow::new(from, Arc::clone(&pulse));
+    let source = Inflow::new(from, BytesMut::new());
     let mut frames = Frames::new(source, workers.intake().clone());
-    let mut outflow = Outflow { to, greets: true };
-    match attach(&workers, &mut frames, &peer).await {
-        Ok(attached) => carry((frames, outflow), attached, peer, pulse).await,
+    let mut outflow = Outflow::new(to);
+    outflow.greets = true;
+    match attach(&workers, &mut frames, &peer, pipe.as_ref()).await {
+        Ok(mut attached) => {
+            let ends = match pipe {
+                Some(pipe) => lodge((frames, outflow), &mut attached, pipe, &peer).await,
+                None => Some((frames, outflow)),
+            };
+            match ends {
+                Some(ends) => carry(ends, attached, peer).await,
+                // The driver ends with the process.
+                None => drop(attached.desk.letters.send(gone(attached.link)).await),
+            }
+        }
         Err(status) => {
             if outflow.end(Some(&status)).await.is_ok() {
                 let _ = timeout(LINGER, frames.source().drain()).await;
@@ -57,10 +58,66 @@ where
     }
 }
 
+type Ends = (Frames<Inflow<Conn>>, Outflow<Conn>);
+
+fn gone(link: Link) -> Letter {
+    Letter::Detached(link, None)
+}
+
+/// A shard serves the connection, until there is something that it does not do. `None`: the connection has ended.
+async fn lodge(
+    (frames, outflow): Ends,
+    attached: &mut Attached,
+    pipe: Arc<Pipe>,
+    peer: &Peer,
+) -> Option<Ends> {
+    let (intake, source) = frames.into_parts();
+    let (stream, mut seat) = source.from.unsplit(outflow.to).take_apart()?;
+    let core = attached.desk.core.clone()?;
+    let shard = (attached.link.0 % u64::from(core.shards.shards().max(1))) as u16;
+    let conn = (stream.into_std().ok()?, source.buffer);
+    let whose = (attached.link, shard);
+    let (lodger, mut back) = Lodger::new(
+        whose,
+        Arc::clone(&core),
+        (pipe.clone(), intake.clone()),
+        peer.clone(),
+        conn,
+    );
+    core.shards.lodge(shard, lodger);
+    let mut early = None;
+    let returned = tokio::select! {
+        returned = &mut back => returned,
+        // Of these, the ways of a connection without a shard know what to do.
+        () = async {
+            tokio::select! {
+                first = attached.messages.next() => early = Some(first),
+                () = attached.lease.ended() => {}
+                () = seat.lost() => {}
+            }
+        } => {
+            pipe.recall();
+            core.shards.call_lodgers(shard);
+            back.await
+        }
+    };
+    let Returned {
+        stream,
+        unread,
+        unwritten,
+    } = returned.ok()?;
+    let stream = TcpStream::from_std(stream).ok()?;
+    let (from, to) = split(Conn::plain(stream, seat));
+    let mut outflow = Outflow::new(to);
+    (outflow.unwritten, outflow.early) = (unwritten, early);
+    Some((Frames::new(Inflow::new(from, unread), intake), outflow))
+}
+
 async fn attach<R: AsyncRead + Send>(
     workers: &Workers,
     frames: &mut Frames<Inflow<R>>,
     peer: &Peer,
+    pipe: Option<&Arc<Pipe>>,
 ) -> Result<Attached, Status> {
     let key = timeout(HELLO_TIMEOUT, frames.source().key()).await;
     let key = key.map_err(|_| {
@@ -70,15 +127,14 @@ async fn attach<R: AsyncRead + Send>(
     // A key fits into a header.
     let headers = bearer.map(|bearer| HeaderMap::from_iter([(AUTHORIZATION, bearer)]));
     let headers = headers.unwrap_or_default();
-    workers.attach(&headers, frames, Some(peer)).await
+    workers.attach(&headers, frames, Some(peer), pipe).await
 }
 
 /// Both directions, until the worker ends the connection, or the gateway the link.
 async fn carry<R, W>(
-    (frames, mut outflow): (Frames<Inflow<R>>, Outflow<W>),
+    (mut frames, mut outflow): (Frames<Inflow<R>>, Outflow<W>),
     attached: Attached,
     peer: Peer,
-    pulse: Arc<Pulse>,
 ) where
     R: AsyncRead + Send,
     W: AsyncWrite,
@@ -90,7 +146,8 @@ async fn carry<R, W>(
         api,
         mut messages,
     } = attached;
-    let gone = super::driver::Letter::Detached(link, None);
+    let pulse = Arc::clone(frames.source().pulse());
+    let gone = gone(link);
     let letters = desk.letters.clone();
     let mut reading = pin!(read(desk, link, frames, lease, Some(peer), api));
     let writes = async {
@@ -129,11 +186,12 @@ struct Inflow<R> {
 }
 
 impl<R: AsyncRead + Send> Inflow<R> {
-    fn new(from: ReadHalf<R>, pulse: Arc<Pulse>) -> Self {
+    /// `buffer`: bytes that are read already.
+    fn new(from: ReadHalf<R>, buffer: BytesMut) -> Self {
         Self {
             from,
-            buffer: BytesMut::new(),
-            pulse,
+            buffer,
+            pulse: Arc::default(),
         }
     }
 
@@ -204,18 +262,42 @@ struct Outflow<W> {
     to: WriteHalf<W>,
     /// Nothing is written yet: `MAGIC` goes first.
     greets: bool,
+    /// What a shard has not written: it goes before all else.
+    unwritten: VecDeque<Bytes>,
+    /// What the driver said meanwhile.
+    early: Option<Option<Result<Bytes, Status>>>,
 }
 
 impl<W: AsyncWrite> Outflow<W> {
+    fn new(to: WriteHalf<W>) -> Self {
+        Self {
+            to,
+            greets: false,
+            unwritten: VecDeque::new(),
+            early: None,
+        }
+    }
+
     /// Writes what the driver has for the worker. Returns why the driver ends the link, if it says that.
     async fn carry(
         &mut self,
         messages: &mut Messages,
         pulse: &Pulse,
     ) -> io::Result<Option<Status>> {
+        while let Some(mut first) = self.unwritten.pop_front() {
+            self.write_all(&mut first).await?;
+        }
         loop {
+            let early = self.early.take();
+            let next = async {
+                match early {
+                    Some(message) => message,
+                    None => messages.next().await,
+                }
+            };
             tokio::select! {
-                message = messages.next() => match message {
+                biased;
+                message = next => match message {
                     Some(Ok(message)) => self.write(MESSAGE, message).await?,
                     Some(Err(status)) => return Ok(Some(status)),
                     None => return Ok(None),
@@ -243,19 +325,17 @@ impl<W: AsyncWrite> Outflow<W> {
 
     /// One write for head and content, if the kernel takes them.
     async fn write(&mut self, kind: u8, content: Bytes) -> io::Result<()> {
-        let mut head = [0; MAGIC.len() + HEAD_BYTES];
-        head[..MAGIC.len()].copy_from_slice(&MAGIC);
-        head[MAGIC.len()] = kind;
-        // No message has 4 GiB.
-        let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
-        head[MAGIC.len() + 1..].copy_from_slice(&len.to_be_bytes());
-        let begin = match std::mem::replace(&mut self.greets, false) {
-            true => 0,
-            false => MAGIC.len(),
+        let head = head(kind, content.len());
+        let head = match std::mem::replace(&mut self.greets, false) {
+            true => [&MAGIC[..], &head].concat(),
+            false => head.to_vec(),
         };
-        let mut left = Buf::chain(&head[begin..], content);
+        self.write_all(&mut Buf::chain(&head[..], content)).await
+    }
+
+    async fn write_all(&mut self, left: &mut impl Buf) -> io::Result<()> {
         while left.has_remaining() {
-            let written = timeout(WRITE_TIMEOUT, self.to.write_buf(&mut left)).await;
+            let written = timeout(WRITE_TIMEOUT, self.to.write_buf(left)).await;
             let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());

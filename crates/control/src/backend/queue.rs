@@ -4,16 +4,60 @@
 use super::figures::Figures;
 use backend::{Settings, Up, answer_bytes, member_bytes};
 use rules::Line;
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Bytes that a word costs beside its own.
 const WORD_BYTES: usize = 256;
 
+/// Whoever works on a backend's state is called by it.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    /// Something waits.
+    wanted: AtomicBool,
+    task: Notify,
+}
+
+thread_local! {
+    /// This thread works on the state when its turn ends: nobody else is called.
+    static OF_SHARD: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Bell {
+    pub(super) fn hear_shard() {
+        OF_SHARD.set(true);
+    }
+
+    pub(super) fn want(&self) {
+        self.wanted.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Before somebody looks at what waits: what comes behind this is wanted anew.
+    pub(super) fn answer(&self) {
+        self.wanted.swap(false, Ordering::SeqCst);
+    }
+
+    /// Calls the task.
+    pub(super) fn ring(&self) {
+        self.task.notify_one();
+    }
+
+    pub(super) async fn rung(&self) {
+        self.task.notified().await;
+    }
+}
+
 pub(super) struct Inlet {
     words: UnboundedSender<(Up, usize)>,
+    bell: Arc<Bell>,
     bytes_max: usize,
     connect_timeout: Duration,
     decides_openings: bool,
@@ -29,6 +73,10 @@ impl Inlet {
     pub(super) fn figures(&self) -> &Arc<Figures> {
         &self.figures
     }
+
+    pub(super) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
 }
 
 pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet) {
@@ -38,6 +86,7 @@ pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet
         .store(settings.queue_bytes_max as u64, Ordering::Relaxed);
     let inlet = Inlet {
         words: sender,
+        bell: Arc::default(),
         bytes_max: settings.queue_bytes_max,
         connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
         decides_openings: settings.openings,
@@ -63,7 +112,12 @@ impl Line for Inlet {
         }
         self.figures.queued.fetch_add(bytes, Ordering::Relaxed);
         // The other end goes when the process ends.
-        self.words.send((up, bytes)).is_ok()
+        let sent = self.words.send((up, bytes)).is_ok();
+        self.bell.want();
+        if !OF_SHARD.get() {
+            self.bell.ring();
+        }
+        sent
     }
 
     fn decides_openings(&self) -> bool {
@@ -113,22 +167,16 @@ fn strip(up: &mut Up) -> usize {
 }
 
 impl Outlet {
-    /// Waits for news, and takes some of it.
-    pub(super) async fn take(&mut self, into: &mut Vec<(Up, usize)>, max: usize) -> usize {
-        let taken = self.words.recv_many(into, max).await;
-        self.book(into);
-        taken
-    }
-
-    /// What came meanwhile, if `into` has not as much already.
-    pub(super) fn take_more(&mut self, into: &mut Vec<(Up, usize)>, max: usize) {
+    /// Takes what is there, but not more than so much. Returns how much it took.
+    pub(super) fn take(&mut self, into: &mut Vec<(Up, usize)>, max: usize) -> usize {
         let before = into.len();
-        while into.len() < max
+        while into.len() < before + max
             && let Ok(word) = self.words.try_recv()
         {
             into.push(word);
         }
         self.book(&into[before..]);
+        into.len() - before
     }
 
     fn book(&self, taken: &[(Up, usize)]) {

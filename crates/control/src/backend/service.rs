@@ -1,9 +1,11 @@
 //! Keys, the first message, and each link's frames on their way to the driver; and what is gRPC's own.
 
 use super::accept::{Lines, Listener};
-use super::driver::{Desk, LINK_MESSAGES, Letter, Outbox, outbox};
+use super::driver::{LINK_MESSAGES, Letter, Outbox, outbox};
 use super::intake::{Frames, Intake, Source, Streamed};
 use super::large;
+use super::pipe::Pipe;
+use super::state::Desk;
 use crate::admin::keys::Lease;
 use crate::api::{Api, grpc};
 use crate::metrics::node::Node;
@@ -76,6 +78,7 @@ impl Workers {
         headers: &HeaderMap,
         frames: &mut Frames<S>,
         peer: Option<&Peer>,
+        pipe: Option<&Arc<Pipe>>,
     ) -> Result<Attached, Status> {
         // Nothing is read from a caller without a key.
         let known = self
@@ -100,7 +103,7 @@ impl Workers {
         let other = || self.refuse(&hello.backend, "its key is for another backend");
         let (desk, lease) = lease.ok_or_else(other)?;
         let (outbox, messages) = outbox();
-        let link = introduce(&desk, hello, outbox).await?;
+        let link = introduce(&desk, hello, outbox, pipe.cloned()).await?;
         let messages = Messages {
             messages,
             room: Arc::clone(&desk.room),
@@ -114,6 +117,11 @@ impl Workers {
         })
     }
 
+    /// Links may be served by shards: their messages wait for no store.
+    pub(super) fn may_lodge(&self) -> bool {
+        self.api.large().is_empty()
+    }
+
     pub(super) fn intake(&self) -> &Intake {
         &self.intake
     }
@@ -122,7 +130,7 @@ impl Workers {
         let (request, body) = request.into_parts();
         let peer = request.extensions.get::<Peer>().cloned();
         let mut frames = Frames::new(Streamed::new(body), self.intake.clone());
-        let attached = self.attach(&request.headers, &mut frames, peer.as_ref());
+        let attached = self.attach(&request.headers, &mut frames, peer.as_ref(), None);
         let Attached {
             desk,
             link,
@@ -144,11 +152,17 @@ pub(super) struct Attached {
     pub(super) messages: Messages,
 }
 
-async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, Status> {
+async fn introduce(
+    desk: &Desk,
+    hello: Hello,
+    outbox: Outbox,
+    pipe: Option<Arc<Pipe>>,
+) -> Result<Link, Status> {
     let (answer, answered) = oneshot::channel();
     let letter = Letter::Attach {
         hello,
         outbox,
+        pipe,
         answer,
     };
     let stopping = || Status::unavailable("cannot attach: the gateway is stopping");

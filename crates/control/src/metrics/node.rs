@@ -3,7 +3,7 @@
 use super::detection::Detection;
 use super::load;
 use crate::api;
-use crate::backend::{Figures, Windows};
+use crate::backend::{Figures, Turns, Windows};
 use crate::bodies::Bodies;
 use crate::bridge::Bridges;
 use crate::cluster::channels;
@@ -75,6 +75,8 @@ pub struct Node {
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
     /// For looks at them.
     pub windows: OnceLock<Windows>,
+    /// What they do at the ends of shards' turns.
+    pub turns: Arc<Turns>,
     /// Calls of the server API.
     pub api: OnceLock<Arc<api::Books>>,
     /// Large bodies, if they are kept.

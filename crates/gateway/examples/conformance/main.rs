@@ -362,6 +362,10 @@ impl Outside for Pager {
     }
 
     fn log(&self, _: Notice) {}
+
+    fn turn_ended(&self, _: u16) -> Option<Duration> {
+        None
+    }
 }
 
 /// Connections of clients.

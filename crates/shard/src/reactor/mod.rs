@@ -7,8 +7,10 @@ pub(crate) mod stream;
 use hub::ConnId;
 use listener::Listener;
 use mio::event::{Event, Source};
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -19,6 +21,8 @@ const EVENTS: usize = 4096;
 const WAKE: Token = Token(usize::MAX);
 /// Tokens of listeners are the highest, below the waker's.
 const LISTENERS_FROM: usize = usize::MAX - 1_024;
+/// Those of guests are below them.
+const GUESTS_FROM: usize = LISTENERS_FROM - Reactor::GUESTS;
 
 #[derive(Debug)]
 pub(crate) struct Reactor(Poll);
@@ -27,23 +31,37 @@ pub(crate) struct Reactor(Poll);
 #[derive(Debug)]
 pub(crate) struct Batch(Events);
 
-/// What a connection is ready for.
+/// What a stream is ready for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Readiness {
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
+pub struct Readiness {
+    pub readable: bool,
+    pub writable: bool,
     /// The peer closed its side.
-    pub(crate) ending: bool,
+    pub ending: bool,
+}
+
+impl Readiness {
+    /// Whoever gets it tries.
+    pub(crate) const UNKNOWN: Self = Self {
+        readable: true,
+        writable: true,
+        ending: false,
+    };
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ready {
     Conn(ConnId, Readiness),
+    /// The guest with this number.
+    Guest(usize, Readiness),
     /// Somebody knocks at one of the listeners.
     Listener,
 }
 
 impl Reactor {
+    /// Numbers that guests may have.
+    pub(crate) const GUESTS: usize = 1 << 16;
+
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(Poll::new()?))
     }
@@ -71,6 +89,16 @@ impl Reactor {
     pub(crate) fn watch(&self, stream: &mut Stream, conn: ConnId) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         stream.register(self.0.registry(), Token(conn.index()), interest)
+    }
+
+    pub(crate) fn watch_guest(&self, stream: BorrowedFd<'_>, number: usize) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = Token(GUESTS_FROM + number);
+        SourceFd(&stream.as_raw_fd()).register(self.0.registry(), token, interest)
+    }
+
+    pub(crate) fn forget_guest(&self, stream: BorrowedFd<'_>) -> io::Result<()> {
+        SourceFd(&stream.as_raw_fd()).deregister(self.0.registry())
     }
 
     pub(crate) fn forget(&self, stream: &mut Stream) -> io::Result<()> {
@@ -102,16 +130,17 @@ impl Batch {
 }
 
 fn ready(event: &Event) -> Option<Ready> {
+    let readiness = || Readiness {
+        readable: event.is_readable() || event.is_error(),
+        writable: event.is_writable(),
+        ending: event.is_read_closed(),
+    };
     match event.token() {
         WAKE => None,
         Token(number) if number >= LISTENERS_FROM => Some(Ready::Listener),
-        Token(number) => {
-            let readiness = Readiness {
-                readable: event.is_readable() || event.is_error(),
-                writable: event.is_writable(),
-                ending: event.is_read_closed(),
-            };
-            ConnId::from_index(number).map(|conn| Ready::Conn(conn, readiness))
+        Token(number) if number >= GUESTS_FROM => {
+            Some(Ready::Guest(number - GUESTS_FROM, readiness()))
         }
+        Token(number) => ConnId::from_index(number).map(|conn| Ready::Conn(conn, readiness())),
     }
 }

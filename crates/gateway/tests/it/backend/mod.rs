@@ -11,6 +11,7 @@ mod rebinding;
 pub mod receiver;
 mod siege;
 mod troubles;
+mod wakeups;
 mod webhook;
 pub mod worker;
 
@@ -44,8 +45,12 @@ impl Kitchen {
     }
 
     fn start(flags: &[&str], workers: &str, more: &str) -> Kitchen {
+        Self::with_shards(4, flags, workers, more)
+    }
+
+    fn with_shards(shards: u16, flags: &[&str], workers: &str, more: &str) -> Kitchen {
         let config = format!(
-            "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n{workers}\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
+            "[server]\nshards = {shards}\n[workers]\nlisten = \"127.0.0.1:0\"\n{workers}\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
              [namespaces.\"/\".events.local]\naction = \"reply\"\n\
              [backends.kitchen]\napi_keys = [{:?}]\n{more}\n",
             KEY.1

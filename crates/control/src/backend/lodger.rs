@@ -1,0 +1,237 @@
+//! A link whose connection a shard serves: its worker's messages are read and carried out in the shard's turn.
+//!
+//! What is usual is done here. At anything else (a very large message, one for which there is no room or that is none, the end of the
+//! stream) the connection goes back to where it came from, with all that is unread.
+
+use super::intake::{HEAD_BYTES, Intake, PACE_BYTES};
+use super::pipe::{MESSAGE, PING, Pipe};
+use super::state::{Core, Saying};
+use crate::seats::Peer;
+use backend::{Frame, Link};
+use prost::bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Bytes of one read.
+const CHUNK_BYTES: usize = 16 << 10;
+/// Reads before others have their turn.
+const READS: usize = 8;
+/// A larger message would keep the shard's clients waiting. Libraries send less at once.
+const MESSAGE_BYTES: usize = 2 << 20;
+/// How often it looks whether there is room again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the kernel says of the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs {
+    pub readable: bool,
+    pub writable: bool,
+    /// The worker has closed its side.
+    pub ending: bool,
+}
+
+/// What the shard is to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Wait,
+    /// Call it again after so long.
+    Call(Duration),
+    /// It leaves.
+    Leave,
+}
+
+/// A connection that comes back.
+pub(super) struct Returned {
+    pub(super) stream: TcpStream,
+    /// Read, and not looked at.
+    pub(super) unread: BytesMut,
+    /// To be written before all else.
+    pub(super) unwritten: VecDeque<Bytes>,
+}
+
+/// A link that its shard serves.
+pub struct Lodger {
+    link: Link,
+    shard: u16,
+    core: Arc<Core>,
+    pipe: Arc<Pipe>,
+    intake: Intake,
+    peer: Peer,
+    chunk: Box<[u8]>,
+    unread: BytesMut,
+    /// Bytes of a message that is not whole, since its worker was last said to be there.
+    came: u64,
+    readable: bool,
+    ending: bool,
+    stream: Arc<TcpStream>,
+    back: oneshot::Sender<Returned>,
+}
+
+impl fmt::Debug for Lodger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lodger").field(&self.link).finish()
+    }
+}
+
+/// What could be done with the bytes that are there.
+enum Look {
+    /// More is needed.
+    Short,
+    /// They are nothing that is done here.
+    Other,
+}
+
+impl Lodger {
+    pub(super) fn new(
+        (link, shard): (Link, u16),
+        core: Arc<Core>,
+        (pipe, intake): (Arc<Pipe>, Intake),
+        peer: Peer,
+        (stream, unread): (TcpStream, BytesMut),
+    ) -> (Self, oneshot::Receiver<Returned>) {
+        let stream = Arc::new(stream);
+        pipe.open(Arc::clone(&stream));
+        let (back, returned) = oneshot::channel();
+        let lodger = Self {
+            link,
+            shard,
+            core,
+            pipe,
+            intake,
+            peer,
+            chunk: vec![0; CHUNK_BYTES].into(),
+            unread,
+            came: 0,
+            readable: true,
+            ending: false,
+            stream,
+            back,
+        };
+        (lodger, returned)
+    }
+
+    /// It is watched until the link leaves.
+    pub fn stream(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Called in the middle of a turn.
+    pub fn ready(&mut self, signs: Signs) -> Next {
+        self.readable |= signs.readable || signs.ending;
+        self.ending |= signs.ending;
+        if self.pipe.is_recalled() {
+            return Next::Leave;
+        }
+        if signs.writable && self.pipe.flush() {
+            self.core.leave(Saying::Room(self.link));
+        }
+        let next = match self.readable {
+            true if self.core.is_crowded() => Next::Call(PAUSE),
+            true => self.read(),
+            false => Next::Wait,
+        };
+        self.core.work(self.shard);
+        next
+    }
+
+    /// The connection goes back to where it came from.
+    pub fn leave(self) {
+        let unwritten = self.pipe.close();
+        // The pipe had the other one.
+        if let Some(stream) = Arc::into_inner(self.stream) {
+            let returned = Returned {
+                stream,
+                unread: self.unread,
+                unwritten,
+            };
+            // Whoever waited for it has gone with the process.
+            drop(self.back.send(returned));
+        }
+    }
+
+    fn read(&mut self) -> Next {
+        // What came with the connection.
+        if let Look::Other = self.look() {
+            return Next::Leave;
+        }
+        for _ in 0..READS {
+            let read = match (&*self.stream).read(&mut self.chunk) {
+                Ok(0) => return Next::Leave,
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Next::Wait;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return Next::Leave,
+            };
+            self.peer.heard();
+            self.unread.extend_from_slice(&self.chunk[..read]);
+            if let Look::Other = self.look() {
+                return Next::Leave;
+            }
+            self.beat(read);
+            // The kernel had no more: it tells when it has.
+            if read < self.chunk.len() && !self.ending {
+                self.readable = false;
+                return Next::Wait;
+            }
+            if self.core.is_crowded() {
+                break;
+            }
+        }
+        Next::Call(Duration::ZERO)
+    }
+
+    /// Its signs of life wait behind a large message: the bytes of that are one.
+    fn beat(&mut self, read: usize) {
+        self.came = match self.unread.len() > CHUNK_BYTES {
+            true => self.came + read as u64,
+            false => 0,
+        };
+        if self.came >= PACE_BYTES {
+            self.came = 0;
+            self.core.leave(Saying::Heard(self.link));
+            self.pipe.answer();
+        }
+    }
+
+    /// Takes the whole messages off what is read.
+    fn look(&mut self) -> Look {
+        while let Some((head, rest)) = self.unread.split_first_chunk::<HEAD_BYTES>() {
+            let [kind, len @ ..] = *head;
+            let len = u32::from_be_bytes(len) as usize;
+            match kind {
+                PING if len == 0 => {
+                    self.pipe.answer();
+                    self.unread.advance(HEAD_BYTES);
+                }
+                MESSAGE if len <= MESSAGE_BYTES => {
+                    let Some(message) = rest.get(..len) else {
+                        return Look::Short;
+                    };
+                    // Where there is no room, it waits for that elsewhere; and what is no message is answered there.
+                    let Ok(growth) = backend::growth(message) else {
+                        return Look::Other;
+                    };
+                    let Some(share) = self.intake.try_share(len, growth) else {
+                        return Look::Other;
+                    };
+                    let Ok(frame) = Frame::decode(Bytes::copy_from_slice(message)) else {
+                        return Look::Other;
+                    };
+                    self.unread.advance(HEAD_BYTES + len);
+                    self.core.leave(Saying::Frame(self.link, frame, share));
+                }
+                _ => return Look::Other,
+            }
+        }
+        Look::Short
+    }
+}
