@@ -23,7 +23,7 @@ const CONNECT_MS = 10_000;
 /** What is written at the end has so long to get there. */
 const FAREWELL_MS = 2_000;
 
-/** Takes frames out of a stream of bytes. What is whole in one piece is not copied. */
+/** Takes frames out of a stream of bytes. What is whole in one piece is not copied: it is good until `take` returns. */
 export class Frames {
   readonly #take: (kind: number, bytes: Buffer) => void;
   /** The beginning of a head or of a content, and how much of it is there. */
@@ -91,7 +91,7 @@ export class FramesTransport implements Transport {
 
   constructor(goal: Goal, ends: Ends) {
     this.#ends = ends;
-    this.#socket = open(goal, () => (this.#connected = true));
+    this.#socket = open(goal, () => (this.#connected = true), (chunk) => this.#data(chunk));
     this.#socket.setNoDelay(true);
     this.#socket.on("data", (chunk: Buffer) => this.#data(chunk));
     this.#socket.on("error", (error) => (this.#fault ??= { details: error.message }));
@@ -184,9 +184,17 @@ export class FramesTransport implements Transport {
   }
 }
 
-function open(goal: Goal, connected: () => void): Socket {
+/** Bytes of one read. */
+const CHUNK_BYTES = 64 << 10;
+
+/** `read` gets chunks in one buffer, where the runtime can do that: a new one for each read costs more than the read. Else they come as `data`. */
+function open(goal: Goal, connected: () => void, read: (chunk: Buffer) => void): Socket {
   const { secure, host, port } = addressOf(goal);
-  if (!secure) return connect({ host, port }, connected);
+  if (!secure) {
+    const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    const callback = (bytes: number) => (read(buffer.subarray(0, bytes)), true);
+    return connect({ host, port, onread: { buffer, callback } }, connected);
+  }
   const { ca, cert, key } = goal.tls ?? {};
   return connectTls({ host, port, ca, cert, key, servername: isIP(host) ? undefined : host }, connected);
 }

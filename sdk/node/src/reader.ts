@@ -46,9 +46,10 @@ export class Reader {
     return begin;
   }
 
-  slice(): Buffer {
+  /** A part for longer than the bytes that came are there. */
+  copy(): Buffer {
     const begin = this.part();
-    return this.bytes.subarray(begin, this.at);
+    return Buffer.from(this.bytes.subarray(begin, this.at));
   }
 
   text(): string {

@@ -161,7 +161,7 @@ function read(bytes: Buffer): ToWorker {
     const field = from.number();
     switch (field) {
       case TO_WORKER.welcome:
-        message.welcome = welcomeType.toObject(welcomeType.decode(new Counting(from.slice())), PLAIN) as ToWorker["welcome"];
+        message.welcome = welcomeType.toObject(welcomeType.decode(new Counting(from.copy())), PLAIN) as ToWorker["welcome"];
         break;
       case TO_WORKER.first:
         message.first = from.number();
@@ -190,7 +190,7 @@ function readItem(from: Reader): Item {
   const item = from.within(() => readEventItem(from));
   if (item) return item;
   from.at = begin;
-  return plain(itemType.toObject(itemType.decode(new Counting(from.slice())), PLAIN) as Item);
+  return plain(itemType.toObject(itemType.decode(new Counting(from.copy())), PLAIN) as Item);
 }
 
 /** Nothing, if it is another item. */
@@ -238,7 +238,7 @@ function readEvent(from: Reader): Event {
         break;
       case OF_EVENT.attachment:
         if (attachments === NONE) attachments = [];
-        attachments.push(from.slice());
+        attachments.push(from.copy());
         break;
       case OF_EVENT.ack:
         ack = from.number();
