@@ -97,7 +97,9 @@ export class Connection {
     socket.on("connect", () => this.#connected(socket));
     socket.on("disconnect", (reason) => this.#disconnected(reason));
     socket.on("connect_error", (error) => this.#refused(error));
-    socket.onAny((event: string, ...args: unknown[]) => this.#heard(event, withoutOffset(socket, args)));
+    socket.onAny((event: string, ...args: unknown[]) =>
+      this.#heard(event, withoutOffset(socket, args)),
+    );
     return socket;
   }
 

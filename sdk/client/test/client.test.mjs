@@ -239,12 +239,17 @@ test("a client that was cut comes back to its rooms, and hears what it missed wi
   const say = (content) => ada.send("chat-message", { room: "den", content }).answer();
   await say("before");
   while (heard.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
-  const back = new Promise((resolve) => grace.watch("online", (id, recovered) => resolve({ id, recovered })));
+  const back = new Promise((resolve) =>
+    grace.watch("online", (id, recovered) => resolve({ id, recovered })),
+  );
   const lost = until(grace, "offline");
   stock.io.engine.transport.ws.terminate();
   await lost;
   await say("meanwhile");
   assert.deepEqual(await back, { id, recovered: true });
   while (heard.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-  assert.deepEqual(heard.map(([{ content }, ...more]) => [content, ...more]), [["before"], ["meanwhile"]]);
+  assert.deepEqual(
+    heard.map(([{ content }, ...more]) => [content, ...more]),
+    [["before"], ["meanwhile"]],
+  );
 });
