@@ -1,6 +1,9 @@
 //! Which store it is, and how it is opened.
 
 use super::quotas::Quota;
+#[cfg(feature = "history-redis")]
+use super::redis;
+use crate::cluster::redis::settings::Mode;
 use crate::identity::Secret;
 use ::history::{Fault, Memory, Plan, Store, Sync};
 use std::collections::BTreeMap;
@@ -36,15 +39,44 @@ pub enum Place {
         sync: Sync,
     },
     /// In streams of Redis.
-    Redis {
-        /// With user and password.
-        url: Secret,
-    },
+    Redis(Redis),
     /// In tables of PostgreSQL.
     Postgres {
         /// With user and password.
         url: Secret,
     },
+}
+
+/// Redis as a store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redis {
+    /// Addresses with user and password, separated by commas.
+    pub urls: Secret,
+    /// How they belong together.
+    pub mode: Mode,
+    /// An event counts as stored when so many replicas have it.
+    pub replicas: u16,
+    /// Certificates for `rediss://`.
+    pub tls: TlsFiles,
+}
+
+impl Redis {
+    /// Its addresses.
+    pub fn urls(urls: &Secret) -> Vec<String> {
+        let urls = urls.reveal().split(',');
+        urls.map(|url| url.trim().to_owned()).collect()
+    }
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TlsFiles {
+    /// Those to trust; `None`: those of the machine.
+    pub authorities: Option<PathBuf>,
+    /// This node's own.
+    pub certificate: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
 }
 
 /// The stores of this build.
@@ -73,7 +105,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Fault> {
             Arc::new(Disk::open(folder.clone(), *sync, plan).await?)
         }
         #[cfg(feature = "history-redis")]
-        Place::Redis { url } => Arc::new(::history::Redis::open(url.reveal(), plan).await?),
+        Place::Redis(place) => Arc::new(redis::open(place, plan).await?),
         #[cfg(feature = "history-postgres")]
         Place::Postgres { url } => Arc::new(::history::Postgres::open(url.reveal(), plan).await?),
         // The configuration is refused before.
