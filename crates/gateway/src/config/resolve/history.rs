@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::config::keys::{
     AboveQuota, Adapter, HistoryReaders, HistoryStore, HistorySync, RedisMode, RoomHistory,
 };
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use crate::config::rules::{histories, names_below};
 use control::cluster::redis::settings::{self, Mode};
 use control::history::{Keep, Place, Plan, Quota, Redis, Settings, Sync, TlsFiles};
