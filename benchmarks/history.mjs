@@ -90,6 +90,16 @@ async function memoryOf(pid) {
   return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
 }
 
+/** Microseconds of processor that processes have used. */
+async function used(pids) {
+  let ticks = 0;
+  for (const pid of pids) {
+    const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1].split(" ");
+    ticks += Number(fields[11]) + Number(fields[12]);
+  }
+  return ticks * 10_000;
+}
+
 async function started(child, port) {
   for (let n = 0; n < 600; n++) {
     if (child.exitCode !== null) throw new Error(`${child.spawnfile} ended with ${child.exitCode}: ${child.said}`);
@@ -173,12 +183,17 @@ async function measure(make, store) {
     const pid = (back ?? server).child.pid;
     for (let n = 0; n < 500; n++) await server.publish(n);
     const before = await memoryOf(pid);
+    const pids = [server.child, back?.child].filter(Boolean).map((child) => child.pid);
+    let from = await used(pids);
     const rate = await saturate(server.publish);
+    const append = ((await used(pids)) - from) / (rate * SECONDS);
     const bytes = ((await memoryOf(pid)) - before) / (rate * SECONDS);
     const waits = await paced(server.publish);
     const page = server.events(await server.page(1));
+    from = await used(pids);
     const pages = await saturate(server.page);
-    return { name: server.name, rate, p50: quantile(waits, 0.5), p99: quantile(waits, 0.99), bytes, pages, page };
+    const read = ((await used(pids)) - from) / (pages * SECONDS);
+    return { name: server.name, rate, append, p50: quantile(waits, 0.5), p99: quantile(waits, 0.99), bytes, pages, read, page };
   } finally {
     server.agent.destroy();
     for (const child of [server.child, back?.child]) child?.kill("SIGKILL");
@@ -191,10 +206,13 @@ for (const store of ["memory", "redis"]) {
   if (options.sockeye) kinds.push([sockeye, store]);
   if (options.centrifugo) kinds.push([centrifugo, store]);
 }
-console.log(`| server | events/s | stored after, p50 / p99 at ${PACE}/s | bytes of memory an event | pages of up to 100/s (events of a page) |\n|---|---|---|---|---|`);
+console.log(
+  `| server | events/s | CPU us an event | stored after, p50 / p99 at ${PACE}/s | bytes of memory an event | pages/s (events of one) | CPU us a page |\n|---|---|---|---|---|---|---|`,
+);
 for (let round = 0; round < Number(options.rounds); round++) {
   for (const [make, store] of kinds) {
-    const { name, rate, p50, p99, bytes, pages, page } = await measure(make, store);
-    console.log(`| ${name} | ${rate.toFixed(0)} | ${p50.toFixed(1)} / ${p99.toFixed(1)} ms | ${bytes.toFixed(0)} | ${pages.toFixed(0)} (${page}) |`);
+    const { name, rate, append, p50, p99, bytes, pages, read, page } = await measure(make, store);
+    const waits = `${p50.toFixed(1)} / ${p99.toFixed(1)} ms`;
+    console.log(`| ${name} | ${rate.toFixed(0)} | ${append.toFixed(0)} | ${waits} | ${bytes.toFixed(0)} | ${pages.toFixed(0)} (${page}) | ${read.toFixed(0)} |`);
   }
 }

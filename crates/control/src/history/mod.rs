@@ -5,6 +5,7 @@ mod books;
 mod carrying;
 mod opening;
 mod pages;
+mod place;
 mod quotas;
 mod range;
 mod receipts;
@@ -14,8 +15,9 @@ mod wanted;
 
 pub use ::history::{Keep, Plan, Sync};
 pub use books::Books;
-pub use opening::{Place, Redis, Settings, TlsFiles, missing};
+pub use opening::{Settings, missing};
 pub(crate) use pages::Deletion;
+pub use place::{Place, Redis, TlsFiles};
 pub use quotas::Quota;
 pub(crate) use range::Range;
 #[cfg(feature = "history-redis")]

@@ -1,6 +1,6 @@
 //! The store in Redis, by the same connections as the cluster has: to one server, by Sentinels, to a cluster, with TLS.
 
-use super::opening::{Redis, TlsFiles};
+use super::place::{Redis, TlsFiles};
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::settings::{Settings, is_secure};
 use crate::cluster::redis::{self, Port, tls};
