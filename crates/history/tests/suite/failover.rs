@@ -46,7 +46,7 @@ impl Writer {
     }
 
     /// All that was acknowledged is there, once, and nothing else.
-    async fn is_whole(self, store: &dyn Store) {
+    async fn ends_whole(self, store: &dyn Store) {
         self.ends.store(true, Ordering::Relaxed);
         let written = self.task.await.expect("it ends");
         let stored = numbers(&all(store, "a", Way::Forward, 1_000).await);
@@ -98,7 +98,7 @@ async fn sentinels_may_choose_another_master() {
     });
     set.servers[1].restart();
     writer.goes_on(200).await;
-    writer.is_whole(&*store).await;
+    writer.ends_whole(&*store).await;
 }
 
 /// A master that is alone for a moment, and dies then.
@@ -124,7 +124,7 @@ async fn what_no_replica_has_is_not_acknowledged() {
     wait_for("another master", || (set.master() == Some(1)).then_some(()));
     set.servers[0].restart();
     writer.goes_on(100).await;
-    writer.is_whole(&*store).await;
+    writer.ends_whole(&*store).await;
 }
 
 fn urls(cluster: &Cluster) -> Vec<String> {
@@ -150,7 +150,7 @@ async fn a_master_of_a_cluster_may_be_killed() {
     // It comes back as the replica without which nothing is acknowledged.
     cluster.nodes[owner].restart();
     writer.goes_on(200).await;
-    writer.is_whole(&*store).await;
+    writer.ends_whole(&*store).await;
 }
 
 /// With its keys, while they are written.
@@ -168,7 +168,7 @@ async fn the_slot_of_a_namespace_may_be_moved() {
         owner = next;
     }
     writer.goes_on(100).await;
-    writer.is_whole(&*store).await;
+    writer.ends_whole(&*store).await;
 }
 
 /// The rights that the documents name are enough, and a number of a database is that.
