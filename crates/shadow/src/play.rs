@@ -60,6 +60,48 @@ struct Space {
     refused: bool,
 }
 
+impl Space {
+    /// A server has answered a question of the client. When both have, it is forgotten.
+    fn answered(&mut self, id: Option<u64>) -> Meaning {
+        let asked = id.and_then(|id| self.asked.get_mut(&id));
+        let event = asked.as_ref().map_or("an event", |asked| &asked.event);
+        let mut meaning = Meaning::paying(format!("ack of {event}"), id);
+        meaning.answers = asked.as_ref().map(|asked| asked.step);
+        if asked.is_some_and(|asked| std::mem::replace(&mut asked.is_answered, true)) {
+            id.and_then(|id| self.asked.remove(&id));
+        }
+        meaning
+    }
+}
+
+/// The meaning of a packet of a server.
+#[derive(Debug)]
+struct Meaning {
+    /// Among which it is compared.
+    event: String,
+    /// It is the answer to the client's question with this id, or to its CONNECT.
+    pays: Option<Option<u64>>,
+    /// The step in which that was asked.
+    answers: Option<u64>,
+}
+
+impl Meaning {
+    fn of(event: impl Into<String>) -> Self {
+        Self {
+            event: event.into(),
+            pays: None,
+            answers: None,
+        }
+    }
+
+    fn paying(event: impl Into<String>, ack: Option<u64>) -> Self {
+        Self {
+            pays: Some(ack),
+            ..Self::of(event)
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Session {
     spaces: HashMap<String, Space>,
@@ -246,85 +288,73 @@ impl Play {
     /// A server said something to this client.
     pub fn said(&mut self, now_ms: u64, now_s: f64, side: Side, session: u64, packet: &Packet) {
         self.step += 1;
-        let Some(space) = self.space(session, &packet.namespace) else {
+        let mut content = packet.content();
+        let Some(heard) = self.hear(side, session, packet, &mut content) else {
             return;
         };
-        let (mut debt, mut answered) = (None, None);
-        let mut content = packet.content();
-        let event = match packet.kind {
-            PacketType::Connect => {
-                debt = Some(None);
-                if let Some(id) = content.get("sid").and_then(Value::as_str) {
-                    space.ids.push(id.to_owned());
-                    let stands_for =
-                        format!("<socket of session {session} in {}>", packet.namespace);
-                    self.normal.know(id, stands_for);
-                }
-                // Ids are new on each side, and offers to recover are between one server and its client.
-                if let Some(members) = content.as_object_mut() {
-                    members.remove("sid");
-                    members.remove("pid");
-                }
-                "CONNECT".to_owned()
-            }
-            PacketType::ConnectError => {
-                debt = Some(None);
-                space.refused |= side == Side::Own;
-                "CONNECT_ERROR".to_owned()
-            }
-            PacketType::Disconnect => "DISCONNECT".to_owned(),
-            PacketType::Ack | PacketType::BinaryAck => {
-                debt = Some(packet.id);
-                let asked = packet.id.and_then(|id| space.asked.get_mut(&id));
-                let event = asked
-                    .as_ref()
-                    .map_or("an event", |asked| asked.event.as_str());
-                let event = format!("ack of {event}");
-                answered = asked.map(|asked| asked.step);
-                let is_last = packet.id.filter(|id| {
-                    let asked = space.asked.get_mut(id);
-                    asked.is_some_and(|asked| std::mem::replace(&mut asked.is_answered, true))
-                });
-                is_last.and_then(|id| space.asked.remove(&id));
-                event
-            }
-            PacketType::Event | PacketType::BinaryEvent => packet.event(),
-        };
-        if let Some(step) = answered.filter(|_| side == Side::Real) {
+        if let Some(step) = heard.answers.filter(|_| side == Side::Real) {
             self.unanswered.remove(&step);
         }
-        if let Some(ack) = debt {
-            let namespace = packet.namespace.clone();
-            self.note_answer(
-                now_ms,
-                side,
-                Debt {
-                    session,
-                    namespace,
-                    ack,
-                },
-            );
+        let namespace = packet.namespace.clone();
+        if let Some(ack) = heard.pays {
+            let debt = Debt {
+                session,
+                namespace: namespace.clone(),
+                ack,
+            };
+            self.note_answer(now_ms, side, debt);
         }
         let is_question = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
         let said = Saying {
-            content: self.normal.apply(&event, content, now_s),
+            content: self.normal.apply(&heard.event, content, now_s),
             id: packet.id.filter(|_| is_question),
             bytes: packet.bytes(),
             cause: self.cause(),
         };
-        let namespace = packet.namespace.clone();
         let lane = Lane {
             session,
             namespace,
-            event,
+            event: heard.event,
         };
-        let ids = self
-            .comparer
-            .said(now_ms, side, lane, said, &mut self.report);
-        if let Some((real, own)) = ids {
-            self.note_question(session, &packet.namespace, (real, own));
+        let report = &mut self.report;
+        if let Some(ids) = self.comparer.said(now_ms, side, lane, said, report) {
+            self.note_question(session, &packet.namespace, ids);
         }
         self.go_on(now_ms);
+    }
+
+    /// What a packet means for the session, which may be gone. Ids that are new on each side leave its content.
+    fn hear(
+        &mut self,
+        side: Side,
+        session: u64,
+        packet: &Packet,
+        content: &mut Value,
+    ) -> Option<Meaning> {
+        let known = self.sessions.get_mut(&session)?;
+        let space = known.spaces.entry(packet.namespace.clone()).or_default();
+        Some(match packet.kind {
+            PacketType::Connect => {
+                if let Some(id) = content.get("sid").and_then(Value::as_str) {
+                    space.ids.push(id.to_owned());
+                    let socket = format!("<socket of session {session} in {}>", packet.namespace);
+                    self.normal.know(id, socket);
+                }
+                // Offers to recover are between one server and its client, too.
+                if let Some(members) = content.as_object_mut() {
+                    members.remove("sid");
+                    members.remove("pid");
+                }
+                Meaning::paying("CONNECT", None)
+            }
+            PacketType::ConnectError => {
+                space.refused |= side == Side::Own;
+                Meaning::paying("CONNECT_ERROR", None)
+            }
+            PacketType::Disconnect => Meaning::of("DISCONNECT"),
+            PacketType::Ack | PacketType::BinaryAck => space.answered(packet.id),
+            PacketType::Event | PacketType::BinaryEvent => Meaning::of(packet.event()),
+        })
     }
 
     pub fn pass_time(&mut self, now_ms: u64) {
