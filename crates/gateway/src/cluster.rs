@@ -124,6 +124,7 @@ pub fn engine(cluster: &Cluster) -> Result<Redis> {
             .password
             .as_ref()
             .map(|password| password.reveal().to_owned()),
+        database: 0,
     };
     // The native plane is bounded before this queue, which must not be the narrower one.
     redis.queue_bytes = redis.queue_bytes.max(4 * cluster.queue_bytes);

@@ -1,8 +1,10 @@
 //! How fast a store takes and gives events: `cargo run --profile production -p history --example append -- memory`, or `disk`, `disk-always`,
-//! `redis`, `postgres` (servers of its own, which `cargo xtask test` installs). Events of 128 bytes in 1,000 rooms. `rooms 1000000` fills so
-//! many rooms on disk with 20 events each, and opens them again.
+//! `redis`, `postgres` (servers of its own, which `cargo xtask test` installs). Events of 128 bytes in 1,000 rooms.
 
-use history::{Ask, Disk, Event, Intake, Keep, Memory, Plan, Postgres, Redis, Store, Sync, Way};
+use control::cluster::redis::settings::Mode;
+use control::history::TlsFiles;
+use control::identity::Secret;
+use history::{Ask, Disk, Event, Intake, Keep, Memory, Plan, Postgres, Store, Sync, Way};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
@@ -47,7 +49,16 @@ async fn store(name: &str, ground: &Ground) -> Arc<dyn Store> {
                 .await
                 .expect("a folder"),
         ),
-        (_, Some(redis), _) => Arc::new(Redis::open(&redis.url(), plan).await.expect("Redis")),
+        (_, Some(redis), _) => {
+            let place = control::history::Redis {
+                urls: Secret::new(redis.url()),
+                mode: Mode::Single,
+                replicas: 0,
+                tls: TlsFiles::default(),
+            };
+            let opened = control::history::open_redis(&place, plan).await;
+            Arc::new(opened.expect("Redis"))
+        }
         (_, _, Some(postgres)) => Arc::new(
             Postgres::open(&postgres.url(), plan)
                 .await
@@ -74,10 +85,6 @@ async fn main() {
         redis: (name == "redis").then(|| servers::Redis::start_with(&["--appendonly", "yes"])),
         postgres: (name == "postgres").then(servers::Postgres::start),
     };
-    if name == "rooms" {
-        let rooms = std::env::args().nth(2).and_then(|rooms| rooms.parse().ok());
-        return many_rooms(&ground, rooms.unwrap_or(100_000)).await;
-    }
     let store = store(&name, &ground).await;
     let intake = Intake::new(Arc::clone(&store), 64 << 20, 1);
     let mut n = 0;
@@ -148,79 +155,4 @@ async fn paced(intake: &Intake) -> Vec<Duration> {
         waits.push(one.await.expect("it ends"));
     }
     waits
-}
-
-/// Start, pages and memory with many rooms on disk.
-async fn many_rooms(ground: &Ground, rooms: u64) {
-    const EACH: u64 = 20;
-    let disk = store("disk", ground).await;
-    let intake = Intake::new(Arc::clone(&disk), 64 << 20, 1);
-    for n in 0..rooms * EACH {
-        let event = Event {
-            room: format!("room-{}", n % rooms),
-            ..event(n)
-        };
-        while intake.figures().waiting_bytes > 4 << 20 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        intake.push(event, None);
-    }
-    intake.close(Duration::from_secs(60)).await;
-    println!("filled, {}", memory());
-    disk.close().await.expect("closed");
-    drop((intake, disk));
-    println!(
-        "{rooms} rooms with {EACH} events: {} MB on disk",
-        megabytes(ground)
-    );
-    let began = Instant::now();
-    let disk = store("disk", ground).await;
-    println!("opened in {:?}, {}", began.elapsed(), memory());
-    let mut waits = Vec::new();
-    for n in 0..5_000_u64 {
-        let ask = Ask {
-            namespace: "/".to_owned(),
-            room: format!("room-{}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % rooms),
-            after: None,
-            before: None,
-            way: Way::Backward,
-            events_max: 100,
-            bytes_max: 1 << 20,
-        };
-        let began = Instant::now();
-        let page = disk.page(ask).await.expect("a page");
-        assert_eq!(page.events.len() as u64, EACH);
-        waits.push(began.elapsed());
-    }
-    waits.sort_unstable();
-    println!("a page: {:?} (p50), {:?} (p99)", waits[2_500], waits[4_950]);
-    let began = Instant::now();
-    let trimmed = disk.trim(u64::MAX >> 20).await.expect("trimmed");
-    println!(
-        "one step of retention: {} events in {:?}",
-        trimmed.events,
-        began.elapsed()
-    );
-    println!("{}", memory());
-}
-
-fn memory() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let lines = status
-        .lines()
-        .filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"));
-    lines.collect::<Vec<_>>().join(", ")
-}
-
-fn megabytes(ground: &Ground) -> u64 {
-    let output = std::process::Command::new("du")
-        .arg("-sm")
-        .arg(ground.folder.path())
-        .output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.split_whitespace()
-        .next()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_default()
 }

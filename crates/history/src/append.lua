@@ -1,12 +1,14 @@
 -- Stores the events of one namespace in one step, each in the stream of its room. The id of an entry is its place: ms and a counter, which
 -- grow in the namespace. Numbers of Lua hold 53 bits, so the two are kept apart.
--- KEYS: the last place, the last batch of this writer. ARGV: number of the batch, beginning of the keys of rooms and users, and for each
+-- KEYS: the last place, the last batch of this writer, and all streams and sets that are written. ARGV: number of the batch, beginning of the keys of rooms and users, and for each
 -- event: room, name, args, user (empty: none), whether there is one, time, number of events and ms that the room keeps.
 local number, prefix = ARGV[1], ARGV[2]
 local known = redis.call('GET', KEYS[2])
 if known then
     local of, places = string.match(known, '^(%d+):(.*)$')
     if of == number then
+        -- Written again, so that this connection can ask replicas for it.
+        redis.call('SET', KEYS[2], known, 'EX', 3600)
         return places
     end
     -- Given up by its writer, which has gone on: another attempt stored it.

@@ -1,7 +1,7 @@
 //! A store in files of this node, on fjall: a log-structured tree with a journal. One process has the folder at a time.
 
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
-use crate::disk_keys::{self as keys, Row};
+use crate::disk_keys::{self as keys, Gist, Row};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
 use crate::plan::{Keep, Plan};
@@ -55,7 +55,7 @@ struct Open {
     events: Keyspace,
     /// What each room has: number and bytes.
     rooms: Keyspace,
-    /// Names of all events by their time.
+    /// Names of all events by their time, with what removing them needs.
     times: Keyspace,
     /// Names of events by their user.
     users: Keyspace,
@@ -277,7 +277,7 @@ impl Inner {
                 let mut old = Vec::new();
                 let mut next = Vec::new();
                 for (seen, row) in step.open.times.range(from..).enumerate() {
-                    let key = row.key()?;
+                    let (key, gist) = row.into_inner()?;
                     if seen == STEP {
                         next = key.to_vec();
                         break;
@@ -291,10 +291,10 @@ impl Inner {
                     let keep =
                         keys::names(event).and_then(|(namespace, room)| plan.of(namespace, room));
                     if keep.is_none_or(|keep| at.time_ms().saturating_add(keep.age_ms) < now_ms) {
-                        old.push(event.to_vec());
+                        old.push((event.to_vec(), Gist::read(&gist)));
                     }
                 }
-                Ok((step.remove_all(old)?, next))
+                Ok((step.remove_old(old)?, next))
             })?;
             events += gone;
             more = !next.is_empty();
@@ -337,7 +337,7 @@ impl Inner {
             let (removed, next) = self.change(|step| {
                 let (mut oldest, mut next) = (Vec::new(), Vec::new());
                 for (seen, row) in step.open.times.range(from.clone()..).enumerate() {
-                    let key = row.key()?;
+                    let (key, gist) = row.into_inner()?;
                     if left == 0 || seen == STEP {
                         next = key.to_vec();
                         break;
@@ -346,12 +346,12 @@ impl Inner {
                         continue;
                     };
                     if name.starts_with(&own) {
-                        let bytes = step.bytes_of(name)?;
-                        left = left.saturating_sub(bytes);
-                        oldest.push(name.to_vec());
+                        let gist = Gist::read(&gist);
+                        left = left.saturating_sub(gist.as_ref().map_or(0, Gist::bytes));
+                        oldest.push((name.to_vec(), gist));
                     }
                 }
-                Ok((step.remove_all(oldest)?, next))
+                Ok((step.remove_old(oldest)?, next))
             })?;
             gone += removed;
             if left == 0 || next.is_empty() {
@@ -477,9 +477,12 @@ impl<'a> Step<'a> {
 
     fn commit(mut self) -> Result<(), fjall::Error> {
         for (name, event) in &self.fresh {
-            let rows = Rows::of(name, event);
-            self.changes.insert(&self.open.times, rows.time, Vec::new());
-            if let Some(user) = rows.user {
+            let at = keys::place(name).unwrap_or_default();
+            let time = keys::time(at, name);
+            let gist = Gist::of(event).write();
+            self.changes.insert(&self.open.times, time, gist);
+            if let Some(user) = &event.user {
+                let user = keys::user_event(user, &event.namespace, name);
                 self.changes.insert(&self.open.users, user, Vec::new());
             }
             self.changes
@@ -575,58 +578,54 @@ impl<'a> Step<'a> {
         Ok(gone)
     }
 
-    fn bytes_of(&self, name: &[u8]) -> Result<u64, fjall::Error> {
-        let value = self.open.events.get(name)?;
-        let row = value.as_ref().and_then(|value| Row::read(value));
-        let event = row.zip(keys::names(name));
-        Ok(event.map_or(0, |(row, (namespace, room))| {
-            row.into_event(namespace, room).bytes() as u64
-        }))
+    /// Removes events by what stands beside their times: they lie all over the disk, and are not read.
+    fn remove_old(&mut self, old: Vec<(Vec<u8>, Option<Gist>)>) -> Result<u64, fjall::Error> {
+        let mut gone = 0;
+        for (name, gist) in old {
+            gone += u64::from(match gist {
+                Some(gist) => self.remove_known(&name, &gist)?,
+                None => self.remove(&name)?,
+            });
+        }
+        Ok(gone)
     }
 
     /// Removes an event by its name, which a step does once; `false`: there is none.
     fn remove(&mut self, name: &[u8]) -> Result<bool, fjall::Error> {
-        let event = match self.fresh.remove(name) {
-            Some(event) => event,
-            None => {
-                let value = self.open.events.get(name)?;
-                let row = value.as_ref().and_then(|value| Row::read(value));
-                let Some((row, (namespace, room))) = row.zip(keys::names(name)) else {
-                    return Ok(false);
-                };
-                let event = row.into_event(namespace, room);
-                let rows = Rows::of(name, &event);
-                self.changes.remove(&self.open.events, name);
-                self.changes.remove(&self.open.times, rows.time);
-                if let Some(user) = rows.user {
-                    self.changes.remove(&self.open.users, user);
-                }
-                event
-            }
+        if let Some(event) = self.fresh.remove(name) {
+            let room = keys::room(&event.namespace, &event.room);
+            self.count_out(&room, event.bytes() as u64)?;
+            return Ok(true);
+        }
+        let value = self.open.events.get(name)?;
+        let row = value.as_ref().and_then(|value| Row::read(value));
+        let Some((row, (namespace, room))) = row.zip(keys::names(name)) else {
+            return Ok(false);
         };
-        let has = self.room(&keys::room(&event.namespace, &event.room))?;
-        *has = (
-            has.0.saturating_sub(1),
-            has.1.saturating_sub(event.bytes() as u64),
-        );
+        let gist = Gist::of(&row.into_event(namespace, room));
+        self.remove_known(name, &gist)
+    }
+
+    /// One that is stored.
+    fn remove_known(&mut self, name: &[u8], gist: &Gist) -> Result<bool, fjall::Error> {
+        let Some((namespace, room)) = keys::names(name) else {
+            return Ok(false);
+        };
+        let at = keys::place(name).unwrap_or_default();
+        self.changes.remove(&self.open.events, name);
+        self.changes.remove(&self.open.times, keys::time(at, name));
+        if let Some(user) = gist.user() {
+            let user = keys::user_event(user, namespace, name);
+            self.changes.remove(&self.open.users, user);
+        }
+        self.count_out(&keys::room(namespace, room), gist.bytes())?;
         Ok(true)
     }
-}
 
-/// The rows by which an event is found, besides its own.
-struct Rows {
-    time: Vec<u8>,
-    user: Option<Vec<u8>>,
-}
-
-impl Rows {
-    fn of(name: &[u8], event: &Event) -> Self {
-        let at = keys::place(name).unwrap_or_default();
-        let user = event.user.as_ref();
-        Self {
-            time: keys::time(at, name),
-            user: user.map(|user| keys::user_event(user, &event.namespace, name)),
-        }
+    fn count_out(&mut self, room: &[u8], bytes: u64) -> Result<(), fjall::Error> {
+        let has = self.room(room)?;
+        *has = (has.0.saturating_sub(1), has.1.saturating_sub(bytes));
+        Ok(())
     }
 }
 

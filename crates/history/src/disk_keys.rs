@@ -128,6 +128,47 @@ pub(crate) fn read_batch(bytes: &[u8], writer: u64) -> Option<(u64, Vec<Position
     (own == writer).then(|| (number, places.collect()))
 }
 
+/// What one needs to know of an event to remove it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Gist {
+    bytes: u64,
+    user: Option<String>,
+}
+
+impl Gist {
+    pub(crate) fn of(event: &Event) -> Self {
+        Self {
+            bytes: event.bytes() as u64,
+            user: event.user.clone(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut out = self.bytes.to_be_bytes().to_vec();
+        if let Some(user) = &self.user {
+            text(&mut out, user);
+        }
+        out
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let (bytes, rest) = number(bytes)?;
+        let user = match rest {
+            [] => None,
+            rest => Some(read_text(rest)?.0.to_owned()),
+        };
+        Some(Self { bytes, user })
+    }
+}
+
 /// An event without its room and place.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
@@ -188,6 +229,8 @@ mod tests {
                 user,
                 time_ms: 7,
             };
+            let gist = Gist::of(&event);
+            assert_eq!(Gist::read(&gist.write()), Some(gist));
             let bytes = Row::write(&event);
             let row = Row::read(&bytes).expect("a row");
             assert_eq!(row.into_event("/", "r\0"), event);

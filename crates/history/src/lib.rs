@@ -11,6 +11,8 @@ mod ask;
 mod disk;
 #[cfg(feature = "disk")]
 mod disk_keys;
+#[cfg(feature = "redis")]
+mod door;
 mod event;
 mod fault;
 mod figures;
@@ -28,6 +30,8 @@ mod sync;
 pub use ask::{Ask, Forget, Page, Shed, Trimmed, Usage, Way};
 #[cfg(feature = "disk")]
 pub use disk::Disk;
+#[cfg(feature = "redis")]
+pub use door::Door;
 pub use event::{Batch, Event, Kept};
 pub use fault::{Fault, Kind};
 pub use figures::Figures;
@@ -38,6 +42,6 @@ pub use position::{NoPosition, Position};
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 #[cfg(feature = "redis")]
-pub use redis::Redis;
+pub use redis::{ACL, Redis};
 pub use store::{Answer, Store};
 pub use sync::Sync;

@@ -1,22 +1,22 @@
-//! A store in streams of one Redis, for several gateways. As durable as that Redis is.
+//! A store in streams of Redis, for several gateways. As durable as that Redis is, on as many replicas as it is told.
 
 use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::door::Door;
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
 use crate::memory::keep_of;
 use crate::plan::Plan;
 use crate::position::Position;
 use crate::store::{Answer, Store};
-use ::redis::aio::MultiplexedConnection;
 use ::redis::streams::{StreamId, StreamRangeReply};
-use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Script, ServerErrorKind};
+use ::redis::{Cmd, FromRedisValue, Value, cmd, from_redis_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// Shorter than anybody waits for the store: a connection that fell silent is replaced.
-const ANSWER_TIME: Duration = Duration::from_secs(8);
+const APPEND: &str = include_str!("append.lua");
+/// Replicas have so long to say that they have it.
+const REPLICAS_MS: u64 = 1_000;
 /// Events of a user that one step deletes.
 const STEP: usize = 500;
 /// Entries that are read at once.
@@ -24,13 +24,17 @@ const PART: usize = 32;
 /// Bits of the counter in a position.
 const COUNTER_BITS: u32 = 20;
 
+/// The rights that a user of this store needs, as words of `ACL SETUSER`. `HELLO` and `AUTH` need none.
+pub const ACL: &str = "~sockeye:history:* +ping +eval +get +set +time +xadd +xtrim +xrange +xrevrange +xlen +xdel +del +pexpire +pttl \
+    +zadd +zrange +zrem +zremrangebyscore +wait +cluster|slots +cluster|info";
+
 /// Events in streams whose names begin with `sockeye:history:`.
 pub struct Redis {
-    client: Client,
+    /// Writers do not wait for readers.
+    writer: Box<dyn Door>,
+    reader: Box<dyn Door>,
     plan: Plan,
-    script: Script,
-    /// `None`: it broke, and is made anew by whoever needs it next.
-    connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    replicas: u16,
 }
 
 impl fmt::Debug for Redis {
@@ -48,6 +52,10 @@ fn stream(namespace: &str, room: &str) -> String {
     format!("{}room:{room}", prefix(namespace))
 }
 
+fn index(namespace: &str, user: &str) -> String {
+    format!("{}user:{user}", prefix(namespace))
+}
+
 fn id(at: Position) -> String {
     let counter = at.as_u64() & ((1 << COUNTER_BITS) - 1);
     format!("{}-{counter}", at.time_ms())
@@ -59,58 +67,49 @@ fn place(id: &str) -> Option<Position> {
     Some(Position::from_u64(Position::at_time(ms).as_u64() | counter))
 }
 
+fn strange(answer: &dyn fmt::Debug) -> Fault {
+    Fault::new(Kind::Torn, format!("Redis answers strangely: {answer:?}"))
+}
+
+fn read<T: FromRedisValue>(value: Value) -> Result<T, Fault> {
+    from_redis_value(value).map_err(|error| strange(&error))
+}
+
 impl Redis {
-    /// Connects. `url`: `redis://user:password@host:port/database`.
-    ///
-    /// # Errors
-    /// The address cannot be used, or the server does not answer.
-    pub async fn open(url: &str, plan: Plan) -> Result<Self, Fault> {
-        let client = Client::open(url).map_err(|error| {
-            Fault::new(
-                Kind::Refused,
-                format!("the address of Redis cannot be used: {error}"),
-            )
-        })?;
-        let store = Self {
-            client,
+    /// A change counts as stored when so many `replicas` have it.
+    pub fn new(writer: Box<dyn Door>, reader: Box<dyn Door>, plan: Plan, replicas: u16) -> Self {
+        Self {
+            writer,
+            reader,
             plan,
-            script: Script::new(include_str!("append.lua")),
-            connection: tokio::sync::Mutex::default(),
-        };
-        let _: String = store.ask(&::redis::cmd("PING")).await?;
-        Ok(store)
+            replicas,
+        }
     }
 
-    async fn connection(&self) -> Result<MultiplexedConnection, Fault> {
-        let mut open = self.connection.lock().await;
-        if let Some(connection) = &*open {
-            return Ok(connection.clone());
-        }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIME))
-            .set_response_timeout(Some(ANSWER_TIME));
-        let connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await;
-        let connection = connection.map_err(|error| fault(&error))?;
-        Ok(open.insert(connection).clone())
+    /// Reads.
+    async fn ask<T: FromRedisValue>(&self, key: &str, command: Cmd) -> Result<T, Fault> {
+        let mut answers = self.reader.carry_out(key, vec![command]).await?;
+        read(answers.pop().unwrap_or_default())
     }
 
-    /// After a failure of the connection the next one is another.
-    async fn failed(&self, error: RedisError) -> Fault {
-        if error.is_io_error() || error.is_timeout() || error.is_unrecoverable_error() {
-            self.connection.lock().await.take();
+    /// Changes something. Replicas are asked on the connection that wrote: what it wrote before they have as well.
+    async fn change(&self, key: &str, mut commands: Vec<Cmd>) -> Result<Vec<Value>, Fault> {
+        if self.replicas == 0 {
+            return self.writer.carry_out(key, commands).await;
         }
-        fault(&error)
-    }
-
-    async fn ask<T: ::redis::FromRedisValue>(&self, command: &Cmd) -> Result<T, Fault> {
-        let mut connection = self.connection().await?;
-        match command.query_async(&mut connection).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.failed(error).await),
+        let mut wait = cmd("WAIT");
+        wait.arg(self.replicas).arg(REPLICAS_MS);
+        commands.push(wait);
+        let mut answers = self.writer.carry_out(key, commands).await?;
+        let has: u16 = read(answers.pop().unwrap_or_default())?;
+        if has < self.replicas {
+            let text = format!(
+                "{has} of {} replicas of Redis have it within {REPLICAS_MS} ms: it is tried again; mend the others, or ask for fewer",
+                self.replicas
+            );
+            return Err(Fault::new(Kind::Away, text));
         }
+        Ok(answers)
     }
 
     async fn append_batch(&self, batch: &Batch) -> Result<Vec<Position>, Fault> {
@@ -136,9 +135,22 @@ impl Redis {
         own: &[usize],
     ) -> Result<Vec<Position>, Fault> {
         let prefix = prefix(namespace);
-        let mut call = self.script.prepare_invoke();
-        call.key(format!("{prefix}last"))
-            .key(format!("{prefix}batch:{}", batch.writer));
+        let (last, number) = (
+            format!("{prefix}last"),
+            format!("{prefix}batch:{}", batch.writer),
+        );
+        // The script makes their names itself. A cluster that moves the slot must know them all: half of them may be elsewhere.
+        let events = own.iter().map(|at| &batch.events[*at]);
+        let others: BTreeSet<String> = events
+            .flat_map(|event| {
+                let user = event.user.as_ref().map(|user| index(namespace, user));
+                [Some(stream(namespace, &event.room)), user]
+            })
+            .flatten()
+            .collect();
+        let mut call = cmd("EVAL");
+        call.arg(APPEND).arg(2 + others.len());
+        call.arg(&last).arg(number).arg(&others);
         call.arg(batch.number).arg(&prefix);
         for at in own {
             let event = &batch.events[*at];
@@ -148,18 +160,14 @@ impl Redis {
                 .arg(u8::from(event.user.is_some()));
             call.arg(event.time_ms).arg(keep.events).arg(keep.age_ms);
         }
-        let mut connection = self.connection().await?;
-        let answer: Result<String, RedisError> = call.invoke_async(&mut connection).await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Err(self.failed(error).await),
-        };
+        let mut answers = self.change(&last, vec![call]).await?;
+        let answer: String = read(answers.pop().unwrap_or_default())?;
         let places: Option<Vec<Position>> = answer.split(' ').map(place).collect();
         let places = places.filter(|places| places.len() == own.len());
-        places.ok_or_else(|| Fault::new(Kind::Torn, format!("Redis answers strangely: {answer:?}")))
+        places.ok_or_else(|| strange(&answer))
     }
 
-    async fn read(&self, mut ask: Ask) -> Result<Page, Fault> {
+    async fn page_of(&self, mut ask: Ask) -> Result<Page, Fault> {
         // A stream is trimmed when its room is written: what is too old by then is not shown.
         if let Some(keep) = self.plan.of(&ask.namespace, &ask.room) {
             let oldest = Position::at_time(now_ms().saturating_sub(keep.age_ms)).before();
@@ -206,15 +214,11 @@ impl Redis {
             Way::Forward => ("XRANGE", after, before),
             Way::Backward => ("XREVRANGE", before, after),
         };
-        let mut command = ::redis::cmd(name);
         let stream = stream(&ask.namespace, &ask.room);
-        command
-            .arg(stream)
-            .arg(from)
-            .arg(to)
-            .arg("COUNT")
-            .arg(part(ask));
-        let entries: StreamRangeReply = self.ask(&command).await?;
+        let mut command = cmd(name);
+        command.arg(&stream).arg(from).arg(to);
+        command.arg("COUNT").arg(part(ask));
+        let entries: StreamRangeReply = self.ask(&stream, command).await?;
         Ok(entries.ids)
     }
 
@@ -224,12 +228,18 @@ impl Redis {
                 namespace,
                 room,
                 at,
-            } => self.delete_one(namespace, room, &id(*at)).await,
+            } => {
+                let command = delete_one(namespace, room, &id(*at));
+                let answers = self.change(&prefix(namespace), vec![command]).await?;
+                answers.into_iter().map(read::<u64>).sum()
+            }
             Forget::Room { namespace, room } => {
                 let stream = stream(namespace, room);
-                let events = self.ask(::redis::cmd("XLEN").arg(&stream)).await?;
-                let _: u64 = self.ask(::redis::cmd("DEL").arg(&stream)).await?;
-                Ok(events)
+                let [mut count, mut delete] = [cmd("XLEN"), cmd("DEL")];
+                count.arg(&stream);
+                delete.arg(&stream);
+                let answers = self.change(&stream, vec![count, delete]).await?;
+                read(answers.into_iter().next().unwrap_or_default())
             }
             Forget::User { namespace, user } => {
                 let all: BTreeSet<&str> = self.plan.namespaces().collect();
@@ -245,28 +255,36 @@ impl Redis {
         }
     }
 
-    async fn delete_one(&self, namespace: &str, room: &str, id: &str) -> Result<u64, Fault> {
-        self.ask(::redis::cmd("XDEL").arg(stream(namespace, room)).arg(id))
-            .await
-    }
-
     async fn delete_user(&self, namespace: &str, user: &str) -> Result<u64, Fault> {
-        let index = format!("{}user:{user}", prefix(namespace));
+        let index = index(namespace, user);
         let mut deleted = 0;
         loop {
-            let mut range = ::redis::cmd("ZRANGE");
-            let names: Vec<String> = self.ask(range.arg(&index).arg(0).arg(STEP - 1)).await?;
+            let mut range = cmd("ZRANGE");
+            range.arg(&index).arg(0).arg(STEP - 1);
+            let names: Vec<String> = self.ask(&index, range).await?;
             if names.is_empty() {
                 return Ok(deleted);
             }
-            for (id, room) in names.iter().filter_map(|name| name.split_once(' ')) {
-                deleted += self.delete_one(namespace, room, id).await?;
+            let events = names.iter().filter_map(|name| name.split_once(' '));
+            let mut commands: Vec<Cmd> = events
+                .map(|(id, room)| delete_one(namespace, room, id))
+                .collect();
+            let mut forget = cmd("ZREM");
+            forget.arg(&index).arg(&names);
+            commands.push(forget);
+            let mut answers = self.change(&index, commands).await?;
+            answers.pop();
+            for answer in answers {
+                deleted += read::<u64>(answer)?;
             }
-            let _: u64 = self
-                .ask(::redis::cmd("ZREM").arg(&index).arg(names))
-                .await?;
         }
     }
+}
+
+fn delete_one(namespace: &str, room: &str, id: &str) -> Cmd {
+    let mut command = cmd("XDEL");
+    command.arg(stream(namespace, room)).arg(id);
+    command
 }
 
 fn now_ms() -> u64 {
@@ -294,28 +312,13 @@ fn kept(ask: &Ask, entry: &StreamId) -> Option<Kept> {
     })
 }
 
-fn fault(error: &RedisError) -> Fault {
-    match error.kind() {
-        ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain) => {
-            Fault::new(Kind::Away, format!("Redis is not ready: {error}"))
-        }
-        _ if error.code() == Some("OOM") => {
-            Fault::new(Kind::Full, format!("the memory of Redis is full: {error}"))
-        }
-        _ => Fault::new(
-            Kind::Away,
-            format!("Redis cannot be used for history: {error}"),
-        ),
-    }
-}
-
 impl Store for Redis {
     fn append<'a>(&'a self, batch: &'a Batch) -> Answer<'a, Vec<Position>> {
         Box::pin(self.append_batch(batch))
     }
 
     fn page(&self, ask: Ask) -> Answer<'_, Page> {
-        Box::pin(self.read(ask))
+        Box::pin(self.page_of(ask))
     }
 
     fn forget(&self, what: Forget) -> Answer<'_, u64> {
@@ -328,9 +331,6 @@ impl Store for Redis {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async {
-            self.connection.lock().await.take();
-            Ok(())
-        })
+        Box::pin(async { Ok(()) })
     }
 }

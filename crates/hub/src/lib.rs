@@ -58,7 +58,7 @@ pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use rooms::history::{HistoryTap, Recorded};
 pub use rooms::keeping::{Form, Keeping, Keeps};
 pub use rooms::membership::JoinError;
-pub use rooms::presence::{Person, Presence, Unwatched, Who};
+pub use rooms::presence::{Leaver, Person, Presence, Unwatched, Who};
 pub use rooms::tap::{Tap, Tapped};
 pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::Context;

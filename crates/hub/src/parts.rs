@@ -16,6 +16,7 @@ use crate::life::answers::Answers;
 use crate::output::piece::Pool;
 use crate::recovery::exchange::{Bounds, Recovery};
 use crate::recovery::{journal, parked};
+use crate::rooms::arrivals::Arrivals;
 use crate::rooms::fanout::Audience;
 use crate::rooms::presence::Rolls;
 use crate::rooms::room::Rooms;
@@ -93,6 +94,7 @@ impl Parts {
             people,
             rooms: Rooms::new(me, &process.directory)
                 .with_rolls(Rolls::new(&config.presence))
+                .with_arrivals(Arrivals::new(&config.since_join))
                 .tapped(
                     process.outlets.tap.as_ref(),
                     process.outlets.history.as_ref(),

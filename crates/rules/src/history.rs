@@ -25,6 +25,8 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// The room, of which the client is a member.
     pub room: &'a str,
+    /// Only what was said from then on, in ms since 1970; 0: everything.
+    pub since_ms: u64,
     /// The object that the client sent.
     pub wanted: &'a str,
 }
@@ -32,6 +34,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     fn as_question(&self) -> Box<[u8]> {
         let mut text = vec![MARK];
+        text.extend_from_slice(&self.since_ms.to_be_bytes());
         for part in [self.namespace, self.room] {
             text.extend_from_slice(&(part.len() as u32).to_be_bytes());
             text.extend_from_slice(part.as_bytes());
@@ -45,12 +48,14 @@ impl<'a> Request<'a> {
         let (MARK, rest) = question.split_first().map(|(mark, rest)| (*mark, rest))? else {
             return None;
         };
+        let (since_ms, rest) = rest.split_first_chunk::<8>()?;
         let (namespace, rest) = part(rest)?;
         let (room, wanted) = part(rest)?;
         let wanted = std::str::from_utf8(wanted).ok()?;
         Some(Self {
             namespace,
             room,
+            since_ms: u64::from_be_bytes(*since_ms),
             wanted,
         })
     }
@@ -93,6 +98,7 @@ impl Readers {
         let question = Request {
             namespace,
             room,
+            since_ms: socket.sees_since_ms(room).unwrap_or_default(),
             wanted,
         };
         let question = question.as_question();
@@ -131,6 +137,7 @@ mod tests {
         let request = Request {
             namespace: "/chat",
             room: "ä\0",
+            since_ms: 7,
             wanted: "{\"limit\":3}",
         };
         let question = request.as_question();

@@ -12,8 +12,11 @@ pub(crate) fn tell(cx: &mut Context<'_>, namespace: &str, room: &str, presence: 
     let mut args = begin(room);
     if !presence.nameless {
         list(&mut args, "joined", &presence.joined, person);
-        list(&mut args, "left", &presence.left, |out, who| {
-            named(out, who);
+        list(&mut args, "left", &presence.left, |out, leaver| {
+            named(out, &leaver.who);
+            if leaver.lost {
+                out.extend_from_slice(b",\"lost\":true");
+            }
             out.push(b'}');
         });
     }

@@ -127,16 +127,41 @@ impl Cluster {
 
     /// Moves an empty slot to another master, as `redis-cli --cluster reshard` does.
     pub fn migrate(&self, slot: usize, from: usize, to: usize) {
-        let (slot, ids) = (slot.to_string(), [from, to].map(id));
-        let set = |node: usize, words: [&str; 2]| {
-            let command = ["CLUSTER", "SETSLOT", &slot, words[0], words[1]];
-            let answer = self.nodes[node].ask(&command);
-            assert_eq!(answer.trim(), "OK", "{command:?}");
-        };
-        set(to, ["IMPORTING", &ids[0]]);
-        set(from, ["MIGRATING", &ids[1]]);
+        self.begin(slot, from, to);
+        self.finish(slot, from, to);
+    }
+
+    /// Moves a slot and its keys, one by one, likewise.
+    pub fn migrate_keys(&self, slot: usize, from: usize, to: usize) {
+        self.begin(slot, from, to);
+        let (number, port) = (slot.to_string(), self.nodes[to].port().to_string());
+        wait_for("the slot is empty", || {
+            let keys = self.nodes[from].ask(&["CLUSTER", "GETKEYSINSLOT", &number, "100"]);
+            let keys: Vec<&str> = keys.lines().filter(|key| !key.is_empty()).collect();
+            for key in &keys {
+                let command = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+                let answer = self.nodes[from].ask(&command);
+                assert!(matches!(answer.trim(), "OK" | "NOKEY"), "{key}: {answer}");
+            }
+            keys.is_empty().then_some(())
+        });
+        self.finish(slot, from, to);
+    }
+
+    fn begin(&self, slot: usize, from: usize, to: usize) {
+        self.set(to, slot, ["IMPORTING", &id(from)]);
+        self.set(from, slot, ["MIGRATING", &id(to)]);
+    }
+
+    fn finish(&self, slot: usize, from: usize, to: usize) {
         [to, from]
             .into_iter()
-            .for_each(|node| set(node, ["NODE", &ids[1]]));
+            .for_each(|node| self.set(node, slot, ["NODE", &id(to)]));
+    }
+
+    fn set(&self, node: usize, slot: usize, words: [&str; 2]) {
+        let command = ["CLUSTER", "SETSLOT", &slot.to_string(), words[0], words[1]];
+        let answer = self.nodes[node].ask(&command);
+        assert_eq!(answer.trim(), "OK", "{command:?}");
     }
 }

@@ -5,17 +5,23 @@ mod books;
 mod carrying;
 mod opening;
 mod pages;
+mod place;
 mod quotas;
 mod range;
 mod receipts;
+#[cfg(feature = "history-redis")]
+mod redis;
 mod wanted;
 
 pub use ::history::{Keep, Plan, Sync};
 pub use books::Books;
-pub use opening::{Place, Settings, missing};
+pub use opening::{Settings, missing};
 pub(crate) use pages::Deletion;
+pub use place::{Place, Redis, TlsFiles};
 pub use quotas::Quota;
 pub(crate) use range::Range;
+#[cfg(feature = "history-redis")]
+pub use redis::open as open_redis;
 
 use ::history::{Ask, Fault, Forget, Intake, Page, Store};
 use hub::HistoryTap;

@@ -1,10 +1,11 @@
 //! Which store it is, and how it is opened.
 
+use super::place::Place;
 use super::quotas::Quota;
-use crate::identity::Secret;
-use ::history::{Fault, Memory, Plan, Store, Sync};
+#[cfg(feature = "history-redis")]
+use super::redis;
+use ::history::{Fault, Memory, Plan, Store};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The settings.
@@ -18,33 +19,6 @@ pub struct Settings {
     pub waiting_bytes_max: usize,
     /// What all rooms of a namespace keep together, by namespace.
     pub quotas: BTreeMap<String, Quota>,
-}
-
-/// The store.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Place {
-    /// In this process, for as long as it lives.
-    Memory {
-        /// Of all rooms.
-        bytes_max: u64,
-    },
-    /// In files of this node.
-    Disk {
-        /// Made if it is not there.
-        folder: PathBuf,
-        /// When they are written through.
-        sync: Sync,
-    },
-    /// In streams of Redis.
-    Redis {
-        /// With user and password.
-        url: Secret,
-    },
-    /// In tables of PostgreSQL.
-    Postgres {
-        /// With user and password.
-        url: Secret,
-    },
 }
 
 /// The stores of this build.
@@ -73,7 +47,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Fault> {
             Arc::new(Disk::open(folder.clone(), *sync, plan).await?)
         }
         #[cfg(feature = "history-redis")]
-        Place::Redis { url } => Arc::new(::history::Redis::open(url.reveal(), plan).await?),
+        Place::Redis(place) => Arc::new(redis::open(place, plan).await?),
         #[cfg(feature = "history-postgres")]
         Place::Postgres { url } => Arc::new(::history::Postgres::open(url.reveal(), plan).await?),
         // The configuration is refused before.

@@ -72,10 +72,19 @@ impl History {
                 return answered(Some(refusal.into_bytes().into()));
             }
         };
+        // What is stored may have a later place than its time; so both are looked at.
+        let since_ms = request.since_ms;
+        let range = match since_ms {
+            0 => range,
+            since_ms => range.since(Some(since_ms)),
+        };
         let ask = range.of(request.namespace, request.room, CLIENT_PAGE_BYTES_MAX);
         let history = Arc::clone(self);
         self.runtime.spawn(async move {
-            let page = history.page(ask).await;
+            let mut page = history.page(ask).await;
+            if let Ok(page) = &mut page {
+                page.events.retain(|kept| kept.event.time_ms >= since_ms);
+            }
             if let Err(fault) = &page {
                 tracing::warn!(%fault, "a client's request for history failed");
             }

@@ -30,7 +30,9 @@ pub use cluster::{Adapter, Cluster, Directory, RedisMode, Routing, StartMode};
 pub use compat::Compat;
 pub use edges::{Origins, Proxies};
 pub use feed::{Feed, TABLES as FEEDS};
-pub use history::{AboveQuota, History, HistoryReaders, HistoryStore, HistorySync, RoomHistory};
+pub use history::{
+    AboveQuota, History, HistoryReaders, HistoryStore, HistorySync, RedisHistory, RoomHistory,
+};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use kafka::{Kafka, KafkaAck, KafkaIn, KafkaOut, Operator, TABLES as KAFKA_INS};
@@ -166,6 +168,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "history",
         "The store of what rooms said, for programs and clients that read it. See docs/history.md.",
     ),
+    ("history.redis", "Redis as that store."),
     (
         "kafka",
         "The bridge to Kafka, which packages and images have (`--features kafka`). See docs/kafka.md.",
@@ -279,6 +282,7 @@ settings! {
     large: Large;
     uploads: Uploads;
     history: History;
+    redis_history: RedisHistory;
     kafka: Kafka;
     kafka_out: KafkaOut;
     nats: Nats;

@@ -339,6 +339,7 @@ impl Resolver<'_> {
             cluster_scope: self.cluster_scope(),
             recovery: super::rules::recovery(self.layer),
             presence: super::rules::presence(self.layer),
+            since_join: super::rules::since_join(self.layer),
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),

@@ -13,7 +13,7 @@ use hub::config::{Exempt, Parser, PresenceOf, Rate, Recover, SlowConsumer, SlowE
 use hub::notices;
 use rules::bridge::{Bus, Buses};
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use units::nearest;
@@ -86,6 +86,13 @@ fn built_in(layer: &Layer, (name, keys): (&str, &Namespace), event: &str) -> Opt
 
 fn reads_history(layer: &Layer, namespace: &str) -> bool {
     *RoomHistory::of(layer, namespace).readers != HistoryReaders::Nobody
+}
+
+/// The namespaces whose members may see nothing that was said before they joined.
+pub fn since_join(layer: &Layer) -> BTreeSet<String> {
+    let named = names_below(layer, &["namespaces"]).into_iter();
+    let hides = |name: &&str| *RoomHistory::of(layer, name).readers == HistoryReaders::SinceJoin;
+    named.filter(hides).map(str::to_owned).collect()
 }
 
 /// The first key of a namespace that writes to the bus.

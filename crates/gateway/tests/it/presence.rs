@@ -203,8 +203,18 @@ fn both_nodes_know_all_members_and_those_of_a_killed_one_go() {
     }
     there.kill();
     // It is taken for dead first.
-    let alone = eventually(2 * PATIENCE, || users(&mut ann, "den") == ["ann"]);
-    assert!(alone, "{:?}", users(&mut ann, "den"));
+    let news = loop {
+        let news = next(&mut ann);
+        if news["left"] != json!([]) {
+            break news;
+        }
+    };
+    assert_eq!(
+        news["left"],
+        json!([{"user": "bob", "lost": true}]),
+        "its node was lost"
+    );
+    sees(&mut ann, "den", &["ann"]);
     // A user that comes back finds the others.
     let mut bob = comes(&here, "bob", "den");
     sees(&mut bob, "den", &["ann", "bob"]);

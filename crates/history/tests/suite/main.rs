@@ -1,9 +1,13 @@
 //! What all stores promise, tried on each of them; and what each promises when it is cut off, killed or torn.
 
 mod durability;
+mod failover;
 mod promises;
 mod queue;
 
+use control::cluster::redis::settings::Mode;
+use control::history::TlsFiles;
+use control::identity::Secret;
 use history::{
     Ask, Batch, Disk, Event, Keep, Kept, Memory, Page, Plan, Position, Store, Sync, Way,
 };
@@ -134,10 +138,7 @@ impl Ground {
                 let store = history::Postgres::open(&server.url(), plan()).await;
                 Arc::new(store.expect("a server"))
             }
-            Self::Redis(server) => {
-                let store = history::Redis::open(&server.url(), plan()).await;
-                Arc::new(store.expect("a server"))
-            }
+            Self::Redis(server) => open_redis(&[server.url()], Mode::Single, 0).await,
         }
     }
 
@@ -148,6 +149,17 @@ impl Ground {
             store,
         }
     }
+}
+
+async fn open_redis(urls: &[String], mode: Mode, replicas: u16) -> Arc<dyn Store> {
+    let place = control::history::Redis {
+        urls: Secret::new(urls.join(",")),
+        mode,
+        replicas,
+        tls: TlsFiles::default(),
+    };
+    let store = control::history::open_redis(&place, plan()).await;
+    Arc::new(store.expect("a server"))
 }
 
 async fn memory() -> Rig {

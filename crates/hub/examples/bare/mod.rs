@@ -46,8 +46,17 @@ pub fn hub(config: Config) -> Hub {
         events: [("echo".to_owned(), EventRule::new(Action::Reply))].into(),
         default_event: EventRule::new(Action::Drop),
     };
+    let say = Action::Rooms {
+        room: Some("room".to_owned()),
+        echo: true,
+    };
+    let rooms = NamespaceRules {
+        auto_join: vec!["room".to_owned()],
+        events: [("say".to_owned(), EventRule::new(say))].into(),
+        ..namespace.clone()
+    };
     let rules = Rules {
-        namespaces: [("/".to_owned(), namespace)].into(),
+        namespaces: [("/".to_owned(), namespace), ("/rooms".to_owned(), rooms)].into(),
     };
     let handler = RulesFactory::new(&rules, &|_| Err("no schemas".to_owned()));
     let handler = handler.expect("sound rules").build(0);

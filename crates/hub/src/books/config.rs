@@ -81,6 +81,8 @@ pub struct Config {
     pub recovery: Recovery,
     /// Rooms whose members are told who is there, by namespace; `*`: all that are not named, `None`: not this one.
     pub presence: BTreeMap<String, Option<Arc<PresenceOf>>>,
+    /// Namespaces whose members may see nothing that was said before they joined.
+    pub since_join: BTreeSet<String>,
     /// When newcomers are asked to come later.
     pub admission: Admission,
     /// The bounds.
@@ -508,6 +510,7 @@ impl Default for Config {
             cluster_scope: ClusterScope::default(),
             recovery: Recovery::default(),
             presence: BTreeMap::new(),
+            since_join: BTreeSet::new(),
             admission: Admission::default(),
             limits: Limits::default(),
         }

@@ -311,6 +311,10 @@ impl Parts {
             self.rooms.following(),
             "members that wait for a history"
         );
+        assert!(
+            self.rooms.arrivals.len() <= memberships,
+            "members that joined and are none any more"
+        );
     }
 
     /// Gates of sessions and the questions that they wait for are pairs.

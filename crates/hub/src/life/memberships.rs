@@ -13,6 +13,8 @@ pub(crate) fn join(parts: &mut Parts, index: SocketId, name: &str) -> Result<(),
     let joined = parts
         .rooms
         .join(&mut parts.people, &mut parts.books, index, name);
+    let now_ms = parts.clock.now.wall_ms;
+    parts.rooms.note_arrival(&parts.people, index, name, now_ms);
     note(parts, index, name, was);
     joined
 }

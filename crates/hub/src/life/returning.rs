@@ -231,6 +231,10 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
                 // It was a member: its name and number were within their bounds.
                 let (people, books) = (&mut parts.people, &mut parts.books);
                 let _ = parts.rooms.join(people, books, index, &member.name);
+                let now_ms = parts.clock.now.wall_ms;
+                parts
+                    .rooms
+                    .note_arrival(&parts.people, index, &member.name, now_ms);
             }
             Kind::User => {
                 let now_us = parts.clock.now_us();

@@ -167,6 +167,27 @@ impl Rooms {
         Ok(())
     }
 
+    /// A socket is in a room: where members see nothing of before they joined, since now, if it was not in it already.
+    pub(crate) fn note_arrival(
+        &mut self,
+        people: &People,
+        index: SocketId,
+        name: &str,
+        now_ms: u64,
+    ) {
+        let socket = people.sockets.get(index).filter(|_| self.arrivals.is_on());
+        let Some(socket) = socket else { return };
+        let label = people.label(socket.namespace);
+        if label.is_none_or(|label| !self.arrivals.hide_the_past_of(label)) {
+            return;
+        }
+        if let Some(room) = self.find(socket.namespace, RoomKind::Named, name)
+            && socket.rooms.iter().any(|own| own.room == room)
+        {
+            self.arrivals.came(room, index, now_ms);
+        }
+    }
+
     pub(crate) fn leave(&mut self, people: &mut People, index: SocketId, name: &str) {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;

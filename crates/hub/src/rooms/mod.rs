@@ -1,5 +1,6 @@
 //! Rooms: membership, fan-out and history.
 
+pub(crate) mod arrivals;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;

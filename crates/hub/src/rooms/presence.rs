@@ -5,6 +5,7 @@
 //! does not follow the last one is not used, and all shards are asked for all they have.
 
 mod crowd;
+mod places;
 mod roll;
 mod saying;
 mod showing;
@@ -20,7 +21,7 @@ use roll::{Due, Roll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 pub(crate) use word::Word;
-pub use word::{Person, Presence, Who};
+pub use word::{Leaver, Person, Presence, Who};
 
 /// The people of a node that went, or of which something was missed, stay for so long. By then those of a node that is dead have come
 /// back to another, and one that is not has said all it has.

@@ -6,6 +6,7 @@ mod members;
 use crate::clients::people::People;
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
+use crate::rooms::arrivals::Arrivals;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
@@ -146,6 +147,7 @@ pub(crate) struct Rooms {
     given: u64,
     pub(crate) elsewhere: Elsewhere,
     pub(crate) rolls: Rolls,
+    pub(crate) arrivals: Arrivals,
     directory: Arc<Directory>,
     me: Identity,
     pub(crate) kept: Log,
@@ -163,6 +165,7 @@ impl Rooms {
             slots: Slab::default(),
             elsewhere: Elsewhere::default(),
             rolls: Rolls::default(),
+            arrivals: Arrivals::default(),
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
@@ -184,6 +187,11 @@ impl Rooms {
     /// With rooms whose members are told who is there.
     pub(crate) fn with_rolls(self, rolls: Rolls) -> Self {
         Self { rolls, ..self }
+    }
+
+    /// With namespaces whose members see nothing of before they joined.
+    pub(crate) fn with_arrivals(self, arrivals: Arrivals) -> Self {
+        Self { arrivals, ..self }
     }
 
     /// With taps where events are published.
@@ -510,5 +518,6 @@ impl Rooms {
             + self.changed.capacity() * size_of::<RoomId>()
             + self.elsewhere.heap_bytes()
             + self.rolls.heap_bytes()
+            + self.arrivals.heap_bytes()
     }
 }

@@ -300,6 +300,14 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         return;
     };
     let after = stream::resumes(&mut parts.people, session, name);
+    if parts.rooms.arrivals.hide_the_past_of(&label) {
+        let nothing = Kept {
+            events: String::new(),
+            at: None,
+            resumed: after.map(|_| false),
+        };
+        return tell_history(parts, socket, name, &nothing);
+    }
     if home == parts.ids.me.shard {
         let log = &mut parts.rooms.kept;
         let kept = log.kept(&mut parts.ids, &label, name, after);

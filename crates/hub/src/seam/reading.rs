@@ -76,6 +76,21 @@ impl Member<'_> {
         })
     }
 
+    /// The time in ms since 1970 from which on it may see what a room said; `None`: it may see all. Where nobody knows when it joined,
+    /// it has joined now.
+    pub fn sees_since_ms(&self, room: &str) -> Option<u64> {
+        let _inside = Inside::enter();
+        let (people, rooms) = (&self.parts.people, &self.parts.rooms);
+        let slot = self.known()?;
+        let label = people.label(slot.namespace)?;
+        if !rooms.arrivals.hide_the_past_of(label) {
+            return None;
+        }
+        let room = rooms.find(slot.namespace, RoomKind::Named, room);
+        let since = room.and_then(|room| rooms.arrivals.since_ms(room, self.key().id()));
+        Some(since.unwrap_or(self.parts.clock.now.wall_ms))
+    }
+
     /// The user it belongs to.
     pub fn user(&self) -> Option<&str> {
         let _inside = Inside::enter();

@@ -136,7 +136,7 @@ impl Handler for Witness {
             asked.extend(news.joined.iter().map(|one| name(&one.who)));
             news.left
                 .iter()
-                .for_each(|who| _ = asked.remove(&name(who)));
+                .for_each(|one| _ = asked.remove(&name(&one.who)));
         }
         view.nameless = news.nameless;
         for person in &news.joined {
@@ -144,8 +144,8 @@ impl Handler for Witness {
             let info = person.info.to_string();
             view.infos.insert(name(&person.who), info);
         }
-        for who in &news.left {
-            view.wrong += usize::from(!view.names.remove(&name(who)));
+        for one in &news.left {
+            view.wrong += usize::from(!view.names.remove(&name(&one.who)));
         }
         assert_eq!(known.count, news.count);
         if !news.nameless {

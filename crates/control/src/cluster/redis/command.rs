@@ -72,6 +72,26 @@ impl Port {
         }
         outcomes
     }
+
+    /// Has commands about keys of one slot carried out on one connection, in order; an answer for each.
+    pub(crate) async fn carry_out_together(
+        &self,
+        key: &[u8],
+        commands: Vec<Cmd>,
+    ) -> Result<Vec<Value>, Trouble> {
+        let mut commands = commands.into_iter();
+        let Some(first) = commands.next() else {
+            return Ok(Vec::new());
+        };
+        let (until, place) = (Instant::now() + TRY_FOR, Place::Slot(slot(key)));
+        let (item, answer) = Item::together(first, commands.collect(), place, until);
+        let is_one = item.after.is_empty();
+        self.0.routes.load().send(item);
+        match answer.await.unwrap_or_else(|_| Err(ended()))? {
+            Value::Array(answers) if !is_one => Ok(answers),
+            answer => Ok(vec![answer]),
+        }
+    }
 }
 
 #[cfg(test)]

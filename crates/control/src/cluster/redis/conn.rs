@@ -163,6 +163,7 @@ async fn log_in(
     if let Some(password) = &login.password {
         info = info.set_password(password);
     }
+    info = info.set_db(login.database);
     // The time is bounded by the caller.
     let gone = Arc::new(Notify::new());
     let tell_gone = Arc::clone(&gone);

@@ -20,6 +20,8 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) command: Cmd,
+    /// Commands that go out in the same write, after it; the answer is a list then.
+    pub(super) after: Vec<Cmd>,
     pub(super) place: Place,
     /// Until then it is tried.
     pub(super) until: Instant,
@@ -43,10 +45,21 @@ impl Item {
         place: Place,
         until: Instant,
     ) -> (Self, oneshot::Receiver<Result<Value, Trouble>>) {
+        Self::together(command, Vec::new(), place, until)
+    }
+
+    /// Several commands that need one connection.
+    pub(super) fn together(
+        command: Cmd,
+        after: Vec<Cmd>,
+        place: Place,
+        until: Instant,
+    ) -> (Self, oneshot::Receiver<Result<Value, Trouble>>) {
         let (sender, receiver) = oneshot::channel();
         let item = Self {
-            bytes: weight(&command),
+            bytes: weight(&command) + after.iter().map(weight).sum::<usize>(),
             command,
+            after,
             place,
             until,
             refusal: None,
@@ -67,6 +80,7 @@ impl Item {
         Self {
             bytes: weight(&command),
             command,
+            after: Vec::new(),
             place,
             until,
             refusal: None,
@@ -81,6 +95,12 @@ impl Item {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Its commands again, as they went out.
+    pub(super) fn take_back<'a>(&mut self, mut commands: impl Iterator<Item = &'a Cmd>) {
+        self.command = commands.next().cloned().unwrap_or_default();
+        self.after = commands.cloned().collect();
     }
 
     pub(super) fn end(mut self, answer: Result<Value, Trouble>) {

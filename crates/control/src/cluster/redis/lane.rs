@@ -7,7 +7,7 @@ use super::keeper::Event;
 use super::settings::{Addr, Settings};
 use super::wait::Backoff;
 use crate::cluster::engine::Trouble;
-use redis::{Cmd, Pipeline};
+use redis::{Pipeline, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -192,39 +192,56 @@ impl Seat {
     /// Sends items, or a probe if there are none, and hands out the answers.
     async fn exchange(&self, conn: &Conn, mut items: Vec<Item>) -> Result<(), Trouble> {
         let mut pipeline = Pipeline::with_capacity(items.len().max(1));
+        let mut sizes = Vec::with_capacity(items.len());
         for item in &mut items {
+            sizes.push(1 + item.after.len());
             pipeline.add_command(std::mem::take(&mut item.command));
+            for command in item.after.drain(..) {
+                pipeline.add_command(command);
+            }
         }
         if items.is_empty() {
             pipeline.cmd("PING");
         }
-        let answers = match conn.send(&pipeline, self.settings.patience).await {
-            Ok(answers) => answers,
+        let answers = conn.send(&pipeline, self.settings.patience).await;
+        let mut commands = pipeline.cmd_iter();
+        let mut answers = match answers {
+            Ok(answers) => answers.into_iter(),
             Err(trouble) => {
-                let commands = pipeline.cmd_iter().cloned();
-                for (item, command) in items.into_iter().zip(commands) {
-                    self.unanswered(item, command, &trouble);
+                for (mut item, size) in items.into_iter().zip(sizes) {
+                    item.take_back(commands.by_ref().take(size));
+                    self.unanswered(item, &trouble);
                 }
                 return Err(trouble);
             }
         };
         let mut outcome = Ok(());
-        for ((item, command), answer) in items.into_iter().zip(pipeline.cmd_iter()).zip(answers) {
+        for (mut item, size) in items.into_iter().zip(sizes) {
+            let answer = match size {
+                1 => answers.next().unwrap_or_default(),
+                _ => together(answers.by_ref().take(size)),
+            };
+            let own = commands.by_ref().take(size);
             match refusal(&answer) {
-                None => item.end(Ok(answer)),
-                Some(why) => outcome = outcome.and(self.refused(item, command, &why)),
+                None => {
+                    own.for_each(drop);
+                    item.end(Ok(answer));
+                }
+                Some(why) => {
+                    item.take_back(own);
+                    outcome = outcome.and(self.refused(item, &why));
+                }
             }
         }
         outcome
     }
 
     /// The server did not carry a command out; an error means that its connection is of no use any more.
-    fn refused(&self, mut item: Item, command: &Cmd, why: &str) -> Result<(), Trouble> {
+    fn refused(&self, mut item: Item, why: &str) -> Result<(), Trouble> {
         let text = format!("Redis at {} refused: {why}", self.addr);
         let trouble = Trouble::refused(text, why);
         let code = why.split(' ').next().unwrap_or_default();
         if PASSING.contains(&code) {
-            item.command = command.clone();
             item.refusal = Some(trouble.clone());
             let _ = self.events.send(Event::Again(item));
         } else {
@@ -238,13 +255,22 @@ impl Seat {
     }
 
     /// Nobody knows whether the command was carried out. A message is its publisher's to send again; the others do no harm twice.
-    fn unanswered(&self, mut item: Item, command: Cmd, trouble: &Trouble) {
+    fn unanswered(&self, mut item: Item, trouble: &Trouble) {
         if item.is_message() {
             return item.end(Err(trouble.clone()));
         }
-        item.command = command;
         item.refusal = Some(trouble.clone());
         let _ = self.events.send(Event::Again(item));
+    }
+}
+
+/// All answers, or the first refusal among them.
+fn together(answers: impl Iterator<Item = Value>) -> Value {
+    let mut all: Vec<Value> = answers.collect();
+    let refused = all.iter().position(|answer| refusal(answer).is_some());
+    match refused {
+        Some(at) => all.swap_remove(at),
+        None => Value::Array(all),
     }
 }
 

@@ -103,7 +103,7 @@ pub async fn open(settings: Settings) -> Result<Opened, Trouble> {
 }
 
 /// The same for a part of this process that has commands of its own.
-pub(super) async fn connect(settings: Settings) -> Result<(Port, Feed), Trouble> {
+pub(crate) async fn connect(settings: Settings) -> Result<(Port, Feed), Trouble> {
     let settings = Arc::new(settings);
     let mut resolver = Resolver::new(Arc::clone(&settings));
     let topology = resolver.resolve().await?;

@@ -23,6 +23,8 @@ pub struct Login {
     /// Without one, the default user.
     pub user: Option<String>,
     pub password: Option<String>,
+    /// The number of the database; channels belong to none.
+    pub database: i64,
 }
 
 impl fmt::Debug for Login {
@@ -31,6 +33,7 @@ impl fmt::Debug for Login {
         f.debug_struct("Login")
             .field("user", &self.user)
             .field("password", &password)
+            .field("database", &self.database)
             .finish()
     }
 }
@@ -79,6 +82,22 @@ impl Settings {
         mode: Mode,
         tls: Option<Arc<ClientConfig>>,
     ) -> Result<Self, Trouble> {
+        let settings = Self::with_database(urls, mode, tls)?;
+        match settings.login.database {
+            0 => Ok(settings),
+            _ => Err(no_database(urls)),
+        }
+    }
+
+    /// The same for commands about keys: `redis://…/3` is database 3.
+    ///
+    /// # Errors
+    /// Which address cannot be used, and why.
+    pub fn with_database(
+        urls: &[String],
+        mode: Mode,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, Trouble> {
         let (addrs, login) = read(urls, tls.is_some())?;
         Ok(Self {
             addrs,
@@ -98,8 +117,30 @@ impl Settings {
 /// # Errors
 /// Which address cannot be used, and why.
 pub fn check(urls: &[String]) -> Result<(), Trouble> {
-    let secure = urls.iter().any(|url| url.starts_with("rediss://"));
-    read(urls, secure).map(drop)
+    match read(urls, is_secure(urls))?.1.database {
+        0 => Ok(()),
+        _ => Err(no_database(urls)),
+    }
+}
+
+/// The same with the numbers of databases.
+///
+/// # Errors
+/// Which address cannot be used, and why.
+pub fn check_with_database(urls: &[String]) -> Result<(), Trouble> {
+    read(urls, is_secure(urls)).map(drop)
+}
+
+/// Whether one of the addresses asks for TLS.
+pub fn is_secure(urls: &[String]) -> bool {
+    urls.iter().any(|url| url.starts_with("rediss://"))
+}
+
+fn no_database(urls: &[String]) -> Trouble {
+    let url = urls.first().map(|url| hidden(url)).unwrap_or_default();
+    Trouble::new(format!(
+        "cannot use the address {url:?}: channels do not belong to databases; leave the number out"
+    ))
 }
 
 fn read(urls: &[String], tls: bool) -> Result<(Vec<Addr>, Login), Trouble> {
@@ -136,19 +177,15 @@ impl Places {
             (true, false) => return Err(refuse("TLS is not set up")),
             _ => {}
         }
-        if info.redis_settings().db() != 0 {
-            return Err(refuse(
-                "channels do not belong to databases; leave the number out",
-            ));
-        }
         let host = host.trim_start_matches('[').trim_end_matches(']').into();
         let login = Login {
             user: info.redis_settings().username().map(str::to_owned),
             password: info.redis_settings().password().map(str::to_owned),
+            database: info.redis_settings().db(),
         };
         if !self.addrs.is_empty() && self.login != login {
             return Err(refuse(
-                "user and password must be the same in all addresses",
+                "user, password and database must be the same in all addresses",
             ));
         }
         self.addrs.push(Addr { host, port });

@@ -1,6 +1,7 @@
 //! `[history]`: the store of what rooms said; `[namespaces.NAME.history]`: of which rooms, how much, and who may read it.
 
 use super::Key;
+use super::cluster::RedisMode;
 use super::namespaces::{NAMESPACE, table};
 use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole, choice, section};
@@ -29,6 +30,7 @@ pub enum HistorySync {
 pub enum HistoryReaders {
     Nobody,
     Members,
+    SinceJoin,
 }
 
 /// What happens above a quota.
@@ -44,7 +46,7 @@ choice! {
     }
     HistorySync { "always" => HistorySync::Always, "second" => HistorySync::Second, "os" => HistorySync::Os }
     AboveQuota { "oldest" => AboveQuota::Oldest, "refuse" => AboveQuota::Refuse }
-    HistoryReaders { "nobody" => HistoryReaders::Nobody, "members" => HistoryReaders::Members }
+    HistoryReaders { "nobody" => HistoryReaders::Nobody, "members" => HistoryReaders::Members, "since_join" => HistoryReaders::SinceJoin }
 }
 
 section! {
@@ -59,12 +61,33 @@ section! {
             "The `disk` store writes through to the disk with each batch (`always`), every `second`, or when the `os` does. An event counts as \
              stored after that with `always`, before it otherwise: a power cut may take the last second.";
         url: Option<Secret> = "",
-            "Address of the server, with user and password: `postgres://user:password@host/database` or `redis://host:6379`. Better placed in the \
-             environment (`SOCKEYE__HISTORY__URL`).";
+            "Address of the server, with user and password: `postgres://user:password@host/database`, `redis://host:6379`, or `rediss://` for TLS. \
+             Several of Redis, separated by commas; of Sentinels or a cluster some are enough. Better placed in the environment \
+             (`SOCKEYE__HISTORY__URL`).";
         memory_max: Bytes = "256MiB",
             "Bytes that the `memory` store may hold. What is oldest makes way.";
         waiting_max: Bytes = "32MiB",
             "Bytes of events that wait for the store. Above it events are not stored, which is counted; members get them all the same.";
+    }
+}
+
+section! {
+    /// Redis as the store.
+    RedisHistory = "history.redis." {
+        mode: RedisMode = "single",
+            "`single`, `sentinel` (`history.url` has the addresses of Sentinels, with user and password of the servers behind them) or `cluster` \
+             (Redis 7.0 or newer).";
+        master: String = "mymaster",
+            "The name by which Sentinels know the master.";
+        replicas: Option<Whole<0, 16>> = "",
+            "An event counts as stored when so many replicas have it, so that a failover loses none; with fewer it is tried again. Unset: 1 with \
+             `sentinel` and `cluster`, 0 with `single`.";
+        tls_ca: Option<String> = "",
+            "PEM file with the authorities to trust for `rediss://`; unset means those of the machine.";
+        tls_cert: Option<String> = "",
+            "PEM file with this node's own certificate, if Redis asks for one.";
+        tls_key: Option<String> = "",
+            "PEM file with the key of `tls_cert`.";
     }
 }
 
@@ -89,7 +112,8 @@ table! {
             "The `oldest` events of the namespace make way for `quota_bytes`, or new ones are not stored (`refuse`), which is counted; members get them \
              all the same.";
         readers: HistoryReaders = "nobody",
-            "`members` of a room may read all that is stored of it, by the event `history` with an ack. `nobody`: only programs, by the server API.";
+            "`members` of a room may read all that is stored of it, by the event `history` with an ack; `since_join`: what was said since they joined, \
+             and they get nothing kept when they join. `nobody`: only programs, by the server API.";
     }
 }
 

@@ -235,7 +235,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn readable(&mut self, key: &Field<Option<String>>) {
+    pub(super) fn readable(&mut self, key: &Field<Option<String>>) {
         let Some(name) = key.as_deref() else { return };
         let path = self.machine.folder.join(name);
         if let Err(error) = std::fs::read(&path) {

@@ -2,11 +2,12 @@
 
 use super::Resolver;
 use crate::config::keys::{
-    AboveQuota, Adapter, HistoryReaders, HistoryStore, HistorySync, RoomHistory,
+    AboveQuota, Adapter, HistoryReaders, HistoryStore, HistorySync, RedisMode, RoomHistory,
 };
 use crate::config::layer::Path;
 use crate::config::rules::{histories, names_below};
-use control::history::{Keep, Place, Plan, Quota, Settings, Sync};
+use control::cluster::redis::settings::{self, Mode};
+use control::history::{Keep, Place, Plan, Quota, Redis, Settings, Sync, TlsFiles};
 use rules::Rules;
 
 /// A batch has as much.
@@ -139,8 +140,8 @@ impl Resolver<'_> {
                     },
                 });
             }
-            HistoryStore::Redis => &["redis://"][..],
-            HistoryStore::Postgres => &["postgres://", "postgresql://"],
+            HistoryStore::Redis => return self.history_redis().map(Place::Redis),
+            HistoryStore::Postgres => &["postgres://", "postgresql://"][..],
         };
         let url = (*keys.url).clone();
         let fits = |url: &str| scheme.iter().any(|scheme| url.starts_with(scheme));
@@ -152,9 +153,41 @@ impl Resolver<'_> {
             self.problem(&keys.url, message);
             return None;
         };
-        Some(match store {
-            HistoryStore::Redis => Place::Redis { url },
-            _ => Place::Postgres { url },
+        Some(Place::Postgres { url })
+    }
+
+    fn history_redis(&mut self) -> Option<Redis> {
+        let (keys, address) = (&self.settings.redis_history, &self.settings.history.url);
+        let Some(urls) = (**address).clone() else {
+            self.problem(address, "the store needs an address: redis://HOST:PORT");
+            return None;
+        };
+        if let Err(why) = settings::check_with_database(&Redis::urls(&urls)) {
+            self.problem(address, why.to_string());
+            return None;
+        }
+        if keys.tls_cert.is_some() != keys.tls_key.is_some() {
+            self.problem(&keys.tls_cert, "and history.redis.tls_key need each other");
+        }
+        for key in [&keys.tls_ca, &keys.tls_cert, &keys.tls_key] {
+            self.readable(key);
+        }
+        let file = |name: &Option<String>| name.as_ref().map(|name| self.machine.folder.join(name));
+        let (mode, usual) = match *keys.mode {
+            RedisMode::Single => (Mode::Single, 0),
+            RedisMode::Sentinel => (Mode::Sentinel(keys.master.clone()), 1),
+            RedisMode::Cluster => (Mode::Cluster, 1),
+        };
+        let replicas = keys.replicas.map_or(usual, |replicas| replicas.get());
+        Some(Redis {
+            urls,
+            mode,
+            replicas,
+            tls: TlsFiles {
+                authorities: file(&keys.tls_ca),
+                certificate: file(&keys.tls_cert),
+                key: file(&keys.tls_key),
+            },
         })
     }
 }

@@ -4,7 +4,7 @@ use super::{all, call, config, is_stored, join, page, publish, say, soon};
 use crate::harness::Gateway;
 use crate::harness::PATIENCE;
 use serde_json::json;
-use servers::{Postgres, Redis};
+use servers::{Postgres, Redis, Sentinels};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,26 +17,33 @@ fn on_disk(folder: &Path, sync: &str) -> String {
     )
 }
 
-/// Killed at any moment, ten times.
+/// Killed in the middle of writing, ten times, or as often as `KILLS` says.
 #[test]
 fn what_was_acknowledged_survives_kill_and_is_there_once() {
     let folder = tempfile::tempdir().expect("a folder");
+    let kills = std::env::var("KILLS").ok();
+    let kills = kills.and_then(|kills| kills.parse().ok()).unwrap_or(10);
     let mut acknowledged = Vec::new();
-    for life in 0..10 {
+    for life in 0..=kills {
         let mut node = Gateway::start(&on_disk(folder.path(), "always"));
         let stored = all(&node, "on-a");
+        let missing = acknowledged.iter().find(|n| !stored.contains(n));
+        assert_eq!(missing, None, "life {life}: {stored:?}");
+        let grows = stored.windows(2).all(|two| two[0] < two[1]);
         assert!(
-            acknowledged.iter().all(|n| stored.contains(n)),
-            "life {life}: {stored:?}"
+            grows,
+            "life {life}: in order, and nothing twice: {stored:?}"
         );
-        let mut once = stored.clone();
-        once.dedup();
-        assert_eq!(once, stored, "in order, and nothing twice");
-        for n in 0..5 + life {
-            let n = life * 100 + n;
+        let mut client = join(&node, "on-a");
+        for n in 1_000 * life..1_000 * life + 5 {
             assert_eq!(publish(&node, "on-a", n), is_stored());
             acknowledged.push(n);
         }
+        // Nobody waits for these: some of them are on their way when it ends.
+        for n in 1_000 * life + 5..1_000 * life + 55 + life {
+            client.emit("say", &[json!({"room": "on-a", "n": n})]);
+        }
+        std::thread::sleep(Duration::from_millis(life % 10));
         node.kill();
     }
 }
@@ -156,6 +163,63 @@ fn postgres_may_stop_and_come_back() {
         || postgres.borrow_mut().kill(),
         || postgres.borrow_mut().restart(),
         &history,
+    );
+}
+
+/// A failover takes nothing that was acknowledged, and nothing is there twice.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn sentinels_may_choose_another_master() {
+    let mut set = Sentinels::start(1_000);
+    let urls: Vec<String> = set
+        .addrs()
+        .iter()
+        .map(|addr| format!("redis://{addr}"))
+        .collect();
+    let (urls, master) = (urls.join(","), set.name());
+    let history = format!(
+        "store = \"redis\"\nurl = {urls:?}\n[history.redis]\nmode = \"sentinel\"\nmaster = {master:?}"
+    );
+    let node = Gateway::start(&config(&history, "", ""));
+    for n in 0..50 {
+        assert_eq!(publish(&node, "on-a", n), is_stored());
+    }
+    // What nobody acknowledged is tried again until the new master and its replica have it.
+    set.servers[0].kill();
+    for n in 50..60 {
+        let (status, answer) = publish(&node, "on-a", n);
+        assert!(matches!(status, 202 | 504), "{status} {answer}");
+    }
+    set.servers[0].restart();
+    soon("all is stored", || {
+        let (status, _) = call(&node, "GET", "/v1/history?room=on-a", &json!(null));
+        status == 200 && all(&node, "on-a") == (0..60).collect::<Vec<_>>()
+    });
+    assert_eq!(set.master(), Some(1));
+}
+
+/// Over TLS, with certificates of both sides.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn redis_is_reached_over_tls() {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
+    let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let prepare = |folder: &Path| {
+        std::fs::write(folder.join("c.pem"), &pem).expect("write");
+        std::fs::write(folder.join("c.key"), &key).expect("write");
+    };
+    let redis = Redis::prepare_tls(prepare, "c.pem", "c.key");
+    let url = format!("rediss://{}", redis.addr());
+    let (pem, key) = (redis.folder().join("c.pem"), redis.folder().join("c.key"));
+    let history = |more: &str| format!("store = \"redis\"\nurl = {url:?}\n{more}");
+    let files = format!("[history.redis]\ntls_ca = {pem:?}\ntls_cert = {pem:?}\ntls_key = {key:?}");
+    let node = Gateway::start(&config(&history(&files), "", ""));
+    assert_eq!(publish(&node, "on-a", 7), is_stored());
+    assert_eq!(all(&node, "on-a"), [7]);
+    let said = fails_to_start(&config(&history(""), "", ""));
+    assert!(
+        said.contains("history.store") && said.contains("TLS"),
+        "{said}"
     );
 }
 

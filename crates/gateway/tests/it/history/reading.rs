@@ -452,3 +452,56 @@ fn what_cannot_be_imported_is_refused_whole() {
     }
     assert!(all(&node, "on-a").is_empty());
 }
+
+/// With `since_join` a member sees what was said since it joined, whatever it asks for; a program sees all.
+#[test]
+fn newcomers_see_nothing_of_before_they_joined() {
+    let text = config(MEMORY, "", "").replace("\"members\"", "\"since_join\"");
+    let node = Gateway::start(&text);
+    let mut first = join(&node, "on-a");
+    for n in 0..3 {
+        say(&mut first, "on-a", n);
+    }
+    soon("all is stored", || all(&node, "on-a").len() == 3);
+    let sees = |client: &mut SocketIo, more: &str| {
+        let mut wanted = json!({"room": "on-a"});
+        if !more.is_empty() {
+            wanted[more] = json!("0");
+        }
+        let mut read = numbers(&client.ask("history", &[wanted])[0]);
+        read.sort_unstable();
+        read
+    };
+    assert_eq!(sees(&mut first, ""), [0, 1, 2]);
+    let mut late = join(&node, "on-a");
+    assert_eq!(sees(&mut late, ""), [] as [u64; 0]);
+    say(&mut first, "on-a", 3);
+    // Nothing that is kept for those who join came before it.
+    assert!(late.until("say").is_empty());
+    soon("it is stored", || all(&node, "on-a").len() == 4);
+    for more in ["", "after"] {
+        assert_eq!(sees(&mut late, more), [3], "{more}");
+        assert_eq!(sees(&mut first, more), [0, 1, 2, 3], "{more}");
+    }
+    // Joining twice is joining once; whoever leaves joins anew.
+    for client in [&mut first, &mut late] {
+        assert_eq!(client.ask("join", &[json!("on-a")]), [json!(["on-a"])]);
+    }
+    assert_eq!(sees(&mut first, ""), [0, 1, 2, 3]);
+    assert_eq!(first.ask("leave", &[json!("on-a")]), [json!(["on-a"])]);
+    assert_eq!(first.ask("join", &[json!("on-a")]), [json!(["on-a"])]);
+    assert_eq!(sees(&mut first, "after"), [] as [u64; 0]);
+    assert_eq!(sees(&mut late, ""), [3]);
+    // One whom a program puts into the room joined then.
+    let mut guest = SocketIo::websocket(node.addr, "/", json!({}));
+    let order = json!({"sockets": [guest.id], "join": ["on-a"]});
+    let (status, answer) = call(&node, "POST", "/v1/join", &order);
+    assert_eq!(status, 202, "{answer}");
+    let mut asked = json!(null);
+    soon("it is a member", || {
+        asked = guest.ask("history", &[json!({"room": "on-a"})]).remove(0);
+        asked["code"] != "NOT_IN_ROOM"
+    });
+    assert_eq!(asked, json!({"events": []}));
+    assert_eq!(all(&node, "on-a"), [0, 1, 2, 3]);
+}

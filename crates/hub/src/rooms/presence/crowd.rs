@@ -1,10 +1,11 @@
 //! The members of one room, those here and those elsewhere, and what follows from them: counts, and of whom others are to be told.
 
-use super::word::Who;
+use super::places::Places;
+use super::word::{Leaver, Who};
 use crate::tables::id::Place;
 use crate::tables::slot::SocketId;
-use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -12,7 +13,7 @@ pub(super) struct Entry {
     /// Sockets here.
     pub(super) sockets: u32,
     /// A socket here lost its connection; until then it may come back, whatever the others do.
-    pub(super) lingers_ms: Option<u64>,
+    lingers_ms: Option<NonZeroU64>,
     /// Others were told that it is here.
     pub(super) told: bool,
     /// Members here were told that it is in the room.
@@ -24,7 +25,9 @@ pub(super) struct Entry {
     pub(super) info: Option<Arc<str>>,
     pub(super) socket: Option<SocketId>,
     /// Shards that have it, too.
-    pub(super) elsewhere: SmallVec<[Place; 1]>,
+    pub(super) elsewhere: Places,
+    /// The last that had it are gone without a word.
+    lost: bool,
 }
 
 impl Entry {
@@ -34,6 +37,17 @@ impl Entry {
 
     pub(super) fn is_present(&self) -> bool {
         self.is_here() || !self.elsewhere.is_empty()
+    }
+
+    pub(super) fn lingers_ms(&self) -> Option<u64> {
+        self.lingers_ms.map(NonZeroU64::get)
+    }
+
+    /// What it was before.
+    pub(super) fn linger(&mut self, until_ms: Option<u64>) -> Option<u64> {
+        let before = self.lingers_ms();
+        self.lingers_ms = until_ms.map(|ms| NonZeroU64::MIN.saturating_add(ms.saturating_sub(1)));
+        before
     }
 }
 
@@ -96,6 +110,7 @@ impl Crowd {
         if before.0 != after.0 && !std::mem::replace(&mut entry.unsaid, true) {
             self.unsaid.push(who.clone());
         }
+        entry.lost &= !after.1;
         // Those that are gone are forgotten when they were shown.
         let shows = before.1 != after.1 || !after.1;
         if shows && !std::mem::replace(&mut entry.unshown, true) {
@@ -104,19 +119,27 @@ impl Crowd {
         result
     }
 
-    /// A shard has none of these any more.
-    pub(super) fn leave(&mut self, who: &[Who], place: Place) {
+    /// A shard has none of these any more. `lost`: nobody said so, it is gone.
+    pub(super) fn leave(&mut self, who: &[Who], place: Place, lost: bool) {
         for who in who {
             if self.people.contains_key(who) {
-                self.change(who, |one| one.elsewhere.retain(|other| *other != place));
+                self.change(who, |one| {
+                    one.elsewhere.remove(place);
+                    one.lost = lost;
+                });
             }
         }
     }
 
     pub(super) fn set_info(&mut self, who: &Who, info: &Arc<str>) {
         if let Some(entry) = self.people.get_mut(who) {
-            let before = entry.info.replace(Arc::clone(info));
+            // All without one share it.
+            let info = match info.is_empty() {
+                true => Arc::default(),
+                false => Arc::clone(info),
+            };
             self.text_bytes += info.len();
+            let before = entry.info.replace(info);
             self.text_bytes -= before.map_or(0, |info| info.len());
         }
     }
@@ -144,27 +167,33 @@ impl Crowd {
         }
     }
 
-    /// Those of whom members here are to be told: each with whether it is in the room now. `all`: also those of whom that is no news.
-    pub(super) fn take_unshown(&mut self, all: bool) -> Vec<(Who, bool)> {
-        let mut news = Vec::new();
+    /// Those of whom members here are to be told: who is in the room now, and who is not. `all`: also those of whom that is no news.
+    pub(super) fn take_unshown(&mut self, all: bool) -> (Vec<Who>, Vec<Leaver>) {
+        let (mut here, mut gone) = (Vec::new(), Vec::new());
         for who in std::mem::take(&mut self.unshown) {
             let Some(entry) = self.people.get_mut(&who) else {
                 continue;
             };
             entry.unshown = false;
-            let is = entry.is_present();
+            let (is, lost) = (entry.is_present(), entry.lost);
             let was = std::mem::replace(&mut entry.shown, is);
             if !is && !entry.told {
                 self.text_bytes -=
                     who.name().len() + entry.info.as_ref().map_or(0, |info| info.len());
                 self.people.remove(&who);
             }
-            if is != was || all {
-                news.push((who, is));
+            match is {
+                _ if is == was && !all => {}
+                true => here.push(who),
+                false => gone.push(Leaver { who, lost }),
             }
         }
-        news
+        (here, gone)
     }
+
+    /// What a member costs in the table, without its name.
+    #[cfg(test)]
+    pub(super) const ENTRY_BYTES: usize = size_of::<(Who, Entry)>();
 
     /// Checks the counts; sockets of members.
     pub(super) fn counted(&self) -> usize {
@@ -185,5 +214,16 @@ impl Crowd {
         self.people.capacity() * size_of::<(Who, Entry)>()
             + lists * size_of::<Who>()
             + self.text_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every member of every room with presence costs it on every shard that has the room.
+    #[test]
+    fn a_member_is_small() {
+        assert!(Crowd::ENTRY_BYTES <= 80, "{}", Crowd::ENTRY_BYTES);
     }
 }

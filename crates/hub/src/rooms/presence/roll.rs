@@ -1,6 +1,7 @@
 //! One room: who sits here, and what the other shards said last of their people.
 
 use super::crowd::Crowd;
+use super::places::Places;
 use super::speech::Speech;
 use super::word::{Person, Who, Word};
 use crate::books::config::PresenceOf;
@@ -92,7 +93,7 @@ impl Roll {
         let was_due_ms = self.crowd.change(who, |entry| {
             entry.sockets += 1;
             entry.socket.get_or_insert(socket);
-            entry.lingers_ms.take()
+            entry.linger(None)
         });
         self.seats.insert(socket, who.clone());
         was_due_ms
@@ -114,9 +115,9 @@ impl Roll {
                 entry.socket = seat;
             }
             let lingers = lost_ms.filter(|_| entry.told && grace_ms > 0);
-            let before = entry.lingers_ms;
-            entry.lingers_ms = lingers.map(|lost_ms| lost_ms + grace_ms).or(before);
-            (before, entry.lingers_ms)
+            let before = entry.lingers_ms();
+            entry.linger(lingers.map(|lost_ms| lost_ms + grace_ms).or(before));
+            (before, entry.lingers_ms())
         });
         Some((who, before, after))
     }
@@ -133,7 +134,7 @@ impl Roll {
 
     /// A member that lingered did not come back.
     pub(super) fn gives_up(&mut self, who: &Who) {
-        self.crowd.change(who, |entry| entry.lingers_ms = None);
+        self.crowd.change(who, |entry| entry.linger(None));
     }
 
     pub(super) fn seat(&self, socket: SocketId) -> Option<&Who> {
@@ -148,7 +149,7 @@ impl Roll {
     /// What the room is looked at for later.
     pub(super) fn due(&self) -> impl Iterator<Item = (u64, Due)> {
         let lingers = self.crowd.iter().filter_map(|(who, entry)| {
-            let due_ms = entry.lingers_ms?;
+            let due_ms = entry.lingers_ms()?;
             Some((due_ms, Due::Lingers(who.clone())))
         });
         let doubted = self.peers.iter().filter_map(|(place, peer)| {
@@ -167,22 +168,20 @@ impl Roll {
 
     pub(super) fn drop_peer(&mut self, place: Place) {
         if self.peers.remove(&place).is_some() {
-            self.forget_people_of(place, |_| false);
+            self.forget_people_of(place, true, |_| false);
         }
     }
 
-    /// People that another shard has no more, but for some.
-    fn forget_people_of(&mut self, place: Place, stays: impl Fn(&Who) -> bool) {
-        let mut gone = self.crowd.which(|entry| entry.elsewhere.contains(&place));
+    /// People that another shard has no more, but for some. `lost`: it did not say so.
+    fn forget_people_of(&mut self, place: Place, lost: bool, stays: impl Fn(&Who) -> bool) {
+        let mut gone = self.crowd.which(|entry| entry.elsewhere.contains(place));
         gone.retain(|who| !stays(who));
-        self.crowd.leave(&gone, place);
+        self.crowd.leave(&gone, place, lost);
     }
 
     fn found_at(&mut self, place: Place, person: &Person) {
         let knows_info = self.crowd.change(&person.who, |entry| {
-            if !entry.elsewhere.contains(&place) {
-                entry.elsewhere.push(place);
-            }
+            entry.elsewhere.add(place);
             entry.info.is_some() || entry.socket.is_some()
         });
         if !knows_info {
@@ -206,9 +205,9 @@ impl Roll {
         if self.speech.names {
             if is_all {
                 let has: BTreeSet<&Who> = word.joined.iter().map(|person| &person.who).collect();
-                self.forget_people_of(from, |who| has.contains(who));
+                self.forget_people_of(from, false, |who| has.contains(who));
             }
-            self.crowd.leave(&word.left, from);
+            self.crowd.leave(&word.left, from, false);
             word.joined.iter().for_each(|one| self.found_at(from, one));
         }
         let peer = Peer {
@@ -251,9 +250,10 @@ impl Roll {
             self.peers.values_mut().for_each(|peer| peer.version = 0);
         } else {
             let named = self.crowd.which(|entry| !entry.elsewhere.is_empty());
-            named
-                .iter()
-                .for_each(|who| self.crowd.change(who, |entry| entry.elsewhere.clear()));
+            named.iter().for_each(|who| {
+                self.crowd
+                    .change(who, |entry| entry.elsewhere = Places::None)
+            });
         }
     }
 

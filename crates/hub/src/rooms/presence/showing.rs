@@ -13,15 +13,13 @@ impl Roll {
             self.crowd.forget_shown();
         }
         let answered = std::mem::take(&mut self.view.answered);
-        let listed = self.crowd.take_unshown(answered);
+        let (came, mut left) = self.crowd.take_unshown(answered);
         let count = self.count();
         let before = self.view.count.replace(count);
-        let (mut joined, mut left) = (Vec::new(), Vec::new());
-        for (who, is_present) in listed.into_iter().filter(|_| names) {
-            match is_present {
-                true => joined.push(self.person(who, people)),
-                false => left.push(who),
-            }
+        let mut joined = Vec::new();
+        match names {
+            true => joined.extend(came.into_iter().map(|who| self.person(who, people))),
+            false => left.clear(),
         }
         let is_news = match names {
             true => !joined.is_empty() || !left.is_empty(),

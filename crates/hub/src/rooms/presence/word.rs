@@ -33,6 +33,15 @@ impl Person {
     }
 }
 
+/// A member that went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaver {
+    /// The member.
+    pub who: Who,
+    /// Its node is gone, or is not heard any more.
+    pub lost: bool,
+}
+
 /// What a shard says of its own people in a room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
@@ -69,5 +78,5 @@ pub struct Presence {
     /// Members that came, or, in an answer, all of them.
     pub joined: Vec<Person>,
     /// Members that went.
-    pub left: Vec<Who>,
+    pub left: Vec<Leaver>,
 }

@@ -51,6 +51,7 @@ impl Rooms {
             slot.following -= 1;
             self.tickets.remove(&(room, slot.members[at]));
         }
+        self.arrivals.went(room, slot.members[at]);
         let last = slot.members.len() - 1;
         slot.swap(sockets, room, at, last);
         slot.members.pop();
