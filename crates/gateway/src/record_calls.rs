@@ -1,6 +1,5 @@
 //! `sockeye record`: writes what passes a user, a session or a share of all sessions into a file, for `sockeye replay`.
 
-use crate::cli::VERSION;
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
 use anyhow::{Context, Result, bail};
@@ -193,7 +192,7 @@ impl Tape {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let head = json!({
             "sockeye_recording": control::recording::VERSION, "of": args.subject(), "payload": args.payload,
-            "began_ms": now.map_or(0, |now| now.as_millis() as u64), "by": format!("sockeye {VERSION}"),
+            "began_ms": now.map_or(0, |now| now.as_millis() as u64), "by": concat!("sockeye ", env!("SOCKEYE_VERSION")),
         });
         let mut tape = Self {
             out: BufWriter::new(file),
@@ -212,7 +211,7 @@ impl Tape {
         let (mut text, mut told) = (String::new(), Instant::now());
         loop {
             text.clear();
-            let read = from.take(LINE_BYTES_MAX).read_line(&mut text);
+            let read = from.by_ref().take(LINE_BYTES_MAX).read_line(&mut text);
             let read = read.context("cannot read on: the gateway said nothing for 15 s");
             let gone = "the gateway, or a proxy before it, has closed the connection";
             match read.map_err(Heard::Gone)? {

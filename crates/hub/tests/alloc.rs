@@ -352,7 +352,8 @@ fn followed(bench: &mut Bench, subject: Subject) -> Arc<LiveTrace> {
     trace
 }
 
-/// As many events as `EVENTS` says: `benchmarks/console/off.sh` counts instructions from outside, for two numbers of them.
+/// As many events as `EVENTS` says: `benchmarks/console/off.sh` counts instructions from outside, for two numbers of them, while
+/// nobody is followed or somebody else.
 #[test]
 fn as_many_events_as_one_wants() {
     let word = |name: &str| std::env::var(name).unwrap_or_default();
@@ -364,6 +365,9 @@ fn as_many_events_as_one_wants() {
     };
     let mut bench = lab();
     let conns: Vec<ConnId> = (0..10).map(|_| bench.socketio()).collect();
+    if word("FOLLOW") == "user" {
+        followed(&mut bench, Subject::User("somebody".into()));
+    }
     for _ in 0..times {
         bench.say(conns[0], text);
     }

@@ -1,8 +1,8 @@
 //! One client of a play: it comes, says what its part says at its time, answers questions, and notes what it hears.
 
 use super::filler;
-use super::player::{Played, Stage};
 use super::script::{Deed, Part, Step, Word};
+use super::stage::{Played, Stage};
 use super::target::Wire;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -91,6 +91,7 @@ impl Actor<'_> {
             let line = head.lines().next().unwrap_or_default();
             return Err(format!("the gateway does not take a WebSocket: {line:?}"));
         }
+        self.hear().await?;
         while !self.has_session {
             self.read().await?;
             self.hear().await?;

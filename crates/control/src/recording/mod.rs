@@ -6,11 +6,13 @@ mod file;
 mod filler;
 mod player;
 mod script;
+mod stage;
 mod target;
 mod verdict;
 
 pub use file::{FILE_BYTES_MAX, Recording, VERSION};
-pub use player::{Orders, Progress, play};
+pub use player::{Orders, play};
 pub use script::Script;
+pub use stage::Progress;
 pub use target::Target;
 pub use verdict::{Count, Report};

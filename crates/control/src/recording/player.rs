@@ -1,13 +1,13 @@
 //! A play from its beginning to its end: all clients at once, at the recorded pace or another one.
 
 use super::actor;
-use super::script::{Script, Word};
+use super::script::Script;
+use super::stage::{Played, Progress, Stage};
 use super::target::Target;
 use super::verdict::Report;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -33,74 +33,6 @@ impl fmt::Debug for Orders {
         let mut shown = f.debug_struct("Orders");
         shown.field("target", &self.target);
         shown.field("speed", &self.speed).finish_non_exhaustive()
-    }
-}
-
-/// What was said so far; clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Progress(Arc<AtomicU64>);
-
-impl Progress {
-    /// Steps that were taken.
-    pub fn steps(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn step(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// What became of a part.
-#[derive(Debug, Default)]
-pub(super) struct Played {
-    pub(super) heard: Vec<Word>,
-    pub(super) unheard: u64,
-    pub(super) said: u64,
-    pub(super) joined: bool,
-    pub(super) trouble: Option<String>,
-}
-
-impl Played {
-    pub(super) fn failed(why: String) -> Self {
-        Self {
-            trouble: Some(why),
-            ..Self::default()
-        }
-    }
-}
-
-/// What all clients of a play share.
-pub(super) struct Stage {
-    pub(super) target: Target,
-    pub(super) progress: Progress,
-    tokens: HashMap<String, String>,
-    begins: Instant,
-    began_ms: u64,
-    length: Duration,
-    speed: f64,
-}
-
-impl Stage {
-    /// When it is, what was then.
-    pub(super) fn time(&self, at_ms: u64) -> Instant {
-        let since = Duration::from_millis(at_ms.saturating_sub(self.began_ms));
-        self.begins + since.div_f64(self.speed)
-    }
-
-    pub(super) fn end(&self) -> Instant {
-        self.begins + self.length.div_f64(self.speed)
-    }
-
-    pub(super) fn token(&self, user: &str) -> Option<&str> {
-        self.tokens.get(user).map(String::as_str)
-    }
-}
-
-impl Script {
-    /// The users that have a part.
-    pub fn users(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| part.user.as_deref())
     }
 }
 

@@ -111,6 +111,11 @@ impl Script {
         (self.parts.len(), steps.sum())
     }
 
+    /// The users that have a part.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| part.user.as_deref())
+    }
+
     /// From the first line to the last.
     pub fn length(&self) -> Duration {
         self.length

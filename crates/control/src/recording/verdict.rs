@@ -1,7 +1,7 @@
 //! What clients heard beside what they should have heard.
 
-use super::player::Played;
 use super::script::{Part, Script, Word};
+use super::stage::Played;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 

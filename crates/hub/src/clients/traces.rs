@@ -1,7 +1,10 @@
 //! The live traces that a shard follows. While there are none, an event pays one test for them at each of its stations; all the rest is
 //! here, and cold.
 
-use crate::clients::trace::{self, LiveTrace, Subject, TraceDecision, TraceLine, TraceWho};
+use crate::clients::marks::Marks;
+use crate::clients::trace::{
+    self, LiveTrace, Speaker, Subject, TraceDecision, TraceLine, TraceWho,
+};
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::tables::clock::Now;
@@ -232,7 +235,7 @@ impl Traces {
                 decision: decision.clone(),
             };
             if let Some(marks) = trace.marks() {
-                marks.redact(&mut line, passing.args);
+                redact(marks, &mut line, passing.args);
             }
             match &mut self.hearing {
                 Some(hearing) if hearing.held.len() < HELD_MAX => {
@@ -242,6 +245,28 @@ impl Traces {
             }
         }
     }
+}
+
+/// Takes what clients have said or are called out of a line. `args` is what the line's shapes are of.
+fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
+    let user = line.who.as_mut().and_then(|who| who.user.as_mut());
+    if let Some(user) = user {
+        *user = marks.of(user);
+    }
+    for room in &mut line.rooms {
+        *room = marks.of(room);
+    }
+    match &mut line.decision {
+        TraceDecision::Delivered {
+            by: Some(Speaker::User(name)),
+            ..
+        } => *name = marks.of(name),
+        // It may quote what was said.
+        TraceDecision::Refused { why, .. } => *why = Box::default(),
+        _ => {}
+    }
+    let first = args.and_then(json::first).and_then(json::unquote);
+    line.mark = first.map(|first| marks.of(&first));
 }
 
 /// Whether a session is among so many of 10,000. Its id is random; the order of ids tells nothing.
