@@ -82,7 +82,11 @@ const table = () =>
   new Table<Row>(
     "Lines",
     [
-      { head: "Time", text: ({ line }) => `${clock(line.at_ms)}.${millis(line.at_ms)}` },
+      {
+        head: "Time",
+        text: ({ line }) => `${clock(line.at_ms)}.${millis(line.at_ms)}`,
+        className: "when",
+      },
       { head: "Way", text: ({ line }) => (line.direction === "in" ? "from client" : "to client") },
       { head: "What", text: ({ line }) => line.what },
       { head: "Who", text: ({ line }) => who(line), node: ({ line }) => given(who(line)) },
@@ -96,7 +100,7 @@ const table = () =>
         head: "What became of it",
         text: ({ line }) => decided(line),
         node: ({ line }) => badge(decided(line), TONES[line.decision] ?? "calm"),
-        className: "name",
+        className: "name fate",
       },
       { head: "Arguments", text: ({ line }) => line.args ?? NONE, className: "name mono" },
       {

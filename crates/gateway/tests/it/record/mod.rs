@@ -129,7 +129,10 @@ fn played(output: &Output) -> Value {
 
 /// Two people talk, ask, are refused, and go.
 fn scene(node: &Gateway) {
-    let (mut ada, mut bob) = (comes(node, "ada", "geheim"), comes(node, "bob", "geheim"));
+    let (mut ada, mut bob) = (
+        comes(node, "marlene", "geheim"),
+        comes(node, "gunther", "geheim"),
+    );
     ada.emit(
         "chat",
         &[json!("geheim"), json!({"of": "geheim"}), json!(7)],
@@ -155,7 +158,7 @@ fn a_share_of_sessions_is_recorded_and_played_again_without_a_difference() {
     let said = recorder.stop();
     assert!(said.contains("it was stopped: "), "{said}");
     let text = std::fs::read_to_string(&recorder.file).expect("the file");
-    for secret in ["geheim", "ada", "bob", &OPS.0] {
+    for secret in ["geheim", "marlene", "gunther", &OPS.0] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
     let mode = std::os::unix::fs::PermissionsExt::mode(
@@ -189,7 +192,10 @@ fn a_gateway_with_other_rules_is_found_out() {
     recorder.waits_for("answer", "checked", 1);
     recorder.stop();
     let text = std::fs::read_to_string(&recorder.file).expect("the file");
-    assert!(text.contains("geheim") && text.contains("ada"), "{text}");
+    assert!(
+        text.contains("geheim") && text.contains("marlene"),
+        "{text}"
+    );
     let other = config("").replace("action = \"reply\"", "action = \"drop\"");
     let other = Gateway::start(&other.replace("schema", "#schema"));
     let output = replay(&recorder.file, other.addr, &["--json", "--speed", "5"]);
