@@ -2,7 +2,7 @@
 
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -8,6 +8,7 @@ use super::verdict::Report;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -38,16 +39,16 @@ impl fmt::Debug for Orders {
 
 /// Plays it.
 pub async fn play(script: Script, orders: Orders, progress: &Progress) -> Report {
+    let script = Arc::new(script);
     let stage = Arc::new(Stage {
         target: orders.target,
         progress: progress.clone(),
         tokens: orders.tokens,
         begins: Instant::now() + BEGIN_AFTER,
-        began_ms: script.began_ms,
-        length: script.length,
+        script: Arc::clone(&script),
         speed: orders.speed,
+        happened: AtomicU64::new(0),
     });
-    let script = Arc::new(script);
     let mut parts = JoinSet::new();
     for at in 0..script.parts.len() {
         let (script, stage) = (Arc::clone(&script), Arc::clone(&stage));

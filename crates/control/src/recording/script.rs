@@ -20,6 +20,16 @@ pub struct Script {
     /// Namespaces and events that clients of the recording have said, and that were not refused.
     pub(super) said: HashSet<(String, String)>,
     pub(super) gaps: Vec<String>,
+    /// What happens in the recording, in its order.
+    order: Vec<Happening>,
+}
+
+/// By the numbers of a part, and of its step or word.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Comes(usize),
+    Does(usize, usize),
+    Hears(usize, usize),
 }
 
 #[derive(Debug)]
@@ -29,6 +39,8 @@ pub(super) struct Part {
     pub(super) namespace: String,
     pub(super) user: Option<String>,
     pub(super) comes_ms: u64,
+    /// So much has happened before it comes.
+    pub(super) needs: u64,
     pub(super) steps: Vec<Step>,
     pub(super) expected: Vec<Word>,
     /// The number of each question of the client, by its recorded id.
@@ -39,6 +51,8 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) at_ms: u64,
+    /// So much has happened before: clients that came, and words that are judged.
+    pub(super) needs: u64,
     pub(super) deed: Deed,
 }
 
@@ -87,18 +101,22 @@ impl Script {
             parts: Vec::new(),
             said: HashSet::new(),
             gaps: recording.gaps(),
+            order: Vec::new(),
         };
         let mut places = HashMap::new();
         for line in &recording.lines {
             match &line.socket {
                 Some(socket) => {
                     let at = script.place(socket, line, &mut places)?;
+                    let before = script.parts[at].len();
                     script.take(at, line, recording.payload);
+                    script.follow(at, before);
                 }
                 None if line.what == "end" => script.leave_session(line),
                 None => {}
             }
         }
+        script.count();
         match script.parts.is_empty() {
             true => Err("cannot play it: nobody does anything in it".to_owned()),
             false => Ok(script),
@@ -121,6 +139,41 @@ impl Script {
         self.length
     }
 
+    /// Whether others than clients of the recording may have said it.
+    pub(super) fn is_judged(&self, namespace: &str, word: &Word) -> bool {
+        match word {
+            Word::Answer(..) => true,
+            Word::Event(name) => self.said.contains(&(namespace.to_owned(), name.clone())),
+        }
+    }
+
+    /// Notes before each step how much has happened: a slow gateway must not turn cause and effect round.
+    fn count(&mut self) {
+        let mut happened = 0;
+        for happening in std::mem::take(&mut self.order) {
+            match happening {
+                Happening::Comes(at) => {
+                    self.parts[at].needs = happened;
+                    happened += 1;
+                }
+                Happening::Does(at, step) => self.parts[at].steps[step].needs = happened,
+                Happening::Hears(at, word) => {
+                    let part = &self.parts[at];
+                    let is_judged = self.is_judged(&part.namespace, &part.expected[word]);
+                    happened += u64::from(is_judged);
+                }
+            }
+        }
+    }
+
+    /// Notes what a line has added to a part.
+    fn follow(&mut self, at: usize, (steps, words): (usize, usize)) {
+        let part = &self.parts[at];
+        let does = (steps..part.steps.len()).map(|step| Happening::Does(at, step));
+        let hears = (words..part.expected.len()).map(|word| Happening::Hears(at, word));
+        self.order.extend(does.chain(hears));
+    }
+
     fn place(
         &mut self,
         socket: &str,
@@ -141,12 +194,14 @@ impl Script {
             ));
         }
         places.insert(socket.to_owned(), self.parts.len());
+        self.order.push(Happening::Comes(self.parts.len()));
         self.parts.push(Part {
             socket: socket.to_owned(),
             session: line.session.clone(),
             namespace,
             user: line.user.clone(),
             comes_ms: line.at_ms,
+            needs: 0,
             steps: Vec::new(),
             expected: Vec::new(),
             asked: HashMap::new(),
@@ -198,14 +253,23 @@ impl Script {
     }
 
     fn leave_session(&mut self, line: &Line) {
-        let of = |part: &&mut Part| part.session.is_some() && part.session == line.session;
-        for part in self.parts.iter_mut().filter(of) {
-            part.leave(line.at_ms);
+        for at in 0..self.parts.len() {
+            let part = &mut self.parts[at];
+            if part.session.is_some() && part.session == line.session {
+                let before = part.len();
+                part.leave(line.at_ms);
+                self.follow(at, before);
+            }
         }
     }
 }
 
 impl Part {
+    /// Its steps and words.
+    fn len(&self) -> (usize, usize) {
+        (self.steps.len(), self.expected.len())
+    }
+
     fn ask(&mut self, id: u64) -> u64 {
         let number = self.questions;
         self.questions += 1;
@@ -219,6 +283,7 @@ impl Part {
         let args = said(line, payload, &attachments);
         self.steps.push(Step {
             at_ms: line.at_ms,
+            needs: 0,
             deed: deed(args, attachments),
         });
     }
@@ -230,7 +295,11 @@ impl Part {
             .is_some_and(|step| matches!(step.deed, Deed::Leave));
         if !has_left {
             let deed = Deed::Leave;
-            self.steps.push(Step { at_ms, deed });
+            self.steps.push(Step {
+                at_ms,
+                needs: 0,
+                deed,
+            });
         }
     }
 }

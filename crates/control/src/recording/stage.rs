@@ -1,6 +1,6 @@
 //! What the clients of a play share, and what each of them leaves behind.
 
-use super::script::Word;
+use super::script::{Script, Word};
 use super::target::Target;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,20 +48,35 @@ pub(super) struct Stage {
     pub(super) progress: Progress,
     pub(super) tokens: HashMap<String, String>,
     pub(super) begins: Instant,
-    pub(super) began_ms: u64,
-    pub(super) length: Duration,
+    pub(super) script: Arc<Script>,
     pub(super) speed: f64,
+    /// Clients that came, and words that are judged; also those that were waited for in vain.
+    pub(super) happened: AtomicU64,
 }
 
 impl Stage {
     /// When it is, what was then.
     pub(super) fn time(&self, at_ms: u64) -> Instant {
-        let since = Duration::from_millis(at_ms.saturating_sub(self.began_ms));
+        let since = Duration::from_millis(at_ms.saturating_sub(self.script.began_ms));
         self.begins + since.div_f64(self.speed)
     }
 
     pub(super) fn end(&self) -> Instant {
-        self.begins + self.length.div_f64(self.speed)
+        self.begins + self.script.length.div_f64(self.speed)
+    }
+
+    /// Somebody came, or heard a word that is judged.
+    pub(super) fn happens(&self) {
+        self.happened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_behind(&self, needs: u64) -> bool {
+        self.happened.load(Ordering::Relaxed) < needs
+    }
+
+    /// What did not come is not waited for a second time.
+    pub(super) fn forgive(&self, needs: u64) {
+        self.happened.fetch_max(needs, Ordering::Relaxed);
     }
 
     pub(super) fn token(&self, user: &str) -> Option<&str> {
