@@ -34,7 +34,7 @@ pub struct ReplayArgs {
     /// The same from a file.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Judge also events of names that no client of the recording has said.
+    /// Judge also events of names that no client of the recording has said, and the order of all that a client hears.
     #[arg(long)]
     strict: bool,
     /// Play what there is of a file that is torn off.

@@ -6,6 +6,7 @@ use super::stage::{Played, Stage};
 use super::target::Wire;
 use serde_json::json;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -128,13 +129,16 @@ impl Actor<'_> {
             self.listen_until(stage.time(step.at_ms)).await?;
             self.catch_up(stage, step.needs).await?;
             if matches!(step.deed, Deed::Leave) {
-                return self.leave().await;
+                self.part_with().await;
+                return Ok(());
             }
             self.carry_out(step).await?;
             stage.progress.step();
         }
         self.listen_until(stage.end()).await?;
-        self.leave().await
+        self.wait_for_the_rest().await?;
+        self.part_with().await;
+        Ok(())
     }
 
     /// What had happened before in the recording happens first, also where this gateway is slower.
@@ -193,17 +197,29 @@ impl Actor<'_> {
     }
 
     /// Waits for what should still come, and a moment for what should not.
-    async fn leave(&mut self) -> Result<(), String> {
+    async fn wait_for_the_rest(&mut self) -> Result<(), String> {
         let late = Instant::now() + LATE;
         let wanted = self.part.expected.len();
         while self.played.heard.len() < wanted && Instant::now() < late {
             let soon = Instant::now() + MORE / 3;
             self.listen_until(soon.min(late)).await?;
         }
-        self.listen_until(Instant::now() + MORE).await?;
-        // Nobody answers it.
-        let _ = self.frame(OpCode::Text, b"1").await;
-        Ok(())
+        self.listen_until(Instant::now() + MORE).await
+    }
+
+    /// Ends the session. The gateway knows it when it closes the connection, and others hear nothing of this client then.
+    async fn part_with(&mut self) {
+        let closed = async {
+            self.frame(OpCode::Text, b"1").await?;
+            loop {
+                self.read().await?;
+                self.hear().await?;
+            }
+        };
+        let closed: Result<Result<Infallible, String>, _> = timeout(LATE, closed).await;
+        // Its end is what it says in either case.
+        drop(closed);
+        self.stage.happens();
     }
 
     async fn listen_until(&mut self, until: Instant) -> Result<(), String> {
@@ -292,7 +308,8 @@ impl Actor<'_> {
             }
         };
         let script = &self.stage.script;
-        if script.is_judged(&self.part.namespace, &word) {
+        let is_expected = self.played.heard.len() < self.part.expected.len();
+        if is_expected && script.is_judged(&self.part.namespace, &word) {
             self.stage.happens();
         }
         match self.played.heard.len() < self.part.expected.len() * 2 + HEARD_MORE_MAX {

@@ -51,7 +51,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) at_ms: u64,
-    /// So much has happened before: clients that came, and words that are judged.
+    /// So much has happened before: clients that came or left, and words that are judged.
     pub(super) needs: u64,
     pub(super) deed: Deed,
 }
@@ -156,7 +156,11 @@ impl Script {
                     self.parts[at].needs = happened;
                     happened += 1;
                 }
-                Happening::Does(at, step) => self.parts[at].steps[step].needs = happened,
+                Happening::Does(at, step) => {
+                    let step = &mut self.parts[at].steps[step];
+                    step.needs = happened;
+                    happened += u64::from(matches!(step.deed, Deed::Leave));
+                }
                 Happening::Hears(at, word) => {
                     let part = &self.parts[at];
                     let is_judged = self.is_judged(&part.namespace, &part.expected[word]);

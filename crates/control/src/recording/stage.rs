@@ -50,7 +50,7 @@ pub(super) struct Stage {
     pub(super) begins: Instant,
     pub(super) script: Arc<Script>,
     pub(super) speed: f64,
-    /// Clients that came, and words that are judged; also those that were waited for in vain.
+    /// Clients that came or left, and words that are judged; also those that were waited for in vain.
     pub(super) happened: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ impl Stage {
         self.begins + self.script.length.div_f64(self.speed)
     }
 
-    /// Somebody came, or heard a word that is judged.
+    /// Somebody came, left, or heard a word that is judged.
     pub(super) fn happens(&self) {
         self.happened.fetch_add(1, Ordering::Relaxed);
     }
