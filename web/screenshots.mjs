@@ -1,13 +1,17 @@
 // Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks
-// at their screens; then at an operator's, over two minutes of traffic. `node screenshots.mjs chat`
-// or `console` takes only these.
+// at their screens; then at an operator's, over two minutes of traffic, and at two nodes with Redis and a
+// worker. `node screenshots.mjs chat`, `console` or `nodes` takes only these; `look FOLDER` takes every
+// page of the console on a desk and on a phone, light and dark, to be looked at.
 
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
+import { io } from "socket.io-client";
+import { Cluster } from "./tests/cluster.mjs";
 import { Gateway } from "./tests/gateway.mjs";
-import { Operator, Watched } from "./tests/operator.mjs";
+import { PHONE as NARROW } from "./tests/judge.mjs";
+import { Operator, PAGES, Watched } from "./tests/operator.mjs";
 import { Person, launchBrowser } from "./tests/person.mjs";
 
 const images = join(dirname(fileURLToPath(import.meta.url)), "../docs/images");
@@ -136,8 +140,7 @@ async function consolePictures(browser) {
   const watched = await Watched.start();
   const stop = new AbortController();
   try {
-    const options = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
-    const ops = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "light" });
+    const ops = await Operator.enter(browser, watched, "ops", { ...DESK, colorScheme: "light" });
     const clients = [];
     const going = traffic(watched, clients, stop.signal);
     await sleep(TRAFFIC_MS);
@@ -145,7 +148,7 @@ async function consolePictures(browser) {
     await take(ops, "console-overview.png");
     await ops.open("rooms");
     await take(ops, "console-rooms.png");
-    const dark = await Operator.enter(browser, watched, "ops", { ...options, colorScheme: "dark" });
+    const dark = await Operator.enter(browser, watched, "ops", { ...DESK, colorScheme: "dark" });
     await dark.open(`session/${encodeURIComponent(clients[0].id)}`);
     await take(dark, "console-session.png");
     stop.abort();
@@ -155,13 +158,88 @@ async function consolePictures(browser) {
   }
 }
 
+const DESK = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
+
+/** Someone at the second node who says something now and then, and asks the worker. */
+async function talker([first, second]) {
+  const options = { transports: ["websocket"], forceNew: true };
+  const talker = io(second.gateway.url, options);
+  const meal = io(`${first.gateway.url}/meal`, options);
+  await talker.emitWithAck("join", "ladder");
+  const timer = setInterval(() => {
+    talker.emit("reading", { counter: 7, fish: 3 });
+    meal.emit("order", "soup", () => {});
+  }, 400);
+  return () => [clearInterval(timer), talker.disconnect(), meal.disconnect()];
+}
+
+async function withCluster(look) {
+  const cluster = await Cluster.start();
+  let stop;
+  try {
+    await cluster.worker();
+    await cluster.crowd(2000);
+    stop = await talker(cluster.watched);
+    await look(cluster.watched[0]);
+  } finally {
+    stop?.();
+    await cluster.stop();
+  }
+}
+
+async function follow(ops) {
+  await ops.open("trace?event=reading");
+  await ops.page.click('#main button:text-is("Follow")');
+  await ops.page.waitForFunction(() => document.querySelectorAll("#main tbody tr").length > 12);
+}
+
+async function nodesPictures(browser) {
+  await withCluster(async (first) => {
+    const ops = await Operator.enter(browser, first, "ops", { ...DESK, colorScheme: "light" });
+    await ops.open("nodes");
+    await take(ops, "console-nodes.png");
+    await follow(ops);
+    await take(ops, "console-trace.png");
+  });
+}
+
+/** Pictures for the eye of one who changes the console. */
+async function everyPage(browser, folder) {
+  mkdirSync(folder, { recursive: true });
+  const places = [...PAGES, "sessions?where=nodes", "rooms?where=nodes", "rooms?room=crowd"];
+  await withCluster(async (first) => {
+    for (const [screen, options] of Object.entries({ desk: DESK, phone: NARROW }))
+      for (const colorScheme of ["light", "dark"]) {
+        const ops = await Operator.enter(browser, first, "ops", { ...options, colorScheme });
+        const see = async (name) => {
+          await ops.page.waitForTimeout(600);
+          const path = join(folder, `${name.replace(/\W+/g, "-")}-${screen}-${colorScheme}.png`);
+          await ops.page.screenshot({ path, fullPage: screen === "phone" });
+        };
+        for (const place of places) {
+          await ops.open(place);
+          await see(place);
+        }
+        await ops.open("sessions?room=ladder&where=nodes");
+        await ops.page.click("tbody a");
+        await ops.sees("#main dt", /Round trip/);
+        await see("session");
+        await follow(ops);
+        await see("trace-lines");
+        await ops.leave();
+      }
+  });
+}
+
 async function main() {
   mkdirSync(images, { recursive: true });
-  const only = process.argv[2];
+  const [only, folder = "look"] = process.argv.slice(2);
   const browser = await launchBrowser();
   try {
-    if (only !== "console") await chat(browser);
-    if (only !== "chat") await consolePictures(browser);
+    if (only === "look") return await everyPage(browser, folder);
+    if (!only || only === "chat") await chat(browser);
+    if (!only || only === "console") await consolePictures(browser);
+    if (!only || only === "nodes" || only === "console") await nodesPictures(browser);
   } finally {
     await browser.close();
   }

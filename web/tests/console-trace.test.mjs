@@ -71,7 +71,7 @@ describe("a live trace", () => {
     await ops.leave();
   });
 
-  test("pauses, filters, and is exported as JSON lines", async () => {
+  test("pauses, filters, and is exported as JSON lines and as HAR", async () => {
     const ada = await watched.client("ada", ["den"]);
     const ops = await Operator.enter(browser, watched);
     await follow(ops, { user: "ada" });
@@ -95,6 +95,11 @@ describe("a live trace", () => {
     const text = readFileSync(await download.path(), "utf8");
     const line = JSON.parse(text);
     assert.deepEqual([line.event, line.user, line.args], ["join", "ada", "string(6)"]);
+    const [har] = await Promise.all([ops.page.waitForEvent("download"), press(ops, "Export HAR")]);
+    const { log } = JSON.parse(readFileSync(await har.path(), "utf8"));
+    assert.equal(log.entries.length, 1);
+    const [said] = log.entries[0]._webSocketMessages;
+    assert.deepEqual([said.type, JSON.parse(said.data).event], ["send", "join"]);
     await press(ops, "Stop");
     await ops.sees("#main [role=status]", /^Stopped\.$/);
     await until(async () => (await running(ops)) === "0");

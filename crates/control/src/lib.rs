@@ -22,6 +22,7 @@ pub mod moving;
 pub mod nats;
 pub mod page;
 mod process;
+pub mod recording;
 pub mod relay;
 mod replay;
 pub mod schema;

@@ -10,6 +10,8 @@ use crate::history_calls::{ExportArgs, ForgetArgs, HistoryCall, ImportArgs, Show
 use crate::init::InitArgs;
 use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
+use crate::record_calls::RecordArgs;
+use crate::replay_calls::ReplayArgs;
 use crate::token::TokenArgs;
 use crate::trace_calls::TraceArgs;
 use crate::upgrade::UpgradeArgs;
@@ -102,6 +104,13 @@ enum CommandArgs {
         #[command(flatten)]
         asked: Asked,
     },
+    Record {
+        #[command(flatten)]
+        args: Box<RecordArgs>,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    Replay(Box<ReplayArgs>),
     Top {
         #[command(flatten)]
         args: TopArgs,
@@ -315,6 +324,8 @@ pub enum Command {
     Sockets(Box<SocketsArgs>, Request),
     Sessions(Box<SessionsArgs>, Request),
     Trace(Box<TraceArgs>, Request),
+    Record(Box<RecordArgs>, Request),
+    Replay(Box<ReplayArgs>),
     Top(TopArgs, Request),
     Rooms(Box<RoomsArgs>, Request),
     History(HistoryCall, Request),
@@ -366,6 +377,10 @@ impl Cli {
                 Command::Sessions(args, merged(asked.into()))
             }
             Some(CommandArgs::Trace { args, asked }) => Command::Trace(args, merged(asked.into())),
+            Some(CommandArgs::Record { args, asked }) => {
+                Command::Record(args, merged(asked.into()))
+            }
+            Some(CommandArgs::Replay(args)) => Command::Replay(args),
             Some(CommandArgs::Top { args, asked }) => Command::Top(args, merged(asked.into())),
             Some(CommandArgs::Rooms { args, asked }) => Command::Rooms(args, merged(asked.into())),
             Some(CommandArgs::History(command)) => {

@@ -33,7 +33,9 @@ mod outside;
 mod plan;
 mod plans;
 mod programs;
+mod record_calls;
 mod relay;
+mod replay_calls;
 mod secure;
 mod serve;
 mod shell;
@@ -83,6 +85,13 @@ fn main() -> ExitCode {
         Command::Trace(args, request) => {
             ended(trace_calls::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
+        Command::Record(args, request) => {
+            ended(record_calls::run(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Replay(args) => replay_calls::run(&args).unwrap_or_else(|error| {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }),
         Command::Sessions(args, request) => {
             ended(inside_calls::sessions(&args, &request).map(|()| ExitCode::SUCCESS))
         }

@@ -37,9 +37,12 @@ pub use census::look::{
     Sight,
 };
 pub use census::memory::{Footprint, MemoryWalk};
+pub use clients::marks::Marks;
 pub use clients::roll::{Listed, RollCall, RollWord};
 pub use clients::session::Protocol;
-pub use clients::trace::{LiveTrace, Subject, TraceBounds, TraceDecision, TraceLine, TraceWho};
+pub use clients::trace::{
+    LiveTrace, Speaker, Subject, TraceBounds, TraceDecision, TraceLine, TraceWho,
+};
 pub use clients::whereabouts::Whereabouts;
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::foreign;

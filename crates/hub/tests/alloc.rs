@@ -343,12 +343,35 @@ fn followed(bench: &mut Bench, subject: Subject) -> Arc<LiveTrace> {
         until_ms: u64::MAX,
         lines_per_s: 1_000_000,
         payload: false,
+        marks: None,
     };
     let trace = Arc::new(LiveTrace::new(subject, None, bounds));
     let mut turn = bench.hub.turn(bench.now, &mut bench.sink);
     turn.trace(Arc::clone(&trace));
     end(turn);
     trace
+}
+
+/// As many events as `EVENTS` says: `benchmarks/console/off.sh` counts instructions from outside, for two numbers of them, while
+/// nobody is followed or somebody else.
+#[test]
+fn as_many_events_as_one_wants() {
+    let word = |name: &str| std::env::var(name).unwrap_or_default();
+    let times = word("EVENTS").parse().unwrap_or(10);
+    let text: &[u8] = match word("KIND").as_str() {
+        "acked" => br#"4217["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#,
+        "shout" => br#"42["shout",{"text":"hello everybody"}]"#,
+        _ => br#"42["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#,
+    };
+    let mut bench = lab();
+    let conns: Vec<ConnId> = (0..10).map(|_| bench.socketio()).collect();
+    if word("FOLLOW") == "user" {
+        followed(&mut bench, Subject::User("somebody".into()));
+    }
+    for _ in 0..times {
+        bench.say(conns[0], text);
+    }
+    assert!(bench.sink.writes >= times);
 }
 
 /// Others do not pay for it that somebody is followed, and nobody does when that is over.

@@ -60,6 +60,15 @@ struct Said {
     /// Types and sizes of the arguments; with `payload` the arguments as JSON text, cut after 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<String>,
+    /// In a redacted recording, of a first argument that is a text: equal texts have equal marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
+    /// Sizes of its attachments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<usize>,
+    /// The number by which it is answered, or that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ack: Option<u64>,
 }
 
 /// What became of it.
@@ -138,7 +147,7 @@ impl From<TraceDecision> for Decided {
             },
             TraceDecision::Delivered { to, by } => Self {
                 sockets: Some(to),
-                by: by.map(String::from),
+                by: by.map(|by| by.to_string()),
                 ..named("delivered")
             },
             TraceDecision::Answered { after_ms } => Self {
@@ -179,6 +188,9 @@ impl Line {
                 rooms: line.rooms.into_iter().map(String::from).collect(),
                 bytes: line.args.is_some().then_some(line.bytes),
                 args: line.args.map(String::from),
+                mark: line.mark.map(String::from),
+                attachments: line.attachments,
+                ack: line.ack,
             },
             rule: line.rule.map(String::from),
             decided: line.decision.into(),

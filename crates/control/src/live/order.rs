@@ -3,7 +3,8 @@
 use crate::admin::keys::{Caller, Scope};
 use crate::api::http::Query;
 use crate::api::problem::{Kind, Problem};
-use hub::{LiveTrace, Subject, TraceBounds};
+use aws_lc_rs::rand;
+use hub::{LiveTrace, Marks, Subject, TraceBounds};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::base64url::Id20;
@@ -16,12 +17,16 @@ const LINES: u32 = 200;
 const REASON_CHARS_MAX: usize = 200;
 const NAME_BYTES_MAX: usize = 1_024;
 /// Their names in queries and on the wire.
-const SUBJECTS: [&str; 4] = ["session", "user", "room", "event"];
-pub(super) const KNOWN: [&str; 10] = [
+const SUBJECTS: [&str; 5] = ["session", "user", "room", "event", "share"];
+/// Stands before the subject of a recording, between nodes.
+const RECORDED: &str = "recorded ";
+pub(super) const KNOWN: [&str; 12] = [
     "session",
     "user",
     "room",
     "event",
+    "share",
+    "record",
     "namespace",
     "seconds",
     "lines",
@@ -41,6 +46,10 @@ pub(crate) struct Order {
     payload: bool,
     /// Why payload is to be shown.
     reason: String,
+    /// It is a recording without payload: names are shown by these marks.
+    marks: Option<Marks>,
+    /// It is a recording.
+    record: bool,
     /// Only at the node that is asked.
     pub(super) local: bool,
 }
@@ -53,12 +62,18 @@ impl Order {
         }
         let subject = subject(query)?;
         let payload = query.parsed("payload", "true or false")?;
+        let record = query.parsed("record", "true or false")?.unwrap_or_default();
         let order = Self {
             namespace: namespace(caller, query, &subject)?,
             subject,
             seconds: bounded(query, "seconds", SECONDS, SECONDS_MAX)?,
             lines: bounded(query, "lines", LINES, LINES_MAX)?,
             payload: payload.unwrap_or_default(),
+            record,
+            marks: match record && payload != Some(true) {
+                true => Some(marks()?),
+                false => None,
+            },
             reason: query.get("reason").unwrap_or_default().trim().to_owned(),
             local: query.parsed("local", "true or false")?.unwrap_or_default(),
         };
@@ -95,9 +110,13 @@ impl Order {
     /// For people: the audit and the log.
     pub(super) fn words(&self) -> String {
         let (kind, name) = self.named();
+        let recorded = if self.record { ", recorded" } else { "" };
         match self.payload {
-            true => format!("{kind} {name} with payload, because: {}", self.reason),
-            false => format!("{kind} {name}"),
+            true => format!(
+                "{kind} {name}{recorded} with payload, because: {}",
+                self.reason
+            ),
+            false => format!("{kind} {name}{recorded}"),
         }
     }
 
@@ -111,6 +130,7 @@ impl Order {
             Subject::User(name) => ("user", name.to_string()),
             Subject::Room(name) => ("room", name.to_string()),
             Subject::Event(name) => ("event", name.to_string()),
+            Subject::Share(share) => ("share", format!("{}%", f64::from(*share) / 100.0)),
         }
     }
 
@@ -126,6 +146,7 @@ impl Order {
             until_ms: now_ms + self.seconds * 1_000,
             lines_per_s: self.lines,
             payload: self.payload,
+            marks: self.marks,
         };
         LiveTrace::new(self.subject.clone(), self.namespace(), bounds)
     }
@@ -136,9 +157,12 @@ impl Order {
             Subject::Session(id) => ("session", id.to_string()),
             _ => self.named(),
         };
+        // A node of an earlier version, which has no marks, does not know this word, and says so.
+        let recorded = if self.record { RECORDED } else { "" };
         let order = json!({
-            "subject": kind, "name": name, "namespace": self.namespace, "seconds": left.as_secs().max(1),
+            "subject": format!("{recorded}{kind}"), "name": name, "namespace": self.namespace, "seconds": left.as_secs().max(1),
             "lines": self.lines, "payload": self.payload, "reason": self.reason,
+            "marks": self.marks.map(Marks::key),
         });
         format!("{order}\n")
     }
@@ -147,13 +171,19 @@ impl Order {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let order: Value = serde_json::from_str(text).ok()?;
         let text = |member: &str| order[member].as_str();
+        let kind = text("subject")?;
+        let recorded = kind.strip_prefix(RECORDED);
         Some(Self {
-            subject: named(text("subject")?, text("name")?)?,
+            subject: named(recorded.unwrap_or(kind), text("name")?)?,
             namespace: text("namespace").map(str::to_owned),
             seconds: order["seconds"].as_u64()?.min(SECONDS_MAX),
             lines: u32::try_from(order["lines"].as_u64()?).ok()?.min(LINES_MAX),
             payload: order["payload"].as_bool()?,
             reason: text("reason").unwrap_or_default().to_owned(),
+            record: recorded.is_some(),
+            marks: serde_json::from_value(order["marks"].clone())
+                .ok()
+                .map(Marks::new),
             local: true,
         })
     }
@@ -165,8 +195,24 @@ fn named(kind: &str, name: &str) -> Option<Subject> {
         "user" => Subject::User(name.into()),
         "room" => Subject::Room(name.into()),
         "event" => Subject::Event(name.into()),
+        "share" => Subject::Share(share(name)?),
         _ => return None,
     })
+}
+
+/// `2.5` or `2.5%` of all sessions, as so many of 10,000.
+fn share(text: &str) -> Option<u16> {
+    let percent: f64 = text.strip_suffix('%').unwrap_or(text).parse().ok()?;
+    let share = (percent * 100.0).round();
+    (1.0..=10_000.0).contains(&share).then_some(share as u16)
+}
+
+/// A key for marks that is in no line.
+fn marks() -> Result<Marks, Problem> {
+    let mut bytes = [[0; 8]; 2];
+    let filled = bytes.iter_mut().try_for_each(|half| rand::fill(half));
+    filled.map_err(|_| Problem::new(Kind::Busy, "the system gives no random bytes"))?;
+    Ok(Marks::new(bytes.map(u64::from_be_bytes)))
 }
 
 fn subject(query: &Query) -> Result<Subject, Problem> {
@@ -175,7 +221,7 @@ fn subject(query: &Query) -> Result<Subject, Problem> {
         .filter_map(|kind| Some((*kind, query.get(kind)?)));
     let given: Vec<(&str, &str)> = given.collect();
     let [(kind, name)] = given[..] else {
-        let detail = "give one of session, user, room and event: that is what is followed";
+        let detail = "give one of session, user, room, event and share: that is what is followed";
         return Err(Problem::new(Kind::InvalidRequest, detail));
     };
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -183,7 +229,10 @@ fn subject(query: &Query) -> Result<Subject, Problem> {
         return Err(Problem::field(kind, detail));
     }
     named(kind, name).ok_or_else(|| {
-        let detail = format!("{name:?} is no id of a session or socket");
+        let detail = match kind {
+            "share" => format!("{name:?} is no part of all sessions: give 0.01% to 100%"),
+            _ => format!("{name:?} is no id of a session or socket"),
+        };
         Problem::field(kind, detail)
     })
 }
@@ -241,6 +290,7 @@ mod tests {
             "room=a%20b&namespace=/lab&lines=7",
             "event=chat&payload=true&reason=lost%20messages&seconds=600",
             "session=AAAAAAAAAAAAAAAAAAAA",
+            "share=2.5%25&record=true",
         ] {
             let order = read(&ops, query).expect(query);
             let text = order.text(order.time());
@@ -262,6 +312,10 @@ mod tests {
             ("session=short", "session: "),
             ("user=a&seconds=601", "seconds: "),
             ("user=a&lines=0", "lines: "),
+            ("share=0.001", "share: "),
+            ("share=101%25", "share: "),
+            ("share=half", "share: "),
+            ("user=a&record=yes", "record: "),
             ("user=a&payload=yes", "payload: "),
             ("user=a&payload=true", "reason: "),
             ("user=a&payload=true&reason=%20", "reason: "),

@@ -62,7 +62,7 @@ pub(crate) fn described() -> OpenApiRouter<Live> {
     OpenApiRouter::new().routes(routes!(trace))
 }
 
-/// Follow a user, a session, a room or events of one name
+/// Follow a user, a session, a room, events of one name or a share of all sessions
 ///
 /// What passes, on all nodes, as it passes: one JSON object a line, until the time is over or the caller hangs up. Arguments are told by
 /// type and size only; with `payload` as they are, which needs the scope `trace:payload` and a reason for the audit.
@@ -72,6 +72,8 @@ pub(crate) fn described() -> OpenApiRouter<Live> {
         ("user" = Option<String>, Query, description = "All sockets of a user."),
         ("room" = Option<String>, Query, description = "Events to a room."),
         ("event" = Option<String>, Query, description = "Events of a name."),
+        ("share" = Option<String>, Query, description = "Of the sessions that begin from now on so many, by chance: `2.5` or `2.5%`. 1,024 sockets of each shard at most; one beyond counts as a dropped line."),
+        ("record" = Option<bool>, Query, description = "For a recording: without `payload`, names of users and rooms are marks. Equal names have equal marks in one recording."),
         ("namespace" = Option<String>, Query, description = "Only there. For rooms and events `/`, if it is left out; for users and sessions all."),
         ("seconds" = Option<u64>, Query, minimum = 1, maximum = 600, description = "So long; 300 if it is left out."),
         ("lines" = Option<u32>, Query, minimum = 1, maximum = 1_000, description = "Lines that each node tells in a second; 200 if it is left out. More are counted."),

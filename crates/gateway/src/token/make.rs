@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct MakeArgs {
     /// Name of the user that the token is for.
     #[arg(long, value_name = "NAME")]
@@ -67,6 +67,36 @@ pub fn run(args: &MakeArgs) -> Result<ExitCode> {
         writeln!(out, "{token}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Signs tokens for users, as `--secret` or `--secret-file` and the names of the configuration say.
+pub struct Signer {
+    args: MakeArgs,
+    settings: Settings,
+    key: SigningKey,
+}
+
+impl Signer {
+    pub fn new(secret: Option<String>, secret_file: Option<PathBuf>) -> Result<Self> {
+        let args = MakeArgs {
+            secret,
+            secret_file,
+            expires: "1h".to_owned(),
+            ..MakeArgs::default()
+        };
+        let auth = load(None)?.auth;
+        Ok(Self {
+            settings: auth.verifier.clone().unwrap_or_default(),
+            key: signing_key(&args, &auth)?,
+            args,
+        })
+    }
+
+    pub fn token(&mut self, user: &str) -> Result<String, String> {
+        self.args.uid = Some(user.to_owned());
+        let claims = claims(&self.args, &self.settings).map_err(|error| format!("{error:#}"))?;
+        self.key.sign(None, &claims)
+    }
 }
 
 fn signing_key(args: &MakeArgs, auth: &Auth) -> Result<SigningKey> {

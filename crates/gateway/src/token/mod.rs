@@ -3,6 +3,8 @@
 mod check;
 mod make;
 
+pub use make::Signer;
+
 use crate::config::{self, Request, Resolved};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};

@@ -21,6 +21,7 @@ mod observability;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod presence;
+mod record;
 mod scenarios;
 mod tls;
 mod trace;

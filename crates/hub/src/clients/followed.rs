@@ -1,9 +1,10 @@
 //! Sessions and sockets that somebody follows, and the lines about what passes them.
 
 use crate::clients::people::People;
-use crate::clients::trace::{self, LiveTrace, Subject, TraceDecision, TraceWho};
-use crate::clients::traces::{FOLLOWED_MAX, Followers, NOT_READY, Passing};
+use crate::clients::trace::{self, LiveTrace, Speaker, Subject, TraceDecision, TraceWho};
+use crate::clients::traces::{FOLLOWED_MAX, Followers, NOT_READY, Passing, is_in_share};
 use crate::dialect::speech::{Author, Emit};
+use crate::tables::id::socket_made_ms;
 use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -16,10 +17,16 @@ impl People {
         };
         let namespace = self.namespace_of(index);
         let sid = self.sessions.get(socket.session).map(|slot| slot.sid);
+        let is_chosen = self.traces.chosen.contains(&self.sockets.key(index));
         let of = |trace: &&Arc<LiveTrace>| {
             let is_meant = match trace.subject() {
                 Subject::Session(id) => *id == socket.id || Some(*id) == sid,
                 Subject::User(user) => self.user_of(index) == Some(user),
+                Subject::Share(share) => {
+                    // Another share may have chosen it, before this one began.
+                    let is_new = socket_made_ms(&socket.id) >= trace.began_ms();
+                    is_chosen && is_new && sid.is_some_and(|sid| is_in_share(&sid, *share))
+                }
                 Subject::Room(_) | Subject::Event(_) => false,
             };
             is_meant && trace.is_in(namespace)
@@ -72,9 +79,15 @@ impl People {
                         at = self.next_of_user(index);
                     }
                 }
-                Subject::Room(_) | Subject::Event(_) => {}
+                Subject::Room(_) | Subject::Event(_) | Subject::Share(_) => {}
             }
         }
+        let chosen = self.traces.chosen.iter();
+        found.extend(
+            chosen
+                .filter(|key| self.sockets.live(**key).is_some())
+                .map(|key| key.id()),
+        );
         found.retain(|index| {
             let socket = self.sockets.get(*index);
             socket.is_some_and(|socket| socket.namespace == namespace)
@@ -115,10 +128,10 @@ impl People {
     }
 
     /// The user or socket that said something, if a client did.
-    pub(crate) fn speaker_name(&self, author: Author<'_>) -> Option<Box<str>> {
+    pub(crate) fn speaker_name(&self, author: Author<'_>) -> Option<Speaker> {
         let user = self.user_behind(author).map(trace::name);
-        user.or_else(|| match author {
-            Author::Client(key) => Some(self.sockets.live(key)?.id.to_string().into()),
+        user.map(Speaker::User).or_else(|| match author {
+            Author::Client(key) => Some(Speaker::Socket(self.sockets.live(key)?.id)),
             _ => None,
         })
     }
@@ -127,13 +140,13 @@ impl People {
 
     /// An event for this socket alone.
     #[cold]
-    pub(crate) fn trace_emit(&mut self, key: SocketKey, event: &Emit<'_>) {
+    pub(crate) fn trace_emit(&mut self, key: SocketKey, event: &Emit<'_>, ack: Option<u64>) {
         let is_missed = self.traces.take_missed().contains(&key.id());
         let decision = match is_missed {
             true => NOT_READY,
             false => TraceDecision::Delivered { to: 1, by: None },
         };
-        self.trace_delivery(key.id(), event, &decision, Vec::new());
+        self.trace_delivery(key.id(), event, &decision, (Vec::new(), ack));
         let namespace = self.namespace_of(key.id());
         let followers = self.traces.of_event(namespace, event.name);
         if followers.is_empty() {
@@ -143,6 +156,7 @@ impl People {
         let passing = Passing {
             who,
             namespace,
+            ack,
             ..Passing::event(event)
         };
         self.traces.tell(&followers, &passing, &decision);
@@ -154,7 +168,7 @@ impl People {
         index: SocketId,
         event: &Emit<'_>,
         decision: &TraceDecision,
-        rooms: Vec<Box<str>>,
+        (rooms, ack): (Vec<Box<str>>, Option<u64>),
     ) {
         let followers = self.followers(index);
         if followers.is_empty() {
@@ -165,6 +179,7 @@ impl People {
             who,
             namespace,
             rooms,
+            ack,
             ..Passing::event(event)
         };
         self.traces.tell(&followers, &passing, decision);
@@ -198,6 +213,7 @@ impl People {
             event,
             args: Some(args),
             attachments,
+            ack: Some(id),
             ..Passing::default()
         };
         let after_ms = asked.as_ref().map(|asked| now_ms - asked.since_ms);
@@ -207,7 +223,13 @@ impl People {
 
     /// A client answers an event that it was sent.
     #[cold]
-    pub(crate) fn trace_ack(&mut self, from: SocketKey, args: &str, attachments: &[Vec<u8>]) {
+    pub(crate) fn trace_ack(
+        &mut self,
+        from: SocketKey,
+        id: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
         let followers = self.followers(from.id());
         if followers.is_empty() {
             return;
@@ -220,6 +242,7 @@ impl People {
             namespace,
             args: Some(args),
             attachments,
+            ack: Some(id),
             ..Passing::default()
         };
         let decision = TraceDecision::Answered { after_ms: None };
@@ -254,7 +277,10 @@ impl People {
         let socket = self.sockets.get(index);
         let slot = socket.and_then(|socket| self.sessions.get(socket.session));
         let Some(slot) = slot else { return };
+        let (key, sid) = (self.sockets.key(index), slot.sid);
         let (who, namespace) = self.described(index);
+        let label = namespace.as_deref().unwrap_or_default();
+        self.traces.choose(key, &sid, label);
         let passing = Passing {
             inward: true,
             what: "connect",
@@ -302,6 +328,7 @@ impl People {
         let decision = TraceDecision::Ended { why, waiting: 0 };
         let followers = self.followers(index);
         self.traces.tell(&followers, &passing, &decision);
+        self.traces.chosen.remove(&self.sockets.key(index));
     }
 
     /// A session ends; to be called while it has its sockets.
@@ -322,5 +349,9 @@ impl People {
         };
         let decision = TraceDecision::Ended { why, waiting };
         self.traces.tell(&followers, &passing, &decision);
+        let ended = self.sessions.get(session);
+        for index in ended.into_iter().flat_map(|slot| &slot.sockets) {
+            self.traces.chosen.remove(&self.sockets.key(*index));
+        }
     }
 }

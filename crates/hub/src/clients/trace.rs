@@ -1,7 +1,9 @@
 //! A live trace: what an operator wants to see as it passes, and the lines that wait for him. Shards write, one reader outside reads;
 //! nobody waits for the reader.
 
+use crate::clients::marks::Marks;
 use crate::output::copies::{Copies, Weigh};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::base64url::Id20;
@@ -31,6 +33,8 @@ pub enum Subject {
     Room(Box<str>),
     /// Events of a name.
     Event(Box<str>),
+    /// So many of 10,000 sessions, of those that begin while it runs. Their ids decide.
+    Share(u16),
 }
 
 /// What a trace may cost and show.
@@ -42,6 +46,8 @@ pub struct TraceBounds {
     pub lines_per_s: u32,
     /// Arguments are shown as they are; else only their types and sizes.
     pub payload: bool,
+    /// Names of users and rooms are shown by these marks.
+    pub marks: Option<Marks>,
 }
 
 /// What is followed, and the lines about it.
@@ -57,6 +63,8 @@ pub struct LiveTrace {
     /// Lines above the pace.
     hurried: AtomicU64,
     ended: AtomicBool,
+    /// Unix time, milliseconds; 0: no shard follows it yet.
+    began_ms: AtomicU64,
 }
 
 /// One thing that passed.
@@ -82,6 +90,12 @@ pub struct TraceLine {
     pub bytes: usize,
     /// Its arguments, or their types and sizes.
     pub args: Option<Box<str>>,
+    /// In place of a first argument that is a text, where names are not shown.
+    pub mark: Option<Box<str>>,
+    /// Sizes of its attachments.
+    pub attachments: Vec<usize>,
+    /// The number by which it is answered, or that it answers.
+    pub ack: Option<u64>,
     /// The rule that decided.
     pub rule: Option<Box<str>>,
     /// What became of it.
@@ -97,6 +111,24 @@ pub struct TraceWho {
     pub socket: Option<Id20>,
     /// The user of that socket.
     pub user: Option<Box<str>>,
+}
+
+/// A client that says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// By the user's name.
+    User(Box<str>),
+    /// A socket without a user.
+    Socket(Id20),
+}
+
+impl fmt::Display for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => f.write_str(name),
+            Self::Socket(id) => id.fmt(f),
+        }
+    }
 }
 
 /// What became of something that passed.
@@ -131,8 +163,8 @@ pub enum TraceDecision {
     Delivered {
         /// So many.
         to: u64,
-        /// The user or socket that said it, if a client did.
-        by: Option<Box<str>>,
+        /// Who said it, if a client did.
+        by: Option<Speaker>,
     },
     /// The answer to an event.
     Answered {
@@ -174,6 +206,7 @@ impl LiveTrace {
             pace: AtomicU64::new(0),
             hurried: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            began_ms: AtomicU64::new(0),
         }
     }
 
@@ -192,6 +225,17 @@ impl LiveTrace {
         self.ended.store(true, Ordering::Relaxed);
     }
 
+    /// A shard follows it from now on.
+    pub(crate) fn begin(&self, now_ms: u64) {
+        let began = &self.began_ms;
+        // Another shard may have been first.
+        let _ = began.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn began_ms(&self) -> u64 {
+        self.began_ms.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         self.ended.load(Ordering::Relaxed) || now_ms >= self.bounds.until_ms
     }
@@ -202,6 +246,15 @@ impl LiveTrace {
 
     pub(crate) fn shows_payload(&self) -> bool {
         self.bounds.payload
+    }
+
+    pub(crate) fn marks(&self) -> Option<Marks> {
+        self.bounds.marks
+    }
+
+    /// Something of it is not told, and its reader learns that.
+    pub(crate) fn pass_over(&self) {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
@@ -226,7 +279,7 @@ impl LiveTrace {
             .pace
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         if told.is_err() {
-            self.hurried.fetch_add(1, Ordering::Relaxed);
+            self.pass_over();
         }
         told.is_ok()
     }
@@ -291,6 +344,7 @@ mod tests {
             until_ms: 10_000,
             lines_per_s,
             payload: true,
+            marks: None,
         };
         LiveTrace::new(Subject::User("ada".into()), None, bounds)
     }
@@ -307,6 +361,9 @@ mod tests {
             rooms: Vec::new(),
             bytes: args.len(),
             args: Some(payload(args)),
+            mark: None,
+            attachments: Vec::new(),
+            ack: None,
             rule: None,
             decision: TraceDecision::Handled,
         }

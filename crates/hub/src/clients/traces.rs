@@ -1,14 +1,18 @@
 //! The live traces that a shard follows. While there are none, an event pays one test for them at each of its stations; all the rest is
 //! here, and cold.
 
-use crate::clients::trace::{self, LiveTrace, Subject, TraceDecision, TraceLine, TraceWho};
+use crate::clients::marks::Marks;
+use crate::clients::trace::{
+    self, LiveTrace, Speaker, Subject, TraceDecision, TraceLine, TraceWho,
+};
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::tables::clock::Now;
 use crate::tables::slot::{SocketId, SocketKey};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use wire::base64url::Id20;
 use wire::json;
 
 /// Traces of one shard. Those who begin them bound themselves below it.
@@ -22,6 +26,11 @@ const HELD_MAX: usize = 256;
 /// Sockets of one user that one event is told of.
 pub(super) const FOLLOWED_MAX: usize = 32;
 
+/// Sockets of sessions that chance has chosen. A session beyond it is not followed, and counts as a line that was dropped.
+const CHOSEN_MAX: usize = 1_024;
+/// Of these a share is a number.
+const SHARE_OF: u64 = 10_000;
+
 /// The traces that something is a line of.
 pub(crate) type Followers = SmallVec<[Arc<LiveTrace>; 2]>;
 
@@ -34,6 +43,8 @@ pub(crate) struct Traces {
     asked: VecDeque<Asked>,
     /// The event that is at its handler.
     pub(super) hearing: Option<Hearing>,
+    /// Sockets that came since a share of all is followed, and are in it.
+    pub(super) chosen: HashSet<SocketKey>,
     /// Sockets that the last event did not reach, because it is volatile and they were not ready.
     missed: Vec<SocketId>,
 }
@@ -69,19 +80,21 @@ pub(crate) struct Passing<'a> {
     pub(crate) args: Option<&'a str>,
     pub(crate) attachments: &'a [Vec<u8>],
     pub(crate) rule: Option<Box<str>>,
+    pub(crate) ack: Option<u64>,
 }
 
 impl Traces {
     /// Whether anybody follows anything. HOT PATH.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        !self.live.is_empty()
+        !cfg!(feature = "untraced") && !self.live.is_empty()
     }
 
     pub(crate) fn begin(&mut self, shard: u16, now: Now, trace: Arc<LiveTrace>) {
         self.begin_turn(now);
         self.shard = shard;
         if self.live.len() < LIVE_MAX && !trace.is_over(now.wall_ms) {
+            trace.begin(now.wall_ms);
             self.live.push(trace);
         }
     }
@@ -93,6 +106,23 @@ impl Traces {
         self.live.retain(|trace| !trace.is_over(now.wall_ms));
         if self.live.is_empty() {
             self.asked = VecDeque::new();
+            self.chosen = HashSet::new();
+        }
+    }
+
+    /// A socket has come: chance decides whether it is followed.
+    pub(super) fn choose(&mut self, key: SocketKey, sid: &Id20, namespace: &str) {
+        let (chosen, live) = (&mut self.chosen, &self.live);
+        let is_in = |trace: &&Arc<LiveTrace>| match trace.subject() {
+            Subject::Share(share) => trace.is_in(namespace) && is_in_share(sid, *share),
+            _ => false,
+        };
+        for trace in live.iter().filter(is_in) {
+            if chosen.len() < CHOSEN_MAX || chosen.contains(&key) {
+                chosen.insert(key);
+            } else {
+                trace.pass_over();
+            }
         }
     }
 
@@ -184,7 +214,7 @@ impl Traces {
         let at_ms = self.now.wall_ms;
         for trace in followers.iter().filter(|trace| trace.admits(at_ms)) {
             let attached: usize = passing.attachments.iter().map(Vec::len).sum();
-            let line = TraceLine {
+            let mut line = TraceLine {
                 at_ms,
                 shard: self.shard,
                 inward: passing.inward,
@@ -198,9 +228,15 @@ impl Traces {
                     true if !is_secret(passing.event, args) => trace::payload(args),
                     _ => trace::shape(args, passing.attachments),
                 }),
+                mark: None,
+                attachments: passing.attachments.iter().map(Vec::len).collect(),
+                ack: passing.ack,
                 rule: passing.rule.clone(),
                 decision: decision.clone(),
             };
+            if let Some(marks) = trace.marks() {
+                redact(marks, &mut line, passing.args);
+            }
             match &mut self.hearing {
                 Some(hearing) if hearing.held.len() < HELD_MAX => {
                     hearing.held.push((Arc::clone(trace), line));
@@ -209,6 +245,35 @@ impl Traces {
             }
         }
     }
+}
+
+/// Takes what clients have said or are called out of a line. `args` is what the line's shapes are of.
+fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
+    let user = line.who.as_mut().and_then(|who| who.user.as_mut());
+    if let Some(user) = user {
+        *user = marks.of(user);
+    }
+    for room in &mut line.rooms {
+        *room = marks.of(room);
+    }
+    match &mut line.decision {
+        TraceDecision::Delivered {
+            by: Some(Speaker::User(name)),
+            ..
+        } => *name = marks.of(name),
+        // It may quote what was said.
+        TraceDecision::Refused { why, .. } => *why = Box::default(),
+        _ => {}
+    }
+    let first = args.and_then(json::first).and_then(json::unquote);
+    line.mark = first.map(|first| marks.of(&first));
+}
+
+/// Whether a session is among so many of 10,000. Its id is random; the order of ids tells nothing.
+pub(super) fn is_in_share(sid: &Id20, share: u16) -> bool {
+    let mut random = [0; 8];
+    random.copy_from_slice(&sid.0[..8]);
+    u64::from_be_bytes(random) % SHARE_OF < u64::from(share)
 }
 
 /// Tokens, and signed addresses of bodies: whoever has them may use them. They are shown to nobody.

@@ -36,7 +36,7 @@ pub(crate) fn on_ack(
 ) {
     if stage.parts.people.traces.is_on() {
         let people = &mut stage.parts.people;
-        people.trace_ack(from.socket, args, attachments);
+        people.trace_ack(from.socket, id, args, attachments);
     }
     let answer = || Answer {
         args: args.to_owned(),

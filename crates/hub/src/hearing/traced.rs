@@ -17,6 +17,7 @@ struct Heard {
     name: Box<str>,
     args: String,
     attachments: Vec<Vec<u8>>,
+    ack: Option<u64>,
     before: Tally,
 }
 
@@ -92,6 +93,7 @@ impl Heard {
             name: trace::name(event.name),
             args: event.args.to_owned(),
             attachments: event.attachments.to_vec(),
+            ack: event.ack.as_ref().map(AckTo::id),
             before: Tally::of(&parts.books.counts),
             namespace,
         })
@@ -120,6 +122,7 @@ impl Heard {
             args: Some(&self.args),
             attachments: &self.attachments,
             rule: explained.map(|explained| trace::name(&explained.rule)),
+            ack: self.ack,
         };
         traces.tell(&self.followers, &passing, &decision);
     }

@@ -39,12 +39,13 @@ impl Audience<'_> {
                         by: by.clone(),
                     },
                 };
-                people.trace_delivery(index, &out.event, &decision, rooms.clone());
+                people.trace_delivery(index, &out.event, &decision, (rooms.clone(), out.ack));
             }
         }
         let passing = Passing {
             namespace: namespace.and_then(|namespace| people.label(namespace).cloned()),
             rooms,
+            ack: out.ack,
             ..Passing::event(&out.event)
         };
         let to = delivered(&self.speaker.books.counts) - before;

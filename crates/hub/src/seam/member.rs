@@ -141,7 +141,7 @@ impl<'a> Member<'a> {
         out.exempt = exempt.holds(&namespace, out.about.as_slice());
         self.parts.speaker().deliver(self.key.id(), &mut out);
         if self.parts.people.traces.is_on() {
-            self.parts.people.trace_emit(self.key, event);
+            self.parts.people.trace_emit(self.key, event, ack);
         }
     }
 }

@@ -14,6 +14,7 @@ import {
   textField,
 } from "../controls.ts";
 import { bytes, clock, count, counted, NONE } from "../format.ts";
+import { archive } from "../har.ts";
 import { callPath, rememberQuery } from "../route.ts";
 import { Table } from "../table.ts";
 import type { View } from "../view.ts";
@@ -81,7 +82,11 @@ const table = () =>
   new Table<Row>(
     "Lines",
     [
-      { head: "Time", text: ({ line }) => `${clock(line.at_ms)}.${millis(line.at_ms)}` },
+      {
+        head: "Time",
+        text: ({ line }) => `${clock(line.at_ms)}.${millis(line.at_ms)}`,
+        className: "when",
+      },
       { head: "Way", text: ({ line }) => (line.direction === "in" ? "from client" : "to client") },
       { head: "What", text: ({ line }) => line.what },
       { head: "Who", text: ({ line }) => who(line), node: ({ line }) => given(who(line)) },
@@ -95,7 +100,7 @@ const table = () =>
         head: "What became of it",
         text: ({ line }) => decided(line),
         node: ({ line }) => badge(decided(line), TONES[line.decision] ?? "calm"),
-        className: "name",
+        className: "name fate",
       },
       { head: "Arguments", text: ({ line }) => line.args ?? NONE, className: "name mono" },
       {
@@ -125,7 +130,8 @@ class TracePage {
   #submit = button("Follow", "primary", () => {});
   #stop = button("Stop", "plain", () => this.#end?.abort());
   #pause = button("Pause", "plain small", () => this.#togglePause());
-  #export = button("Export", "plain small", () => this.#save());
+  #export = button("Export", "plain small", () => this.#saveLines());
+  #archive = button("Export HAR", "plain small", () => this.#saveArchive());
   #clear = button("Clear", "plain small", () => this.#forget());
   #state = make("p", "found");
   #asides = make("ul", "asides");
@@ -182,7 +188,7 @@ class TracePage {
     const part = section("Lines", this.#filter.element, this.#found, this.#asides);
     part.append(this.#table.element);
     const tools = make("div", "buttons");
-    tools.append(this.#pause, this.#clear, this.#export);
+    tools.append(this.#pause, this.#clear, this.#export, this.#archive);
     part.querySelector(".card-head")?.append(tools);
     this.#pause.setAttribute("aria-pressed", "false");
     this.#filter.input.addEventListener("input", () => this.#render());
@@ -288,6 +294,7 @@ class TracePage {
     if (this.#paused) parts.push("paused");
     this.#found.textContent = `${parts.join(", ")}.`;
     this.#export.disabled = chosen.length === 0;
+    this.#archive.disabled = chosen.length === 0;
     this.#clear.disabled = this.#rows.length === 0;
     this.#renderNodes();
     if (!this.#paused) this.#table.render(chosen.slice(0, SHOWN_MAX));
@@ -317,15 +324,23 @@ class TracePage {
   }
 
   /** The lines that fit, the oldest first, as they came. */
-  #save(): void {
-    const texts = this.#chosen()
-      .reverse()
-      .map(({ text }) => `${text}\n`);
-    const address = URL.createObjectURL(new Blob(texts, { type: "application/x-ndjson" }));
-    const anchor = make("a");
-    anchor.href = address;
-    anchor.download = "sockeye-trace.jsonl";
-    anchor.click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  #saveLines(): void {
+    const texts = this.#chosen().reverse();
+    const lines = texts.map(({ text }) => `${text}\n`);
+    save("sockeye-trace.jsonl", "application/x-ndjson", lines);
   }
+
+  #saveArchive(): void {
+    const lines = this.#chosen().reverse();
+    save("sockeye-trace.har", "application/json", [archive(lines.map(({ line }) => line))]);
+  }
+}
+
+function save(name: string, type: string, texts: string[]): void {
+  const address = URL.createObjectURL(new Blob(texts, { type }));
+  const anchor = make("a");
+  anchor.href = address;
+  anchor.download = name;
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }

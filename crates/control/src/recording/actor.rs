@@ -1,0 +1,375 @@
+//! One client of a play: it comes, says what its part says at its time, answers questions, and notes what it hears.
+
+use super::filler;
+use super::script::{Deed, Part, Step, Word};
+use super::stage::{Played, Stage};
+use super::target::Wire;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use wire::socketio::{self, Packet, PacketType};
+use wire::websocket::frame::{self, OpCode};
+use wire::websocket::message::{Assembler, Limits, Message, Step as Read};
+
+/// For the way in, and for what the gateway takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is still on its way is waited for so long.
+const LATE: Duration = Duration::from_secs(3);
+/// What should not come is waited for so long.
+const MORE: Duration = Duration::from_millis(300);
+/// One that is ahead of others looks so often whether they are there.
+const LOOK: Duration = Duration::from_millis(10);
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+const LIMITS: Limits = Limits {
+    message_bytes_max: 16 << 20,
+    fragments_max: 1_024,
+    masked: false,
+    deflate: false,
+};
+/// Any 16 bytes; there is no cache between us that it could deceive.
+const KEY: &[u8; 24] = b"c29ja2V5ZS1yZXBsYXkhIQ==";
+/// Masking is a client's duty; nothing here is secret.
+const MASK: [u8; 4] = [0x5a, 0x13, 0xc7, 0x2e];
+
+/// A client that is there.
+struct Actor<'a> {
+    part: &'a Part,
+    stage: &'a Stage,
+    stream: Box<dyn Wire>,
+    input: Vec<u8>,
+    assembler: Assembler,
+    /// Questions of the gateway that are not answered yet.
+    questions: VecDeque<u64>,
+    played: Played,
+    has_session: bool,
+}
+
+/// Plays a part to its end.
+pub(super) async fn play(part: &Part, stage: &Stage) -> Played {
+    sleep_until(stage.time(part.comes_ms)).await;
+    let late = Instant::now() + LATE;
+    while stage.is_behind(part.needs) && Instant::now() < late {
+        sleep(LOOK).await;
+    }
+    stage.forgive(part.needs);
+    let stream = match stage.target.connect().await {
+        Ok(stream) => stream,
+        Err(why) => return Played::failed(why),
+    };
+    let mut actor = Actor {
+        part,
+        stage,
+        stream,
+        input: Vec::new(),
+        assembler: Assembler::default(),
+        questions: VecDeque::new(),
+        played: Played::default(),
+        has_session: false,
+    };
+    let went = match timeout(PATIENCE, actor.come_in(stage)).await {
+        Ok(Ok(())) => actor.act(stage).await,
+        Ok(Err(why)) => Err(why),
+        Err(_) => Err("it was not let in within 10 s".to_owned()),
+    };
+    actor.played.trouble = went.err();
+    actor.played
+}
+
+impl Actor<'_> {
+    async fn come_in(&mut self, stage: &Stage) -> Result<(), String> {
+        let mut request = Vec::new();
+        let target = format!("{}?EIO=4&transport=websocket", stage.target.path);
+        let host = &stage.target.host;
+        wire::websocket::handshake::write_request(&mut request, host, &target, KEY, b"");
+        self.send(&request).await?;
+        let end = loop {
+            let end = self.input.windows(4).position(|four| four == b"\r\n\r\n");
+            match end {
+                Some(end) => break end + 4,
+                None if self.input.len() > HEAD_BYTES_MAX => {
+                    return Err("the answer is not HTTP".to_owned());
+                }
+                None => self.read().await?,
+            }
+        };
+        let head = String::from_utf8_lossy(&self.input[..end]).into_owned();
+        self.input.drain(..end);
+        if head.split(' ').nth(1) != Some("101") {
+            let line = head.lines().next().unwrap_or_default();
+            return Err(format!("the gateway does not take a WebSocket: {line:?}"));
+        }
+        self.hear().await?;
+        while !self.has_session {
+            self.read().await?;
+            self.hear().await?;
+        }
+        let token = self.part.user.as_deref().and_then(|user| stage.token(user));
+        let auth = token.map(|token| json!({ "token": token }).to_string());
+        self.packet(&Packet {
+            kind: PacketType::Connect,
+            attachments: 0,
+            namespace: &self.part.namespace,
+            id: None,
+            data: auth.as_deref().unwrap_or_default(),
+        })
+        .await?;
+        while !self.played.joined {
+            self.read().await?;
+            self.hear().await?;
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, stage: &Stage) -> Result<(), String> {
+        let part = self.part;
+        for step in &part.steps {
+            self.listen_until(stage.time(step.at_ms)).await?;
+            self.catch_up(stage, step.needs).await?;
+            if matches!(step.deed, Deed::Leave) {
+                self.part_with().await;
+                return Ok(());
+            }
+            self.carry_out(step).await?;
+            stage.progress.step();
+        }
+        self.listen_until(stage.end()).await?;
+        self.wait_for_the_rest().await?;
+        self.part_with().await;
+        Ok(())
+    }
+
+    /// What had happened before in the recording happens first, also where this gateway is slower.
+    async fn catch_up(&mut self, stage: &Stage, needs: u64) -> Result<(), String> {
+        let late = Instant::now() + LATE;
+        while stage.is_behind(needs) && Instant::now() < late {
+            self.listen_until(Instant::now() + LOOK).await?;
+        }
+        stage.forgive(needs);
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, step: &Step) -> Result<(), String> {
+        let (kinds, args, attachments, id) = match &step.deed {
+            Deed::Say {
+                name,
+                args,
+                attachments,
+                ask,
+            } => {
+                let mut data = Vec::new();
+                wire::json::quote(&mut data, name);
+                let name = String::from_utf8_lossy(&data).into_owned();
+                let args = match args.is_empty() {
+                    true => name,
+                    false => format!("{name},{args}"),
+                };
+                let kinds = (PacketType::Event, PacketType::BinaryEvent);
+                (kinds, args, attachments, *ask)
+            }
+            Deed::Answer { args, attachments } => {
+                // It is another number, and the same question.
+                let Some(id) = self.questions.pop_front() else {
+                    return Ok(());
+                };
+                let kinds = (PacketType::Ack, PacketType::BinaryAck);
+                (kinds, args.clone(), attachments, Some(id))
+            }
+            Deed::Leave => return Ok(()),
+        };
+        let is_plain = attachments.is_empty();
+        self.packet(&Packet {
+            kind: if is_plain { kinds.0 } else { kinds.1 },
+            attachments: attachments.len(),
+            namespace: &self.part.namespace,
+            id,
+            data: &format!("[{args}]"),
+        })
+        .await?;
+        for size in attachments {
+            self.frame(OpCode::Binary, &vec![0; (*size).min(ATTACHMENT_BYTES_MAX)])
+                .await?;
+        }
+        self.played.said += 1;
+        Ok(())
+    }
+
+    /// Waits for what should still come, and a moment for what should not.
+    async fn wait_for_the_rest(&mut self) -> Result<(), String> {
+        let late = Instant::now() + LATE;
+        let wanted = self.part.expected.len();
+        while self.played.heard.len() < wanted && Instant::now() < late {
+            let soon = Instant::now() + MORE / 3;
+            self.listen_until(soon.min(late)).await?;
+        }
+        self.listen_until(Instant::now() + MORE).await
+    }
+
+    /// Ends the session. The gateway knows it when it closes the connection, and others hear nothing of this client then.
+    async fn part_with(&mut self) {
+        let closed = async {
+            self.frame(OpCode::Text, b"1").await?;
+            loop {
+                self.read().await?;
+                self.hear().await?;
+            }
+        };
+        let closed: Result<Result<Infallible, String>, _> = timeout(LATE, closed).await;
+        // Its end is what it says in either case.
+        drop(closed);
+        self.stage.happens();
+    }
+
+    async fn listen_until(&mut self, until: Instant) -> Result<(), String> {
+        loop {
+            self.hear().await?;
+            tokio::select! {
+                read = self.stream.read_buf(&mut self.input) => arrived(read)?,
+                () = sleep_until(until) => return Ok(()),
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), String> {
+        arrived(self.stream.read_buf(&mut self.input).await)
+    }
+
+    /// Takes in what has come.
+    async fn hear(&mut self) -> Result<(), String> {
+        loop {
+            let read = self.assembler.step(&mut self.input, &LIMITS);
+            let read = read.map_err(|why| format!("the gateway broke RFC 6455: {why:?}"))?;
+            let (consumed, said) = match read {
+                Read::NeedMore { .. } => return Ok(()),
+                Read::Fragment { consumed } => (consumed, Said::Nothing),
+                Read::Message {
+                    consumed, message, ..
+                } => (consumed, said(message)),
+            };
+            self.input.drain(..consumed);
+            match said {
+                Said::Text(text) => self.take(&text).await?,
+                Said::Ping(bytes) => self.frame(OpCode::Pong, &bytes).await?,
+                Said::Closed => return Err("the gateway closed the connection".to_owned()),
+                Said::Nothing => {}
+            }
+        }
+    }
+
+    /// One packet of Engine.IO.
+    async fn take(&mut self, text: &str) -> Result<(), String> {
+        match text.as_bytes().first() {
+            Some(b'0') => self.has_session = true,
+            Some(b'1') => return Err("the gateway ended the session".to_owned()),
+            Some(b'2') => return self.frame(OpCode::Text, b"3").await,
+            Some(b'4') => {
+                let packet = socketio::parse(&text[1..]);
+                let packet = packet.map_err(|why| format!("a packet cannot be read: {why:?}"))?;
+                return self.note(&packet);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, packet: &Packet<'_>) -> Result<(), String> {
+        if packet.namespace != self.part.namespace {
+            return Ok(());
+        }
+        let word = match packet.kind {
+            PacketType::Connect => {
+                self.played.joined = true;
+                self.stage.happens();
+                return Ok(());
+            }
+            PacketType::ConnectError => {
+                return Err(format!(
+                    "it was not let into the namespace: {}",
+                    packet.data
+                ));
+            }
+            PacketType::Disconnect => return Err("it was put out".to_owned()),
+            PacketType::Event | PacketType::BinaryEvent => {
+                self.questions.extend(packet.id);
+                Word::Event(socketio::event(packet.data).name.into_owned())
+            }
+            PacketType::Ack | PacketType::BinaryAck => {
+                let args = packet.data.trim_start_matches('[').trim_end_matches(']');
+                let whole = packet
+                    .data
+                    .strip_prefix('[')
+                    .and_then(|data| data.strip_suffix(']'));
+                Word::Answer(
+                    packet.id.unwrap_or_default(),
+                    Some(filler::kinds(whole.unwrap_or(args))),
+                )
+            }
+        };
+        let script = &self.stage.script;
+        let is_expected = self.played.heard.len() < self.part.expected.len();
+        if is_expected && script.is_judged(&self.part.namespace, &word) {
+            self.stage.happens();
+        }
+        match self.played.heard.len() < self.part.expected.len() * 2 + HEARD_MORE_MAX {
+            true => self.played.heard.push(word),
+            false => self.played.unheard += 1,
+        }
+        Ok(())
+    }
+
+    async fn packet(&mut self, packet: &Packet<'_>) -> Result<(), String> {
+        let mut text = b"4".to_vec();
+        socketio::write(&mut text, packet);
+        self.frame(OpCode::Text, &text).await
+    }
+
+    async fn frame(&mut self, opcode: OpCode, payload: &[u8]) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        frame::write_masked(&mut bytes, true, opcode, payload, MASK);
+        self.send(&bytes).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let sent = timeout(PATIENCE, async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        });
+        let sent = sent
+            .await
+            .map_err(|_| "the gateway took nothing for 10 s".to_owned())?;
+        sent.map_err(|error| format!("the connection was lost: {error}"))
+    }
+}
+
+/// An attachment of a recording that somebody has written by hand is not larger than this.
+const ATTACHMENT_BYTES_MAX: usize = 16 << 20;
+/// Words that a client keeps beyond twice what it should hear.
+const HEARD_MORE_MAX: usize = 1_000;
+
+/// A message that does not borrow.
+enum Said {
+    Text(String),
+    Ping(Vec<u8>),
+    Closed,
+    Nothing,
+}
+
+fn said(message: Message<'_>) -> Said {
+    match message {
+        Message::Text(text) => Said::Text(text.to_owned()),
+        Message::Ping(bytes) => Said::Ping(bytes.to_vec()),
+        Message::Close(_) => Said::Closed,
+        // Attachments: only their number is known from the recording, too.
+        Message::Binary(_) | Message::Pong(_) => Said::Nothing,
+    }
+}
+
+fn arrived(read: std::io::Result<usize>) -> Result<(), String> {
+    match read {
+        Ok(0) => Err("the gateway closed the connection".to_owned()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("the connection was lost: {error}")),
+    }
+}
