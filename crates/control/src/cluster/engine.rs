@@ -2,11 +2,14 @@
 //! get lost while it is in trouble; what must arrive is numbered and asked for again by the layer above.
 
 use super::feed::Feed;
+#[cfg(feature = "nats")]
+use super::nats;
 use super::{memory, redis};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::oneshot;
 
 const CLOSED: &str = "the engine was closed by this process";
 
@@ -270,7 +273,20 @@ pub struct Engine(Carrier);
 enum Carrier {
     Memory(memory::Port),
     Redis(redis::Port),
+    #[cfg(feature = "nats")]
+    Nats(nats::Port),
 }
+
+/// What becomes of a batch.
+enum Waits {
+    For(oneshot::Receiver<Published>),
+    #[cfg(feature = "nats")]
+    On(std::pin::Pin<Box<dyn Future<Output = Published> + Send>>),
+}
+
+/// What an engine over NATS has no use for.
+#[cfg(feature = "nats")]
+const NOT_BY_NATS: &str = "NATS carries messages between nodes only: Redis does this";
 
 impl Engine {
     pub(super) fn memory(port: memory::Port) -> Self {
@@ -281,11 +297,18 @@ impl Engine {
         Self(Carrier::Redis(port))
     }
 
+    #[cfg(feature = "nats")]
+    pub(super) fn nats(port: nats::Port) -> Self {
+        Self(Carrier::Nats(port))
+    }
+
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
     pub fn native(&self) -> Kind {
         match &self.0 {
             Carrier::Memory(_) => Kind::Classic,
             Carrier::Redis(port) => port.native(),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(_) => Kind::Classic,
         }
     }
 
@@ -294,12 +317,19 @@ impl Engine {
     pub fn publish(&self, batch: &[Publish]) -> impl Future<Output = Published> + Send + use<> {
         let messages = batch.len();
         let published = match &self.0 {
-            Carrier::Memory(port) => port.publish(batch),
-            Carrier::Redis(port) => port.publish(batch),
+            Carrier::Memory(port) => Waits::For(port.publish(batch)),
+            Carrier::Redis(port) => Waits::For(port.publish(batch)),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => Waits::On(port.publish(batch)),
         };
         async move {
-            let published = published.await;
-            published.unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED)))
+            match published {
+                Waits::For(published) => published
+                    .await
+                    .unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED))),
+                #[cfg(feature = "nats")]
+                Waits::On(published) => published.await,
+            }
         }
     }
 
@@ -313,12 +343,14 @@ impl Engine {
         let appended = match &self.0 {
             Carrier::Memory(_) => None,
             Carrier::Redis(port) => Some(port.append(stream, fields, kept)),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(_) => None,
         };
         async move {
             let failed = |why: &str| Published::failed(1, Trouble::new(why));
             match appended {
                 Some(appended) => appended.await.unwrap_or_else(|_| failed(CLOSED)),
-                None => failed("the engine in memory has no streams"),
+                None => failed("only Redis has streams of other servers"),
             }
         }
     }
@@ -328,6 +360,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(_) => channel(1).1,
             Carrier::Redis(port) => port.read(stream),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(_) => channel(1).1,
         }
     }
 
@@ -336,6 +370,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribe(topics),
             Carrier::Redis(port) => port.tell(redis::Order::Subscribe(topics)),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.subscribe(&topics),
         }
     }
 
@@ -344,6 +380,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.unsubscribe(&topics),
             Carrier::Redis(port) => port.tell(redis::Order::Unsubscribe(topics)),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.unsubscribe(&topics),
         }
     }
 
@@ -352,6 +390,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.doubt(),
             Carrier::Redis(port) => port.tell(redis::Order::Doubt),
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.doubt(),
         }
     }
 
@@ -363,6 +403,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribers(kind, channels),
             Carrier::Redis(port) => port.subscribers(kind, channels).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(_) => Err(Trouble::lasting(NOT_BY_NATS)),
         }
     }
 
@@ -375,6 +417,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.take(lease),
             Carrier::Redis(port) => port.take(lease).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.take(lease).await,
         }
     }
 
@@ -386,6 +430,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.hold(lease),
             Carrier::Redis(port) => port.hold(lease).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.hold(lease).await,
         }
     }
 
@@ -397,6 +443,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.release(lease),
             Carrier::Redis(port) => port.release(lease).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.release(lease).await,
         }
     }
 
@@ -408,6 +456,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.holders(keys),
             Carrier::Redis(port) => port.holders(keys).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.holders(keys).await,
         }
     }
 
@@ -419,6 +469,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.show(board, value),
             Carrier::Redis(port) => port.show(board, value).await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.show(board, value).await,
         }
     }
 
@@ -430,6 +482,8 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.server(),
             Carrier::Redis(port) => port.server().await,
+            #[cfg(feature = "nats")]
+            Carrier::Nats(port) => port.server().await,
         }
     }
 }

@@ -26,7 +26,7 @@ mod units;
 mod value;
 mod variables;
 
-pub use keys::RedisMode;
+pub use keys::{Adapter, RedisMode};
 pub use layers::Flag;
 pub use problem::Problems;
 pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved, Server};
