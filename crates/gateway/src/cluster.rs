@@ -127,6 +127,7 @@ pub fn nats(cluster: &Cluster) -> Nats {
         ca_file: files.authorities.clone(),
         own_cert: files.certificate.clone().zip(files.key.clone()),
         prefix: cluster.prefix.clone(),
+        domain: cluster.jetstream_domain.clone(),
         // The native plane is bounded before this queue, which must not be the narrower one.
         queue_bytes: 4 * cluster.queue_bytes,
     }

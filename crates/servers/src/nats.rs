@@ -28,11 +28,22 @@ impl Nats {
         nats
     }
 
+    /// Whose JetStream others reach by a domain.
+    pub fn with_domain(domain: &str, more: &str) -> Nats {
+        let mut nats = Nats::keeping(&format!("domain: {domain}"), more);
+        nats.restart();
+        nats
+    }
+
     /// Ready to be started with [`Nats::restart`]: nothing answers at its address.
     pub fn stopped(more: &str) -> Nats {
+        Nats::keeping("", more)
+    }
+
+    fn keeping(words: &str, more: &str) -> Nats {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
-        let streams = format!("jetstream {{ store_dir: \"{}\" }}", data.display());
+        let streams = format!("jetstream {{ store_dir: \"{}\"\n{words} }}", data.display());
         Nats::prepare(folder, &format!("{streams}\n{more}"))
     }
 

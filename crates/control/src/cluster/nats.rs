@@ -23,6 +23,8 @@ pub(super) struct Plan {
     pub(super) settings: nats::Settings,
     /// As that of channels and keys in Redis.
     pub(super) prefix: String,
+    /// Of JetStream.
+    pub(super) domain: Option<String>,
     pub(super) queue_bytes: usize,
     /// Bytes of messages that may wait for their reader; above it they are dropped and told of.
     pub(super) feed_bytes: usize,
@@ -145,6 +147,7 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
     let plan = carrier::Plan {
         settings: plan.settings,
         root: names.root.to_string(),
+        domain: plan.domain,
         buckets: vec![
             bucket(names.leases().to_owned(), Some(KEY_US)),
             bucket(names.epochs(), None),

@@ -34,6 +34,8 @@ pub struct Nats {
     pub own_cert: Option<(PathBuf, PathBuf)>,
     /// Of channels and keys.
     pub prefix: String,
+    /// Of the JetStream that keeps the numbers of nodes, if it is another server's.
+    pub domain: Option<String>,
     /// Bytes of messages that may wait for it.
     pub queue_bytes: usize,
 }
@@ -89,6 +91,12 @@ fn plan(nats: Nats) -> Result<super::nats::Plan, String> {
                 .to_owned(),
         );
     }
+    let is_token = |domain: &String| !domain.is_empty() && !domain.contains(['.', '*', '>', ' ']);
+    if !nats.domain.as_ref().is_none_or(is_token) {
+        return Err(
+            "cluster.jetstream_domain is one word without dots, spaces, `*` and `>`".to_owned(),
+        );
+    }
     let credentials = match (nats.credentials_file, nats.user, nats.password) {
         (Some(file), _, _) => Credentials::File(file),
         (None, Some(user), Some(password)) => Credentials::Known {
@@ -107,6 +115,7 @@ fn plan(nats: Nats) -> Result<super::nats::Plan, String> {
     Ok(super::nats::Plan {
         settings: settings.map_err(|fault| fault.to_string())?,
         prefix: nats.prefix,
+        domain: nats.domain,
         queue_bytes: nats.queue_bytes,
         feed_bytes: FEED_BYTES_MAX,
     })

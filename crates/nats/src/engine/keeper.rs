@@ -16,6 +16,8 @@ use tokio::time::{interval, sleep, timeout};
 
 /// Before servers that were away are asked again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Of several servers, one that hangs is passed over after this.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// A server that does not answer for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often that is looked at.
@@ -59,7 +61,9 @@ pub(super) async fn connect(plan: &Plan, told: &Told) -> Result<Conn, Trouble> {
         .options(events)
         .await
         .map_err(Trouble::lasting)?;
-    let options = options.subscription_capacity(SUBSCRIPTION_MESSAGES);
+    let options = options
+        .subscription_capacity(SUBSCRIPTION_MESSAGES)
+        .connection_timeout(CONNECT_TIME);
     let client = options
         .connect(plan.settings.urls())
         .await
@@ -93,9 +97,7 @@ pub(super) async fn connect(plan: &Plan, told: &Told) -> Result<Conn, Trouble> {
         let _ = ends.send("the connection to NATS has ended".to_owned());
     });
     let line = Line {
-        streams: ContextBuilder::new()
-            .timeout(KEY_TIME)
-            .build(client.clone()),
+        streams: streams(plan, &client),
         client,
         echo,
     };
@@ -113,12 +115,24 @@ pub(super) async fn connect(plan: &Plan, told: &Told) -> Result<Conn, Trouble> {
     })
 }
 
+fn streams(plan: &Plan, client: &Client) -> Context {
+    match &plan.domain {
+        None => ContextBuilder::new()
+            .timeout(KEY_TIME)
+            .build(client.clone()),
+        Some(domain) => {
+            let builder = ContextBuilder::new().domain(domain).timeout(KEY_TIME);
+            builder.build(client.clone())
+        }
+    }
+}
+
 fn unsettled(plan: &Plan, refusal: &Mutex<Option<String>>) -> Trouble {
     let refusal = refusal.lock().unwrap_or_else(PoisonError::into_inner);
     match &*refusal {
         None => Trouble::new("NATS does not answer"),
         Some(why) => Trouble::lasting(format!(
-            "NATS refuses what nodes need ({why}): let this user publish and subscribe to \"{}.>\", \"$KV.>\", \"$JS.API.>\" and \"_INBOX.>\"",
+            "NATS refuses what nodes need ({why}): let this user publish and subscribe to \"{}.>\", \"$JS.API.>\" and \"_INBOX.>\"",
             plan.root
         )),
     }

@@ -1,8 +1,8 @@
-//! Keys: buckets of JetStream as its key-value stores are laid out, so that `nats kv` shows them. A value is written over a revision: whoever is
-//! slower notices.
+//! Keys: streams of JetStream with one message for each, here called buckets. A value is written over a revision: whoever is slower notices. Their
+//! subjects are those of nodes: a leaf node lets none of `$KV.>` through.
 
 use super::keeper::Line;
-use super::{Engine, Trouble};
+use super::{Engine, Plan, Trouble};
 use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind, RequestErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
@@ -36,19 +36,15 @@ pub struct Value {
     pub revision: u64,
 }
 
-fn stream_of(bucket: &str) -> String {
-    format!("KV_{bucket}")
-}
-
-fn subject_of(bucket: &str, key: &str) -> String {
-    format!("$KV.{bucket}.{key}")
+fn subject_of(root: &str, bucket: &str, key: &str) -> String {
+    format!("{root}.key.{bucket}.{key}")
 }
 
 /// Nothing of it is written to a disk: a server that starts anew has forgotten everything, and nodes tell it again.
-fn config(bucket: &Bucket, copies: usize) -> Config {
+fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
     Config {
-        name: stream_of(&bucket.name),
-        subjects: vec![subject_of(&bucket.name, ">")],
+        name: bucket.name.clone(),
+        subjects: vec![subject_of(root, &bucket.name, ">")],
         max_messages_per_subject: 1,
         max_age: bucket.age.unwrap_or_default(),
         discard: DiscardPolicy::New,
@@ -60,25 +56,28 @@ fn config(bucket: &Bucket, copies: usize) -> Config {
 }
 
 /// The buckets stand.
-pub(super) async fn ensure(line: &Line, buckets: &[Bucket]) -> Result<(), Trouble> {
+pub(super) async fn ensure(line: &Line, plan: &Plan) -> Result<(), Trouble> {
     let is_cluster = line.client.server_info().cluster.is_some();
-    for bucket in buckets {
+    for bucket in &plan.buckets {
         let copies = if is_cluster { COPIES } else { 1 };
         let mut made = line
             .streams
-            .get_or_create_stream(config(bucket, copies))
+            .get_or_create_stream(config(&plan.root, bucket, copies))
             .await;
         let refused = |kind: CreateStreamErrorKind| {
             matches!(kind, CreateStreamErrorKind::JetStream(_)) && is_cluster
         };
         if made.as_ref().is_err_and(|why| refused(why.kind())) {
             // Two servers, or a cluster of which only some have JetStream.
-            made = line.streams.get_or_create_stream(config(bucket, 1)).await;
+            made = line
+                .streams
+                .get_or_create_stream(config(&plan.root, bucket, 1))
+                .await;
         }
         made.map_err(|why| {
             Trouble::new(format!(
                 "cannot keep the numbers of nodes in the bucket {:?} of JetStream: {why}: nodes need a server with JetStream \
-                 (`jetstream {{}}` in its configuration) or one behind a leaf node, and the right to \"$JS.API.>\"",
+                 (`jetstream {{}}` in its configuration), or cluster.jetstream_domain behind a leaf node, and the right to \"$JS.API.>\"",
                 bucket.name
             ))
         })?;
@@ -105,7 +104,7 @@ impl Engine {
     /// # Errors
     /// JetStream did not answer.
     pub async fn read(&self, bucket: &str, key: &str) -> Result<Option<Value>, Trouble> {
-        let subject = subject_of(bucket, key);
+        let subject = subject_of(&self.0.plan.root, bucket, key);
         self.attempt(bucket, |place| last(place, subject.clone()))
             .await
     }
@@ -115,7 +114,7 @@ impl Engine {
     /// # Errors
     /// JetStream did not answer.
     pub async fn read_all(&self, bucket: &str) -> Result<Vec<(String, Value)>, Trouble> {
-        let all = subject_of(bucket, ">");
+        let all = subject_of(&self.0.plan.root, bucket, ">");
         self.attempt(bucket, |place| all_of(place, all.clone()))
             .await
     }
@@ -131,7 +130,10 @@ impl Engine {
         bytes: &[u8],
         over: Option<u64>,
     ) -> Result<bool, Trouble> {
-        let (subject, bytes) = (subject_of(bucket, key), Bytes::copy_from_slice(bytes));
+        let (subject, bytes) = (
+            subject_of(&self.0.plan.root, bucket, key),
+            Bytes::copy_from_slice(bytes),
+        );
         self.attempt(bucket, |place| {
             put(place, subject.clone(), bytes.clone(), over)
         })
@@ -162,7 +164,7 @@ impl Engine {
                 "cannot use the bucket {bucket:?} of JetStream: {why}"
             ))
         };
-        let stream = line.streams.get_stream_no_info(stream_of(bucket)).await;
+        let stream = line.streams.get_stream_no_info(bucket).await;
         let stream = stream.map_err(|why| cannot(why.to_string()))?;
         let place = || Place {
             streams: line.streams.clone(),
@@ -171,7 +173,7 @@ impl Engine {
         match ask(place()).await {
             Ok(answer) => return Ok(answer),
             Err(Failure::Other(why)) => return Err(cannot(why)),
-            Err(Failure::Missing) => ensure(&line, &self.0.plan.buckets).await?,
+            Err(Failure::Missing) => ensure(&line, &self.0.plan).await?,
         }
         ask(place()).await.map_err(|failure| match failure {
             Failure::Other(why) => cannot(why),

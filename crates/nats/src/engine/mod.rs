@@ -92,6 +92,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Beginning of all subjects, without the dot behind it.
     pub root: String,
+    /// Of the JetStream with the buckets, where it is not that of the server.
+    pub domain: Option<String>,
     /// The buckets for keys.
     pub buckets: Vec<Bucket>,
     /// Bytes of messages that may wait for NATS.
@@ -129,7 +131,7 @@ impl fmt::Debug for Engine {
 pub async fn open(plan: Plan, told: Told) -> Result<Engine, Trouble> {
     let plan = Arc::new(plan);
     let first = keeper::connect(&plan, &told).await?;
-    keys::ensure(&first.line, &plan.buckets).await?;
+    keys::ensure(&first.line, &plan).await?;
     let (orders, ordered) = unbounded_channel();
     let (parcels, posted) = unbounded_channel();
     let (tell_line, line) = watch::channel(None);

@@ -73,6 +73,8 @@ section! {
             "Its password.";
         credentials_file: Option<String> = "",
             "With `nats`, in place of `user` and `password`: a file with a JWT and a seed, as `nsc` writes it. It is read anew for each connection.";
+        jetstream_domain: Option<String> = "",
+            "With `nats`: the domain of the JetStream that keeps the numbers of nodes, the same on all nodes. Servers behind leaf nodes need it.";
         start: StartMode = "wait",
             "While the servers cannot be reached at the start: `wait` tries again for `start_timeout`; `/health` is 200 meanwhile, `/ready` is 503, and \
              clients are told to come again. `fail` ends the process at once, as wrong credentials and missing rights always do.";

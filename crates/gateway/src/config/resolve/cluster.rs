@@ -28,6 +28,7 @@ pub struct Cluster {
     pub user: Option<String>,
     pub password: Option<Secret>,
     pub credentials_file: Option<PathBuf>,
+    pub jetstream_domain: Option<String>,
     pub start: Start,
     pub tls: TlsFiles,
     pub prefix: String,
@@ -141,6 +142,7 @@ impl Resolver<'_> {
         let cluster = Cluster {
             adapter: *keys.adapter,
             credentials_file: file(&keys.credentials_file),
+            jetstream_domain: (*keys.jetstream_domain).clone(),
             urls: keys.urls.clone(),
             mode: *keys.mode,
             master: keys.master.clone(),

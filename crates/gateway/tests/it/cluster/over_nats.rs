@@ -118,7 +118,7 @@ fn nodes_share_a_limit_over_nats() {
     let more = "[limits]\nconns_per_address_max = 10\nconns_per_address_scope = \"cluster\"\n";
     let nodes = [(); 2].map(|()| Gateway::start(&config(&nats, more)));
     all_up(&nodes);
-    let exchanges = "sockeye_budget_exchanges_total{how=\"answered\"}";
+    let exchanges = "sockeye_budget_exchanges_total{outcome=\"answered\"}";
     for node in &nodes {
         assert!(node.reaches(exchanges, 10.0) >= 10.0);
         assert_eq!(node.metric("sockeye_budget_up"), 1.0);
@@ -130,7 +130,7 @@ fn nodes_share_a_limit_over_nats() {
 fn wrong_passwords_and_missing_rights_end_a_node_at_its_start() {
     let rights = "authorization { users: [ \
         { user: right, password: right }, \
-        { user: mute, password: right, permissions: { publish: [\"_INBOX.>\", \"$JS.API.>\", \"$KV.>\"] } } ] }";
+        { user: mute, password: right, permissions: { publish: [\"_INBOX.>\", \"$JS.API.>\"] } } ] }";
     let nats = Nats::with(rights);
     let run = |user: &str, password: &str| -> Output {
         let folder = tempfile::tempdir().expect("a folder");

@@ -27,10 +27,12 @@ struct Regions {
 impl Regions {
     fn start(more: &str) -> Regions {
         let [leaves] = free_ports();
-        let hub = Nats::with(&format!("leafnodes {{ listen: \"127.0.0.1:{leaves}\" }}"));
+        let listen = format!("leafnodes {{ listen: \"127.0.0.1:{leaves}\" }}");
+        let hub = Nats::with_domain("hub", &listen);
+        let more = format!("jetstream_domain = \"hub\"\n{more}");
         let cable = Cable::far(leaves, WAY);
         let leaf = Nats::leaf_of(cable.port());
-        let nodes = [&hub, &leaf].map(|server| Gateway::start(&config(&[server.url()], more)));
+        let nodes = [&hub, &leaf].map(|server| Gateway::start(&config(&[server.url()], &more)));
         all_up(&nodes);
         Regions {
             cable,
