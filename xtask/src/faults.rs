@@ -94,7 +94,7 @@ fn page(lines: &[Line], node_timeout_ms: u32) -> String {
             "NatsDead" => "NATS dead for six seconds",
             "NatsStand" => "SIGSTOP of NATS for six seconds",
             "NatsCut" => "way of a node to NATS cut for ten seconds",
-            "NatsLongCut" => "the same for 25 seconds",
+            "NatsLongCut" => "way of a node to NATS cut for 25 seconds",
             other => other,
         };
         let sums: Vec<String> = (0..5).map(|at| sum(at).to_string()).collect();
