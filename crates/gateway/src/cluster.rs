@@ -12,7 +12,7 @@ use control::cluster::foreign::{self, Ear};
 use control::cluster::ledger::{self, Ledger};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
-use control::cluster::way::{Nats, Way};
+use control::cluster::way::Way;
 use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
@@ -112,25 +112,7 @@ fn way(cluster: &Cluster) -> Result<Way> {
     if cluster.adapter == Adapter::Redis {
         return Ok(Way::redis(redis_of(cluster)?));
     }
-    Way::nats(nats(cluster)).map_err(anyhow::Error::msg)
-}
-
-/// Servers of NATS, and credentials.
-pub fn nats(cluster: &Cluster) -> Nats {
-    let password = cluster.password.as_ref();
-    let files = &cluster.tls;
-    Nats {
-        urls: cluster.urls.clone(),
-        credentials_file: cluster.credentials_file.clone(),
-        user: cluster.user.clone(),
-        password: password.map(|password| password.reveal().to_owned()),
-        ca_file: files.authorities.clone(),
-        own_cert: files.certificate.clone().zip(files.key.clone()),
-        prefix: cluster.prefix.clone(),
-        domain: cluster.jetstream_domain.clone(),
-        // The native plane is bounded before this queue, which must not be the narrower one.
-        queue_bytes: 4 * cluster.queue_bytes,
-    }
+    Way::nats(cluster.nats()).map_err(anyhow::Error::msg)
 }
 
 /// Addresses of Redis, and credentials.

@@ -2,10 +2,9 @@
 //! get lost while it is in trouble; what must arrive is numbered and asked for again by the layer above.
 
 use super::feed::Feed;
-#[cfg(feature = "nats")]
-use super::nats;
 use super::{memory, redis};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -273,20 +272,33 @@ pub struct Engine(Carrier);
 enum Carrier {
     Memory(memory::Port),
     Redis(redis::Port),
-    #[cfg(feature = "nats")]
-    Nats(nats::Port),
+    Port(Arc<dyn Port>),
 }
 
 /// What becomes of a batch.
 enum Waits {
     For(oneshot::Receiver<Published>),
-    #[cfg(feature = "nats")]
-    On(std::pin::Pin<Box<dyn Future<Output = Published> + Send>>),
+    On(Pending<Published>),
 }
 
-/// What an engine over NATS has no use for.
-#[cfg(feature = "nats")]
-const NOT_BY_NATS: &str = "NATS carries messages between nodes only: Redis does this";
+/// Something that takes a while.
+pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// An engine for nodes alone, behind [`Engine`], whose methods say what each of these does. It has no streams, and counts nobody.
+pub(super) trait Port: fmt::Debug + Send + Sync {
+    fn publish(&self, batch: &[Publish]) -> Pending<Published>;
+    fn subscribe(&self, topics: &[Topic]);
+    fn unsubscribe(&self, topics: &[Topic]);
+    fn doubt(&self);
+    fn take(&self, lease: Lease) -> Pending<Result<Taken, Trouble>>;
+    fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>>;
+    fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>>;
+    fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>>;
+    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Vec<(u16, Vec<u8>)>, Trouble>>;
+    fn server(&self) -> Pending<Result<Server, Trouble>>;
+}
+
+const NODES_ONLY: &str = "this engine carries messages between nodes only: Redis does this";
 
 impl Engine {
     pub(super) fn memory(port: memory::Port) -> Self {
@@ -297,9 +309,12 @@ impl Engine {
         Self(Carrier::Redis(port))
     }
 
-    #[cfg(feature = "nats")]
-    pub(super) fn nats(port: nats::Port) -> Self {
-        Self(Carrier::Nats(port))
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "NATS is the only one of its kind")
+    )]
+    pub(super) fn port(port: impl Port + 'static) -> Self {
+        Self(Carrier::Port(Arc::new(port)))
     }
 
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
@@ -307,8 +322,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(_) => Kind::Classic,
             Carrier::Redis(port) => port.native(),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(_) => Kind::Classic,
+            Carrier::Port(_) => Kind::Classic,
         }
     }
 
@@ -319,15 +333,13 @@ impl Engine {
         let published = match &self.0 {
             Carrier::Memory(port) => Waits::For(port.publish(batch)),
             Carrier::Redis(port) => Waits::For(port.publish(batch)),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => Waits::On(port.publish(batch)),
+            Carrier::Port(port) => Waits::On(port.publish(batch)),
         };
         async move {
             match published {
                 Waits::For(published) => published
                     .await
                     .unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED))),
-                #[cfg(feature = "nats")]
                 Waits::On(published) => published.await,
             }
         }
@@ -343,8 +355,7 @@ impl Engine {
         let appended = match &self.0 {
             Carrier::Memory(_) => None,
             Carrier::Redis(port) => Some(port.append(stream, fields, kept)),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(_) => None,
+            Carrier::Port(_) => None,
         };
         async move {
             let failed = |why: &str| Published::failed(1, Trouble::new(why));
@@ -360,8 +371,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(_) => channel(1).1,
             Carrier::Redis(port) => port.read(stream),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(_) => channel(1).1,
+            Carrier::Port(_) => channel(1).1,
         }
     }
 
@@ -370,8 +380,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribe(topics),
             Carrier::Redis(port) => port.tell(redis::Order::Subscribe(topics)),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.subscribe(&topics),
+            Carrier::Port(port) => port.subscribe(&topics),
         }
     }
 
@@ -380,8 +389,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.unsubscribe(&topics),
             Carrier::Redis(port) => port.tell(redis::Order::Unsubscribe(topics)),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.unsubscribe(&topics),
+            Carrier::Port(port) => port.unsubscribe(&topics),
         }
     }
 
@@ -390,8 +398,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.doubt(),
             Carrier::Redis(port) => port.tell(redis::Order::Doubt),
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.doubt(),
+            Carrier::Port(port) => port.doubt(),
         }
     }
 
@@ -403,8 +410,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribers(kind, channels),
             Carrier::Redis(port) => port.subscribers(kind, channels).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(_) => Err(Trouble::lasting(NOT_BY_NATS)),
+            Carrier::Port(_) => Err(Trouble::lasting(NODES_ONLY)),
         }
     }
 
@@ -417,8 +423,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.take(lease),
             Carrier::Redis(port) => port.take(lease).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.take(lease).await,
+            Carrier::Port(port) => port.take(lease.clone()).await,
         }
     }
 
@@ -430,8 +435,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.hold(lease),
             Carrier::Redis(port) => port.hold(lease).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.hold(lease).await,
+            Carrier::Port(port) => port.hold(lease.clone()).await,
         }
     }
 
@@ -443,8 +447,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.release(lease),
             Carrier::Redis(port) => port.release(lease).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.release(lease).await,
+            Carrier::Port(port) => port.release(lease.clone()).await,
         }
     }
 
@@ -456,8 +459,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.holders(keys),
             Carrier::Redis(port) => port.holders(keys).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.holders(keys).await,
+            Carrier::Port(port) => port.holders(keys.to_vec()).await,
         }
     }
 
@@ -469,8 +471,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.show(board, value),
             Carrier::Redis(port) => port.show(board, value).await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.show(board, value).await,
+            Carrier::Port(port) => port.show(board.clone(), value.to_vec()).await,
         }
     }
 
@@ -482,8 +483,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.server(),
             Carrier::Redis(port) => port.server().await,
-            #[cfg(feature = "nats")]
-            Carrier::Nats(port) => port.server().await,
+            Carrier::Port(port) => port.server().await,
         }
     }
 }

@@ -1,14 +1,13 @@
 //! NATS as engine: channels are subjects of core NATS, leases and boards are buckets of JetStream.
 
 use super::engine::{
-    Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Publish, Published,
-    Server, Taken, Topic, Trouble, VALUE_BYTES_MAX,
+    self, Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Pending, Publish,
+    Published, Server, Taken, Topic, Trouble, VALUE_BYTES_MAX,
 };
 use super::feed::feed;
 use cluster::budget::SHEET_US;
 use cluster::numbers::KEY_US;
 use nats::engine::{self as carrier, Bucket, Value};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +94,7 @@ pub(super) fn fits(prefix: &str) -> bool {
 
 /// A handle on the connection.
 #[derive(Clone, Debug)]
-pub(super) struct Port {
+struct Port {
     engine: carrier::Engine,
     names: Names,
 }
@@ -157,14 +156,11 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
     };
     let engine = carrier::open(plan, Arc::new(tell)).await;
     let engine = engine.map_err(|why| trouble(&why))?;
-    Ok((Engine::nats(Port { engine, names }), feed))
+    Ok((Engine::port(Port { engine, names }), feed))
 }
 
-impl Port {
-    pub(super) fn publish(
-        &self,
-        batch: &[Publish],
-    ) -> Pin<Box<dyn Future<Output = Published> + Send>> {
+impl engine::Port for Port {
+    fn publish(&self, batch: &[Publish]) -> Pending<Published> {
         let count = batch.len();
         let message = |one: &Publish| {
             let subject = self.names.subject(&one.channel);
@@ -189,24 +185,65 @@ impl Port {
         })
     }
 
+    fn subscribe(&self, topics: &[Topic]) {
+        self.engine.subscribe(self.subjects(topics));
+    }
+
+    fn unsubscribe(&self, topics: &[Topic]) {
+        self.engine.unsubscribe(self.subjects(topics));
+    }
+
+    fn doubt(&self) {
+        self.engine.doubt();
+    }
+
+    fn take(&self, lease: Lease) -> Pending<Result<Taken, Trouble>> {
+        let port = self.clone();
+        Box::pin(async move { port.take_lease(lease).await })
+    }
+
+    fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>> {
+        let port = self.clone();
+        Box::pin(async move { port.hold_lease(&lease).await })
+    }
+
+    fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>> {
+        let port = self.clone();
+        Box::pin(async move { port.release_lease(&lease).await })
+    }
+
+    fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>> {
+        let port = self.clone();
+        Box::pin(async move { port.holders_of(&keys).await })
+    }
+
+    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Vec<(u16, Vec<u8>)>, Trouble>> {
+        let port = self.clone();
+        Box::pin(async move { port.show_on(&board, &value).await })
+    }
+
+    fn server(&self) -> Pending<Result<Server, Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move {
+            let (version, is_cluster) = engine.server().await.map_err(|why| trouble(&why))?;
+            Ok(Server {
+                name: "nats".to_owned(),
+                version,
+                mode: if is_cluster { "cluster" } else { "single" },
+                pubsub_buffer: None,
+                node_timeout: None,
+            })
+        })
+    }
+}
+
+impl Port {
     fn subjects(&self, topics: &[Topic]) -> Vec<String> {
         let channel = |topic: &Topic| match topic {
             Topic::Channel(_, name) => self.names.subject(name),
             Topic::Pattern(_) => None,
         };
         topics.iter().filter_map(channel).collect()
-    }
-
-    pub(super) fn subscribe(&self, topics: &[Topic]) {
-        self.engine.subscribe(self.subjects(topics));
-    }
-
-    pub(super) fn unsubscribe(&self, topics: &[Topic]) {
-        self.engine.unsubscribe(self.subjects(topics));
-    }
-
-    pub(super) fn doubt(&self) {
-        self.engine.doubt();
     }
 
     fn number<'a>(&self, key: &'a Name) -> Result<&'a str, Trouble> {
@@ -233,8 +270,7 @@ impl Port {
         set.await.map_err(|why| trouble(&why))
     }
 
-    pub(super) async fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
-        let mut lease = lease.clone();
+    async fn take_lease(&self, mut lease: Lease) -> Result<Taken, Trouble> {
         for _ in 0..TRIES_MAX {
             let (holder, revision) = self.find(&lease).await?;
             if let Some(holder) = holder {
@@ -278,7 +314,7 @@ impl Port {
         Err(crowded())
     }
 
-    pub(super) async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
+    async fn hold_lease(&self, lease: &Lease) -> Result<Held, Trouble> {
         for _ in 0..TRIES_MAX {
             let (holder, revision) = self.find(lease).await?;
             if let Some(holder) = holder.filter(|holder| holder.epoch != lease.epoch) {
@@ -292,7 +328,7 @@ impl Port {
         Err(crowded())
     }
 
-    pub(super) async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
+    async fn release_lease(&self, lease: &Lease) -> Result<(), Trouble> {
         let (holder, revision) = self.find(lease).await?;
         if holder.is_some_and(|holder| holder.epoch == lease.epoch) {
             let erased = self.engine.erase(self.names.leases(), revision);
@@ -301,7 +337,7 @@ impl Port {
         Ok(())
     }
 
-    pub(super) async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
+    async fn holders_of(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
         let values = self.engine.read_all(self.names.leases()).await;
         let values = values.map_err(|why| trouble(&why))?;
         let find = |key: &Name| {
@@ -312,11 +348,7 @@ impl Port {
         keys.iter().map(find).collect()
     }
 
-    pub(super) async fn show(
-        &self,
-        board: &Board,
-        value: &[u8],
-    ) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+    async fn show_on(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
         let (bucket, number) = (self.names.boards(), board.number.to_string());
         let shown = self.engine.write(&bucket, &number, value, None).await;
         shown.map_err(|why| trouble(&why))?;
@@ -327,18 +359,6 @@ impl Port {
             .filter(|(_, value)| fits(value))
             .filter_map(|(key, value)| Some((key.parse().ok()?, value.bytes)))
             .collect())
-    }
-
-    pub(super) async fn server(&self) -> Result<Server, Trouble> {
-        let server = self.engine.server().await;
-        let (version, is_cluster) = server.map_err(|why| trouble(&why))?;
-        Ok(Server {
-            name: "nats".to_owned(),
-            version,
-            mode: if is_cluster { "cluster" } else { "single" },
-            pubsub_buffer: None,
-            node_timeout: None,
-        })
     }
 }
 

@@ -10,7 +10,7 @@ use compat::plane::Membership;
 use control::cluster::Start;
 use control::cluster::channels::Channel;
 use control::cluster::redis::settings;
-use control::cluster::way::Way;
+use control::cluster::way::{Nats, Way};
 use control::identity::Secret;
 use hub::Naming;
 use std::net::SocketAddr;
@@ -47,6 +47,25 @@ pub struct Cluster {
     pub directory: Option<Directory>,
     /// Channels that programs outside share with clients.
     pub feeds: Vec<Channel>,
+}
+
+impl Cluster {
+    /// Servers of NATS, and credentials.
+    pub fn nats(&self) -> Nats {
+        let (password, files) = (self.password.as_ref(), &self.tls);
+        Nats {
+            urls: self.urls.clone(),
+            credentials_file: self.credentials_file.clone(),
+            user: self.user.clone(),
+            password: password.map(|password| password.reveal().to_owned()),
+            ca_file: files.authorities.clone(),
+            own_cert: files.certificate.clone().zip(files.key.clone()),
+            prefix: self.prefix.clone(),
+            domain: self.jetstream_domain.clone(),
+            // The native plane is bounded before this queue, which must not be the narrower one.
+            queue_bytes: 4 * self.queue_bytes,
+        }
+    }
 }
 
 /// The directory that programs outside read.
@@ -232,7 +251,7 @@ impl Resolver<'_> {
         }
         self.readable(&keys.credentials_file);
         if self.problems.len() == before
-            && let Err(why) = Way::nats(crate::cluster::nats(cluster))
+            && let Err(why) = Way::nats(cluster.nats())
         {
             self.problem(&keys.urls, why);
         }
