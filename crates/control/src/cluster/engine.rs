@@ -284,6 +284,9 @@ enum Waits {
 /// Something that takes a while.
 pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// What numbers show on a board.
+pub(super) type Shown = Vec<(u16, Vec<u8>)>;
+
 /// An engine for nodes alone, behind [`Engine`], whose methods say what each of these does. It has no streams, and counts nobody.
 pub(super) trait Port: fmt::Debug + Send + Sync {
     fn publish(&self, batch: &[Publish]) -> Pending<Published>;
@@ -294,7 +297,7 @@ pub(super) trait Port: fmt::Debug + Send + Sync {
     fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>>;
     fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>>;
     fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>>;
-    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Vec<(u16, Vec<u8>)>, Trouble>>;
+    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Shown, Trouble>>;
     fn server(&self) -> Pending<Result<Server, Trouble>>;
 }
 

@@ -2,7 +2,7 @@
 
 use super::engine::{
     self, Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Pending, Publish,
-    Published, Server, Taken, Topic, Trouble, VALUE_BYTES_MAX,
+    Published, Server, Shown, Taken, Topic, Trouble, VALUE_BYTES_MAX,
 };
 use super::feed::feed;
 use cluster::budget::SHEET_US;
@@ -217,7 +217,7 @@ impl engine::Port for Port {
         Box::pin(async move { port.holders_of(&keys).await })
     }
 
-    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Vec<(u16, Vec<u8>)>, Trouble>> {
+    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Shown, Trouble>> {
         let port = self.clone();
         Box::pin(async move { port.show_on(&board, &value).await })
     }

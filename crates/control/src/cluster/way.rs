@@ -16,7 +16,7 @@ pub struct Way(Kind);
 enum Kind {
     Redis(Box<Redis>),
     #[cfg(feature = "nats")]
-    Nats(super::nats::Plan),
+    Nats(Box<super::nats::Plan>),
 }
 
 /// What a way to NATS is made of.
@@ -49,7 +49,7 @@ impl Way {
     /// Which setting cannot be used, and why; or this build has no client of NATS.
     pub fn nats(nats: Nats) -> Result<Self, String> {
         #[cfg(feature = "nats")]
-        return plan(nats).map(|plan| Self(Kind::Nats(plan)));
+        return plan(nats).map(|plan| Self(Kind::Nats(Box::new(plan))));
         #[cfg(not(feature = "nats"))]
         {
             let _ = nats;
@@ -65,7 +65,7 @@ impl Way {
         match self.0 {
             Kind::Redis(settings) => redis::open(*settings).await,
             #[cfg(feature = "nats")]
-            Kind::Nats(plan) => super::nats::open(plan).await,
+            Kind::Nats(plan) => super::nats::open(*plan).await,
         }
     }
 
