@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: seeded histories of nodes whose Redis fails, by the tests of the gateway, and their record.
+//! `cargo xtask faults`: seeded histories of nodes whose Redis or NATS fails, by the tests of the gateway, and their record.
 
 use crate::repository;
 use crate::steps::Step;
@@ -30,6 +30,8 @@ pub fn run(runs: u64, node_timeout_ms: u32) -> Result<()> {
         // It has no seeds.
         "--skip",
         "what_cannot_be_repaired",
+        "--skip",
+        "what_nats_cannot_repair",
         "--ignored",
         "--test-threads",
         "2",
@@ -66,7 +68,7 @@ fn page(lines: &[Line], node_timeout_ms: u32) -> String {
         by_fault.entry(&line.fault).or_default().push(line);
     }
     let mut page = format!(
-        "# Faults of Redis\n\nMade by `cargo xtask faults`: three nodes, 5,000 messages a second, one fault in each of {} histories;\n\
+        "# Faults of Redis and NATS\n\nMade by `cargo xtask faults`: three nodes, 5,000 messages a second, one fault in each of {} histories;\n\
          `cluster-node-timeout` {node_timeout_ms} ms. *Outage*: until a master serves every slot again, or the network is back. *Repair*: from\n\
          then until no message is later than 200 ms. Median and most, in milliseconds.\n\n\
          | fault | histories | sent | received | lost | twice | reordered | outage | repair |\n|---|---|---|---|---|---|---|---|---|\n",
@@ -88,6 +90,11 @@ fn page(lines: &[Line], node_timeout_ms: u32) -> String {
             "Freeze" => "SIGSTOP of a master",
             "Failover" => "graceful failover",
             "Migrate" => "slots moved",
+            "NatsRestart" => "restart of NATS",
+            "NatsDead" => "NATS dead for six seconds",
+            "NatsStand" => "SIGSTOP of NATS for six seconds",
+            "NatsCut" => "way of a node to NATS cut for ten seconds",
+            "NatsLongCut" => "way of a node to NATS cut for 25 seconds",
             other => other,
         };
         let sums: Vec<String> = (0..5).map(|at| sum(at).to_string()).collect();

@@ -1,7 +1,6 @@
 //! Joining a cluster, and what its end means for this process.
 
-use crate::config::RedisMode;
-use crate::config::{Cluster, Compat, Resolved};
+use crate::config::{Adapter, Cluster, Compat, RedisMode, Resolved};
 use crate::relay::{self, Door};
 use anyhow::{Context, Result};
 use compat::plane;
@@ -13,6 +12,7 @@ use control::cluster::foreign::{self, Ear};
 use control::cluster::ledger::{self, Ledger};
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
+use control::cluster::way::Way;
 use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
@@ -34,8 +34,8 @@ pub fn join(
     hostname: &str,
     facts: &Facts,
 ) -> Result<(Joining, Option<Door>)> {
-    let redis = engine(cluster)?;
-    let door = Door::open(cluster, redis.addrs.first())?;
+    let way = way(cluster)?;
+    let door = Door::open(cluster, way.first().as_ref())?;
     let settings = Settings {
         prefix: cluster.prefix.clone(),
         number,
@@ -55,27 +55,26 @@ pub fn join(
     };
     if cluster.secret.is_none() {
         tracing::warn!(
-            "a program that can publish to Redis can speak for every node: set cluster.secret"
+            "a program that can publish to the servers in cluster.urls can speak for every node: set cluster.secret"
         );
     }
     let gauges = Arc::clone(&facts.cluster);
     let pulse = facts.vitals.pulse("the thread for the cluster");
-    let joining = Joining::begin(settings, gauges, pulse, move || redis::open(redis.clone()));
+    let joining = Joining::begin(settings, gauges, pulse, move || way.clone().open());
     Ok((joining?, door))
 }
 
 /// Why this process cannot say yet where it is; `None`: it can.
 pub fn is_nowhere(cluster: &Cluster) -> Result<Option<Trouble>> {
-    let redis = engine(cluster)?;
-    let engine = redis.addrs.first();
-    let host = engine.map_or("", |engine| &*engine.host);
+    let engine = way(cluster)?.first();
+    let host = engine.as_ref().map_or("", |engine| &*engine.host);
     let why = || {
         let why = format!(
             "cannot find this node's own address: the name {host:?} in cluster.urls is not known, or there is no way to it"
         );
         Trouble::new(why)
     };
-    Ok(relay::lacks_address(cluster, engine).then(why))
+    Ok(relay::lacks_address(cluster, engine.as_ref()).then(why))
 }
 
 /// The description of this process, for others.
@@ -96,20 +95,28 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
 
 /// Connects to the engine, once, and asks what it is.
 pub fn look(cluster: &Cluster) -> Result<Server> {
-    let redis = engine(cluster)?;
+    let way = way(cluster)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the control plane")?;
     let asked = runtime.block_on(async {
-        let (engine, _feed) = redis::open(redis).await?;
+        let (engine, _feed) = way.open().await?;
         engine.server().await
     });
     Ok(asked?)
 }
 
+/// The way to the engine between nodes.
+fn way(cluster: &Cluster) -> Result<Way> {
+    if cluster.adapter == Adapter::Redis {
+        return Ok(Way::redis(redis_of(cluster)?));
+    }
+    Way::nats(cluster.nats()).map_err(anyhow::Error::msg)
+}
+
 /// Addresses of Redis, and credentials.
-pub fn engine(cluster: &Cluster) -> Result<Redis> {
+pub fn redis_of(cluster: &Cluster) -> Result<Redis> {
     let mode = match cluster.mode {
         RedisMode::Single => Mode::Single,
         RedisMode::Sentinel => Mode::Sentinel(cluster.master.clone()),
@@ -162,8 +169,12 @@ pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Opti
     let Some((cluster, member)) = member else {
         return Ok(None);
     };
+    let redis = match cluster.adapter {
+        Adapter::Redis => Some(redis_of(cluster)?),
+        Adapter::Memory | Adapter::Nats => None,
+    };
     Ok(Some(Ledger::start(ledger::Plan {
-        redis: engine(cluster)?,
+        redis,
         prefix: cluster.prefix.clone(),
         life: member.card().life,
         remembered: REMEMBERED,
@@ -216,7 +227,8 @@ pub fn hear_others(
     facts: &Facts,
 ) -> Result<Option<Ear>> {
     if !cluster.compat.is_wanted() {
-        if cluster.secret.is_some() && !cluster.compat.enabled {
+        if cluster.secret.is_some() && !cluster.compat.enabled && cluster.adapter == Adapter::Redis
+        {
             watch_others(cluster, namespaces, member, runtime)?;
         }
         return Ok(None);
@@ -234,7 +246,7 @@ pub fn hear_others(
         gauges: Arc::clone(&facts.foreign),
         pulse: facts.vitals.pulse("the bridge to servers of other kinds"),
     };
-    let redis = engine(cluster)?;
+    let redis = redis_of(cluster)?;
     let ear = runtime.block_on(async {
         let opened = redis::open(redis).await?;
         Ok::<Ear, Trouble>(foreign::start(opened, plan).await)
@@ -253,7 +265,7 @@ fn watch_others(
         python: true,
         ..compat(&cluster.compat, member.number())
     };
-    let (redis, stream) = (engine(cluster)?, cluster.compat.stream.clone());
+    let (redis, stream) = (redis_of(cluster)?, cluster.compat.stream.clone());
     runtime.spawn(async move {
         // It is no more than advice: without it the node is whole.
         if let Ok(opened) = redis::open(redis).await {

@@ -1,6 +1,6 @@
 //! The things that programs outside share with this node in Redis: the directory of sockets, and channels of plain JSON.
 
-use crate::cluster::engine;
+use crate::cluster::redis_of;
 use crate::config::{Cluster, Resolved};
 use crate::errands::Errands;
 use anyhow::Result;
@@ -49,7 +49,7 @@ pub fn serve(
     let outlets = &shards.process().outlets;
     if let (Some(settings), Some(roll)) = (&cluster.directory, &outlets.roll) {
         member.keep(Directory::start(directory::Plan {
-            redis: engine(cluster)?,
+            redis: redis_of(cluster)?,
             prefix: cluster.prefix.clone(),
             node: member.number(),
             life: member.card().life,
@@ -66,7 +66,7 @@ pub fn serve(
         tap.wake_for_each(waker(move || rung.notify_one()));
         let (to, limits) = (shards.to_handlers(), limits.clone());
         channels::start(channels::Plan {
-            redis: engine(cluster)?,
+            redis: redis_of(cluster)?,
             cluster: cluster.prefix.clone(),
             node: member.number(),
             channels: cluster.feeds.clone(),

@@ -1,7 +1,7 @@
 //! Events out to NATS and commands in from it, without decoding a body.
 //!
 //! [`Outlet`] publishes one message for each event, by core NATS or into a stream of JetStream. [`Inlet`] reads messages of a subject, makes
-//! a command of each, and gives it to a function of the caller. The client is async-nats.
+//! a command of each, and gives it to a function of the caller. [`engine`] carries messages between nodes. The client is async-nats.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -9,6 +9,7 @@
 mod books;
 mod courier;
 mod desk;
+pub mod engine;
 mod inlet;
 mod letters;
 mod link;
@@ -27,5 +28,5 @@ pub use bridge::{
 pub use inlet::Inlet;
 pub use outlet::{Delivery, Limits, Outlet};
 pub use reading::{Reading, Source};
-pub use settings::{Credentials, Settings, Tls};
+pub use settings::{Credentials, Password, Settings, Tls};
 pub use subject::{Pattern, overlap};

@@ -20,6 +20,13 @@ pub enum Credentials {
     None,
     /// By a file with a JWT and a seed, as `nsc` writes it.
     File(PathBuf),
+    /// By a user's name and its password.
+    Known {
+        /// The name.
+        user: String,
+        /// The password.
+        password: Password,
+    },
     /// By a user's name, and a file with its password.
     Password {
         /// The name.
@@ -27,6 +34,23 @@ pub enum Credentials {
         /// The file.
         file: PathBuf,
     },
+}
+
+/// A password, which no log shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    /// The password as the server knows it.
+    pub fn new(password: impl Into<String>) -> Self {
+        Self(password.into())
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// Encryption. A URL that begins with `tls://` demands it, too.
@@ -79,6 +103,12 @@ impl Settings {
         })
     }
 
+    /// Host and port of the first one.
+    pub fn first(&self) -> Option<(String, u16)> {
+        let first = self.urls.first()?;
+        Some((first.host().to_owned(), first.port()))
+    }
+
     pub(crate) fn urls(&self) -> Vec<ServerAddr> {
         self.urls.clone()
     }
@@ -107,16 +137,19 @@ impl Settings {
             });
         match &self.credentials {
             Credentials::None => {}
+            Credentials::Known { user, password } => {
+                options = options.user_and_password(user.clone(), password.0.clone());
+            }
             Credentials::File(file) => {
                 let text = std::fs::read_to_string(file);
-                let text = text.map_err(|why| cannot("nats.credentials_file", file, why))?;
+                let text = text.map_err(|why| cannot("the credentials file", file, why))?;
                 options = options.credentials(&text).map_err(|why| {
-                    format!("cannot use nats.credentials_file {}: {why}", file.display())
+                    format!("cannot use the credentials file {}: {why}", file.display())
                 })?;
             }
             Credentials::Password { user, file } => {
                 let text = std::fs::read_to_string(file);
-                let text = text.map_err(|why| cannot("nats.password_file", file, why))?;
+                let text = text.map_err(|why| cannot("the password file", file, why))?;
                 let password = text.trim_end_matches(['\r', '\n']).to_owned();
                 options = options.user_and_password(user.clone(), password);
             }

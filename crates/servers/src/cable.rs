@@ -3,8 +3,10 @@
 use crate::wait_for;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Connect to [`Cable::addr`] instead of the server.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub struct Cable {
 struct State {
     cut: Mutex<bool>,
     changed: Condvar,
+    /// Each byte is so long under way.
+    delay: Duration,
 }
 
 impl State {
@@ -39,10 +43,18 @@ impl State {
 impl Cable {
     /// To a server on this port of the machine.
     pub fn to(port: u16) -> Cable {
+        Cable::far(port, Duration::ZERO)
+    }
+
+    /// The same, with so much time from one end to the other.
+    pub fn far(port: u16, delay: Duration) -> Cable {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let cable = Cable {
             addr: listener.local_addr().expect("its address"),
-            state: Arc::default(),
+            state: Arc::new(State {
+                delay,
+                ..State::default()
+            }),
         };
         let state = Arc::clone(&cable.state);
         thread::spawn(move || {
@@ -55,6 +67,10 @@ impl Cable {
             TcpStream::connect(cable.addr).ok().map(drop)
         });
         cable
+    }
+
+    pub fn port(&self) -> u16 {
+        self.addr.port()
     }
 
     pub fn addr(&self) -> String {
@@ -86,15 +102,35 @@ fn join(near: TcpStream, port: u16, state: &Arc<State>) {
     let _ = back.join();
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, state: &State) {
+fn copy(mut from: TcpStream, to: TcpStream, state: &Arc<State>) {
+    let (sender, pieces) = channel();
+    let Ok(far) = to.try_clone() else { return };
+    let carried = Arc::clone(state);
+    let carrying = thread::spawn(move || carry(&pieces, to, &carried));
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut buffer).unwrap_or(0);
         state.wait_until_whole();
-        if read == 0 || to.write_all(&buffer[..read]).is_err() {
+        let piece = (Instant::now() + state.delay, buffer[..read].to_vec());
+        if read == 0 || sender.send(piece).is_err() {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Both);
+    drop(sender);
+    let _ = carrying.join();
+    let _ = far.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
+}
+
+/// Writes each piece when it is due.
+fn carry(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream, state: &State) {
+    for (due, piece) in pieces {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        state.wait_until_whole();
+        if to.write_all(&piece).is_err() {
+            // Its reader notices, too.
+            let _ = to.shutdown(Shutdown::Both);
+            break;
+        }
+    }
 }

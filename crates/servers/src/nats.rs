@@ -28,14 +28,54 @@ impl Nats {
         nats
     }
 
+    /// Whose JetStream others reach by a domain.
+    pub fn with_domain(domain: &str, more: &str) -> Nats {
+        let mut nats = Nats::keeping(&format!("domain: {domain}"), more);
+        nats.restart();
+        nats
+    }
+
     /// Ready to be started with [`Nats::restart`]: nothing answers at its address.
     pub fn stopped(more: &str) -> Nats {
-        let [port] = free_ports();
+        Nats::keeping("", more)
+    }
+
+    fn keeping(words: &str, more: &str) -> Nats {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let settings = format!(
-            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{more}\n",
-            folder.path().join("data").display()
+        let data = folder.path().join("data");
+        let streams = format!("jetstream {{ store_dir: \"{}\"\n{words} }}", data.display());
+        Nats::prepare(folder, &format!("{streams}\n{more}"))
+    }
+
+    /// A server behind another one's port for leaf nodes. It has no streams of its own.
+    pub fn leaf_of(port: u16) -> Nats {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let remote = format!(
+            "leafnodes {{ reconnect: 1, remotes: [ {{ url: \"nats://127.0.0.1:{port}\" }} ] }}"
         );
+        let mut nats = Nats::prepare(folder, &remote);
+        nats.restart();
+        nats
+    }
+
+    /// Three servers that are one cluster.
+    pub fn cluster() -> [Nats; 3] {
+        let ports: [u16; 3] = free_ports();
+        let routes = ports.map(|port| format!("nats://127.0.0.1:{port}"));
+        let mut servers = [0, 1, 2].map(|at| {
+            let port = ports[at];
+            Nats::stopped(&format!(
+                "server_name: n{at}\ncluster {{ name: c, listen: \"127.0.0.1:{port}\", routes: [{}] }}",
+                routes.join(", ")
+            ))
+        });
+        servers.iter_mut().for_each(Nats::restart);
+        servers
+    }
+
+    fn prepare(folder: TempDir, more: &str) -> Nats {
+        let [port] = free_ports();
+        let settings = format!("listen: \"127.0.0.1:{port}\"\n{more}\n");
         std::fs::write(folder.path().join("nats.conf"), settings).expect("a file");
         Nats {
             port,
@@ -47,6 +87,14 @@ impl Nats {
     /// As clients name it.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Of the process that runs.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
     }
 
     pub fn port(&self) -> u16 {

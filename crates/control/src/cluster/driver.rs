@@ -572,7 +572,7 @@ impl Driver {
         if bytes > 0 {
             tracing::warn!(
                 bytes,
-                "Redis did not take the last bytes for other nodes in time: messages among them are lost"
+                "the engine did not take the last bytes for other nodes in time: messages among them are lost"
             );
         }
         self.leases.release(&self.rig.engine).await;

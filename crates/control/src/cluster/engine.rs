@@ -4,9 +4,11 @@
 use super::feed::Feed;
 use super::{memory, redis};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::oneshot;
 
 const CLOSED: &str = "the engine was closed by this process";
 
@@ -270,7 +272,36 @@ pub struct Engine(Carrier);
 enum Carrier {
     Memory(memory::Port),
     Redis(redis::Port),
+    Port(Arc<dyn Port>),
 }
+
+/// What becomes of a batch.
+enum Waits {
+    For(oneshot::Receiver<Published>),
+    On(Pending<Published>),
+}
+
+/// Something that takes a while.
+pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What numbers show on a board.
+pub(super) type Shown = Vec<(u16, Vec<u8>)>;
+
+/// An engine for nodes alone, behind [`Engine`], whose methods say what each of these does. It has no streams, and counts nobody.
+pub(super) trait Port: fmt::Debug + Send + Sync {
+    fn publish(&self, batch: &[Publish]) -> Pending<Published>;
+    fn subscribe(&self, topics: &[Topic]);
+    fn unsubscribe(&self, topics: &[Topic]);
+    fn doubt(&self);
+    fn take(&self, lease: Lease) -> Pending<Result<Taken, Trouble>>;
+    fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>>;
+    fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>>;
+    fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>>;
+    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Shown, Trouble>>;
+    fn server(&self) -> Pending<Result<Server, Trouble>>;
+}
+
+const NODES_ONLY: &str = "this engine carries messages between nodes only: Redis does this";
 
 impl Engine {
     pub(super) fn memory(port: memory::Port) -> Self {
@@ -281,11 +312,20 @@ impl Engine {
         Self(Carrier::Redis(port))
     }
 
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "NATS is the only one of its kind")
+    )]
+    pub(super) fn port(port: impl Port + 'static) -> Self {
+        Self(Carrier::Port(Arc::new(port)))
+    }
+
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
     pub fn native(&self) -> Kind {
         match &self.0 {
             Carrier::Memory(_) => Kind::Classic,
             Carrier::Redis(port) => port.native(),
+            Carrier::Port(_) => Kind::Classic,
         }
     }
 
@@ -294,12 +334,17 @@ impl Engine {
     pub fn publish(&self, batch: &[Publish]) -> impl Future<Output = Published> + Send + use<> {
         let messages = batch.len();
         let published = match &self.0 {
-            Carrier::Memory(port) => port.publish(batch),
-            Carrier::Redis(port) => port.publish(batch),
+            Carrier::Memory(port) => Waits::For(port.publish(batch)),
+            Carrier::Redis(port) => Waits::For(port.publish(batch)),
+            Carrier::Port(port) => Waits::On(port.publish(batch)),
         };
         async move {
-            let published = published.await;
-            published.unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED)))
+            match published {
+                Waits::For(published) => published
+                    .await
+                    .unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED))),
+                Waits::On(published) => published.await,
+            }
         }
     }
 
@@ -313,12 +358,13 @@ impl Engine {
         let appended = match &self.0 {
             Carrier::Memory(_) => None,
             Carrier::Redis(port) => Some(port.append(stream, fields, kept)),
+            Carrier::Port(_) => None,
         };
         async move {
             let failed = |why: &str| Published::failed(1, Trouble::new(why));
             match appended {
                 Some(appended) => appended.await.unwrap_or_else(|_| failed(CLOSED)),
-                None => failed("the engine in memory has no streams"),
+                None => failed("only Redis has streams of other servers"),
             }
         }
     }
@@ -328,6 +374,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(_) => channel(1).1,
             Carrier::Redis(port) => port.read(stream),
+            Carrier::Port(_) => channel(1).1,
         }
     }
 
@@ -336,6 +383,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribe(topics),
             Carrier::Redis(port) => port.tell(redis::Order::Subscribe(topics)),
+            Carrier::Port(port) => port.subscribe(&topics),
         }
     }
 
@@ -344,6 +392,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.unsubscribe(&topics),
             Carrier::Redis(port) => port.tell(redis::Order::Unsubscribe(topics)),
+            Carrier::Port(port) => port.unsubscribe(&topics),
         }
     }
 
@@ -352,6 +401,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.doubt(),
             Carrier::Redis(port) => port.tell(redis::Order::Doubt),
+            Carrier::Port(port) => port.doubt(),
         }
     }
 
@@ -363,6 +413,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.subscribers(kind, channels),
             Carrier::Redis(port) => port.subscribers(kind, channels).await,
+            Carrier::Port(_) => Err(Trouble::lasting(NODES_ONLY)),
         }
     }
 
@@ -375,6 +426,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.take(lease),
             Carrier::Redis(port) => port.take(lease).await,
+            Carrier::Port(port) => port.take(lease.clone()).await,
         }
     }
 
@@ -386,6 +438,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.hold(lease),
             Carrier::Redis(port) => port.hold(lease).await,
+            Carrier::Port(port) => port.hold(lease.clone()).await,
         }
     }
 
@@ -397,6 +450,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.release(lease),
             Carrier::Redis(port) => port.release(lease).await,
+            Carrier::Port(port) => port.release(lease.clone()).await,
         }
     }
 
@@ -408,6 +462,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.holders(keys),
             Carrier::Redis(port) => port.holders(keys).await,
+            Carrier::Port(port) => port.holders(keys.to_vec()).await,
         }
     }
 
@@ -419,6 +474,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.show(board, value),
             Carrier::Redis(port) => port.show(board, value).await,
+            Carrier::Port(port) => port.show(board.clone(), value.to_vec()).await,
         }
     }
 
@@ -430,6 +486,7 @@ impl Engine {
         match &self.0 {
             Carrier::Memory(port) => port.server(),
             Carrier::Redis(port) => port.server().await,
+            Carrier::Port(port) => port.server().await,
         }
     }
 }

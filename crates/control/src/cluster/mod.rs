@@ -14,10 +14,13 @@ mod joins;
 pub mod ledger;
 pub mod member;
 pub mod memory;
+#[cfg(feature = "nats")]
+mod nats;
 mod number;
 pub mod redis;
 pub mod roster;
 mod seal;
+pub mod way;
 
 pub use arrival::Start;
 pub use budgets::Shares;

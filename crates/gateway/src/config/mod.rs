@@ -28,7 +28,7 @@ mod units;
 mod value;
 mod variables;
 
-pub use keys::{LogFormat, RedisMode};
+pub use keys::{Adapter, LogFormat, RedisMode};
 pub use layers::Flag;
 pub use problem::Problems;
 pub use resolve::{Auth, Cluster, Compat, Log, RelayListen, Resolved, Server};

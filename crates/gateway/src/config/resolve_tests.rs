@@ -326,6 +326,38 @@ fn a_cluster_that_can_not_work_is_found_before_the_start() {
     }
 }
 
+/// What programs and nodes share in Redis has no place in NATS.
+#[test]
+fn a_cluster_over_nats_refuses_what_needs_redis() {
+    let good = "urls = [\"nats://a:4222\"]\nsecret = \"s\"\n";
+    let said = |more: &str| problem(&format!("[cluster]\nadapter = \"nats\"\n{more}"));
+    for (more, why) in [
+        ("", "needs a server: set cluster.urls = [\"nats://"),
+        (
+            "urls = [\"redis://a\"]",
+            "nats://HOST:PORT or tls://HOST:PORT is needed",
+        ),
+        ("urls = [\"nats://me:x@a\"]", "cluster.password"),
+        (&format!("{good}mode = \"sentinel\""), "is about Redis"),
+        (&format!("{good}prefix = \"a.b:\""), "letters, digits"),
+        (&format!("{good}user = \"u\""), "need each other"),
+        (&format!("{good}credentials_file = \"none\""), "cannot read"),
+        (&format!("{good}[compat]\nenabled = true"), "speak by Redis"),
+        (
+            &format!("{good}[cluster.directory]\nenabled = true"),
+            "stands in Redis",
+        ),
+        (
+            &format!("{good}[cluster.feed.\"orders\"]\npublish = [\"n\"]"),
+            "channels of Redis",
+        ),
+    ] {
+        assert!(said(more).contains(why), "{more}: {}", said(more));
+    }
+    let file = "[cluster]\nadapter = \"redis\"\nurls = [\"redis://r\"]\ncredentials_file = \"c\"";
+    assert!(problem(file).contains("is for cluster.adapter = \"nats\""));
+}
+
 #[test]
 fn a_certificate_without_its_key_is_looked_for_where_it_stands() {
     let text = "[tls]\nlisten = [\"127.0.0.1:3443\"]\ncert = [\"a.pem\"]";

@@ -6,6 +6,9 @@ use tracing_subscriber::filter::Directive;
 /// Target of what is written whatever the level: why the process ends.
 pub const FATAL: &str = "fatal";
 
+/// It writes three lines for each attempt to connect. What matters of them, the gateway tells itself, once a minute.
+const CHATTY: &str = "async_nats";
+
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Words of other programs, and the level they mean.
@@ -30,9 +33,16 @@ pub fn filter(text: &str) -> Result<EnvFilter, String> {
         }
     }
     let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
-    let always = format!("{FATAL}=error").parse::<Directive>();
-    let always = always.map_err(|error| error.to_string())?;
-    Ok(filter.add_directive(always))
+    let filter = match text.contains(CHATTY) {
+        true => filter,
+        false => filter.add_directive(directive(&format!("{CHATTY}=off"))?),
+    };
+    Ok(filter.add_directive(directive(&format!("{FATAL}=error"))?))
+}
+
+fn directive(text: &str) -> Result<Directive, String> {
+    let directive = text.parse::<Directive>();
+    directive.map_err(|error| error.to_string())
 }
 
 fn check_name(word: &str) -> Result<(), String> {

@@ -42,10 +42,13 @@ pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 const PIPELINE: usize = 256;
 const PIPELINE_BYTES: usize = 1 << 20;
 
+const WITHOUT_REDIS: &str = "nodes that share NATS do not remember them for each other, and waiting does not help: use cluster.adapter = \"redis\"";
+
 /// The plan of a ledger.
 #[derive(Debug)]
 pub struct Plan {
-    pub redis: Redis,
+    /// `None`: the nodes share no Redis, and no call under a key is carried out.
+    pub redis: Option<Redis>,
     pub prefix: String,
     /// The number of this process among all of the cluster.
     pub life: u64,
@@ -98,6 +101,9 @@ impl Ledger {
             tokens: AtomicU64::new(0),
             plan,
         });
+        if ledger.plan.redis.is_none() {
+            return ledger;
+        }
         let keeper = Arc::downgrade(&ledger);
         tokio::spawn(async move {
             // The generation stands before somebody asks, as a rule.
@@ -350,7 +356,10 @@ impl Ledger {
 
     async fn port(&self) -> Result<&Port, Trouble> {
         let open = || async {
-            let (port, mut news) = redis::connect(self.plan.redis.clone()).await?;
+            let Some(redis) = self.plan.redis.clone() else {
+                return Err(Trouble::lasting(WITHOUT_REDIS));
+            };
+            let (port, mut news) = redis::connect(redis).await?;
             // The state of the connections is seen by what becomes of commands.
             tokio::spawn(async move { while news.next().await.is_some() {} });
             Ok(port)

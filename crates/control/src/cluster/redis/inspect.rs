@@ -27,7 +27,7 @@ pub struct Remark {
 
 /// Judges what a server says of itself.
 pub fn judge(server: &Server) -> Vec<Remark> {
-    let untested = !matches!(server.name.as_str(), "redis" | "valkey" | "memory");
+    let untested = !matches!(server.name.as_str(), "redis" | "valkey" | "nats" | "memory");
     let mut remarks = vec![Remark {
         about: "engine",
         value: format!("{} {}, {}", server.name, server.version, server.mode),

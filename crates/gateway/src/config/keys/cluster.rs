@@ -11,6 +11,7 @@ pub enum Adapter {
     /// There are no other nodes.
     Memory,
     Redis,
+    Nats,
 }
 
 /// How the Redis servers belong together.
@@ -36,7 +37,7 @@ pub enum Routing {
 }
 
 choice! {
-    Adapter { "memory" => Adapter::Memory, "redis" => Adapter::Redis }
+    Adapter { "memory" => Adapter::Memory, "redis" => Adapter::Redis, "nats" => Adapter::Nats }
     RedisMode { "single" => RedisMode::Single, "sentinel" => RedisMode::Sentinel, "cluster" => RedisMode::Cluster }
     StartMode { "wait" => StartMode::Wait, "fail" => StartMode::Fail }
     Routing { "registry" => Routing::Registry, "broadcast" => Routing::Broadcast }
@@ -58,37 +59,42 @@ section! {
     /// Other nodes, and the engine between them.
     Cluster = "cluster." {
         adapter: Adapter = "memory",
-            "The carrier of messages between nodes: `redis`, or `memory` for a node that is alone.";
+            "The carrier of messages between nodes: `redis`, `nats` (docs/nats.md), or `memory` for a node that is alone.";
         urls: Vec<String> = EMPTY_LIST,
             "Servers of Redis (6.2 or newer) or Valkey, as `redis://HOST:PORT`, or `rediss://HOST:PORT` for TLS. Of Sentinels or a \
-             cluster, some are enough.";
+             cluster, some are enough. Or those of one cluster of NATS, `nats://HOST:PORT` or `tls://HOST:PORT`.";
         mode: RedisMode = "single",
             "`single`, `sentinel` (`urls` are those of Sentinels) or `cluster` (Redis 7.0 or newer).";
         master: String = "mymaster",
             "The name by which Sentinels know the master.";
         user: Option<String> = "",
-            "User at Redis; unset means the default user.";
+            "User at Redis or NATS; unset means the default user.";
         password: Option<Secret> = "",
             "Its password.";
+        credentials_file: Option<String> = "",
+            "With `nats`, in place of `user` and `password`: a file with a JWT and a seed, as `nsc` writes it. It is read anew for each connection.";
+        jetstream_domain: Option<String> = "",
+            "With `nats`: the domain of the JetStream that keeps the numbers of nodes, the same on all nodes. Servers behind leaf nodes need it.";
         start: StartMode = "wait",
-            "While Redis cannot be reached at the start: `wait` tries again for `start_timeout`; `/health` is 200 meanwhile, `/ready` is 503, and \
+            "While the servers cannot be reached at the start: `wait` tries again for `start_timeout`; `/health` is 200 meanwhile, `/ready` is 503, and \
              clients are told to come again. `fail` ends the process at once, as wrong credentials and missing rights always do.";
         start_timeout: Duration = "10m",
             "With `start = \"wait\"`: a node that is not in the cluster after this time ends with code 1.";
         tls_ca: Option<String> = "",
-            "PEM file with the authorities to trust for `rediss://`; unset means those of the machine.";
+            "PEM file with the authorities to trust for `rediss://` and `tls://`; unset means those of the machine.";
         tls_cert: Option<String> = "",
-            "PEM file with this node's own certificate, if Redis asks for one.";
+            "PEM file with this node's own certificate, if the servers ask for one.";
         tls_key: Option<String> = "",
             "PEM file with the key of `tls_cert`.";
         prefix: String = "sockeye:",
-            "Beginning of the names of all channels and keys. Nodes with the same prefix are one cluster.";
+            "Beginning of the names of all channels and keys. Nodes with the same prefix are one cluster. With `nats`: letters, digits, `-` and \
+             `_`, and a colon at its end.";
         secret: Option<Secret> = "",
             "Messages between nodes carry a code made with it, and those without are refused: 32 random characters or more, the same on all \
-             nodes. Without it, a program that can publish to Redis can speak for every node.";
+             nodes. Without it, a program that can publish to the servers can speak for every node.";
         relay_listen: String = "auto",
             "Where other nodes bring requests for sessions of this one, as `IP:PORT`: no sticky sessions are needed then. `auto`: a free \
-             port of the address by which this machine reaches Redis; `off`: such requests are answered as of unknown sessions. \
+             port of the address by which this machine reaches the servers; `off`: such requests are answered as of unknown sessions. \
              It needs `secret`.";
         relay_advertise: Option<String> = "",
             "`IP:PORT` by which other nodes reach `relay_listen`; unset means that very address.";
@@ -103,11 +109,11 @@ section! {
             "Longest time that the answer to a CONNECT and the ack of a join wait for all nodes to know of the new member, from `1s` to `5s`. After \
              that the others have noticed that they hear nothing, and send everything.";
         frame_letters: Whole<1, 64> = "64",
-            "Most messages of clients in one message to Redis, for measurements: leave it alone. Under load, messages wait for each other for up to \
+            "Most messages of clients in one message to the engine, for measurements: leave it alone. Under load, messages wait for each other for up to \
              0.5 ms; with `1`, each goes alone and at once.";
         ring_bytes: Bytes = "64MiB",
-            "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
+            "Messages kept for nodes that miss some. It must hold what is sent while the engine fails over.";
         queue_bytes: Bytes = "32MiB",
-            "Bytes that may wait for Redis. Above it, publishers are told that other nodes cannot be reached.";
+            "Bytes that may wait for the engine. Above it, publishers are told that other nodes cannot be reached.";
     }
 }

@@ -10,6 +10,7 @@ use compat::plane::Membership;
 use control::cluster::Start;
 use control::cluster::channels::Channel;
 use control::cluster::redis::settings;
+use control::cluster::way::{Nats, Way};
 use control::identity::Secret;
 use hub::Naming;
 use std::net::SocketAddr;
@@ -20,11 +21,14 @@ use std::time::Duration;
 /// The cluster that this node belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
+    pub adapter: Adapter,
     pub urls: Vec<String>,
     pub mode: RedisMode,
     pub master: String,
     pub user: Option<String>,
     pub password: Option<Secret>,
+    pub credentials_file: Option<PathBuf>,
+    pub jetstream_domain: Option<String>,
     pub start: Start,
     pub tls: TlsFiles,
     pub prefix: String,
@@ -43,6 +47,25 @@ pub struct Cluster {
     pub directory: Option<Directory>,
     /// Channels that programs outside share with clients.
     pub feeds: Vec<Channel>,
+}
+
+impl Cluster {
+    /// Servers of NATS, and credentials.
+    pub fn nats(&self) -> Nats {
+        let (password, files) = (self.password.as_ref(), &self.tls);
+        Nats {
+            urls: self.urls.clone(),
+            credentials_file: self.credentials_file.clone(),
+            user: self.user.clone(),
+            password: password.map(|password| password.reveal().to_owned()),
+            ca_file: files.authorities.clone(),
+            own_cert: files.certificate.clone().zip(files.key.clone()),
+            prefix: self.prefix.clone(),
+            domain: self.jetstream_domain.clone(),
+            // The native plane is bounded before this queue, which must not be the narrower one.
+            queue_bytes: 4 * self.queue_bytes,
+        }
+    }
 }
 
 /// The directory that programs outside read.
@@ -113,21 +136,13 @@ impl Resolver<'_> {
         let keys = &self.settings.cluster;
         if *keys.adapter == Adapter::Memory {
             if !keys.urls.is_empty() {
-                let message = "nothing uses it: set cluster.adapter = \"redis\"";
+                let message = "nothing uses it: set cluster.adapter = \"redis\" or \"nats\"";
                 self.problem(&keys.urls, message);
             }
             return None;
         }
-        if keys.urls.is_empty() {
-            let message = "needs a server: set cluster.urls = [\"redis://127.0.0.1:6379\"]";
-            self.problem(&keys.adapter, message);
-        }
-        if keys.urls.iter().any(|url| url.contains('@')) {
-            let message = "put user and password into cluster.user and cluster.password: addresses are logged";
-            self.problem(&keys.urls, message);
-        } else if let (false, Err(why)) = (keys.urls.is_empty(), settings::check(&keys.urls)) {
-            self.problem(&keys.urls, why.to_string());
-        }
+        let (is_nats, before) = (*keys.adapter == Adapter::Nats, self.problems.len());
+        self.cluster_urls(is_nats);
         self.check_name(&keys.prefix);
         if keys.tls_cert.is_some() != keys.tls_key.is_some() {
             self.problem(&keys.tls_cert, "and cluster.tls_key need each other");
@@ -143,7 +158,10 @@ impl Resolver<'_> {
         }
         let folder = &self.machine.folder;
         let file = |name: &Option<String>| name.as_ref().map(|name| folder.join(name));
-        Some(Cluster {
+        let cluster = Cluster {
+            adapter: *keys.adapter,
+            credentials_file: file(&keys.credentials_file),
+            jetstream_domain: (*keys.jetstream_domain).clone(),
             urls: keys.urls.clone(),
             mode: *keys.mode,
             master: keys.master.clone(),
@@ -171,7 +189,72 @@ impl Resolver<'_> {
             compat: self.compat(),
             directory: self.directory(),
             feeds: self.feeds(),
-        })
+        };
+        if is_nats {
+            self.over_nats(&cluster, before);
+        } else if keys.credentials_file.is_some() {
+            let message =
+                "is for cluster.adapter = \"nats\": Redis knows cluster.user and cluster.password";
+            self.problem(&keys.credentials_file, message);
+        }
+        Some(cluster)
+    }
+
+    fn cluster_urls(&mut self, is_nats: bool) {
+        let keys = &self.settings.cluster;
+        if keys.urls.is_empty() {
+            let message = match is_nats {
+                true => "needs a server: set cluster.urls = [\"nats://127.0.0.1:4222\"]",
+                false => "needs a server: set cluster.urls = [\"redis://127.0.0.1:6379\"]",
+            };
+            self.problem(&keys.adapter, message);
+        }
+        if keys.urls.iter().any(|url| url.contains('@')) {
+            let message = "put user and password into cluster.user and cluster.password: addresses are logged";
+            self.problem(&keys.urls, message);
+        } else if !is_nats
+            && !keys.urls.is_empty()
+            && let Err(why) = settings::check(&keys.urls)
+        {
+            self.problem(&keys.urls, why.to_string());
+        }
+    }
+
+    /// NATS carries what nodes say to each other. What other programs share with nodes, they share by Redis.
+    fn over_nats(&mut self, cluster: &Cluster, before: usize) {
+        let (keys, settings) = (&self.settings.cluster, self.settings);
+        if !self.machine.has_nats {
+            self.problem(&keys.adapter, control::nats::MISSING);
+            return;
+        }
+        if *keys.mode != RedisMode::Single {
+            let message = "is about Redis: leave it out with cluster.adapter = \"nats\"";
+            self.problem(&keys.mode, message);
+        }
+        if *settings.compat.enabled == Some(true) {
+            let message =
+                "Node servers and emitters speak by Redis: they need cluster.adapter = \"redis\"";
+            self.problem(&settings.compat.enabled, message);
+        }
+        if *settings.directory.enabled {
+            let message = "the directory stands in Redis: it needs cluster.adapter = \"redis\"";
+            self.problem(&settings.directory.enabled, message);
+        }
+        if let Some(name) = names_below(self.layer, &FEEDS).first() {
+            let feed = Feed::of(self.layer, name);
+            let message = "feeds are channels of Redis: they need cluster.adapter = \"redis\"; programs at NATS have [nats.in] and [nats.out]";
+            self.problem(&feed.publish, message);
+        }
+        if keys.credentials_file.is_some() && keys.user.is_some() {
+            let message = "cluster.credentials_file and cluster.user exclude each other";
+            self.problem(&keys.credentials_file, message);
+        }
+        self.readable(&keys.credentials_file);
+        if self.problems.len() == before
+            && let Err(why) = Way::nats(cluster.nats())
+        {
+            self.problem(&keys.urls, why);
+        }
     }
 
     fn feeds(&mut self) -> Vec<Channel> {
@@ -292,9 +375,10 @@ impl Resolver<'_> {
         self.check_name(&keys.prefix);
         self.check_name(&keys.stream);
         Compat {
-            enabled: keys
-                .enabled
-                .unwrap_or(self.settings.cluster.secret.is_none()),
+            enabled: keys.enabled.unwrap_or(
+                self.settings.cluster.secret.is_none()
+                    && *self.settings.cluster.adapter == Adapter::Redis,
+            ),
             classic: *keys.classic,
             sharded: *keys.sharded,
             mode: *keys.sharded_mode,

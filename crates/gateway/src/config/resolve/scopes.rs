@@ -35,7 +35,8 @@ impl Resolver<'_> {
             return false;
         }
         if *self.settings.cluster.adapter == Adapter::Memory {
-            let message = "\"cluster\" needs other nodes: set cluster.adapter = \"redis\"";
+            let message =
+                "\"cluster\" needs other nodes: set cluster.adapter = \"redis\" or \"nats\"";
             self.problem(scope, message);
         }
         if !is_set {

@@ -1,8 +1,8 @@
-//! What happens to Redis, and to whom.
+//! What happens to Redis or NATS, and to whom.
 
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use fastrand::Rng;
-use servers::{Cable, Cluster, Redis, wait_for};
+use servers::{Cable, Cluster, Nats, Redis, wait_for};
 use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,12 +34,13 @@ pub enum Fault {
 enum Servers {
     Single(Redis),
     Cluster(Cluster),
+    Nats(Nats),
 }
 
 pub struct Scene {
     fault: Fault,
     servers: Servers,
-    /// Between the second node and a single Redis.
+    /// Between the second node and a single server.
     cable: Option<Cable>,
     rng: Rng,
     /// `cluster.ring_bytes`.
@@ -68,10 +69,22 @@ impl Scene {
             true => Servers::Single(Redis::start()),
             false => Servers::Cluster(Cluster::start_with(node_timeout_ms(), &[])),
         };
-        let cable = match (&servers, fault) {
-            (Servers::Single(redis), Fault::Cut | Fault::LongCut) => Some(Cable::to(redis.port())),
-            _ => None,
+        Scene::of(servers, fault, seed)
+    }
+
+    /// The same of a single NATS. It restarts, is dead, stands still, or is cut off from a node.
+    pub fn set_over_nats(fault: Fault, seed: u64) -> Scene {
+        Scene::of(Servers::Nats(Nats::start()), fault, seed)
+    }
+
+    fn of(servers: Servers, fault: Fault, seed: u64) -> Scene {
+        let port = match &servers {
+            Servers::Single(redis) => Some(redis.port()),
+            Servers::Nats(nats) => Some(nats.port()),
+            Servers::Cluster(_) => None,
         };
+        let is_cut = matches!(fault, Fault::Cut | Fault::LongCut);
+        let cable = port.filter(|_| is_cut).map(Cable::to);
         Scene {
             fault,
             servers,
@@ -102,12 +115,21 @@ impl Scene {
     pub fn redis_url(&self) -> String {
         match &self.servers {
             Servers::Single(redis) => redis.url(),
-            Servers::Cluster(_) => panic!("a cluster has several"),
+            Servers::Cluster(_) | Servers::Nats(_) => panic!("there is no single Redis"),
         }
     }
 
     pub fn fault(&self) -> Fault {
         self.fault
+    }
+
+    /// The fault as the record calls it.
+    pub fn name(&self) -> String {
+        let carrier = match &self.servers {
+            Servers::Nats(_) => "Nats",
+            Servers::Single(_) | Servers::Cluster(_) => "",
+        };
+        format!("{carrier}{:?}", self.fault)
     }
 
     /// Three nodes that know each other.
@@ -123,17 +145,23 @@ impl Scene {
 
     fn config(&self, node: usize) -> String {
         let (mode, addrs) = match (&self.servers, &self.cable) {
-            (Servers::Single(_), Some(cable)) if node == 1 => ("single", vec![cable.addr()]),
-            (Servers::Single(redis), _) => ("single", vec![redis.addr()]),
             (Servers::Cluster(cluster), _) => ("cluster", cluster.addrs()),
+            (_, Some(cable)) if node == 1 => ("single", vec![cable.addr()]),
+            (Servers::Single(redis), _) => ("single", vec![redis.addr()]),
+            (Servers::Nats(nats), _) => ("single", vec![format!("127.0.0.1:{}", nats.port())]),
         };
-        let urls: Vec<String> = addrs.iter().map(|addr| format!("redis://{addr}")).collect();
+        let (adapter, beside) = match &self.servers {
+            Servers::Nats(_) => ("nats", ""),
+            Servers::Single(_) | Servers::Cluster(_) => ("redis", "[compat]\nenabled = true\n"),
+        };
+        let url = |addr: &String| format!("{adapter}://{addr}");
+        let urls: Vec<String> = addrs.iter().map(url).collect();
         let (ring, join_wait, outbox) = (self.ring, self.join_wait, self.outbox);
         // A busy machine refuses no client, and confirms joins late.
         format!(
             "profile = \"plain\"\n[server]\nshards = 2\n[admission]\nturn_max = \"0s\"\n[limits]\noutbox_bytes_max = {outbox:?}\n\
-             [cluster]\nadapter = \"redis\"\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
-             join_wait = {join_wait:?}\n[compat]\nenabled = true\n"
+             [cluster]\nadapter = {adapter:?}\nmode = {mode:?}\nurls = {urls:?}\nsecret = \"s\"\nring_bytes = {ring:?}\n\
+             join_wait = {join_wait:?}\n{beside}"
         )
     }
 
@@ -166,6 +194,21 @@ impl Scene {
         let at = self.rng.usize(..3);
         match (&mut self.servers, self.fault) {
             (Servers::Single(redis), Fault::Kick) => kick(redis),
+            (Servers::Nats(nats), Fault::Dead) => {
+                nats.kill();
+                sleep(Duration::from_secs(6));
+                nats.restart();
+            }
+            (Servers::Nats(nats), Fault::Stand) => {
+                nats.freeze();
+                sleep(Duration::from_secs(6));
+                nats.thaw();
+            }
+            (Servers::Nats(nats), _) if self.cable.is_none() => {
+                nats.kill();
+                sleep(Duration::from_millis(self.rng.u64(..2_000)));
+                nats.restart();
+            }
             (Servers::Single(redis), Fault::Dead) => {
                 redis.kill();
                 sleep(Duration::from_secs(6));
@@ -181,7 +224,7 @@ impl Scene {
                 sleep(Duration::from_millis(self.rng.u64(..2_000)));
                 redis.restart();
             }
-            (Servers::Single(_), _) => {
+            (Servers::Single(_) | Servers::Nats(_), _) => {
                 let cable = self.cable.as_ref().expect("a cable");
                 cable.cut();
                 sleep(match self.fault {

@@ -1,10 +1,11 @@
-//! Nothing is lost between nodes, whatever Redis goes through: three nodes, 5,000 numbered messages a second to rooms on one and on
+//! Nothing is lost between nodes, whatever Redis or NATS goes through: three nodes, 5,000 numbered messages a second to rooms on one and on
 //! two other nodes, and one fault in the middle. Each message arrives once, in its publisher's order over both rooms.
 //!
 //! `FAULT_SEEDS=3..20` plays other histories than the first; `FAULT_RECORD=file` appends a line for each.
 
 mod bursts;
 mod fault;
+mod nats;
 mod newcomers;
 mod record;
 mod traffic;
@@ -30,8 +31,12 @@ fn seeds() -> Range<u64> {
 }
 
 fn nothing_is_lost(fault: Fault) {
+    nothing_is_lost_in(Scene::set, fault);
+}
+
+fn nothing_is_lost_in(set: fn(Fault, u64) -> Scene, fault: Fault) {
     for seed in seeds() {
-        let mut scene = Scene::set(fault, seed);
+        let mut scene = set(fault, seed);
         let nodes = scene.start_nodes();
         let record = play(&mut scene, &nodes, seed);
         record.keep();
@@ -50,7 +55,7 @@ fn play(scene: &mut Scene, nodes: &[Gateway; 3], seed: u64) -> Record {
     let traffic = traffic::Traffic::start(nodes, seed);
     let outage = scene.happen();
     let came = traffic.end();
-    Record::new(scene.fault(), seed, outage, came)
+    Record::new(scene.name(), seed, outage, came)
 }
 
 /// What goes to rooms goes by Redis twice then, once for the Node server, which may miss some: the way between the nodes does not.
@@ -66,7 +71,7 @@ fn nothing_is_lost_beside_a_node_server(fault: Fault) {
     let before = written(0.0).expect("nodes write for the Node server");
     let outage = scene.happen();
     let came = traffic.end();
-    let record = Record::new(scene.fault(), 0, outage, came);
+    let record = Record::new(scene.name(), 0, outage, came);
     assert!(record.is_clean(), "{record:?}");
     written(before + 1_000.0).expect("they did all the time");
     for node in &nodes {
@@ -92,7 +97,11 @@ fn a_restart_of_redis_beside_a_node_server_loses_nothing() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn what_cannot_be_repaired_is_counted() {
-    let mut scene = Scene::set(Fault::Cut, 0).with_ring("256KiB");
+    losses_are_counted(Scene::set(Fault::Cut, 0));
+}
+
+fn losses_are_counted(scene: Scene) {
+    let mut scene = scene.with_ring("256KiB");
     let nodes = scene.start_nodes();
     let record = play(&mut scene, &nodes, 0);
     let counted = nodes[1].metric("sockeye_cluster_lost_total");

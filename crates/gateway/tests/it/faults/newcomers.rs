@@ -120,7 +120,12 @@ fn follow(node: &Gateway, publisher: &Publisher, at: usize) -> u64 {
 }
 
 fn newcomers_miss_nothing(fault: Fault) {
-    let mut scene = Scene::set(fault, 0).with_join_wait("1s");
+    newcomers_miss_nothing_in(Scene::set(fault, 0));
+}
+
+pub fn newcomers_miss_nothing_in(scene: Scene) {
+    let mut scene = scene.with_join_wait("1s");
+    let fault = scene.fault();
     let nodes = scene.start_nodes();
     let publishers = [0, 1].map(|node| Publisher::start(&nodes, node));
     let missed = AtomicU64::new(0);

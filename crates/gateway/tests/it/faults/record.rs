@@ -1,6 +1,6 @@
 //! What one history came to, as a line of a table.
 
-use super::fault::{Fault, Outage};
+use super::fault::Outage;
 use super::traffic::Came;
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Record {
-    fault: Fault,
+    fault: String,
     seed: u64,
     came: Came,
     /// Service was interrupted for so long.
@@ -18,7 +18,7 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn new(fault: Fault, seed: u64, outage: Outage, came: Came) -> Record {
+    pub fn new(fault: String, seed: u64, outage: Outage, came: Came) -> Record {
         let late = came.last_late;
         Record {
             fault,
@@ -51,7 +51,7 @@ impl Record {
         let file = File::options().create(true).append(true).open(path);
         let came = &self.came;
         let line = format!(
-            "{:?} {} {} {} {} {} {} {} {} {}\n",
+            "{} {} {} {} {} {} {} {} {} {}\n",
             self.fault,
             self.seed,
             came.sent,
