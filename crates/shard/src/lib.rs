@@ -23,7 +23,7 @@ mod turn;
 mod walks;
 
 pub use arriving::Takers;
-pub use handing::{Frozen, Givers};
+pub use handing::{Frozen, Givers, Paused};
 pub use mail::{Answerer, Handover, Outside, Relay};
 pub use passing::{Census, Listening, Sessions, Unquiet};
 pub use reactor::listener::can_listen;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::codegen::tokio_stream::Stream;
@@ -53,6 +54,8 @@ pub struct Listener {
     pub conns_max: usize,
     /// Of clients, for more than a few of them.
     pub places: Arc<Places>,
+    /// Changes once another process accepts from it.
+    pub gone: watch::Receiver<bool>,
 }
 
 /// Lines of the log that strangers cause.
@@ -85,7 +88,13 @@ impl Listener {
         let (ready, incoming) = channel(WAITING_MAX);
         let room = (self.places, self.conns_max);
         let served = Served { ready, workers };
-        tokio::spawn(accept(tcp, self.secured, room, served));
+        let mut gone = self.gone;
+        tokio::spawn(async move {
+            tokio::select! {
+                () = accept(tcp, self.secured, room, served) => {}
+                _ = gone.wait_for(|gone| *gone) => {}
+            }
+        });
         Ok(Incoming(incoming))
     }
 }

@@ -6,6 +6,7 @@ use super::figures::Figures;
 use super::glance::{Failures, Glance, Seen};
 use super::intake::Share;
 use super::queue::{Inlet, Outlet};
+use super::standstill::{Order, Orders};
 use super::wishes::Wishes;
 use super::{Served, ToShards};
 use crate::admin::keys::Keyring;
@@ -18,7 +19,7 @@ use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
 use tonic::Status;
 
@@ -37,6 +38,8 @@ const GATHER: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(20);
 /// How often it looks whether shards have caught up.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Clocks of drivers begin with this: what came before the process began has a time as well.
+pub(super) const CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// For encoded `ToWorker`s.
 pub(super) type Outbox = Sender<Result<Bytes, Status>>;
@@ -166,6 +169,7 @@ impl Driver {
         mut self,
         mut news: Outlet,
         mut letters: Receiver<Letter>,
+        mut holds: UnboundedReceiver<Orders>,
         room: Arc<Notify>,
     ) {
         let mut ticks = tokio::time::interval(TICK);
@@ -195,6 +199,11 @@ impl Driver {
                     self.links.keys().for_each(|link| self.backend.look_at(*link));
                 }
                 () = until(patience_ends), if patience_ends.is_some() => self.tell_more(),
+                Some(orders) = holds.recv() => {
+                    if !self.stand_still(orders, &mut news).await {
+                        return;
+                    }
+                }
             }
             news.take_more(&mut words, BATCH);
             let now_ms = self.now_ms();
@@ -214,6 +223,36 @@ impl Driver {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+
+    /// Until it is let go. `false`: another process goes on with what it knows.
+    #[cold]
+    async fn stand_still(&mut self, mut orders: Orders, news: &mut Outlet) -> bool {
+        while let Some(order) = orders.recv().await {
+            match order {
+                Order::Round(answer) => {
+                    let mut words = Vec::new();
+                    news.take_more(&mut words, usize::MAX);
+                    let (worked, now_ms) = (words.len(), self.now_ms());
+                    for (up, _) in words {
+                        self.backend.up(now_ms, up);
+                    }
+                    self.hand_on();
+                    self.bags.send_all();
+                    // Whoever asked may have given up.
+                    let _ = answer.send(worked as u64);
+                }
+                Order::Record(answer) => {
+                    let now_ms = self.now_ms();
+                    let _ = answer.send(self.backend.record(now_ms));
+                }
+                Order::Commit => {
+                    self.links.clear();
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Each worker has enough under way: news wait for the first answer.
@@ -238,8 +277,7 @@ impl Driver {
     }
 
     fn now_ms(&self) -> u64 {
-        // Zero would be before everything.
-        1 + self.started.elapsed().as_millis() as u64
+        CLOCK_MS + self.started.elapsed().as_millis() as u64
     }
 
     fn take(&mut self, letter: Letter) {
@@ -566,7 +604,8 @@ mod tests {
         ] {
             assert!(desk.letters.send(letter).await.is_ok());
         }
-        tokio::spawn(driver.run(news, letters, room));
+        let (_door, holds) = mpsc::unbounded_channel();
+        tokio::spawn(driver.run(news, letters, holds, room));
         let mut last = ToWorker::default();
         while let Some(message) = sent.recv().await {
             let message = message.expect("no error");

@@ -7,3 +7,4 @@ mod stopping;
 mod strangers;
 mod traffic;
 mod troubles;
+mod workers;
