@@ -139,6 +139,7 @@ async function answers(port) {
  */
 const APPS = {
   "game/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n' },
+  "cursors/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n[namespaces."/".presence]\nenabled = true\nrooms = ["board"]\ninfo = ["name"]\n' },
   "dashboard/index.js": { config: "dashboard/sockeye.toml", programs: 1 },
   "postgres-chat/index.js": { database: true },
   "notifications/app.py": { config: "notifications/sockeye.toml", requirements: "notifications" },

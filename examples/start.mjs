@@ -10,6 +10,7 @@ const APPS = {
   chat: {},
   tables: { query: "?token=token-ada" },
   game: {},
+  cursors: {},
   dashboard: {},
   notifications: { program: "app.py" },
   "postgres-chat": {},

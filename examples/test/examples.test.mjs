@@ -128,6 +128,47 @@ async function play([url, other], between = async () => {}) {
   await ada.waitForFunction((id) => document.querySelector(`[data-id="${id}"]`) === null, hers);
 }
 
+const people = (page) => page.$$eval("#people li", (items) => items.map((item) => item.textContent).sort());
+const sees = (page, wanted) => page.waitForFunction((names) => [...document.querySelectorAll("#people li")].map((item) => item.textContent).sort().join() === names, wanted.sort().join());
+
+/** A cursor of this name is where the other's mouse is, to a pixel or so. */
+const pointsAt = (page, name, [x, y]) =>
+  page.waitForFunction(
+    ([who, right, down]) => [...document.querySelectorAll(".cursor")].some((cursor) => cursor.textContent === who && Math.abs(cursor.dataset.x - right) < 0.01 && Math.abs(cursor.dataset.y - down) < 0.01),
+    [name, x, y],
+  );
+
+async function point(page, [x, y]) {
+  const { x: left, y: top, width, height } = await page.locator("#board").boundingBox();
+  await page.mouse.move(left + x * width, top + y * height, { steps: 5 });
+}
+
+async function pointTogether([url, other], between) {
+  const evil = "<img src=x onerror=alert(1)>";
+  const [ada, grace] = [await visit(url, "/?name=Ada"), await visit(other, `/?name=${encodeURIComponent(evil)}`)];
+  await sees(ada, ["Ada (you)", evil]);
+  await sees(grace, ["Ada", `${evil} (you)`]);
+  await point(ada, [0.25, 0.75]);
+  await pointsAt(grace, "Ada", [0.25, 0.75]);
+  await between();
+  await point(grace, [0.5, 0.1]);
+  await pointsAt(ada, evil, [0.5, 0.1]);
+  // A newcomer sees where the others point, although their mice rest. Places that are none, and those of somebody else, move nothing.
+  await grace.evaluate("for (const bad of [null, {}, { x: 'a', y: 0 }, { x: 7, y: 0 }, { id: 'me', x: NaN, y: 0 }]) socket.emit('cursor', bad)");
+  const late = await visit(url, "/?name=Late");
+  await pointsAt(late, "Ada", [0.25, 0.75]);
+  await pointsAt(late, evil, [0.5, 0.1]);
+  await sees(grace, ["Ada", "Late", `${evil} (you)`]);
+  for (const page of [ada, grace, late]) assert.deepEqual(await page.evaluate("lost"), []);
+  await grace.context().close();
+  await sees(ada, ["Ada (you)", "Late"]);
+  assert.equal(await ada.locator(".cursor").count(), await late.locator(".cursor").count() - 1);
+  assert.deepEqual(await people(late), ["Ada", "Late (you)"]);
+  const nobody = await openPage(await newVisitor(), `${url}/?name=${"x".repeat(41)}`);
+  await nobody.waitForFunction(() => document.querySelector("#state").textContent === "Not connected: a name has 1 to 40 characters");
+  for (const page of [ada, late, nobody]) await page.context().close();
+}
+
 /** Kills the worker at once; the other takes its sockets over. */
 const killOne = (stage) => async () => stage.workers[0].kill();
 const killOther = (stage) => async () => stage.workers[1].kill();
@@ -160,4 +201,10 @@ test("the game on the gateway, while one worker is killed, then the other", asyn
   const { stage, urls } = await onSockeye("game/index.js");
   await play(urls, killOne(stage));
   await play(urls, killOther(stage));
+});
+
+test("cursors and who points them, on two gateways, while one worker is killed, then the other", async () => {
+  const { stage, urls } = await onSockeye("cursors/index.js");
+  await pointTogether(urls, killOne(stage));
+  await pointTogether(urls, killOther(stage));
 });

@@ -17,7 +17,8 @@ pub mod targets;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid, Outgoing};
 use wire::socketio::ATTACHMENTS_MAX;
-use wire::websocket::message::{Assembler, Limits, Message, Step, Violation};
+use wire::websocket::message::{Assembler, Limits, Message, Step};
+use wire::websocket::violation::Violation;
 
 /// The messages of a WebSocket byte stream, and how it ended.
 type Received = (Vec<(u8, Vec<u8>)>, Result<(), Violation>);

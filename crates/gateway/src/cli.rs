@@ -453,7 +453,7 @@ mod pages;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::keys::Profile;
+    use crate::config::key::Profile;
     use clap::CommandFactory;
 
     fn serve(args: &[&str]) -> Request {

@@ -1,8 +1,7 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
-use crate::book::Namespace;
-use crate::large::{Publication, Queue};
-use crate::rooms::may_publish;
+use crate::large::{Large, Publication, Queue};
+use crate::publishing::may_publish;
 use hub::{Author, Context, Emit, Event, Member, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
@@ -36,7 +35,7 @@ pub(crate) fn connected(socket: &mut Member<'_>, auth: &str) {
 pub(crate) fn message(
     socket: &mut Member<'_>,
     queue: &mut Queue,
-    (name, namespace): &(String, Namespace),
+    (name, large): (&str, Large),
     event: Event<'_>,
 ) {
     const INVALID: &str = "Invalid message payload";
@@ -76,7 +75,7 @@ pub(crate) fn message(
         },
         answer: &answer,
     };
-    queue.publish(socket, namespace.large, &what, event.ack);
+    queue.publish(socket, large, &what, event.ack);
 }
 
 /// Who sent it, as far as a token says.

@@ -10,7 +10,7 @@ use crate::history::Readers;
 use crate::large::{self, Publication, Queue};
 use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
-use crate::{chat, presence, rooms};
+use crate::{chat, presence, publishing, rooms};
 use hub::{
     AckTo, AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason,
     Emit, Event, Explained, Found, Goes, Handler, HandlerFactory, Keeping, Member, Opening,
@@ -143,8 +143,7 @@ impl RulesHandler {
         event: Event<'_>,
         recorded: Option<(Buses, Option<TraceParent>)>,
     ) {
-        let home = &self.book.namespaces[at];
-        let (_, namespace) = home;
+        let (name, namespace) = &self.book.namespaces[at];
         let worker = namespace.backend.is_some();
         let said = Said::of(&event);
         let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote));
@@ -157,7 +156,7 @@ impl RulesHandler {
         };
         if let Some((buses, _)) = recorded.filter(|_| !moves) {
             let room = event.room;
-            let room = room.filter(|room| rooms::may_publish(socket, room).is_ok());
+            let room = room.filter(|room| publishing::may_publish(socket, room).is_ok());
             if let Err(why) = self.records.beside(buses, socket, said, around(room, None)) {
                 return socket.refuse(event.ack, why.message(), why.code());
             }
@@ -173,7 +172,10 @@ impl RulesHandler {
             }
             BuiltIn::History => self.readers.ask(socket, event, namespace),
             BuiltIn::Presence => presence::asked(socket, event, namespace),
-            BuiltIn::ChatMessage => chat::message(socket, &mut self.queue, home, event),
+            BuiltIn::ChatMessage => {
+                let home = (name.as_str(), namespace.large);
+                chat::message(socket, &mut self.queue, home, event);
+            }
         }
         // Only now it is known whether the client may.
         if let Some(room) = named.as_deref().filter(|_| moves) {
@@ -611,9 +613,9 @@ impl Rule {
     fn may_name(&self, socket: &mut Member<'_>, room: &str) -> Result<(), Forbidden> {
         match &self.action {
             Action::Rooms { room: own, .. } if own.as_deref() == Some(room) => {
-                rooms::granted(socket, room)
+                publishing::granted(socket, room)
             }
-            _ => rooms::may_publish(socket, room),
+            _ => publishing::may_publish(socket, room),
         }
     }
 
@@ -632,11 +634,12 @@ impl Rule {
         let own;
         let (allowed, rooms) = match named.as_deref().or(room) {
             // Its own room is open to all that the rule lets speak.
-            Some(open) if room == Some(open) => {
-                (rooms::granted(socket, open), SmallVec::from_slice(&[open]))
-            }
+            Some(open) if room == Some(open) => (
+                publishing::granted(socket, open),
+                SmallVec::from_slice(&[open]),
+            ),
             Some(named) => (
-                rooms::may_publish(socket, named),
+                publishing::may_publish(socket, named),
                 SmallVec::<[&str; 4]>::from_slice(&[named]),
             ),
             None => {
@@ -647,7 +650,7 @@ impl Rule {
                 let rooms: SmallVec<[&str; 4]> = shared.collect();
                 let granted = rooms
                     .iter()
-                    .try_for_each(|room| rooms::granted(socket, room));
+                    .try_for_each(|room| publishing::granted(socket, room));
                 (granted, rooms)
             }
         };

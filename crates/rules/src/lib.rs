@@ -17,6 +17,7 @@ pub mod history;
 pub mod large;
 mod line;
 mod presence;
+mod publishing;
 mod rooms;
 mod trace;
 mod uploads;

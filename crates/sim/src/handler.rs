@@ -1,6 +1,6 @@
 //! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
 
-use crate::elsewhere::user;
+use crate::names::user;
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, Keeping,
     Protocol, SocketKey,

@@ -2,7 +2,8 @@
 //! connections come to any hub and move to their owner, and after every step all invariants are checked. One seed is one history.
 //! Odd seeds run with bounds so small that they are reached all the time.
 //!
-//! Events go to one room or two. Event streams break off and come back. Clients that poll go over to WebSockets, rooms keep events for those who join later, and hubs stand still, sometimes for long.
+//! Events go to one room or two. Event streams break off and come back. Clients that poll go over to WebSockets, rooms keep events for
+//! those who join later, and hubs stand still, sometimes for long.
 //!
 //! Faults that were put back to see whether the first seeds find them. Those marked with a star can be put back at any time:
 //! `cargo test -p sim --features faults` shows that they are found. With this feature, the shares of a turn are so small that
@@ -24,11 +25,16 @@ mod check;
 mod client;
 mod elsewhere;
 mod handler;
+mod listener;
 mod listening;
+mod names;
 mod network;
+mod other_node;
 mod people;
+mod plan;
 mod settings;
 mod world;
 
 pub use check::Report;
-pub use world::{Plan, run};
+pub use plan::Plan;
+pub use world::run;

@@ -1,39 +1,12 @@
 //! Event streams: they ask for two rooms, break off in the middle of something, come back with their last id, and hear of each
 //! room everything once, or are told that nobody knows.
 
+use crate::listener::{Heard, Listener, STREAMS};
+use crate::names::digits;
 use crate::network::Link;
-use crate::people::digits;
 use crate::world::World;
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Streams have client numbers of their own.
-pub(crate) const STREAMS: usize = 1_000_000;
 const STREAMS_MAX: usize = 4;
-
-/// What a stream knows of one of its rooms.
-#[derive(Debug, Default)]
-struct Heard {
-    /// The numbers of its messages.
-    sure: BTreeSet<u64>,
-    /// Those that came by another room before this one told its history, which may hold them again.
-    perhaps: BTreeSet<u64>,
-    /// This connection has its history.
-    told: bool,
-    /// What was sent later must come.
-    since: Option<u64>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Listener {
-    rooms: BTreeMap<usize, Heard>,
-    link: Option<usize>,
-    /// The answer has begun.
-    begun: bool,
-    input: Vec<u8>,
-    last_id: String,
-    /// What came live, in order.
-    live: Vec<u64>,
-}
 
 impl World {
     /// One of the streams begins, breaks off, reads slowly or comes back.

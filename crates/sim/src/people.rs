@@ -2,7 +2,8 @@
 
 use crate::check::{Event, Sent, Stay};
 use crate::client::{Client, Transport};
-use crate::listening::STREAMS;
+use crate::listener::STREAMS;
+use crate::names::digits;
 use crate::network::Link;
 use crate::world::World;
 use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
@@ -11,12 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The CONNECT packet of a client: its name, and a token for hubs that want one.
 fn hello(name: usize) -> String {
     format!("40{{\"name\":{name},\"token\":\"t\"}}")
-}
-
-pub(crate) fn digits(text: &str) -> Vec<u64> {
-    text.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|digits| digits.parse().ok())
-        .collect()
 }
 
 /// One of the events in a room's `history`, from its arguments on.

@@ -1,6 +1,6 @@
 //! How the hubs of a history are set up.
 
-use crate::world::Plan;
+use crate::plan::Plan;
 use hub::config::Config;
 use hub::heartbeat::Stretch;
 use rules::{Action, EventRule, NamespaceRules, Rules};

@@ -2,10 +2,11 @@
 
 use crate::check::Report;
 use crate::client::Client;
-use crate::elsewhere::{Elsewhere, uplink};
 use crate::handler::{Diary, Witness};
-use crate::listening::Listener;
+use crate::listener::Listener;
 use crate::network::{Link, Mail, Move, Node, Post, Question, Spending, Wires};
+use crate::other_node::{Elsewhere, uplink};
+use crate::plan::Plan;
 use crate::settings::{config, rules};
 use fastrand::Rng;
 use hub::limits::{LETTERS_PER_TURN, LOG_BYTES_PER_TURN};
@@ -22,27 +23,6 @@ const TURN_BYTES_MAX: usize = 5 * 1024 * 1024;
 
 /// Messages to other hubs that one piece of input may bring beyond the share of its turn: a client that leaves all its rooms.
 const LETTERS_BEYOND: usize = 24;
-
-/// Size of a history.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    pub hubs: usize,
-    pub clients: usize,
-    pub rooms: usize,
-    pub steps: usize,
-    /// Percent of the clients that poll.
-    pub polling: usize,
-    /// Bytes that a message carries beside its numbers.
-    pub padding: usize,
-    /// Rooms keep their events for those who join later.
-    pub kept: bool,
-    /// Hubs ask about tokens, and the answers take their time.
-    pub tokens: bool,
-    /// There is another node, which speaks to clients of this one. Rooms keep no events then.
-    pub elsewhere: bool,
-    /// Percent of the messages between hubs that are lost: 0 but for proving that the checks can fail.
-    pub loss: usize,
-}
 
 /// Plays one history and checks it; a violation panics with the seed.
 pub fn run(plan: Plan, seed: u64) -> Report {

@@ -1,8 +1,8 @@
 //! `[backends.NAME]`: what is promised for each backend.
 
 use super::keys::{Backend, Namespace};
+use super::layer::Layer;
 use super::problem::Problem;
-use super::raw::Layer;
 use super::rules::{names_below, problem};
 use backend::{Calling, Scope, Settings};
 use control::admin::keys::ApiKeys;

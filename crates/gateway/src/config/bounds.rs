@@ -1,8 +1,8 @@
 //! The `[limits]` section: one key for each bound of `hub::limits::Limits`, with the hub's own
 //! default, so that the two can not drift apart.
 
-use super::keys::{Key, Profile};
-use super::raw::Layer;
+use super::key::{Key, Profile};
+use super::layer::Layer;
 use super::typed::Section;
 use super::value::{Kind, Value};
 use hub::limits::Limits;

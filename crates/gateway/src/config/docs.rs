@@ -1,7 +1,8 @@
 //! The reference page `docs/configuration.md` and the commented file `config/sockeye.toml`, both
 //! made from the table of keys. Tests fail while the files in the repository differ.
 
-use super::keys::{KEYS, Key, Profile, Reload, SECTIONS, profile_rules};
+use super::key::{Key, Profile, Reload};
+use super::keys::{KEYS, SECTIONS, profile_rules, section_of};
 use super::value::Kind;
 use std::fmt::Write as _;
 
@@ -110,7 +111,7 @@ fn profile_tables(text: &mut String, profile: Profile, off: &str) {
         let Some((leaf, parents)) = path.split_last() else {
             continue;
         };
-        let parents = super::raw::Path::new(parents).to_string();
+        let parents = super::layer::Path::new(parents).to_string();
         if parents != table {
             let _ = writeln!(text, "\n[{parents}]");
             table = parents;
@@ -122,7 +123,7 @@ fn profile_tables(text: &mut String, profile: Profile, off: &str) {
 }
 
 fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
-    KEYS.iter().filter(move |key| key.section() == section)
+    KEYS.iter().filter(move |key| section_of(key) == section)
 }
 
 /// A key as the page names it: within its section, with `*` spelled as what stands there.
@@ -135,7 +136,7 @@ fn key_name(key: &Key) -> String {
 
 /// The text after the name of the section, or of a table in it.
 fn within(key: &Key) -> &str {
-    let rest = key.path.strip_prefix(key.section());
+    let rest = key.path.strip_prefix(section_of(key));
     let rest = rest.map_or(&*key.path, |rest| rest.trim_start_matches('.'));
     rest.strip_prefix("*.").unwrap_or(rest)
 }

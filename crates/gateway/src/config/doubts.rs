@@ -1,7 +1,7 @@
 //! Settings that work and are probably not meant: warnings of `config check` and of the start.
 
 use super::edges;
-use super::raw::{Layer, Path, Setting, Source};
+use super::layer::{Layer, Path, Setting, Source};
 use super::rules::may_come_back;
 use super::value::Value;
 

@@ -19,8 +19,8 @@ mod tls;
 mod traces;
 mod upgrade;
 
-use super::raw::Layer;
-use super::resolve::LogFormat;
+use super::key::{Key, Profile, literal};
+use super::layer::Layer;
 use super::typed::{Bytes, NodeNumber, Section, Typed, Whole, choice, section};
 use super::value::{Kind, Value};
 pub use access::{Admission, LimitScope, Rates};
@@ -45,6 +45,15 @@ use std::time::Duration;
 pub use tls::{Tls, TlsVersion, UnknownName};
 pub use traces::Traces;
 pub use upgrade::Upgrade;
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, else JSON.
+    Auto,
+    Json,
+    Pretty,
+}
 
 choice! {
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
@@ -72,61 +81,6 @@ impl Typed for Profile {
             _ => None,
         }
     }
-}
-
-/// A set of defaults for one use of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    Chat,
-    SocketIo,
-    Plain,
-    Public,
-}
-
-impl Profile {
-    pub const ALL: [Profile; 4] = [
-        Profile::Chat,
-        Profile::SocketIo,
-        Profile::Plain,
-        Profile::Public,
-    ];
-    pub const NAMES: &'static [&'static str] = &["chat", "socket.io", "plain", "public"];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Chat => "chat",
-            Profile::SocketIo => "socket.io",
-            Profile::Plain => "plain",
-            Profile::Public => "public",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Profile::ALL
-            .into_iter()
-            .find(|profile| profile.name() == name)
-    }
-}
-
-/// When a changed value takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reload {
-    /// On SIGHUP.
-    Live,
-    /// At the next start.
-    Restart,
-}
-
-#[derive(Debug)]
-pub struct Key {
-    /// `section.key`; a `*` stands for a name the operator chooses.
-    pub path: String,
-    pub kind: Kind,
-    /// None: unset unless the operator sets it.
-    pub default: Option<Value>,
-    pub profiles: Vec<(Profile, Value)>,
-    pub reload: Reload,
-    pub doc: &'static str,
 }
 
 /// Sections in the order of the reference page, each with its introduction.
@@ -335,80 +289,15 @@ settings! {
     workers: Workers;
 }
 
-impl Key {
-    pub(super) fn new(path: &str, kind: Kind, default: &str, doc: &'static str) -> Self {
-        let default = (!default.is_empty()).then(|| literal(path, kind, default));
-        Key::with(path.to_owned(), kind, default, doc)
-    }
-
-    pub(super) fn with(
-        path: String,
-        kind: Kind,
-        default: Option<Value>,
-        doc: &'static str,
-    ) -> Self {
-        Key {
-            path,
-            kind,
-            default,
-            profiles: Vec::new(),
-            reload: Reload::Restart,
-            doc,
-        }
-    }
-
-    pub(super) fn live(mut self) -> Self {
-        self.reload = Reload::Live;
-        self
-    }
-
-    pub(super) fn on(mut self, profile: Profile, default: &str) -> Self {
-        self.profiles
-            .push((profile, literal(&self.path, self.kind, default)));
-        self
-    }
-
-    /// The default under `profile`.
-    pub fn default_on(&self, profile: Profile) -> Option<&Value> {
-        let own = self.profiles.iter().find(|(name, _)| *name == profile);
-        own.map(|(_, value)| value).or(self.default.as_ref())
-    }
-
-    /// The default as a cell of a table: `` `20s`; chat: `10s` ``.
-    pub fn default_cell(&self, shown: impl Fn(&Value) -> String) -> String {
-        let shown = |value| format!("`{}`", shown(value));
-        let usual = self.default.as_ref().map_or("–".to_owned(), &shown);
-        self.profiles.iter().fold(usual, |cell, (profile, value)| {
-            format!("{cell}; {}: {}", profile.name(), shown(value))
-        })
-    }
-
-    pub fn section(&self) -> &str {
-        let within = |name: &&str| {
-            let rest = self.path.strip_prefix(name);
-            name.contains('.') && rest.is_some_and(|rest| rest.starts_with('.'))
-        };
-        let mut nested = SECTIONS.iter().map(|(name, _)| *name);
-        let first = || self.path.split_once('.').map_or("", |(section, _)| section);
-        nested.find(within).unwrap_or_else(first)
-    }
-
-    pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.path.split('.')
-    }
-
-    /// Whether the operator chooses a part of the path.
-    pub fn is_pattern(&self) -> bool {
-        self.segments().any(|segment| segment == "*")
-    }
-}
-
-/// A default from this table. Wrong ones can not reach a release: a test reads the whole table.
-pub(super) fn literal(path: &str, kind: Kind, text: &str) -> Value {
-    match kind.read_bare(text) {
-        Ok(value) => value,
-        Err(error) => panic!("default of {path}: {error}"),
-    }
+/// The section of the reference page that a key stands in.
+pub fn section_of(key: &Key) -> &str {
+    let within = |name: &&str| {
+        let rest = key.path.strip_prefix(name);
+        name.contains('.') && rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    let mut nested = SECTIONS.iter().map(|(name, _)| *name);
+    let first = || key.path.split_once('.').map_or("", |(section, _)| section);
+    nested.find(within).unwrap_or_else(first)
 }
 
 section! {
@@ -614,7 +503,7 @@ mod tests {
             assert!(
                 SECTIONS
                     .iter()
-                    .any(|(section, _)| *section == key.section()),
+                    .any(|(section, _)| *section == section_of(key)),
                 "{} has no section",
                 key.path
             );

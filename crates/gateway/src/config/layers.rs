@@ -1,9 +1,11 @@
 //! Defaults → profile → file → environment → flags. Each later layer wins, and every setting
 //! remembers which one it came from.
 
-use super::keys::{KEYS, PlainRaw, Profile, profile_rules};
+use super::key::Profile;
+use super::keys::{KEYS, PlainRaw, profile_rules};
+use super::layer::{Layer, Path, Setting, Source};
 use super::problem::Problem;
-use super::raw::{self, Layer, Path, Setting, Source};
+use super::raw;
 use super::typed::Section;
 use super::value::{Kind, Value};
 use super::variables;
@@ -134,31 +136,9 @@ fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for flag in flags {
         let (path, source) = (Path::fixed(flag.key), Source::Flag(flag.name));
-        insert(&mut layer, path, &flag.text, source, problems);
+        raw::insert(&mut layer, path, &flag.text, source, problems);
     }
     layer
-}
-
-/// Sets a key that came as bare text.
-pub(super) fn insert(
-    layer: &mut Layer,
-    path: Path,
-    text: &str,
-    source: Source,
-    problems: &mut Vec<Problem>,
-) {
-    let Some(kind) = raw::find(&path.0).map(|key| key.kind) else {
-        return;
-    };
-    match kind.read_bare(text) {
-        Ok(value) => {
-            layer.settings.insert(path, Setting { value, source });
-        }
-        Err(error) => problems.push(Problem::new(
-            &source,
-            format!("cannot use \"{path}\": {error}"),
-        )),
-    }
 }
 
 /// Gives every namespace and event that is named anywhere the rest of its settings.

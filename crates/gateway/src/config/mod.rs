@@ -10,7 +10,9 @@ mod doubts;
 mod edges;
 #[cfg(test)]
 mod kafka_tests;
+pub mod key;
 pub mod keys;
+mod layer;
 mod layers;
 #[cfg(test)]
 mod limits_page;
@@ -26,15 +28,15 @@ mod units;
 mod value;
 mod variables;
 
-pub use keys::RedisMode;
+pub use keys::{LogFormat, RedisMode};
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved, Server};
+pub use resolve::{Auth, Cluster, Compat, Log, RelayListen, Resolved, Server};
 pub use units::parse_duration;
 
+use layer::{Layer, Source};
 use layers::{Inputs, merge};
 use problem::Problem;
-use raw::{Layer, Source};
 use resolve::{Machine, resolve};
 use std::path::{Path, PathBuf};
 
@@ -131,9 +133,9 @@ pub struct Changes {
 impl Loaded {
     /// Whether somebody set this key, which holds no name of the operator's choice.
     pub fn is_set(&self, key: &str) -> bool {
-        debug_assert!(raw::find(&raw::Path::fixed(key).0).is_some(), "{key}");
+        debug_assert!(raw::find(&layer::Path::fixed(key).0).is_some(), "{key}");
         !matches!(
-            self.settings.source(&raw::Path::fixed(key)),
+            self.settings.source(&layer::Path::fixed(key)),
             Source::Default | Source::Profile(_)
         )
     }
@@ -144,7 +146,7 @@ impl Loaded {
         let (old, new) = (&self.settings.settings, &later.settings.settings);
         let paths: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
         for path in paths {
-            let value = |layer: &std::collections::BTreeMap<raw::Path, raw::Setting>| {
+            let value = |layer: &std::collections::BTreeMap<layer::Path, layer::Setting>| {
                 layer.get(path).map(|setting| setting.value.clone())
             };
             if value(old) == value(new) {
@@ -159,8 +161,8 @@ impl Loaded {
     }
 
     /// Whether a reload applies this key. Keys of a backend: if it is the same kind of backend in both loads.
-    fn takes(&self, later: &Loaded, path: &raw::Path) -> bool {
-        let is_live = raw::find(&path.0).is_some_and(|key| key.reload == keys::Reload::Live);
+    fn takes(&self, later: &Loaded, path: &layer::Path) -> bool {
+        let is_live = raw::find(&path.0).is_some_and(|key| key.reload == key::Reload::Live);
         let [section, backend, _] = path.0.as_slice() else {
             return is_live;
         };
@@ -176,7 +178,7 @@ impl Loaded {
     pub fn adopt_live(&mut self, later: &Loaded) {
         let old = self.settings.settings.keys();
         let new = later.settings.settings.keys();
-        let paths: Vec<raw::Path> = old.chain(new).cloned().collect();
+        let paths: Vec<layer::Path> = old.chain(new).cloned().collect();
         for path in paths {
             if !self.takes(later, &path) {
                 continue;

@@ -1,7 +1,7 @@
 //! What is wrong with a configuration, and where. Problems are collected and shown together: a
 //! start that fails five times for five typing errors is four starts too many.
 
-use super::raw::Source;
+use super::layer::Source;
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,92 +1,13 @@
-//! What was typed: settings by path, each with the place it came from. A TOML file becomes a flat
-//! layer here; its keys are checked against the table and its values for their kind, nothing more.
+//! A TOML file becomes a flat layer; its keys are checked against the table and its values for their kind, nothing more.
 
-use super::keys::{ALSO_KNOWN, KEYS, Key};
+use super::key::Key;
+use super::keys::{ALSO_KNOWN, KEYS};
+use super::layer::{Layer, Path, Setting, Source};
 use super::problem::Problem;
-use super::value::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use units::nearest;
-
-/// A key with the operator's own names filled in: `namespaces."/".events.ping.action`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Path(pub Vec<String>);
-
-/// Who said so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    Default,
-    Profile(&'static str),
-    File {
-        path: String,
-        line: usize,
-        column: usize,
-    },
-    /// The whole file, when no line is to blame.
-    WholeFile(String),
-    Env(String),
-    Flag(&'static str),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
-    pub value: Value,
-    pub source: Source,
-}
-
-/// Settings from one place, or all of them merged.
-#[derive(Clone, Debug, Default)]
-pub struct Layer {
-    pub settings: BTreeMap<Path, Setting>,
-    /// Tables whose mere presence means something: a namespace, an event.
-    pub named: BTreeSet<Path>,
-}
-
-impl Path {
-    pub fn new<S: AsRef<str>>(segments: &[S]) -> Self {
-        Path(
-            segments
-                .iter()
-                .map(|segment| segment.as_ref().to_owned())
-                .collect(),
-        )
-    }
-
-    /// A path of the table without names chosen by the operator.
-    pub fn fixed(path: &str) -> Self {
-        Path(path.split('.').map(str::to_owned).collect())
-    }
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, segment) in self.0.iter().enumerate() {
-            let dot = if index == 0 { "" } else { "." };
-            let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if !segment.is_empty() && segment.chars().all(bare) {
-                write!(f, "{dot}{segment}")?;
-            } else {
-                write!(f, "{dot}{}", super::value::quoted(segment))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Default => write!(f, "default"),
-            Source::Profile(name) => write!(f, "profile {name}"),
-            Source::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
-            Source::WholeFile(path) => write!(f, "{path}"),
-            Source::Env(name) => write!(f, "environment {name}"),
-            Source::Flag(name) => write!(f, "flag {name}"),
-        }
-    }
-}
 
 /// The key of the table that `path` is an instance of.
 pub fn find<S: AsRef<str>>(path: &[S]) -> Option<&'static Key> {
@@ -102,6 +23,28 @@ fn matches<S: AsRef<str>>(key: &Key, path: &[S]) -> bool {
             .next()
             .is_some_and(|own| own == "*" || own == given.as_ref())
     })
+}
+
+/// Sets a key that came as bare text.
+pub(super) fn insert(
+    layer: &mut Layer,
+    path: Path,
+    text: &str,
+    source: Source,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(kind) = find(&path.0).map(|key| key.kind) else {
+        return;
+    };
+    match kind.read_bare(text) {
+        Ok(value) => {
+            layer.settings.insert(path, Setting { value, source });
+        }
+        Err(error) => problems.push(Problem::new(
+            &source,
+            format!("cannot use \"{path}\": {error}"),
+        )),
+    }
 }
 
 /// Reads a TOML file's text into a layer.

@@ -15,9 +15,10 @@ mod scopes;
 mod tls;
 
 use super::edges::{self, Listen};
-use super::keys::{Profile, Settings};
+use super::key::Profile;
+use super::keys::{LogFormat, Settings};
+use super::layer::{Layer, Path, Setting, Source};
 use super::problem::Problem;
-use super::raw::{Layer, Path, Setting, Source};
 use super::typed::{Field, NodeNumber};
 use super::value::Value;
 pub use access::Admin;
@@ -104,13 +105,6 @@ pub struct Log {
     pub format: LogFormat,
     /// A line for each client that comes or goes.
     pub connections: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    Auto,
-    Json,
-    Pretty,
 }
 
 /// Makes sense of the merged settings, or says why that can not be done.

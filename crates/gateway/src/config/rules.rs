@@ -5,8 +5,8 @@ use super::keys::{
     Event, HistoryReaders, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomHistory,
     RoomPresence,
 };
+use super::layer::{Layer, Path, Source};
 use super::problem::Problem;
-use super::raw::{Layer, Path, Source};
 use super::typed::Field;
 use super::value::Value;
 use hub::config::{Exempt, Parser, PresenceOf, Rate, Recover, SlowConsumer, SlowEvents};

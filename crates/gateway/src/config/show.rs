@@ -1,8 +1,8 @@
 //! `sockeye config check|show|reference`: what a configuration means, for people and for scripts.
 
 use super::docs;
+use super::layer::{Layer, Path, Setting, Source};
 use super::layers::merge;
-use super::raw::{Layer, Path, Setting, Source};
 use super::{Cluster, Loaded, Request, inspect};
 use crate::cli::{ConfigCommand, Page};
 use control::cluster::engine::Server;

@@ -1,8 +1,8 @@
 //! Sections of the configuration as types. A row is everything about a key: the field by which the rest of the binary reads
 //! it, its kind, its default, when it applies, what it means. A key that is looked up by a wrong name does not compile.
 
-use super::keys::{Key, literal};
-use super::raw::{Layer, Path, Source};
+use super::key::{Key, literal};
+use super::layer::{Layer, Path, Source};
 use super::value::{Kind, NODE_MAX, Value};
 use control::identity::Secret;
 use hub::config::Rate;
@@ -77,16 +77,16 @@ macro_rules! section {
         pub struct $name { $(pub $field: $crate::config::typed::Field<$type>),* }
 
         impl $crate::config::typed::Section for $name {
-            fn keys() -> Vec<$crate::config::keys::Key> {
+            fn keys() -> Vec<$crate::config::key::Key> {
                 use $crate::config::typed::Typed;
                 vec![$(
-                    $crate::config::keys::Key::new(
+                    $crate::config::key::Key::new(
                         concat!($prefix, stringify!($field)), <$type>::KIND, $default, $doc,
                     )$(.$modifier($($arg),*))*
                 ),*]
             }
 
-            fn read(layer: &$crate::config::raw::Layer) -> Self {
+            fn read(layer: &$crate::config::layer::Layer) -> Self {
                 use $crate::config::typed::Field;
                 $name { $($field: Field::read(layer, concat!($prefix, stringify!($field)), $default)),* }
             }

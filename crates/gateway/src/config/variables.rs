@@ -1,9 +1,10 @@
 //! Variables of the environment that are settings, and those that look as if somebody thought so.
 
-use super::keys::{ALSO_KNOWN, KEYS, Key};
-use super::layers::insert;
+use super::key::Key;
+use super::keys::{ALSO_KNOWN, KEYS};
+use super::layer::{Layer, Path, Source};
 use super::problem::Problem;
-use super::raw::{self, Layer, Path, Source};
+use super::raw;
 use units::nearest;
 
 const PREFIX: &str = "SOCKEYE__";
@@ -39,7 +40,7 @@ pub fn read(env: &[(String, String)], file: &Layer, problems: &mut Vec<Problem>)
             name.clone_from(backend);
         }
         match raw::find(&path) {
-            Some(_) => insert(&mut layer, Path::new(&path), text, source, problems),
+            Some(_) => raw::insert(&mut layer, Path::new(&path), text, source, problems),
             None => problems.push(Problem::new(&source, unknown_variable(&path))),
         }
     }

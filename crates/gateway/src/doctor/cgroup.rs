@@ -2,12 +2,7 @@
 //! files lie follows from /proc/self/cgroup and /proc/self/mountinfo (cgroups(7)), and the tightest limit on the way up to
 //! the mount point holds.
 
-use super::snapshot::Snapshot;
-
-/// Which group of each hierarchy this process is in.
-pub const GROUPS: &str = "/proc/self/cgroup";
-/// Where the hierarchies are mounted.
-pub const MOUNTS: &str = "/proc/self/mountinfo";
+use super::snapshot::{CONTAINER, GROUPS, MOUNTS, Snapshot};
 
 /// A controller, and its files in version 2 and in version 1.
 struct Controller {
@@ -101,7 +96,7 @@ fn folders(snapshot: &Snapshot, controller: &str) -> Option<(Vec<String>, bool)>
 }
 
 /// A process in a control-group namespace of its own is at the root of what it sees, and yet that root has limits.
-pub fn has_own_namespace(snapshot: &Snapshot) -> bool {
+fn has_own_namespace(snapshot: &Snapshot) -> bool {
     let mount = mounts(snapshot).find(|mount| mount.v2);
     // The root group of a machine has no memory.current.
     mount.is_some_and(|mount| {
@@ -110,6 +105,11 @@ pub fn has_own_namespace(snapshot: &Snapshot) -> bool {
                 .text(&format!("{}/memory.current", mount.point))
                 .is_some()
     })
+}
+
+/// Several things that containers have, each of which may be missing in one.
+pub fn in_container(snapshot: &Snapshot) -> bool {
+    snapshot.text(CONTAINER).is_some() || has_own_namespace(snapshot)
 }
 
 /// The file without which nothing is known of this process' limits.

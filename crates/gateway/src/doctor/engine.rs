@@ -1,6 +1,6 @@
 //! The engine between nodes: whether it answers, what it is, and how it is set up.
 
-use super::checks::Finding;
+use super::finding::Finding;
 use crate::cluster;
 use crate::config::{Loaded, Problems};
 use control::cluster::redis::inspect::{Remark, judge};

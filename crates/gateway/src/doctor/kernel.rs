@@ -1,7 +1,7 @@
 //! Descriptors, queues, connection tracking, ports, threads and clocks.
 
 use super::cgroup;
-use super::checks::{Finding, Need};
+use super::finding::{Finding, Need};
 use super::snapshot::{CLOCK, CLOCKSOURCE, LIMITS, STATUS, Snapshot};
 
 /// Descriptors beside the clients'.
@@ -19,7 +19,7 @@ const LATEST: u64 = 4_102_444_800;
 
 /// How to set a kernel parameter from here. Those of a network namespace a container can have for itself.
 fn sysctl(snapshot: &Snapshot, name: &str, value: u64, of_namespace: bool) -> String {
-    match (snapshot.in_container(), of_namespace) {
+    match (cgroup::in_container(snapshot), of_namespace) {
         (false, _) => format!("sysctl -w {name}={value}"),
         (true, true) => format!("docker run --sysctl {name}={value} …"),
         (true, false) => format!("on the host: sysctl -w {name}={value}"),
@@ -72,7 +72,7 @@ fn open_files(snapshot: &Snapshot, needed: u64) -> [Finding; 2] {
     };
     finding = finding.ceiling(limit.saturating_sub(DESCRIPTORS_RESERVED));
     if limit < needed {
-        let fix = if snapshot.in_container() {
+        let fix = if cgroup::in_container(snapshot) {
             format!("docker run --ulimit nofile={needed}:{needed} …")
         } else {
             format!("LimitNOFILE={needed} in the systemd unit, or: ulimit -Hn {needed}")
@@ -129,7 +129,7 @@ pub fn queues(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
             let finding = Finding::new(name, about).needed(needed);
             match snapshot.number(&path) {
-                None if of_namespace || !snapshot.in_container() => finding.unknown(&path),
+                None if of_namespace || !cgroup::in_container(snapshot) => finding.unknown(&path),
                 None => invisible(finding, needed),
                 Some(value) if value >= needed => finding.value(value),
                 Some(value) => finding

@@ -1,7 +1,7 @@
 //! Memory: what a connection costs in this process and in the kernel, against what there is.
 
 use super::cgroup;
-use super::checks::{Finding, Need};
+use super::finding::{Finding, Need};
 use super::snapshot::{MEMINFO, Snapshot};
 
 /// Resident bytes of an idle Socket.IO session over WebSocket (docs/performance.md: 520 between 2,000 and 18,000), rounded up
@@ -138,7 +138,7 @@ fn tcp_mem(snapshot: &Snapshot, need: &Need) -> Finding {
     );
     let path = "/proc/sys/net/ipv4/tcp_mem";
     let Some([low, pressure, most]) = triple(snapshot, path) else {
-        if !snapshot.in_container() {
+        if !cgroup::in_container(snapshot) {
             return finding.unknown(path);
         }
         return finding
@@ -156,7 +156,7 @@ fn tcp_mem(snapshot: &Snapshot, need: &Need) -> Finding {
         "sysctl -w net.ipv4.tcp_mem=\"{low} {pressure} {}\"",
         need.connections
     );
-    let fix = if snapshot.in_container() {
+    let fix = if cgroup::in_container(snapshot) {
         format!("on the host: {fix}")
     } else {
         fix

@@ -4,7 +4,9 @@
 mod cgroup;
 mod checks;
 mod engine;
+mod finding;
 mod kernel;
+mod machine;
 mod memory;
 mod report;
 pub mod snapshot;
@@ -14,7 +16,7 @@ mod tests;
 
 use crate::config::{self, Loaded, Problems, Request};
 use crate::tls;
-use checks::Need;
+use finding::Need;
 use snapshot::Snapshot;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -42,7 +44,7 @@ pub struct Order {
 pub fn run(order: &Order) -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     let snapshot = match &order.from {
-        None => Snapshot::take(),
+        None => machine::look(),
         Some(path) => match std::fs::read_to_string(path) {
             Ok(text) => match Snapshot::from_text(&text) {
                 Ok(snapshot) => snapshot,
@@ -66,7 +68,7 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     }
     let report = report::Report {
         connections: need.connections,
-        in_container: snapshot.in_container(),
+        in_container: cgroup::in_container(&snapshot),
         findings,
     };
     if order.json {
@@ -112,7 +114,7 @@ fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &
 }
 
 /// One for each certificate; one that cannot be read is a problem of the configuration.
-fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<checks::Finding> {
+fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<finding::Finding> {
     let Ok(loaded) = loaded else {
         return Vec::new();
     };
@@ -121,7 +123,7 @@ fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<checks::Finding> {
     let read = all.filter_map(|files| tls::load(files).ok());
     let findings = read.flat_map(|read| read.facts).map(|facts| {
         let file = facts.file.display();
-        let finding = checks::Finding::new("certificate", "TLS certificate in use");
+        let finding = finding::Finding::new("certificate", "TLS certificate in use");
         let Some(days) = facts.days_left else {
             return finding.value(file).note("does not say when it expires");
         };
@@ -138,8 +140,8 @@ fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<checks::Finding> {
     findings.collect()
 }
 
-fn configuration(loaded: &Result<Loaded, Problems>) -> checks::Finding {
-    let finding = checks::Finding::new("configuration", "`sockeye config check`");
+fn configuration(loaded: &Result<Loaded, Problems>) -> finding::Finding {
+    let finding = finding::Finding::new("configuration", "`sockeye config check`");
     match loaded {
         Ok(loaded) => {
             let file = loaded.file.clone();

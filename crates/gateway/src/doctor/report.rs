@@ -1,6 +1,6 @@
 //! Findings as a table for people and as JSON for programs.
 
-use super::checks::{Finding, Status};
+use super::finding::{Finding, Status};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use units::grouped;

@@ -1,10 +1,12 @@
 //! What the doctor looks at: small files of /proc and /sys, read once. A snapshot can be written down and examined
 //! elsewhere, which is also how the tests see machines other than their own.
 
-use super::cgroup;
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Which group of each hierarchy this process is in.
+pub const GROUPS: &str = "/proc/self/cgroup";
+/// Where the hierarchies are mounted.
+pub const MOUNTS: &str = "/proc/self/mountinfo";
 /// Where the limit of open files stands.
 pub const LIMITS: &str = "/proc/self/limits";
 /// Which cores this process may run on.
@@ -13,9 +15,9 @@ pub const MEMINFO: &str = "/proc/meminfo";
 pub const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// Always looked at; those of control groups depend on what the first two say.
-const FILES: &[&str] = &[
-    cgroup::GROUPS,
-    cgroup::MOUNTS,
+pub const FILES: &[&str] = &[
+    GROUPS,
+    MOUNTS,
     LIMITS,
     STATUS,
     MEMINFO,
@@ -33,11 +35,9 @@ const FILES: &[&str] = &[
     CLOCKSOURCE,
 ];
 
-/// Their mere existence says: a container.
-const CONTAINER_MARKS: &[&str] = &["/.dockerenv", "/run/.containerenv"];
 /// Not files: where a snapshot keeps what has none.
 pub const CLOCK: &str = "clock";
-const CONTAINER: &str = "container";
+pub const CONTAINER: &str = "container";
 
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -45,33 +45,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of this machine, as this process sees it.
-    pub fn take() -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        for path in FILES {
-            snapshot.read(path);
+    /// Keeps a file of this machine, if there is one.
+    pub(super) fn read(&mut self, path: &str) {
+        if let Ok(text) = std::fs::read_to_string(path) {
+            self.note(path, text);
         }
-        for path in cgroup::files(&snapshot) {
-            snapshot.read(&path);
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let seconds = now.map_or(0, |now| now.as_secs());
-        snapshot.files.insert(CLOCK.to_owned(), seconds.to_string());
-        let marked = CONTAINER_MARKS
-            .iter()
-            .any(|path| std::path::Path::new(path).exists());
-        if marked || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-            snapshot
-                .files
-                .insert(CONTAINER.to_owned(), "yes".to_owned());
-        }
-        snapshot
     }
 
-    fn read(&mut self, path: &str) {
-        if let Ok(text) = std::fs::read_to_string(path) {
-            self.files.insert(path.to_owned(), text);
-        }
+    pub(super) fn note(&mut self, name: &str, text: String) {
+        self.files.insert(name.to_owned(), text);
     }
 
     /// Written down: each file behind a line `==> path <==`.
@@ -153,11 +135,6 @@ impl Snapshot {
         let lists = self.field(STATUS, "Cpus_allowed_list:")?;
         lists.first()?.split(',').map(range_len).sum()
     }
-
-    /// Several things that containers have, each of which may be missing in one.
-    pub fn in_container(&self) -> bool {
-        self.text(CONTAINER).is_some() || cgroup::has_own_namespace(self)
-    }
 }
 
 /// Numbers in `4` or `0-3`.
@@ -173,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_written_down_is_read_again() {
-        let snapshot = Snapshot::take();
+        let snapshot = crate::doctor::machine::look();
         let again = Snapshot::from_text(&snapshot.to_text()).expect("a snapshot");
         assert!(snapshot.files.len() > 3, "{snapshot:?}");
         for (path, text) in &snapshot.files {

@@ -1,7 +1,9 @@
 //! The doctor's judgement of machines that are written down in `snapshots/`, and of this one.
 
 use super::cgroup;
-use super::checks::{Finding, Need, Status, examine};
+use super::checks::examine;
+use super::finding::{Finding, Need, Status};
+use super::machine;
 use super::report::Report;
 use super::snapshot::Snapshot;
 
@@ -21,7 +23,7 @@ fn report(text: &str, need: Need) -> Report {
     let snapshot = Snapshot::from_text(text).expect("a snapshot");
     Report {
         connections: need.connections,
-        in_container: snapshot.in_container(),
+        in_container: cgroup::in_container(&snapshot),
         findings: examine(&snapshot, &need),
     }
 }
@@ -262,7 +264,7 @@ fn the_table_and_the_json_say_the_same() {
 
 #[test]
 fn this_machine_can_be_examined() {
-    let snapshot = Snapshot::take();
+    let snapshot = machine::look();
     let findings = examine(&snapshot, &need(10));
     if cfg!(target_os = "linux") {
         assert!(findings.len() > 12, "{findings:?}");

@@ -17,7 +17,8 @@ use crate::transport::{engine, pace, stash, upgrade};
 use wire::engineio::{self, Revision};
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Assembler, Limits, Message, Step, Violation, check_text};
+use wire::websocket::message::{Assembler, Limits, Message, Step, check_text};
+use wire::websocket::violation::Violation;
 
 /// Whether a read goes on behind a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Bodies of close frames in, whole close frames out (RFC 6455 §5.5.1, §7.4).
 
 use super::frame::{self, CONTROL_PAYLOAD_MAX, OpCode};
-use super::message::Violation;
+use super::violation::Violation;
 
 /// Longest reason, bytes: a control payload less the code.
 pub const REASON_BYTES_MAX: usize = CONTROL_PAYLOAD_MAX - 2;

@@ -7,3 +7,4 @@ pub mod extension;
 pub mod frame;
 pub mod handshake;
 pub mod message;
+pub mod violation;

@@ -5,7 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::websocket::close::{self, CloseFrame};
 use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Assembler, Limits, Message, Step, Violation};
+use wire::websocket::message::{Assembler, Limits, Message, Step};
+use wire::websocket::violation::Violation;
 
 const LIMITS: Limits = Limits {
     message_bytes_max: 2_000,

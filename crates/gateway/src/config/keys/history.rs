@@ -2,7 +2,7 @@
 
 use super::Key;
 use super::namespaces::{NAMESPACE, table};
-use crate::config::raw::{Layer, Path};
+use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole, choice, section};
 use control::identity::Secret;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::namespaces::table;
 use super::{EMPTY_LIST, Key};
-use crate::config::raw::{Layer, Path};
+use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, choice, section};
 use control::bridge;
 use std::time::Duration;

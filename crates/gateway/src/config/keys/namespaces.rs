@@ -1,7 +1,7 @@
 //! The keys of `[namespaces."/"]` and of the rules in it. The operator chooses the names of namespaces and events.
 
 use super::{EMPTY_LIST, Key};
-use crate::config::raw::{Layer, Path};
+use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Field, JsonText, Typed, Whole, choice};
 use hub::config::{Offsets, Parser, Rate, SlowConsumer};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::namespaces::table;
 use super::{EMPTY_LIST, Key, Operator};
-use crate::config::raw::{Layer, Path};
+use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole, choice, section};
 use control::bridge;
 use control::nats::Mode;

@@ -1,7 +1,7 @@
 //! `[auth]`: what is asked of clients, for the hub, and how tokens are checked, for the control plane.
 
 use super::Resolver;
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use crate::config::typed::Field;
 use control::identity::{self, Algorithm, Secret, Settings};
 use std::path::PathBuf;

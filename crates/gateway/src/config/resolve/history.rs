@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::config::keys::{
     AboveQuota, Adapter, HistoryReaders, HistoryStore, HistorySync, RoomHistory,
 };
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use crate::config::rules::{histories, names_below};
 use control::history::{Keep, Place, Plan, Quota, Settings, Sync};
 use rules::Rules;

@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::config::keys::{Adapter, LargeEvents};
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use control::bodies::{Bounds, Bucket, Namespaces, Place, Settings, UploadSettings, WITHOUT_S3};
 use hub::config::Cors;
 use rules::Large;

@@ -2,7 +2,7 @@
 
 use super::{Resolved, Resolver};
 use crate::config::keys::Settings;
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use crate::config::units::{format_duration, format_size};
 use hub::config::SlowConsumer;
 use hub::heartbeat::Step;

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::config::edges;
 use crate::config::keys::{TlsVersion, UnknownName};
-use crate::config::raw::Path;
+use crate::config::layer::Path;
 use crate::config::typed::Field;
 use crate::tls::{Door, Files, Pair, load};
 use std::net::SocketAddr;

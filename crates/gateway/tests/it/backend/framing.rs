@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tonic::{Code, Status};
 
 const MAGIC: &[u8] = b"SOCKEYE1";
@@ -35,18 +35,30 @@ fn opening(key: &str, first: &FromWorker) -> Vec<u8> {
 /// The gateway's side of a link.
 #[derive(Debug)]
 pub struct Messages {
-    from: OwnedReadHalf,
+    /// A task of its own reads whole frames: a wait for the next one may end in the middle, and its bytes would be lost.
+    frames: Receiver<(u8, Vec<u8>)>,
     first: Option<ToWorker>,
 }
 
 impl Messages {
+    fn read(mut from: OwnedReadHalf, first: ToWorker) -> Self {
+        let (read, frames) = channel(1);
+        tokio::spawn(async move {
+            while let Some(frame) = next(&mut from).await
+                && read.send(frame).await.is_ok()
+            {}
+        });
+        let first = Some(first);
+        Self { frames, first }
+    }
+
     /// The next message; `None`: the connection ended.
     pub async fn message(&mut self) -> Result<Option<ToWorker>, Status> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
         loop {
-            let Some((kind, content)) = next(&mut self.from).await else {
+            let Some((kind, content)) = self.frames.recv().await else {
                 return Ok(None);
             };
             match kind {
@@ -101,8 +113,7 @@ pub async fn open(
             }
         }
     });
-    let first = Some(welcome);
-    Ok((frames, Messages { from, first }))
+    Ok((frames, Messages::read(from, welcome)))
 }
 
 async fn connect(gateway: SocketAddr) -> Result<(OwnedReadHalf, OwnedWriteHalf), Status> {
