@@ -38,14 +38,14 @@ use queue::Inlet;
 use rules::{Line, Tracer, Word};
 use service::Workers;
 use standstill::Orders;
-pub use standstill::{Drivers, Still};
+pub use standstill::{Drivers, Gone, Still};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Notify, watch};
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
@@ -281,9 +281,9 @@ impl Backends {
 }
 
 /// The end of a driver is missed, unless another process goes on with what it knew.
-async fn missed(run: impl Future<Output = ()>, pulse: Pulse, gone: watch::Receiver<bool>) {
+async fn missed(run: impl Future<Output = ()>, pulse: Pulse, gone: Gone) {
     run.await;
-    match *gone.borrow() {
+    match gone.is_so() {
         true => pulse.rest(),
         false => drop(pulse),
     }
@@ -299,7 +299,7 @@ fn start_thread<D>(
     drivers: Vec<D>,
     listening: Option<Listening>,
     pulse: Pulse,
-    (readiness, mut gone): (Readiness, watch::Receiver<bool>),
+    (readiness, mut gone): (Readiness, Gone),
 ) -> io::Result<()>
 where
     D: Future<Output = ()> + Send + 'static,
@@ -327,7 +327,7 @@ where
             tokio::select! {
                 () = live => drop(pulse),
                 () = readiness.drained() => pulse.rest(),
-                _ = gone.wait_for(|gone| *gone) => {
+                () = gone.happens() => {
                     pulse.rest();
                     tokio::time::sleep(LAST_ANSWERS).await;
                 }

@@ -2,6 +2,7 @@
 
 use super::link;
 use super::service::Workers;
+use super::standstill::Gone;
 use crate::flood::Flood;
 use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::codegen::tokio_stream::Stream;
@@ -54,8 +54,8 @@ pub struct Listener {
     pub conns_max: usize,
     /// Of clients, for more than a few of them.
     pub places: Arc<Places>,
-    /// Changes once another process accepts from it.
-    pub gone: watch::Receiver<bool>,
+    /// Another process accepts from it.
+    pub gone: Gone,
 }
 
 /// Lines of the log that strangers cause.
@@ -92,7 +92,7 @@ impl Listener {
         tokio::spawn(async move {
             tokio::select! {
                 () = accept(tcp, self.secured, room, served) => {}
-                _ = gone.wait_for(|gone| *gone) => {}
+                () = gone.happens() => {}
             }
         });
         Ok(Incoming(incoming))

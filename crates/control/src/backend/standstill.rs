@@ -45,9 +45,9 @@ impl Drivers {
         holds
     }
 
-    /// Changes once: another process serves workers.
-    pub fn gone(&self) -> watch::Receiver<bool> {
-        self.gone.subscribe()
+    /// Tells when another process serves workers.
+    pub fn gone(&self) -> Gone {
+        Gone(self.gone.subscribe())
     }
 
     pub fn are_there(&self) -> bool {
@@ -70,6 +70,23 @@ impl Drivers {
             desks,
             gone: Arc::clone(&self.gone),
         })
+    }
+}
+
+/// Another process serves workers, once.
+#[derive(Clone, Debug)]
+pub struct Gone(watch::Receiver<bool>);
+
+impl Gone {
+    pub(super) fn is_so(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits for it: for ever where nobody can hand over any more.
+    pub(super) async fn happens(&mut self) {
+        if self.0.wait_for(|gone| *gone).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

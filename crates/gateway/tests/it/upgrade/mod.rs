@@ -4,6 +4,7 @@ mod chain;
 mod keeping;
 mod programs;
 mod stopping;
+mod stores;
 mod strangers;
 mod traffic;
 mod troubles;
