@@ -38,9 +38,11 @@ pub fn run(given: Option<PathBuf>) -> Result<()> {
     if is_release {
         bench::production(&GATEWAY.split(' ').collect::<Vec<_>>()).run()?;
         bench::production(&["--package", "bench", "--bin", "sockeye-bench"]).run()?;
+        bench::production(&["--package", "shadow", "--bin", "sockeye-shadow"]).run()?;
     }
     let programs = given.unwrap_or_else(|| built("production"));
     strip(&programs, "sockeye-bench", &folder)?;
+    strip(&programs, "sockeye-shadow", &folder)?;
     let size = split(&programs, &folder, &dist.join(format!("{name}.debug")))?;
     println!("dist: {size} bytes without symbols, {BINARY_BYTES_MAX} at most");
     ensure!(

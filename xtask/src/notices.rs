@@ -24,7 +24,7 @@ pub fn page() -> Result<String> {
         .context("cannot read the workspace with cargo metadata")?;
     let mut packages = linked(&metadata)?;
     packages.sort_by_key(|package| (package.name.to_string(), package.version.clone()));
-    let mut page = "# Third-party notices\n\nThe programs `sockeye` and `sockeye-bench` contain these crates, and the first one the Socket.IO client (MIT, \
+    let mut page = "# Third-party notices\n\nThe programs `sockeye`, `sockeye-bench` and `sockeye-shadow` contain these crates, and the first one the Socket.IO client (MIT, \
                     `web/bundles/LICENSE-socket.io-client`). Made by `cargo xtask gen`.\n\n| crate | version | license |\n|---|---|---|\n"
         .to_owned();
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -63,6 +63,8 @@ fn linked(metadata: &Metadata) -> Result<Vec<&Package>> {
         "gateway",
         "--package",
         "bench",
+        "--package",
+        "shadow",
         // What is shipped has all features.
         "--features",
         "gateway/full",

@@ -72,6 +72,12 @@ enum CommandArgs {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Stand before a running Socket.IO server, and compare a gateway with it. Hands over to the program `sockeye-shadow`.
+    #[command(disable_help_flag = true)]
+    Shadow {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     Emit {
         #[command(flatten)]
         args: Box<EmitArgs>,
@@ -301,6 +307,7 @@ pub enum Command {
     Doctor(Order),
     Plan(Box<crate::plan::PlanArgs>),
     Bench(Vec<OsString>),
+    Shadow(Vec<OsString>),
     Token(Box<TokenArgs>),
     /// A name, and what the key allows.
     ApiKey(String, Vec<String>),
@@ -342,6 +349,7 @@ impl Cli {
             Some(CommandArgs::Init(args)) => Command::Init(args),
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench { args }) => Command::Bench(args),
+            Some(CommandArgs::Shadow { args }) => Command::Shadow(args),
             Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),
             Some(CommandArgs::Health { ready, asked }) => {
                 Command::Health(merged(asked.into()), ready)

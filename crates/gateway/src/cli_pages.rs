@@ -95,7 +95,7 @@ fn words(command: &str) -> Option<Vec<String>> {
         .split_whitespace()
         .skip_while(|word| matches!(*word, "do" | "sudo" | "cargo"));
     let program = words.next()?.rsplit('/').next()?;
-    if !["sockeye", "sockeye-bench"].contains(&program) {
+    if !["sockeye", "sockeye-bench", "sockeye-shadow"].contains(&program) {
         return None;
     }
     let rest = words.map(|word| word.trim_matches(['\'', '"']));
@@ -117,6 +117,12 @@ struct Generator {
 fn parsed(words: &[String]) -> Result<(), clap::Error> {
     match words {
         [program, ..] if program == "sockeye-bench" => Generator::try_parse_from(words).map(drop),
+        [program, ..] if program == "sockeye-shadow" => {
+            shadow::cli::Args::try_parse_from(words).map(drop)
+        }
+        [_, command, ..] if command == "shadow" => {
+            shadow::cli::Args::try_parse_from(&words[1..]).map(drop)
+        }
         [_, command, ..] if command == "bench" => Generator::try_parse_from(&words[1..]).map(drop),
         _ => Cli::try_parse_from(words).map(drop),
     }

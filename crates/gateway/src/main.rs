@@ -8,6 +8,7 @@ mod calls;
 mod certificates;
 mod cli;
 mod cluster;
+mod companions;
 mod config;
 mod credentials;
 mod departures;
@@ -16,7 +17,6 @@ mod doctor;
 mod door;
 mod errands;
 mod foyer;
-mod generator;
 mod greeting;
 mod health;
 mod history;
@@ -112,7 +112,8 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }),
         Command::Plan(args) => ended(plan::run(*args).map(|()| ExitCode::SUCCESS)),
-        Command::Bench(command) => ended(generator::run(&command)),
+        Command::Bench(command) => ended(companions::run(companions::BENCH, &command)),
+        Command::Shadow(command) => ended(companions::run(companions::SHADOW, &command)),
         Command::Serve(request) => boot(&request),
     }
 }

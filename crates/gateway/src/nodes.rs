@@ -131,13 +131,15 @@ fn table(json: &Value) -> String {
     );
     for node in json["nodes"].as_array().into_iter().flatten() {
         let text = |name: &str| node[name].as_str().unwrap_or("-");
+        // A width has no effect on a `Value`.
+        let figure = |name: &str| node[name].to_string();
         let _ = writeln!(
             out,
             "{:>4}  {:<9}  {:>8}  {:>7}  {:>9}  {:<10}  {:<22}  {}",
-            node["number"],
+            figure("number"),
             text("state"),
-            node["sessions"],
-            node["leaving"],
+            figure("sessions"),
+            figure("leaving"),
             age(node["age_seconds"].as_u64().unwrap_or_default()),
             text("version"),
             text("relay"),
@@ -164,7 +166,10 @@ mod tests {
     fn a_node_is_a_line() {
         let node = json!({"number": 3, "state": "ready", "sessions": 12, "leaving": 2, "age_seconds": 61, "version": "0.1.0", "relay": null, "name": "a/7"});
         let table = table(&json!({ "nodes": [node] }));
-        let line = table.lines().nth(1).expect("a line");
+        let [head, line] = [0, 1].map(|at| table.lines().nth(at).expect("a line"));
+        for (title, value) in [("STATE", "ready"), ("PROCESS", "a/7")] {
+            assert_eq!(head.find(title), line.find(value), "{table}");
+        }
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(
             words,

@@ -83,7 +83,10 @@ impl Parts {
             false => rounds,
         };
         let bounds = recovery_bounds(&config, me);
-        let recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
+        let mut recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
+        if let (Some(recovery), Some(uplink)) = (&mut recovery, &process.uplink) {
+            recovery.apart = Arc::clone(uplink.apart());
+        }
         Self {
             ids,
             clock: Clock::default(),

@@ -660,6 +660,9 @@ fn with(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnc
     let (rooms, except) = (borrowed(&target.rooms), borrowed(&target.except));
     let nodes = target.without.iter();
     let without: Vec<u16> = nodes.filter_map(|node| (*node).try_into().ok()).collect();
+    if target.here || !without.is_empty() {
+        cx.speaks_apart(&target.namespace);
+    }
     let mut of = cx.of(&target.namespace).to(&rooms).except(&except);
     if target.here {
         of = of.local();

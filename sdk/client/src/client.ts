@@ -30,8 +30,11 @@ export interface ClientOptions {
 /** What clients tell about themselves. */
 export interface Notices {
   link: (link: Link) => void;
-  /** Connected. Rooms end with the connection: join them again here. The queue follows. */
-  online: (id: string) => void;
+  /**
+   * Connected; the queue follows. `recovered`: with the id, the rooms and all that was said
+   * meanwhile. If not, rooms ended with the connection: join them again here.
+   */
+  online: (id: string, recovered: boolean) => void;
   offline: () => void;
   /** The queue changed. */
   queue: () => void;
@@ -64,14 +67,15 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
       lost: (message, error) => this.#tell("lost", message, error),
     });
     if (!(queueMax >= 1)) throw new RangeError(`queueMax must be 1 or more, not ${queueMax}`);
+    const query = { recovery: "1", ...socket?.query };
     const make = () =>
-      connect(url, { ...socket, autoConnect: false, reconnection: false, forceNew: true });
+      connect(url, { ...socket, query, autoConnect: false, reconnection: false, forceNew: true });
     this.#connection = new Connection(
       make,
       { ...BACKOFF, ...backoff },
       {
         link: (link) => this.#tell("link", link),
-        online: () => this.#online(),
+        online: (recovered) => this.#online(recovered),
         offline: () => this.#offline(),
         heard: (event, args) => inbox.push(event, args),
       },
@@ -93,7 +97,7 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
     return this.#url;
   }
 
-  /** Of this connection; each has another. */
+  /** Of this connection; each has another, unless it is recovered. */
   get id(): string | undefined {
     return this.#connection.socket?.id;
   }
@@ -168,8 +172,8 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
     else done({ kind: "cut" });
   }
 
-  #online(): void {
-    this.#tell("online", this.id ?? "");
+  #online(recovered: boolean): void {
+    this.#tell("online", this.id ?? "", recovered);
     this.#outbox.online();
   }
 

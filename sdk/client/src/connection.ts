@@ -18,7 +18,8 @@ export type Connect = (url: string | undefined, options: SocketSettings) => Sock
 
 export interface ConnectionEvents {
   link(link: Link): void;
-  online(): void;
+  /** `recovered`: its socket is the one that it lost, and what it missed follows. */
+  online(recovered: boolean): void;
   offline(): void;
   heard(event: string, args: unknown[]): void;
 }
@@ -96,7 +97,9 @@ export class Connection {
     socket.on("connect", () => this.#connected(socket));
     socket.on("disconnect", (reason) => this.#disconnected(reason));
     socket.on("connect_error", (error) => this.#refused(error));
-    socket.onAny((event: string, ...args: unknown[]) => this.#heard(event, args));
+    socket.onAny((event: string, ...args: unknown[]) =>
+      this.#heard(event, withoutOffset(socket, args)),
+    );
     return socket;
   }
 
@@ -114,7 +117,7 @@ export class Connection {
     engine.once("upgrade", (transport: { name: string }) => {
       if (this.#link.phase === "online") this.#set({ phase: "online", transport: transport.name });
     });
-    this.#events.online();
+    this.#events.online(socket.recovered);
   }
 
   /** The stock client also says this of a transport that ends before or after CONNECT was refused. */
@@ -167,6 +170,15 @@ export class Connection {
     this.#link = link;
     this.#events.link(link);
   }
+}
+
+/** Where the gateway recovers, each event has its place as one more argument, which the stock client has taken by now. */
+const OFFSET = /^[\w-]{16}$/;
+
+function withoutOffset(socket: Socket, args: unknown[]): unknown[] {
+  const last = args.at(-1);
+  const recovers = (socket as unknown as { _pid?: string })._pid !== undefined;
+  return recovers && typeof last === "string" && OFFSET.test(last) ? args.slice(0, -1) : args;
 }
 
 /** A refused handshake says why in its message; a transport error only names the transport. */

@@ -21,9 +21,9 @@ async function gatewayWith(toml = "") {
   return gateway;
 }
 
-function clientOf(gateway, options = {}) {
+function clientOf(gateway, options = {}, connect = io) {
   const socket = { transports: ["websocket"], auth: { name: "Ada" }, ...options.socket };
-  const client = new Client(io, { url: gateway.url, ...options, socket });
+  const client = new Client(connect, { url: gateway.url, ...options, socket });
   ends.push(() => client.close());
   return client;
 }
@@ -221,4 +221,35 @@ test("close() ends what waits, open() begins anew, reconnect() says another name
   await heard.are(["first", "second", "third"]);
   assert.deepEqual(names, ["Ada", "Augusta", "Augusta"]);
   assert.throws(() => new Client(io, { queueMax: 0 }), /queueMax must be 1 or more, not 0/);
+});
+
+test("a client that was cut comes back to its rooms, and hears what it missed without offsets", async () => {
+  const recovers = '[namespaces."/".recovery]\nlevel = "node"\noffsets = "asked"\n';
+  const gateway = await gatewayWith(recovers);
+  let stock;
+  const connect = (...args) => (stock = io(...args));
+  const ada = clientOf(gateway).open();
+  const grace = clientOf(gateway, { backoff: { firstMs: 1500, jitter: 0 } }, connect).open();
+  await Promise.all([online(ada), online(grace)]);
+  const { id } = grace;
+  await grace.ask("join", "den");
+  const heard = [];
+  grace.on("chat-message", (...args) => heard.push(args));
+  await ada.ask("join", "den");
+  const say = (content) => ada.send("chat-message", { room: "den", content }).answer();
+  await say("before");
+  while (heard.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+  const back = new Promise((resolve) =>
+    grace.watch("online", (id, recovered) => resolve({ id, recovered })),
+  );
+  const lost = until(grace, "offline");
+  stock.io.engine.transport.ws.terminate();
+  await lost;
+  await say("meanwhile");
+  assert.deepEqual(await back, { id, recovered: true });
+  while (heard.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(
+    heard.map(([{ content }, ...more]) => [content, ...more]),
+    [["before"], ["meanwhile"]],
+  );
 });

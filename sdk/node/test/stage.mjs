@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
 
-const BINARY = process.env.SOCKEYE_BIN ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
+export const BINARY = process.env.SOCKEYE_BIN ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
 const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
 const digest = createHash("sha256").update(KEY).digest("hex");
 

@@ -47,8 +47,8 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
              in [namespaces.\"/\"]), or set both there as they are, if that is meant"
                 .to_owned()
         }
-        (["namespaces", name, "recovery", "level"], level) if *level == text("node") => {
-            may_come_back(layer, name).err()?
+        (["namespaces", _, "recovery", "level"], level) if *level == text("node") => {
+            may_come_back(layer).err()?
         }
         (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
@@ -171,14 +171,6 @@ mod tests {
         );
         let closed = format!("{open}[compat]\nenabled = false\n");
         assert_eq!(doubts(&closed), [""; 0]);
-        let key =
-            "api_keys = [\"a:0000000000000000000000000000000000000000000000000000000000000000\"]";
-        let worked = format!("{closed}[namespaces.\"/a\"]\nbackend = \"b\"\n[backends.b]\n{key}\n");
-        let told = doubts(&worked);
-        assert!(
-            told[0].contains("workers of backend \"b\" speak"),
-            "{told:?}"
-        );
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
         let recover = (*keys.level == RecoveryLevel::Node).then_some(Recover {
             window: *keys.window,
             offsets: *keys.offsets,
-            goes_abroad: may_come_back(layer, name) == Ok(true),
+            goes_abroad: may_come_back(layer) == Ok(true),
         });
         (name.to_owned(), recover)
     });
@@ -158,8 +158,8 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
     }
 }
 
-/// Whether clients of a namespace may come back to another node, and why not, if there is a cluster; `Ok(false)`: there is none.
-pub fn may_come_back(layer: &Layer, namespace: &str) -> Result<bool, String> {
+/// Whether clients may come back to another node, and why not, if there is a cluster; `Ok(false)`: there is none.
+pub fn may_come_back(layer: &Layer) -> Result<bool, String> {
     if layer.value("cluster.adapter") == Some(&Value::Text("memory".to_owned())) {
         return Ok(false);
     }
@@ -168,17 +168,7 @@ pub fn may_come_back(layer: &Layer, namespace: &str) -> Result<bool, String> {
                    order of our nodes. If there are none, set compat.enabled = false, or cluster.secret";
         return Err(why.to_owned());
     }
-    match backend_of(layer, namespace) {
-        Some(backend) if !has_endpoint(layer, backend) => Err(format!(
-            "clients come back to their own node only: workers of backend {backend:?} speak to each node by itself, and what they say has no \
-             place in the order of the nodes"
-        )),
-        _ => Ok(true),
-    }
-}
-
-fn setting<'a>(layer: &'a Layer, path: &[&str]) -> Option<&'a Value> {
-    layer.settings.get(&Path::new(path)).map(|own| &own.value)
+    Ok(true)
 }
 
 /// Servers of other kinds are heard, unless somebody says otherwise or there is a secret.
@@ -191,17 +181,6 @@ fn hears_others(layer: &Layer) -> bool {
         Some(Value::Bool(enabled)) => *enabled,
         _ => !secret,
     }
-}
-
-fn backend_of<'a>(layer: &'a Layer, namespace: &str) -> Option<&'a str> {
-    match setting(layer, &["namespaces", namespace, "backend"]) {
-        Some(Value::Text(name)) if !name.is_empty() => Some(name),
-        _ => None,
-    }
-}
-
-fn has_endpoint(layer: &Layer, backend: &str) -> bool {
-    matches!(setting(layer, &["backends", backend, "url"]), Some(Value::Text(url)) if !url.is_empty())
 }
 
 /// Rooms whose members are told who is there.

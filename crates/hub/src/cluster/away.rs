@@ -4,6 +4,7 @@
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Response, Return, RoundId, Target};
 use crate::cluster::wire::{self, Ask};
+use crate::recovery::apart::Apart;
 use crate::recovery::circle::Door;
 use crate::recovery::exchange::Abroad;
 use crate::tables::id::{self, Identity};
@@ -39,6 +40,8 @@ pub struct Uplink {
     nodes: AtomicU64,
     /// Servers of other kinds, by namespace.
     foreign: papaya::HashMap<Box<str>, u64>,
+    /// Namespaces in which somebody speaks to each node by itself.
+    apart: Arc<Apart>,
     naming: Naming,
     /// Namespaces that clients may come to at any time.
     served: Vec<String>,
@@ -93,6 +96,7 @@ impl Uplink {
             silence: AtomicBool::new(false),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
+            apart: Arc::default(),
             naming: Naming::Nothing,
             served: Vec::new(),
         }
@@ -106,6 +110,10 @@ impl Uplink {
     /// The node is sent what is for all of these namespaces, also before their first clients.
     pub fn serving(self, served: Vec<String>) -> Self {
         Self { served, ..self }
+    }
+
+    pub(crate) fn apart(&self) -> &Arc<Apart> {
+        &self.apart
     }
 
     pub(crate) fn watch(&self) -> Watch {
@@ -454,6 +462,11 @@ impl Away {
     /// Whether events are published with their stamps: all nodes that are there can read them.
     pub(crate) fn stamps(&self) -> bool {
         self.uplink.recovery().0
+    }
+
+    /// Something is published that other nodes are told as well, by their own ways.
+    pub(crate) fn speaks_apart(&self, namespace: &str, now_ms: u64) {
+        self.uplink.apart.note(namespace, now_ms);
     }
 
     /// The last ticket that was given to a key.

@@ -86,6 +86,22 @@ pub(crate) fn tell(
     Some(recovery.journal.offset_text(at))
 }
 
+/// A socket is told the history of a room next.
+pub(crate) fn tells_history(parts: &mut Parts, socket: SocketKey, room: &str) {
+    let Some(slot) = parts.people.socket(socket) else {
+        return;
+    };
+    let extra = slot.extra.as_ref();
+    if extra.is_some_and(|extra| extra.lifeline.is_some())
+        && let Some(namespace) = parts.people.label(slot.namespace)
+        && let Some(recovery) = &mut parts.recovery
+    {
+        let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
+        let journal = &mut recovery.journal;
+        journal.tells_history(now_ms, (namespace, &id), room);
+    }
+}
+
 /// A pong says that all has arrived that was sent before its ping.
 pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let (Some(recovery), Some(slot)) = (&parts.recovery, parts.people.sessions.get(session)) else {
@@ -130,7 +146,8 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
         return false;
     };
     recovery.live.remove(&lifeline.pid);
-    if !how.may_return() {
+    // What was said to a room before its history came, only the history has, and that is not made up for.
+    if !how.may_return() || parts.rooms.follows(&parts.people, index) {
         return false;
     }
     let Some(record) = record(parts, index, *lifeline) else {
@@ -187,11 +204,7 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
         return;
     }
     let now_ms = parts.clock.now.mono_ms;
-    let moment = Moment {
-        now_ms,
-        stamp: None,
-    };
-    recovery.command(moment, &of.aim(), &action());
+    recovery.command(Moment::new(now_ms), &of.aim(), &action());
     settle(parts);
 }
 

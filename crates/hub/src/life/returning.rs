@@ -83,6 +83,7 @@ fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
     let home = home_of(parts, namespace)?;
     let recovery = parts.recovery.as_mut()?;
     recovery.abroad = abroad;
+    recovery.now_ms = parts.clock.now.mono_ms;
     recovery.circle(&Arc::from(namespace), home)
 }
 
@@ -99,6 +100,7 @@ fn note_nodes(parts: &mut Parts) {
     let room = away.map_or(usize::MAX, |away| away.room_for_lists());
     if let Some(recovery) = &mut parts.recovery {
         (recovery.abroad, recovery.room) = (abroad, room);
+        recovery.now_ms = parts.clock.now.mono_ms;
     }
 }
 

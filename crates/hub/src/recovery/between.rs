@@ -19,13 +19,22 @@ impl Recovery {
     /// All other nodes, if a socket of this namespace may be on one of them. `home`: its home here.
     pub(crate) fn circle(&self, namespace: &Arc<str>, home: u16) -> Option<Circle> {
         match &self.abroad {
-            Abroad::Nodes(nodes) => Some(Circle {
+            Abroad::Nodes(nodes) if !self.stays(namespace) => Some(Circle {
                 namespace: Arc::clone(namespace),
                 nodes: Arc::clone(nodes),
                 home,
             }),
-            Abroad::Nobody | Abroad::Unable => None,
+            Abroad::Nobody | Abroad::Unable | Abroad::Nodes(_) => None,
         }
+    }
+
+    fn stays(&self, namespace: &str) -> bool {
+        self.apart.holds(namespace, self.now_ms)
+    }
+
+    /// The nodes are those that a claim goes around, and all that is said in its namespace has a place in their order.
+    fn stands(&self, circle: &Circle) -> bool {
+        self.abroad == Abroad::Nodes(Arc::clone(&circle.nodes)) && !self.stays(&circle.namespace)
     }
 
     fn post_abroad(&mut self, node: u16, door: Door, circle: &Circle, message: Message) {
@@ -104,7 +113,7 @@ impl Recovery {
         let record = self.parked.look(asked.pid, asked.uid);
         let why = match record {
             Ok(record) if record.namespace != circle.namespace => NotRecovered::Unknown,
-            Ok(_) if self.abroad != Abroad::Nodes(Arc::clone(&circle.nodes)) => NotRecovered::Nodes,
+            Ok(_) if !self.stands(&circle) => NotRecovered::Nodes,
             // A claim that is repeated gets the same answer.
             Ok(_) | Err(NotRecovered::Claimed) => {
                 return self.claimed(asked, shown, Some(circle), now_ms);
@@ -120,7 +129,7 @@ impl Recovery {
         circle: &Circle,
         missed: Missed,
     ) -> Result<Missed, NotRecovered> {
-        if self.abroad != Abroad::Nodes(Arc::clone(&circle.nodes)) {
+        if !self.stands(circle) {
             return Err(NotRecovered::Nodes);
         }
         let bytes = missed.bytes();
@@ -286,7 +295,7 @@ impl Recovery {
         let Some(circle) = taking.around() else {
             return Ok(());
         };
-        match self.abroad == Abroad::Nodes(Arc::clone(&circle.nodes)) {
+        match self.stands(circle) {
             true => Ok(()),
             false => Err(NotRecovered::Nodes),
         }

@@ -5,6 +5,7 @@
 //! **before** the messages leave: what a fence promises is true then.
 
 use crate::dialect::speech::Emit;
+use crate::recovery::apart::Apart;
 use crate::recovery::circle::{Circle, Post, Sender, To};
 use crate::recovery::headings::Heading;
 use crate::recovery::journal::{self, Action, Journal, Moment};
@@ -67,6 +68,10 @@ pub(crate) struct Recovery {
     pub(super) peers: Vec<Place>,
     /// As they are now.
     pub(crate) abroad: Abroad,
+    /// Namespaces whose sockets stay at their nodes.
+    pub(crate) apart: Arc<Apart>,
+    /// The time of this step.
+    pub(crate) now_ms: u64,
     /// Bytes that other nodes may be handed now: what clients publish has as much.
     pub(crate) room: usize,
     pub(crate) journal: Journal,
@@ -96,6 +101,8 @@ impl Recovery {
             me,
             peers: all.filter(|place| *place != me).collect(),
             abroad: Abroad::default(),
+            apart: Arc::default(),
+            now_ms: 0,
             room: usize::MAX,
             journal: Journal::new(ids, bounds.journal),
             parked: Parked::new(bounds.parked),
@@ -190,8 +197,8 @@ impl Recovery {
         now_ms: u64,
     ) -> Result<u64, NotRecovered> {
         let nowhere = match self.abroad {
-            Abroad::Unable => NotRecovered::Nodes,
-            Abroad::Nobody | Abroad::Nodes(_) => NotRecovered::Unknown,
+            Abroad::Nobody => NotRecovered::Unknown,
+            Abroad::Unable | Abroad::Nodes(_) => NotRecovered::Nodes,
         };
         if self.peers.is_empty() && circle.is_none() {
             return Err(nowhere);

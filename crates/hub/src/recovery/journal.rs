@@ -137,7 +137,11 @@ enum What {
     Said {
         said: Arc<Said>,
         except: Box<[Box<str>]>,
+        /// Its rooms keep it, so members get no such event while they wait for the history.
+        kept: bool,
     },
+    /// The history of a room was told here.
+    Told(Box<str>),
     Changed {
         joined: bool,
         member: Membership,
@@ -150,7 +154,8 @@ enum What {
 impl What {
     fn bytes(&self) -> usize {
         match self {
-            Self::Said { said, except } => said.bytes() + name_bytes(except),
+            Self::Said { said, except, .. } => said.bytes() + name_bytes(except),
+            Self::Told(room) => room.len(),
             Self::Changed { member, .. } => member.name.len(),
             Self::Commanded(command) => command.bytes(),
             Self::Gap => 0,
@@ -187,6 +192,18 @@ pub(super) enum Read<'a> {
 pub(crate) struct Moment {
     pub(crate) now_ms: u64,
     pub(crate) stamp: Option<Stamp>,
+    /// Its rooms keep it.
+    pub(crate) kept: bool,
+}
+
+impl Moment {
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Self {
+            now_ms,
+            stamp: None,
+            kept: false,
+        }
+    }
 }
 
 /// The socket whose part of a journal is read.
@@ -345,6 +362,7 @@ impl Journal {
         let what = || What::Said {
             said: Arc::new(Said::new(event)),
             except: owned(aim.except),
+            kept: moment.kept,
         };
         let wanted = aim.headings().filter(|heading| wants(*heading));
         self.write(moment, wanted, what)
@@ -366,9 +384,9 @@ impl Journal {
         let what = || What::Said {
             said: Arc::clone(said),
             except: Box::default(),
+            kept: false,
         };
-        let stamp = None;
-        self.write(Moment { now_ms, stamp }, [own].into_iter(), what)
+        self.write(Moment::new(now_ms), [own].into_iter(), what)
     }
 
     /// A socket joined or left something.
@@ -385,8 +403,24 @@ impl Journal {
             name: socket,
         };
         let what = || What::Changed { joined, member };
-        let stamp = None;
-        self.write(Moment { now_ms, stamp }, [own].into_iter(), what)
+        self.write(Moment::new(now_ms), [own].into_iter(), what)
+    }
+
+    /// A socket is told the history of a room that it joined, next: all that the room keeps is in it.
+    pub(crate) fn tells_history(
+        &mut self,
+        now_ms: u64,
+        (namespace, socket): (&str, &str),
+        room: &str,
+    ) {
+        let own = Heading {
+            namespace,
+            kind: Kind::Socket,
+            name: socket,
+        };
+        self.write(Moment::new(now_ms), [own].into_iter(), || {
+            What::Told(room.into())
+        });
     }
 
     /// A command that sockets on their way here may have to carry out.
@@ -408,7 +442,7 @@ impl Journal {
         headings: impl Iterator<Item = Heading<'a>>,
         what: impl FnOnce() -> What,
     ) -> u64 {
-        let Moment { now_ms, stamp } = moment;
+        let Moment { now_ms, stamp, .. } = moment;
         if let Some(stamp) = stamp {
             self.seen.see(stamp);
         }
@@ -519,15 +553,17 @@ impl Journal {
             })
         });
         let spans = Spans::read(reader.members.iter(), changes, (after, head));
-        let mut read = own;
+        let mut read = own.clone();
         for span in spans.iter() {
             let heading = span.member.heading(reader.namespace);
-            read.extend(self.places(heading, (span.after, span.upto)));
+            let told = self.told(&own, span.member, (span.after, span.upto));
+            let places = self.places(heading, (span.after, span.upto));
+            read.extend(places.filter(|at| *at > told || !self.is_kept(*at)));
         }
         read.sort_unstable();
         read.dedup();
         let events = read.iter().filter_map(|at| {
-            let What::Said { said, except } = &self.entry(*at)?.what else {
+            let What::Said { said, except, .. } = &self.entry(*at)?.what else {
                 return None;
             };
             let left_out = except.iter();
@@ -538,6 +574,24 @@ impl Journal {
             events: events.collect(),
             read: read.len(),
         })
+    }
+
+    /// The last place in a span at which a socket was told the history of the room; 0: it was not. `own`: places under its own heading.
+    fn told(&self, own: &[u64], member: &Membership, (after, upto): (u64, u64)) -> u64 {
+        let told = own
+            .iter()
+            .rev()
+            .filter(|at| (after + 1..=upto).contains(*at));
+        let mut told = told.filter(|at| {
+            let what = self.entry(**at).map(|entry| &entry.what);
+            matches!(what, Some(What::Told(room)) if member.kind == Kind::Room && *room == member.name)
+        });
+        told.next().copied().unwrap_or_default()
+    }
+
+    fn is_kept(&self, at: u64) -> bool {
+        let what = self.entry(at).map(|entry| &entry.what);
+        matches!(what, Some(What::Said { kept: true, .. }))
     }
 
     /// Places behind `after` under any of these, in order; `None`: not all of it is here any more.
@@ -562,9 +616,9 @@ impl Journal {
             return None;
         }
         match &entry.what {
-            What::Said { said, except } => Some(Read::Said { said, except }),
+            What::Said { said, except, .. } => Some(Read::Said { said, except }),
             What::Commanded(command) => Some(Read::Commanded(command)),
-            What::Changed { .. } | What::Gap => None,
+            What::Told(_) | What::Changed { .. } | What::Gap => None,
         }
     }
 

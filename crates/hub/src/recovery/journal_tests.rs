@@ -26,6 +26,7 @@ fn at(now_ms: u64) -> Moment {
     Moment {
         now_ms,
         stamp: None,
+        kept: false,
     }
 }
 

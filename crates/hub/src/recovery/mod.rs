@@ -1,6 +1,7 @@
 //! Sockets that come back: what was said while they were away, what is left of them meanwhile, and how another shard takes them.
 //! [ADR 38](../../../../docs/adr/0038-a-socket-that-comes-back-is-taken.md) has the reasons.
 
+pub(crate) mod apart;
 mod between;
 pub(crate) mod bytes;
 pub(crate) mod circle;

@@ -103,6 +103,7 @@ impl Shard {
         let moment = Moment {
             now_ms: 1,
             stamp: None,
+            kept: false,
         };
         let journal = &mut self.journal;
         let ended = self.parked.command(moment, &aim, action, journal);

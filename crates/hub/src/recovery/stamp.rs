@@ -11,7 +11,7 @@ pub(crate) struct Stamp {
     pub(crate) number: u64,
 }
 
-/// A shard gives out fewer events in a millisecond, or borrows from the next ones.
+/// A shard gives out fewer events in each millisecond of its life.
 const PER_MS_BITS: u32 = 20;
 
 /// Draws the stamps of a shard.
@@ -26,9 +26,13 @@ impl Stamps {
         Self { me, last: 0 }
     }
 
-    /// No number of an earlier life of this place is larger: other nodes may have kept those.
+    /// No number of an earlier life of this place is larger: other nodes may have kept those. Only the first comes from the clock. So a
+    /// clock may be behind that of the life before by as much as that life was long.
     pub(crate) fn next(&mut self, wall_ms: u64) -> Stamp {
-        self.last = (self.last + 1).max(wall_ms << PER_MS_BITS);
+        self.last = match self.last {
+            0 => wall_ms << PER_MS_BITS,
+            last => last + 1,
+        };
         self.last()
     }
 
@@ -106,6 +110,12 @@ mod tests {
         assert!(!seen.covers(other) && !seen.covers(one.next(1)));
         let mut later = Stamps::new(place(1, 0));
         assert!(!seen.covers(later.next(2)), "of the next life of its place");
+        // It lived for an hour, by a clock that was half an hour ahead of the next one's.
+        const HOUR_MS: u64 = 3_600_000;
+        let mut long = Stamps::new(place(2, 0));
+        (0..1_000).for_each(|n| seen.see(long.next(HOUR_MS + n * HOUR_MS / 1_000)));
+        let mut next = Stamps::new(place(2, 0));
+        assert!(!seen.covers(next.next(HOUR_MS + HOUR_MS / 2)));
         // What comes twice takes nothing back.
         seen.see(first);
         assert!(seen.covers(second));

@@ -105,6 +105,7 @@ impl Audience<'_> {
         let moment = Moment {
             now_ms: *now_ms,
             stamp: out.stamp,
+            kept: out.at.is_some(),
         };
         let at = match out.event.volatile || out.passes {
             true => recovery.pass(moment),

@@ -3,6 +3,7 @@
 
 mod members;
 
+use crate::clients::people::People;
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 pub use crate::rooms::directory::RoomKind;
@@ -465,6 +466,13 @@ impl Rooms {
     /// Whether the room is in the list of those whose count changed.
     pub(crate) fn lists_change_of(&self, room: RoomId) -> bool {
         self.changed.contains(&room)
+    }
+
+    /// Whether it waits for the history of a room.
+    pub(crate) fn follows(&self, people: &People, socket: SocketId) -> bool {
+        let own = people.sockets.get(socket);
+        let mut rooms = own.into_iter().flat_map(|own| &own.rooms);
+        rooms.any(|own| self.tickets.contains_key(&(own.room, socket)))
     }
 
     /// Those that wait for the history of a room.

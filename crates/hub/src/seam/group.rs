@@ -45,6 +45,17 @@ impl<'a> Context<'a> {
             speaker: None,
         }
     }
+
+    /// Something is about to be published in a namespace that other nodes are told as well, by their own ways: it has no place in the order of
+    /// the nodes, so sockets that come back stay at theirs.
+    pub fn speaks_apart(&mut self, namespace: &str) {
+        let recover = self.parts.books.config.recovery.of(namespace);
+        if recover.is_some_and(|recover| recover.goes_abroad)
+            && let Some(away) = &self.parts.away
+        {
+            away.speaks_apart(namespace, self.parts.clock.now.mono_ms);
+        }
+    }
 }
 
 impl<'a> Member<'a> {

@@ -12,7 +12,7 @@ use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::stream;
+use crate::life::{parking, stream};
 use crate::parts::Parts;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::keeping::Record;
@@ -380,5 +380,6 @@ pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kep
     });
     let args = String::from_utf8_lossy(&args);
     let history = Emit::new(notices::HISTORY, &args);
+    parking::tells_history(parts, socket, room);
     Member::new(parts, socket).emit_history(&history, room, at);
 }

@@ -26,6 +26,14 @@ impl Handler for Obedient {
         match event.name {
             "join" => cx.socket(socket).join(name).expect("a good name"),
             "tell" => drop(cx.of("/").to(&[name]).emit(&Emit::new("news", &text))),
+            "say apart" => {
+                cx.speaks_apart("/");
+                let _ = cx
+                    .of("/")
+                    .to(&[name])
+                    .local()
+                    .emit(&Emit::new("news", &text));
+            }
             "take along" => drop(cx.of("/").to(&[name]).join(&[text.trim_matches('"')])),
             "send away" => drop(cx.of("/").to(&[name]).leave(&[text.trim_matches('"')])),
             "end" => drop(cx.of("/").to(&[name]).disconnect(false)),
@@ -281,4 +289,45 @@ fn a_socket_that_was_away_when_letters_were_lost_is_not_given_back() {
     next.is_cut(&mut nodes);
     let (same, _) = next.comes_back(&mut nodes, 1, 1);
     assert!(same);
+}
+
+/// Somebody speaks to each node by itself: nobody can tell what of it a socket has that goes from one to another.
+#[test]
+fn what_is_said_to_each_node_apart_holds_sockets_at_their_nodes() {
+    const TEN_MINUTES_MS: u64 = 600_000;
+    let mut nodes = nodes(2);
+    // The note is made before the claim, or while it is under way: at the owner, or at the claimer.
+    for speaks_before in [true, false] {
+        for at in [0, 1] {
+            let speaker = Guest::new(&mut nodes, at, 0);
+            let mut guest = Guest::new(&mut nodes, 0, 1);
+            guest.say(&mut nodes, "\"join\",\"room\"");
+            guest.is_cut(&mut nodes);
+            let part = "\"say apart\",\"room\",\"a part\"";
+            if speaks_before {
+                speaker.say(&mut nodes, part);
+                guest.asks(&mut nodes, 1, 1);
+            } else {
+                nodes.mute(0, true);
+                guest.asks(&mut nodes, 1, 1);
+                speaker.say(&mut nodes, part);
+                nodes.mute(0, false);
+                nodes.settle();
+            }
+            let texts = nodes.texts(1, guest.client).join(" ");
+            assert!(
+                texts.contains("40{") && !texts.contains(&guest.sid),
+                "{texts}"
+            );
+            // At its own node it comes back, unless the claimer had it already.
+            if speaks_before || speaker.node == 0 {
+                let (_, news) = guest.comes_back(&mut nodes, 0, 0);
+                assert!(news.len() <= 1, "{news:?}");
+            }
+            nodes.pass(TEN_MINUTES_MS);
+        }
+    }
+    let mut guest = Guest::new(&mut nodes, 0, 1);
+    guest.is_cut(&mut nodes);
+    assert!(guest.comes_back(&mut nodes, 1, 1).0);
 }

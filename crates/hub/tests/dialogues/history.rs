@@ -189,3 +189,143 @@ fn a_room_of_the_token_that_is_joined_by_configuration_too_tells_its_history_onc
     let told = received(&mut rig, second).concat();
     assert_eq!(told.matches("\"history\"").count(), 1, "{told}");
 }
+
+/// A listener that may be cut, and shows what it has when it comes back.
+struct Returner {
+    listener: Listener,
+    pid: String,
+    offset: Option<String>,
+    /// Sockets that it had, and had again.
+    sockets: u32,
+}
+
+fn text_after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    text.split_once(mark)?.1.split('"').next()
+}
+
+impl Returner {
+    fn join(net: &mut Net, at: usize) -> Returner {
+        let client = net.websocket(at, "");
+        net.say(client, "40");
+        net.settle();
+        let answer = net.texts(client).concat();
+        net.say(client, &format!("420[\"join\",\"{ROOM}\"]"));
+        Returner {
+            listener: Listener {
+                client,
+                heard: Vec::new(),
+                joined_after: None,
+            },
+            pid: text_after(&answer, "\"pid\":\"").expect("a pid").to_owned(),
+            offset: None,
+            sockets: 1,
+        }
+    }
+
+    fn hear(&mut self, net: &mut Net) {
+        for text in net.texts(self.listener.client) {
+            if text.starts_with("430[") {
+                continue;
+            }
+            // The offset is the last argument of each event.
+            let (event, rest) = text.rsplit_once(",\"").expect("an offset");
+            self.offset = rest.split('"').next().map(str::to_owned);
+            let numbers = event[2..].split(|c: char| !c.is_ascii_digit());
+            let numbers = numbers.filter_map(|number| number.parse::<u64>().ok());
+            self.listener.heard.extend(numbers);
+        }
+    }
+
+    /// What is on its way to it is lost. It comes back to any shard; if its socket is gone, it is somebody new.
+    fn is_cut(&mut self, net: &mut Net, at: usize) {
+        net.raw(self.listener.client);
+        net.break_off(self.listener.client);
+        let client = net.websocket(at, "");
+        let offset = self.offset.as_ref();
+        let offset = offset.map_or_else(String::new, |at| format!(",\"offset\":\"{at}\""));
+        net.say(client, &format!("40{{\"pid\":\"{}\"{offset}}}", self.pid));
+        self.listener.client = client;
+    }
+}
+
+fn play_with_cuts(seed: u64) -> u32 {
+    let mut dice = Rng::with_seed(seed);
+    let recover = hub::config::Recover {
+        window: std::time::Duration::from_secs(60),
+        offsets: hub::config::Offsets::All,
+        goes_abroad: false,
+    };
+    let config = Config {
+        recovery: hub::config::Recovery {
+            namespaces: [("/".to_owned(), Some(recover))].into(),
+        },
+        ..Config::default()
+    };
+    let mut rules = rules();
+    if let Some(main) = rules.namespaces.get_mut("/") {
+        main.recovers = true;
+    }
+    let mut net = Net::new(3, &config, |_| handler(&rules));
+    let publishers: Vec<Client> = (0..3).map(|at| net.client(at)).collect();
+    let mut returner = Returner::join(&mut net, dice.usize(..3));
+    let (mut sent, mut cuts) = (0, dice.u32(1..4));
+    for _ in 0..80 {
+        match dice.u8(..10) {
+            0..3 => {
+                sent += 1;
+                net.say(publishers[dice.usize(..3)], &format!("42[\"say\",{sent}]"));
+            }
+            3 if cuts > 0 => {
+                cuts -= 1;
+                returner.is_cut(&mut net, dice.usize(..3));
+                net.settle();
+                let texts = net.raw(returner.listener.client);
+                let texts = String::from_utf8_lossy(&texts).into_owned();
+                if !texts.contains(&returner.pid) {
+                    // It is told that it is somebody new, and begins anew.
+                    returner = Returner::join(&mut net, dice.usize(..3));
+                    continue;
+                }
+                returner.sockets += 1;
+                // What it missed came behind the answer: it is read as if it came now.
+                let behind = texts.split("42[").skip(1);
+                for event in behind {
+                    let numbers = event.rsplit_once(",\"").expect("an offset");
+                    let offset = numbers.1.split('"').next();
+                    returner.offset = offset.map(str::to_owned);
+                    let numbers = numbers.0.split(|c: char| !c.is_ascii_digit());
+                    let numbers = numbers.filter_map(|number| number.parse::<u64>().ok());
+                    returner.listener.heard.extend(numbers);
+                }
+            }
+            _ => {
+                let routes = net.routes();
+                if !routes.is_empty() {
+                    net.carry_one(routes[dice.usize(..routes.len())]);
+                }
+            }
+        }
+        if dice.bool() {
+            returner.hear(&mut net);
+        }
+    }
+    net.settle();
+    returner.hear(&mut net);
+    let heard = &returner.listener.heard;
+    let mut sorted = heard.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), heard.len(), "seed {seed}: twice: {heard:?}");
+    // The room keeps all: who is in it has all.
+    let missed = (1..=sent).find(|number| !heard.contains(number));
+    assert_eq!(missed, None, "seed {seed}: {heard:?}");
+    returner.sockets
+}
+
+/// A member that waited for the history when it was cut missed what was kept; one that was cut before it had the history got what was said
+/// meanwhile once by itself and once within it.
+#[test]
+fn a_member_that_is_cut_before_it_has_the_history_gets_each_message_once() {
+    let sockets: u32 = (0..600).map(play_with_cuts).sum();
+    assert!(sockets > 700, "nobody came back");
+}

@@ -110,6 +110,7 @@ impl World {
         let moment = Moment {
             now_ms: self.now_ms,
             stamp: Some(stamp),
+            kept: false,
         };
         let slot = &mut self.shards[shard];
         let args = number.to_string();
@@ -208,6 +209,7 @@ impl World {
         let moment = Moment {
             now_ms,
             stamp: Some(stamp),
+            kept: false,
         };
         let slot = &mut self.shards[shard];
         let Shard { recovery, live, .. } = slot;

@@ -69,6 +69,7 @@ impl Pair {
         let moment = Moment {
             now_ms: 1,
             stamp: Some(claimer.stamp(None, 1)),
+            kept: false,
         };
         let aim = Aim {
             namespace: NAMESPACE,
@@ -83,6 +84,7 @@ impl Pair {
         let moment = Moment {
             now_ms: 1,
             stamp: Some(self.shards[OWNER].stamp(None, 1)),
+            kept: false,
         };
         let socket = self.record.socket.to_string();
         let aim = Aim {

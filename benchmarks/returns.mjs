@@ -1,0 +1,516 @@
+// What clients miss that lose their connection and come back to whichever node a balancer gives them: three nodes of two shards, a Redis, stock
+// clients behind a proxy that cuts them, and a publisher that counts. Then raw clients that are all away, and all come back at once.
+// node returns.mjs [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000] [--away 120] [--stay 200]
+// SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures; nothing may be lost.
+import { execFileSync, spawn } from "node:child_process";
+import { createHmac, randomBytes, createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { createRequire } from "node:module";
+import { connect, createServer } from "node:net";
+import { loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const text = (value) => ({ type: "string", default: value });
+const { values: options } = parseArgs({
+  options: {
+    clients: text("500"), minutes: text("10"), rate: text("500"), crowd: text("5000"), away: text("120"), stay: text("200"),
+    role: text("main"), url: text(""), from: text("0"), count: text("0"),
+  },
+});
+const number = (name) => Number(options[name]);
+const NODES = 3;
+const CUT_AFTER_MS = [5_000, 60_000];
+const PROXY_RESTARTS_MS = 60_000;
+/** Members of a room, sockets of a user. */
+const MEMBERS = 10;
+const MISSED = 20;
+const SECRET = "a secret of this run alone, and of nobody else";
+const children = [];
+
+function token(uid) {
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const body = `${part({ alg: "HS256", typ: "JWT" })}.${part({ sub: uid, exp: Math.floor(Date.now() / 1000) + 36_000 })}`;
+  return `${body}.${createHmac("sha256", SECRET).update(body).digest("base64url")}`;
+}
+
+// ---- stock clients ------------------------------------------------------------------------------------------------------------
+
+/** What one client got of each of its keys: numbers without a gap. */
+class Ledger {
+  keys = new Map();
+  lost = 0;
+  twice = 0;
+  disordered = 0;
+  /** Its client is somebody new, and knows it: nothing is promised any more. */
+  isOver = false;
+
+  /** Missing numbers are lost unless they come later: then they are out of order. */
+  take(key, n) {
+    if (this.isOver) return;
+    const own = this.keys.get(key) ?? { next: 0, open: new Set() };
+    this.keys.set(key, own);
+    if (n >= own.next) {
+      for (let at = own.next; at < n; at++) own.open.add(at);
+      own.next = n + 1;
+    } else if (own.open.delete(n)) this.disordered++;
+    else this.twice++;
+  }
+
+  close(published) {
+    if (this.isOver) return;
+    for (const [key, count] of published) {
+      const own = this.keys.get(key) ?? { next: 0, open: new Set() };
+      this.lost += own.open.size + Math.max(0, count - own.next);
+    }
+  }
+}
+
+const keysOf = (client) => [`room r${Math.floor(client / MEMBERS)}`, `user u${client % Math.ceil(number("clients") / MEMBERS)}`, `socket ${client}`];
+
+async function stock() {
+  const { io } = createRequire(join(process.env.SDK ?? here("../sdk/node"), "package.json"))("socket.io-client");
+  const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+  const totals = { recovered: 0, fresh: 0, received: 0 };
+  const clients = Array.from({ length: number("count") }, (_, at) => {
+    const client = number("from") + at;
+    const ledger = new Ledger();
+    const user = keysOf(client)[1].slice(5);
+    const socket = io(options.url, { transports: ["websocket"], forceNew: true, auth: { token: token(user) }, reconnectionDelay: 200, reconnectionDelayMax: 1_000 });
+    let before;
+    socket.on("connect", () => {
+      if (before === undefined) {
+        before = socket.id;
+        return socket.emit("join", keysOf(client)[0].slice(5), () => say({ client, socket: socket.id }));
+      }
+      totals[socket.recovered ? "recovered" : "fresh"]++;
+      if (socket.recovered && socket.id === before) return;
+      ledger.isOver = true;
+      say({ another: client });
+    });
+    socket.on("m", ({ k, n }) => {
+      totals.received++;
+      ledger.take(k, n);
+    });
+    return { client, ledger, socket };
+  });
+  for await (const line of createInterface({ input: process.stdin })) {
+    const published = new Map(JSON.parse(line));
+    for (const { client, ledger } of clients) ledger.close(keysOf(client).map((key) => [key, published.get(key) ?? 0]));
+    const sum = (name) => clients.reduce((sum, { ledger }) => sum + ledger[name], 0);
+    const bad = clients.filter(({ ledger }) => ledger.lost + ledger.twice + ledger.disordered > 0).map(({ client }) => client);
+    say({ ...totals, lost: sum("lost"), twice: sum("twice"), disordered: sum("disordered"), connected: clients.filter(({ socket }) => socket.connected).length, bad });
+    clients.forEach(({ socket }) => socket.disconnect());
+    break;
+  }
+  process.exit(0);
+}
+
+// ---- nodes --------------------------------------------------------------------------------------------------------------------
+
+function start(program, args, stdio) {
+  const child = spawn(program, args, { stdio });
+  children.push(child);
+  return child;
+}
+
+async function redis(folder) {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address();
+  await new Promise((done) => free.close(done));
+  const child = start("redis-server", ["--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--dir", folder], ["ignore", "pipe", "ignore"]);
+  for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
+  child.stdout.resume();
+  return `redis://127.0.0.1:${port}`;
+}
+
+async function nodes(folder) {
+  const program = process.env.SOCKEYE_BIN ?? here("../target/release/sockeye");
+  const [, key] = execFileSync(program, ["api-key", "run"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
+  const file = join(folder, "sockeye.toml");
+  writeFileSync(
+    file,
+    `profile = "socket.io"\n[server]\nshards = 2\n[socketio]\nping_interval = "3s"\nping_timeout = "2s"\n[auth]\nsecret = "${SECRET}"\nstyle = "strict"\n` +
+      `[log]\nformat = "json"\n[admin]\napi_keys = ["run:${createHash("sha256").update(key).digest("hex")}"]\n[cluster]\nadapter = "redis"\n` +
+      `urls = ["${await redis(folder)}"]\nsecret = "of this run"\n[namespaces."/"]\nclient_joins = true\n[namespaces."/".recovery]\nlevel = "node"\nwindow = "5m"\n`,
+  );
+  return Promise.all(
+    Array.from({ length: NODES }, async () => {
+      const child = start(program, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], ["ignore", "ignore", "pipe"]);
+      for await (const line of createInterface({ input: child.stderr })) {
+        if (!line.includes('"listening"')) continue;
+        child.stderr.resume();
+        const { addresses, admin } = JSON.parse(line);
+        return { pid: child.pid, host: addresses.split(",")[0], admin, key };
+      }
+      throw new Error(`cannot start ${program}: it ended`);
+    }),
+  );
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+
+function call(node, method, path, body) {
+  const [hostname, port] = node.admin.split(":");
+  const headers = { authorization: `Bearer ${node.key}`, "content-type": "application/json" };
+  return new Promise((done, fail) => {
+    const asked = request({ agent, hostname, port, method, path, headers }, async (answer) => {
+      const parts = [];
+      for await (const part of answer) parts.push(part);
+      const said = Buffer.concat(parts).toString();
+      answer.statusCode < 300 ? done(said) : fail(new Error(`${method} ${path}: ${answer.statusCode} ${said}`));
+    });
+    asked.on("error", fail);
+    asked.end(body && JSON.stringify(body));
+  });
+}
+
+async function metrics(all, name) {
+  const sums = new Map();
+  for (const node of all) {
+    for (const line of (await call(node, "GET", "/metrics")).split("\n")) {
+      const [key, value] = line.split(" ");
+      if (key.startsWith(name)) sums.set(key, (sums.get(key) ?? 0) + Number(value));
+    }
+  }
+  return Object.fromEntries([...sums].filter(([, value]) => value > 0));
+}
+
+/** Processor time of processes, seconds. */
+const cpu = (pids) => pids.reduce((sum, pid) => {
+  const words = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return sum + (Number(words[11]) + Number(words[12])) / 100;
+}, 0);
+
+// ---- a proxy that cuts --------------------------------------------------------------------------------------------------------
+
+class Proxy {
+  open = new Set();
+  cuts = { reset: 0, silence: 0, end: 0, restart: 0 };
+  next = 0;
+  cutting = false;
+
+  constructor(hosts) {
+    this.hosts = hosts;
+    this.server = createServer((near) => this.take(near));
+  }
+
+  async listen(port) {
+    this.server.listen(port, "127.0.0.1", 4096);
+    await once(this.server, "listening");
+    return this.server.address().port;
+  }
+
+  take(near) {
+    const [host, port] = this.hosts[this.next++ % this.hosts.length].split(":");
+    const far = connect(Number(port), host);
+    const pair = { near, far, over: false };
+    this.open.add(pair);
+    for (const [end, other] of [[near, far], [far, near]]) {
+      end.setNoDelay(true);
+      end.on("data", (bytes) => pair.silent || other.write(bytes));
+      end.on("end", () => pair.silent || other.end());
+      end.on("error", () => other.destroy());
+      end.on("close", () => {
+        if (!pair.silent) other.destroy();
+        clearTimeout(pair.timer);
+        if (near.destroyed && far.destroyed) this.open.delete(pair);
+      });
+    }
+    const [least, most] = CUT_AFTER_MS;
+    pair.timer = setTimeout(() => this.cutting && this.cut(pair), least + Math.random() * (most - least));
+  }
+
+  cut(pair) {
+    const kind = ["reset", "silence", "end"][Math.floor(Math.random() * 3)];
+    this.cuts[kind]++;
+    const both = [pair.near, pair.far];
+    if (kind === "reset") return both.forEach((end) => end.resetAndDestroy());
+    if (kind === "end") return both.forEach((end) => end.end());
+    // No packet either way, and neither end is told.
+    pair.silent = true;
+    setTimeout(() => both.forEach((end) => end.destroy()), 30_000).unref();
+  }
+
+  async restart(port) {
+    this.cuts.restart += this.open.size;
+    const closed = new Promise((done) => this.server.close(done));
+    for (const { near, far } of this.open) [near, far].forEach((end) => end.resetAndDestroy());
+    await closed;
+    await sleep(500);
+    await this.listen(port);
+  }
+}
+
+// ---- the first part -----------------------------------------------------------------------------------------------------------
+
+async function crowd(url, count, processes = 4) {
+  const share = Math.ceil(count / processes);
+  const sockets = new Map();
+  const fresh = [];
+  const reports = [];
+  const lines = [];
+  for (let from = 0; from < count; from += share) {
+    const args = [fileURLToPath(import.meta.url), "--role", "stock", "--url", url, "--from", `${from}`, "--count", `${Math.min(share, count - from)}`, "--clients", `${count}`];
+    const child = start(process.execPath, args, ["pipe", "pipe", "inherit"]);
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const said = JSON.parse(line);
+      if (said.socket) sockets.set(said.client, said.socket);
+      else if (said.another !== undefined) fresh.push(said.another);
+      else reports.push(said);
+    });
+    lines.push(child);
+  }
+  return { sockets, fresh, reports, lines };
+}
+
+/** Tells rooms, users and sockets in turn, each key by one node: so its events have one order. */
+async function publish(all, clients, sockets, published, until) {
+  const perTick = number("rate") / 50;
+  let due = 0;
+  let owed = 0;
+  while (Date.now() < until()) {
+    const began = Date.now();
+    owed += perTick;
+    const calls = [];
+    for (; owed >= 1; owed--) {
+      const client = Math.floor(Math.random() * clients);
+      const key = keysOf(client)[due++ % 3];
+      const [kind, name] = key.split(" ");
+      const n = published.get(key) ?? 0;
+      published.set(key, n + 1);
+      const node = all[[...key].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % all.length];
+      const to = kind === "socket" ? { sockets: [sockets.get(client)] } : { [`${kind}s`]: [name] };
+      calls.push([node, { event: "m", args: [{ k: key, n, filler: "x".repeat(80) }], ...to }]);
+    }
+    // Those of one key one after the other, or they would overtake each other on their way to the node.
+    const byKey = Map.groupBy ? Map.groupBy(calls, ([, { args }]) => args[0].k) : group(calls);
+    await Promise.all([...byKey.values()].map(async (own) => {
+      for (const [node, body] of own) await call(node, "POST", "/v1/emit", body);
+    }));
+    await sleep(Math.max(0, 20 - (Date.now() - began)));
+  }
+}
+
+function group(calls) {
+  const groups = new Map();
+  for (const one of calls) groups.set(one[1].args[0].k, [...(groups.get(one[1].args[0].k) ?? []), one]);
+  return groups;
+}
+
+async function cutAtRandom(all) {
+  const clients = number("clients");
+  const proxy = new Proxy(all.map(({ host }) => host));
+  const port = await proxy.listen(0);
+  const own = await crowd(`http://127.0.0.1:${port}`, clients);
+  while (own.sockets.size < clients) await sleep(100);
+  const pids = all.map(({ pid }) => pid);
+  const [began, before] = [Date.now(), cpu(pids)];
+  const until = began + number("minutes") * 60_000;
+  const published = new Map();
+  proxy.cutting = true;
+  const restarts = setInterval(() => proxy.restart(port), PROXY_RESTARTS_MS);
+  const load = [];
+  const loads = setInterval(() => load.push(loadavg()[0]), 5_000);
+  await publish(all, clients, own.sockets, published, () => until);
+  clearInterval(restarts);
+  proxy.cutting = false;
+  // Who was silenced comes back by its heartbeat.
+  await sleep(20_000);
+  const seconds = (Date.now() - began) / 1000;
+  const used = cpu(pids) - before;
+  const generators = cpu(own.lines.map(({ pid }) => pid));
+  own.lines.forEach(({ stdin }) => stdin.end(`${JSON.stringify([...published])}\n`));
+  while (own.reports.length < own.lines.length) await sleep(100);
+  clearInterval(loads);
+  const sum = (name) => own.reports.reduce((sum, report) => sum + report[name], 0);
+  const names = ["received", "recovered", "fresh", "lost", "twice", "disordered", "connected"];
+  return {
+    clients, seconds, published: [...published.values()].reduce((sum, n) => sum + n, 0),
+    ...Object.fromEntries(names.map((name) => [name, sum(name)])),
+    neverAnother: clients - new Set(own.fresh).size,
+    bad: own.reports.flatMap(({ bad }) => bad).slice(0, 10),
+    cuts: proxy.cuts, cpu: { nodes: used, clients: generators, proxyAndPublisher: process.cpuUsage().user / 1e6 },
+    load: [Math.min(...load), Math.max(...load)],
+    ...(await metrics(all, "sockeye_returns_total")),
+  };
+}
+
+// ---- the second part ----------------------------------------------------------------------------------------------------------
+
+/** Socket.IO on a WebSocket, and nothing else. */
+class Raw {
+  numbers = [];
+  late = [];
+
+  constructor(host, auth = {}) {
+    const [name, port] = host.split(":");
+    this.socket = connect(Number(port), name);
+    this.socket.setNoDelay(true);
+    this.rest = Buffer.alloc(0);
+    this.socket.write(
+      `GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: ${host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n` +
+        `Sec-WebSocket-Key: ${randomBytes(16).toString("base64")}\r\n\r\n`,
+    );
+    this.auth = auth;
+    this.opened = new Promise((done, fail) => {
+      this.done = done;
+      this.socket.on("error", fail);
+    });
+    this.socket.on("data", (bytes) => this.read(bytes));
+  }
+
+  send(said) {
+    const bytes = Buffer.from(said);
+    const head = bytes.length < 126 ? Buffer.from([0x81, 0x80 | bytes.length, 0, 0, 0, 0]) : Buffer.from([0x81, 0xfe, bytes.length >> 8, bytes.length & 255, 0, 0, 0, 0]);
+    this.socket.write(Buffer.concat([head, bytes]));
+  }
+
+  read(bytes) {
+    this.rest = Buffer.concat([this.rest, bytes]);
+    if (!this.isOpen) {
+      const end = this.rest.indexOf("\r\n\r\n");
+      if (end < 0) return;
+      this.isOpen = true;
+      this.rest = this.rest.subarray(end + 4);
+    }
+    for (;;) {
+      if (this.rest.length < 2) return;
+      let [at, len] = [2, this.rest[1]];
+      if (len === 126) {
+        if (this.rest.length < 4) return;
+        [at, len] = [4, this.rest.readUInt16BE(2)];
+      } else if (len === 127) {
+        if (this.rest.length < 10) return;
+        [at, len] = [10, Number(this.rest.readBigUInt64BE(2))];
+      }
+      if (this.rest.length < at + len) return;
+      const said = this.rest.toString("utf8", at, at + len);
+      this.rest = this.rest.subarray(at + len);
+      this.hear(said);
+    }
+  }
+
+  hear(said) {
+    if (said.startsWith("0{")) this.send(`40${JSON.stringify(this.auth)}`);
+    else if (said === "2") this.send("3");
+    else if (said.startsWith("40")) {
+      Object.assign(this, JSON.parse(said.slice(2)));
+      this.done();
+    } else if (said.startsWith("43")) this.acked?.();
+    else if (said.startsWith("42")) {
+      const event = JSON.parse(said.slice(2));
+      if (typeof event.at(-1) === "string") this.offset = event.at(-1);
+      if (event[0] !== "m") return;
+      this.numbers.push(event[1].n);
+      if (event[1].at) this.late.push(Date.now() - event[1].at);
+    }
+  }
+
+  join(room) {
+    const joined = new Promise((done) => (this.acked = done));
+    this.send(`421${JSON.stringify(["join", room])}`);
+    return joined;
+  }
+}
+
+const percentile = (values, part) => values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
+
+/** So many at a time. */
+async function each(items, width, use) {
+  const waiting = items.entries();
+  await Promise.all(Array.from({ length: width }, async () => {
+    for (const [at, item] of waiting) await use(item, at);
+  }));
+}
+
+async function backAtOnce(all) {
+  const [count, stay] = [number("crowd"), number("stay")];
+  // A room for each two of them, and one for those who stay.
+  const room = (at) => `c${at >> 1}`;
+  const token_ = token("crowd");
+  let clients = Array.from({ length: count });
+  await each(clients, 100, async (_, at) => {
+    const client = new Raw(all[at % NODES].host, { token: token_ });
+    clients[at] = client;
+    await client.opened;
+    await client.join(room(at));
+    await client.join(`d${at % 100}`);
+  });
+  const stayers = Array.from({ length: stay });
+  await each(stayers, 50, async (_, at) => {
+    stayers[at] = new Raw(all[at % NODES].host, { token: token_ });
+    await stayers[at].opened;
+    await stayers[at].join("stay");
+  });
+  const before = await metrics(all, "sockeye_re");
+  const ids = clients.map(({ sid, pid, offset, socket }) => {
+    socket.resetAndDestroy();
+    return { sid, pid, offset };
+  });
+  const began = Date.now();
+  const rooms = [...new Set(clients.map((_, at) => room(at)))];
+  let said = 0;
+  const beat = setInterval(() => {
+    call(all[said % NODES], "POST", "/v1/emit", { event: "m", args: [{ n: said, at: Date.now() }], rooms: ["stay"] }).catch((error) => console.error(error));
+    said++;
+  }, 20);
+  for (let n = 0; n < MISSED / 2; n++) {
+    await each(rooms, 8, (name, at) => call(all[at % NODES], "POST", "/v1/emit", { event: "m", args: [{ n, filler: "x".repeat(80) }], rooms: [name] }));
+    await each(Array.from({ length: 100 }), 8, (_, at) => call(all[at % NODES], "POST", "/v1/emit", { event: "m", args: [{ n: n + 1000, filler: "x".repeat(80) }], rooms: [`d${at}`] }));
+  }
+  await sleep(Math.max(0, number("away") * 1000 - (Date.now() - began)));
+  const [pids, awayMs] = [all.map(({ pid }) => pid), Date.now() - began];
+  stayers.forEach((client) => (client.late = []));
+  const [back, used] = [Date.now(), cpu(pids)];
+  let [same, failed] = [0, 0];
+  clients = Array.from({ length: count });
+  await each(clients, 500, async (_, at) => {
+    const { sid, pid, offset } = ids[at];
+    const client = new Raw(all[(at + 1) % NODES].host, { token: token_, pid, offset });
+    clients[at] = client;
+    await client.opened.then(() => client.sid === sid && same++, () => failed++);
+  });
+  const seconds = (Date.now() - back) / 1000;
+  const processors = (cpu(pids) - used) / seconds;
+  const lateness = stayers.flatMap(({ late }) => late);
+  await sleep(2_000);
+  clearInterval(beat);
+  await sleep(2_000);
+  const expected = Array.from({ length: MISSED / 2 }, (_, n) => n);
+  const wrong = clients.filter(({ numbers }) => {
+    const [own, wide] = [numbers.filter((n) => n < 1000), numbers.filter((n) => n >= 1000)];
+    return `${own}` !== `${expected}` || `${wide}` !== `${expected.map((n) => n + 1000)}`;
+  });
+  const missing = stayers.reduce((sum, { numbers }) => sum + said - new Set(numbers).size, 0);
+  const after = await metrics(all, "sockeye_re");
+  const grew = Object.fromEntries(Object.entries(after).map(([key, value]) => [key, value - (before[key] ?? 0)]).filter(([key, value]) => value > 0 && /returns|replay/.test(key)));
+  [...clients, ...stayers].forEach(({ socket }) => socket.destroy());
+  return {
+    count, awayMs, seconds, same, failed, wrong: wrong.length, example: wrong[0]?.numbers, processorsOfNodes: processors,
+    stayed: { clients: stay, events: said, lost: missing, p50: percentile(lateness, 0.5), p99: percentile(lateness, 0.99) }, load: loadavg()[0], ...grew,
+  };
+}
+
+// ---- both ---------------------------------------------------------------------------------------------------------------------
+
+async function main() {
+  process.on("exit", () => children.forEach((child) => child.kill("SIGKILL")));
+  const folder = mkdtempSync(join(tmpdir(), "sockeye-returns-"));
+  const all = await nodes(folder);
+  while ((await Promise.all(all.map(async (node) => JSON.parse(await call(node, "GET", "/v1/nodes")).nodes.length))).some((known) => known < NODES)) await sleep(100);
+  // Sockets go from node to node when all of them have been there for a while.
+  await sleep(11_000);
+  if (number("clients") > 0) console.log(JSON.stringify(await cutAtRandom(all), null, 1));
+  if (number("crowd") > 0) console.log(JSON.stringify(await backAtOnce(all), null, 1));
+  process.exit(0);
+}
+
+await (options.role === "stock" ? stock() : main());

@@ -1,0 +1,66 @@
+//! Namespaces in which somebody speaks to each node by itself, as a worker does that has links to several. Such an event has no place in the
+//! order of the nodes: what of it a socket has that goes from one to another, nobody can tell. So sockets of these namespaces stay.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// For so long after the last such event sockets stay where they are: its other parts may still be on their way to other nodes.
+const APART_MS: u64 = 600_000;
+/// Between two notes.
+const NOTE_MS: u64 = 1_000;
+/// Namespaces that are told apart. With more, sockets of all of them stay.
+const NAMESPACES_MAX: usize = 1_000;
+
+/// When it happened last, for all shards of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Apart {
+    last_ms: papaya::HashMap<Box<str>, u64>,
+    any_ms: AtomicU64,
+}
+
+impl Apart {
+    /// Before such an event is published here.
+    pub(crate) fn note(&self, namespace: &str, now_ms: u64) {
+        let namespaces = self.last_ms.pin();
+        let last_ms = namespaces.get(namespace).copied();
+        if last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) < NOTE_MS) {
+            return;
+        }
+        match last_ms.is_none() && namespaces.len() >= NAMESPACES_MAX {
+            true => drop(self.any_ms.fetch_max(now_ms, Ordering::Release)),
+            false => drop(namespaces.insert(namespace.into(), now_ms)),
+        }
+    }
+
+    /// Whether sockets of this namespace stay.
+    pub(crate) fn holds(&self, namespace: &str, now_ms: u64) -> bool {
+        let is_recent = |last_ms: u64| last_ms != 0 && now_ms < last_ms + APART_MS;
+        let own = self.last_ms.pin().get(namespace).copied();
+        own.is_some_and(is_recent) || is_recent(self.any_ms.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_apart_holds_for_ten_minutes_behind_the_last_of_it() {
+        let apart = Apart::default();
+        assert!(!apart.holds("/a", 5));
+        apart.note("/a", 1_000);
+        apart.note("/a", 1_999);
+        assert!(apart.holds("/a", 600_999) && !apart.holds("/a", 601_000));
+        assert!(!apart.holds("/b", 5_000));
+        apart.note("/a", 500_000);
+        assert!(apart.holds("/a", 1_099_999));
+    }
+
+    #[test]
+    fn with_too_many_namespaces_it_holds_for_all() {
+        let apart = Apart::default();
+        (0..=NAMESPACES_MAX).for_each(|n| apart.note(&format!("/{n}"), 1_000));
+        assert_eq!(apart.last_ms.len(), NAMESPACES_MAX);
+        assert!(apart.holds("/elsewhere", 2_000));
+        assert!(!apart.holds("/elsewhere", 700_000));
+    }
+}
