@@ -150,7 +150,7 @@ fn what_is_not_as_it_must_be_is_named() {
     let refused = |alter: fn(&mut record::Backend)| {
         let mut record = record::Backend::read(&busy().record(1_000)).expect("a record");
         alter(&mut record);
-        heir(&record.write()).err().expect("it is unfit")
+        heir(&record.write()).expect_err("it is unfit")
     };
     let twin = refused(|record| record.homes.push(record.homes[0].clone()));
     assert!(twin.starts_with("homes.socket: "), "{twin}");
