@@ -9,6 +9,7 @@ use crate::link::{Denied, Link, Stray};
 use crate::links;
 use crate::loss;
 use crate::message::{Out, Up};
+use crate::name::Name;
 use crate::nodes::NodesGone;
 use crate::openings::Openings;
 use crate::outlet::Deadly;
@@ -20,9 +21,9 @@ use crate::questions::Questions;
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::worker::Worker;
-use crate::{news, settle};
+use crate::{arriving, handing, news, settle};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 #[derive(Debug)]
 pub struct Backend {
@@ -143,6 +144,34 @@ impl Backend {
     /// Events that ended workers since the last call, for the log: 64 at most.
     pub fn take_deadly(&mut self) -> Vec<Deadly> {
         self.parts.queue.outlet.take_deadly()
+    }
+
+    // ---- from one process to the next -------------------------------------------------------------------------------------------
+
+    /// What it knows, for the process that comes next. Nothing changes.
+    pub fn record(&mut self, now_ms: u64) -> Vec<u8> {
+        handing::record(self.parts.at(now_ms), &self.deadlines).write()
+    }
+
+    /// Takes in what the process before knew, before anything else comes. `asked`: numbers of questions that clients are to answer still.
+    ///
+    /// # Errors
+    /// The record contradicts itself, and this backend is of no use any more.
+    pub fn arrive(
+        &mut self,
+        now_ms: u64,
+        record: &[u8],
+        asked: &HashSet<u64>,
+    ) -> Result<(), String> {
+        let record = handoff::backend::Backend::read(record);
+        let record = record.ok_or_else(|| "it is no record".to_owned())?;
+        let arrived = arriving::arrive(self.parts.at(now_ms), &mut self.deadlines, &record, asked);
+        arrived.map_err(|unfit| unfit.to_string())
+    }
+
+    /// The sockets of which no end is known.
+    pub fn living(&self) -> impl Iterator<Item = Name> {
+        arriving::living(&self.parts.queue)
     }
 
     // ---- from shards ----------------------------------------------------------------------------------------------------------

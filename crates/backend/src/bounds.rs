@@ -33,6 +33,8 @@ pub(crate) const FOREIGN_MS: u64 = 5_000;
 /// Workers of one backend on one node.
 pub(crate) const WORKERS_MAX: usize = 1_024;
 pub(crate) const INSTANCE_BYTES_MAX: usize = 64;
+/// Workers of the process before this one come by links of their own within this, beside `rehome_after`.
+pub(crate) const BACK_MS: u64 = 2_000;
 /// Workers that were given up and are remembered.
 pub(crate) const PAST_MAX: usize = 256;
 /// So many commands are taken in before the worker is told of it by a message of its own, which would wake it.
@@ -102,3 +104,8 @@ pub(crate) const CALL_BYTES: usize = 256 << 10;
 pub(crate) const LOOK_MS: u64 = 250;
 /// Figures of how fast items are handled: the last whole window is shown with the one that fills.
 pub(crate) const PACE_WINDOW_MS: u64 = 10_000;
+
+// ---- from one process to the next -------------------------------------------------------------------------------------------
+
+/// Numbers that a process may go on from: JavaScript has 53 bits.
+pub(crate) const NUMBER_MAX: u64 = 1 << 53;

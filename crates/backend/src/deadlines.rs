@@ -33,6 +33,18 @@ impl Deadlines {
         self.came.push_back((now_ms, name, ack));
     }
 
+    /// The newcomers about whom somebody is to decide, and when that is due.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = (u64, Name)> {
+        self.decisions.iter().copied()
+    }
+
+    /// Answers that are awaited, some of them in vain by now: when their events came.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (u64, Name, u64)> {
+        let late = self.late.iter();
+        let late = late.map(|((_, name, ack), came_ms)| (*came_ms, *name, *ack));
+        late.chain(self.came.iter().copied())
+    }
+
     /// Time passes. Returns for how long nobody said so: the gateway itself stood still, and heard of nobody.
     pub(crate) fn tick(&mut self, now_ms: u64) -> Option<u64> {
         let last_ms = std::mem::replace(&mut self.ticked_ms, now_ms);

@@ -6,6 +6,9 @@ use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
 use crate::weight::{answer_bytes, member_bytes};
+use handoff::Unfit;
+use handoff::backend::Item as Record;
+use prost::Message;
 use prost::encoding::{WireType, encode_key, encoded_len_varint};
 
 /// Bytes that an entry costs beside its message.
@@ -135,6 +138,10 @@ impl Entry {
     pub(crate) fn write(&self, field: u32, out: &mut Vec<u8>) {
         encode_key(field, WireType::LengthDelimited, out);
         put_varint(self.item_len() as u64, out);
+        self.write_item(out);
+    }
+
+    fn write_item(&self, out: &mut Vec<u8>) {
         if self.redelivered {
             encode_key(REDELIVERED, WireType::Varint, out);
             out.push(1);
@@ -165,6 +172,59 @@ impl Entry {
             Body::Other(what) => what.encoded_len(),
         };
         redelivered + what + sequence + alone
+    }
+
+    // ---- for the next process ---------------------------------------------------------------------------------------------------
+
+    pub(crate) fn record(&self, now_ms: u64) -> Record {
+        let mut item = Vec::with_capacity(self.item_len());
+        self.write_item(&mut item);
+        Record {
+            item,
+            about: self
+                .about
+                .map_or_else(String::new, |name| name.as_str().to_owned()),
+            age_ms: now_ms.saturating_sub(self.came_ms),
+            met: u32::from(self.suspicion.met),
+            alone: u32::from(self.suspicion.alone),
+            number: 0,
+        }
+    }
+
+    /// What it costs is counted anew.
+    pub(crate) fn restored(record: &Record, now_ms: u64) -> Result<Self, Unfit> {
+        let unfit = |field: &str, wanted| Unfit {
+            field: field.to_owned(),
+            wanted,
+        };
+        let item = proto::Item::decode(&*record.item).ok().and_then(|item| {
+            let what = item.what.clone()?;
+            Some((item, what))
+        });
+        let (item, what) = item.ok_or_else(|| unfit("item.item", "an item of the protocol"))?;
+        let about = match record.about.as_str() {
+            "" => None,
+            name => Some(Name::parse(name).ok_or_else(|| unfit("item.about", "a socket's id"))?),
+        };
+        let came_ms = now_ms.saturating_sub(record.age_ms);
+        let mut entry = match (what, about) {
+            (What::Event(event), Some(_)) => {
+                let event =
+                    Event::of(&event).ok_or_else(|| unfit("item.item", "a text's event"))?;
+                Self::event(event, came_ms)
+            }
+            (What::Event(_), None) => return Err(unfit("item.about", "there, for an event")),
+            (what, about) => Self::new(about, what, came_ms),
+        };
+        entry.about = about;
+        entry.redelivered = item.redelivered;
+        entry.sequence = item.sequence;
+        entry.alone = item.alone;
+        entry.suspicion = Suspicion {
+            met: u8::try_from(record.met).unwrap_or(u8::MAX),
+            alone: u8::try_from(record.alone).unwrap_or(u8::MAX),
+        };
+        Ok(entry)
     }
 
     /// The number under which a client waits for its answer.
@@ -239,7 +299,6 @@ fn parts(what: &What) -> usize {
 mod tests {
     use super::*;
     use crate::event::Said;
-    use prost::Message;
 
     #[test]
     fn an_entry_is_written_as_the_message_says() {

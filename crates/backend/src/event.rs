@@ -56,6 +56,20 @@ impl Event {
         }
     }
 
+    /// As it was kept elsewhere; `None`: it is no event of a client.
+    pub(crate) fn of(event: &proto::Event) -> Option<Self> {
+        let attachments: Vec<Vec<u8>> =
+            event.attachments.iter().map(|part| part.to_vec()).collect();
+        let said = Said {
+            event: &event.event,
+            args: std::str::from_utf8(&event.args).ok()?,
+            attachments: &attachments,
+            ack: event.ack,
+            traceparent: &event.traceparent,
+        };
+        Some(Self::new(Name::parse(&event.socket)?, &said))
+    }
+
     /// Memory that it takes beside its own size.
     pub fn bytes(&self) -> usize {
         self.encoded.len()

@@ -37,6 +37,40 @@ impl Flight {
         }
     }
 
+    /// As another process had it. The link is to come still, and says where it begins again.
+    pub(crate) fn restored(
+        now_ms: u64,
+        (first, begun_told): (u64, u64),
+        sent: VecDeque<Entry>,
+        begun: BTreeMap<u64, Entry>,
+    ) -> Self {
+        Self {
+            next: first + sent.len() as u64,
+            bytes: sent.iter().map(|entry| entry.bytes).sum(),
+            sent,
+            begun,
+            begun_told,
+            first,
+            ..Self::new(now_ms)
+        }
+    }
+
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn begun_told(&self) -> u64 {
+        self.begun_told
+    }
+
+    pub(crate) fn unbegun(&self) -> impl Iterator<Item = &Entry> {
+        self.sent.iter()
+    }
+
+    pub(crate) fn begun(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        self.begun.iter().map(|(number, entry)| (*number, entry))
+    }
+
     /// Number of the last item that it was sent.
     pub(crate) fn last(&self) -> u64 {
         self.first + self.sent.len() as u64 - 1

@@ -37,6 +37,16 @@ impl Introduction {
         Self(connect.encode_to_vec().into())
     }
 
+    /// As another process kept it; `None`: it is none.
+    pub(crate) fn restored(bytes: &[u8]) -> Option<Self> {
+        proto::Connect::decode(bytes).ok()?;
+        Some(Self(bytes.into()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.0.len()
     }

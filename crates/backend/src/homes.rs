@@ -38,6 +38,10 @@ impl Homes {
         self.all.contains_key(name)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Home)> {
+        self.all.iter()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

@@ -20,6 +20,26 @@ pub(crate) struct Items {
 }
 
 impl Items {
+    // ---- for the next process ---------------------------------------------------------------------------------------------------
+
+    /// Its items are booked by the one who knows all of them.
+    pub(crate) fn restored(held: VecDeque<Entry>, owed: Vec<Entry>, sequence: u64) -> Self {
+        Self {
+            held,
+            owed,
+            sequence,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(crate) fn owed(&self) -> &[Entry] {
+        &self.owed
+    }
+
     // ---- the books ----------------------------------------------------------------------------------------------------------
 
     pub(crate) fn bytes(&self) -> usize {

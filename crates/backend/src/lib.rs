@@ -10,6 +10,7 @@
 //! * What is kept is bounded in bytes, for one socket and for all, and in time.
 #![forbid(unsafe_code)]
 
+mod arriving;
 mod backend;
 mod backlog;
 mod bounds;
@@ -24,6 +25,7 @@ mod entry;
 mod event;
 mod flight;
 mod frame;
+mod handing;
 mod home;
 mod homes;
 mod items;

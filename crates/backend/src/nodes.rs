@@ -46,6 +46,10 @@ impl NodesGone {
         self.0.push_back((gone, None));
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &proto::NodeGone> {
+        self.0.iter().map(|(gone, _)| gone)
+    }
+
     /// Tells a worker that begins.
     pub(crate) fn tell(&mut self, queue: &mut Queue, worker: u64) {
         let kept_ms = queue.settings.park_timeout_ms;

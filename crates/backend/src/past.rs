@@ -15,6 +15,13 @@ impl Past {
         self.0.push_back((instance, commands));
     }
 
+    /// The oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0
+            .iter()
+            .map(|(instance, commands)| (&**instance, *commands))
+    }
+
     /// It is back: it begins to count anew.
     pub(crate) fn take(&mut self, instance: &str) -> Option<u64> {
         let at = self.0.iter().rposition(|(known, _)| known == instance)?;

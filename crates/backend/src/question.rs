@@ -18,7 +18,7 @@ pub(crate) enum Asker {
     Server(u64),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) asker: Asker,
     /// Shards that owe an answer.

@@ -20,6 +20,35 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
+    /// So many were numbered so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// New ones get numbers above this one.
+    pub(crate) fn go_on_from(&mut self, made: u64) {
+        self.made = made;
+    }
+
+    /// Those of workers that are open: our number, the worker and its own number, and the answer if nobody else answers.
+    pub(crate) fn as_they_stand(&self) -> impl Iterator<Item = (u64, (u64, u64), What)> {
+        self.open
+            .iter()
+            .filter_map(|(number, question)| match question.asker {
+                Asker::Worker(worker, query) => {
+                    let answer = question.clone().into_item(query);
+                    Some((*number, (worker, query), answer))
+                }
+                Asker::Server(_) => None,
+            })
+    }
+
+    /// A client was asked by another process, and its answer is on the way here.
+    pub(crate) fn go_on_with(&mut self, number: u64, (worker, query): (u64, u64)) {
+        let asker = Asker::Worker(worker, query);
+        self.open.insert(number, Question::to_shards(asker, 1));
+    }
+
     fn number(&mut self) -> u64 {
         self.made += 1;
         self.made

@@ -30,6 +30,27 @@ impl Taken {
         }
     }
 
+    /// As another process had it. Its worker is told of all when it comes.
+    pub(crate) fn restored(
+        last: u64,
+        failures: usize,
+        in_doubt: bool,
+        before: Option<u64>,
+    ) -> Self {
+        Self {
+            last,
+            told: last,
+            failures,
+            in_doubt,
+            before,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     pub(crate) fn before(&self) -> Option<u64> {
         self.before
     }

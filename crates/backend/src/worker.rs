@@ -1,6 +1,7 @@
 //! One worker: what it says of itself, which sockets it has, what it has got and what waits for it.
 
 use crate::backlog::{Backlog, Sole};
+use crate::bounds::{BACK_MS, INSTANCE_BYTES_MAX, NUMBER_MAX};
 use crate::done::Done;
 use crate::entry::Entry;
 use crate::flight::Flight;
@@ -9,7 +10,9 @@ use crate::name::Name;
 use crate::proto;
 use crate::taken::Taken;
 use foldhash::fast::FixedState;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use handoff::Unfit;
+use handoff::backend::{Item, Worker as Record};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// The load of a worker: items it has, and items that wait for it.
 #[derive(Debug, Default)]
@@ -122,6 +125,110 @@ impl Worker {
             taken: Taken::default(),
             asked: 0,
         }
+    }
+
+    // ---- from one process to the next -------------------------------------------------------------------------------------------
+
+    pub(crate) fn record(&self, id: u64, now_ms: u64) -> Record {
+        let (profile, flight) = (&self.profile, &self.flight);
+        let begun = flight.begun().map(|(number, entry)| Item {
+            number,
+            ..entry.record(now_ms)
+        });
+        let sole = self.backlog.sole();
+        let sole = sole.filter(|sole| flight.has(sole.number));
+        Record {
+            id,
+            instance: profile.instance.clone(),
+            weight: profile.weight,
+            away: profile.away,
+            announces: profile.announces,
+            openings: profile.openings,
+            overdue: profile.overdue,
+            leaving: self.is_leaving(),
+            parting: self
+                .parting
+                .iter()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
+            first: flight.first(),
+            begun_told: flight.begun_told(),
+            sent: flight.unbegun().map(|entry| entry.record(now_ms)).collect(),
+            begun: begun.collect(),
+            waiting: self
+                .backlog
+                .entries()
+                .map(|entry| entry.record(now_ms))
+                .collect(),
+            sole: sole.map_or(0, |sole| sole.number),
+            taken: self.taken.last(),
+            in_doubt: self.taken.is_in_doubt(),
+            before: self.taken.before(),
+        }
+    }
+
+    /// It has no link, and time to come by one. Its sockets are known elsewhere.
+    pub(crate) fn restored(record: &Record, now_ms: u64) -> Result<Self, Unfit> {
+        let entry = |item: &Item| Entry::restored(item, now_ms);
+        let sent: VecDeque<Entry> = record.sent.iter().map(entry).collect::<Result<_, _>>()?;
+        let begun = record
+            .begun
+            .iter()
+            .map(|item| Ok((item.number, entry(item)?)));
+        let begun: BTreeMap<u64, Entry> = begun.collect::<Result<_, Unfit>>()?;
+        let waiting: Vec<Entry> = record.waiting.iter().map(entry).collect::<Result<_, _>>()?;
+        let fits = (1..=INSTANCE_BYTES_MAX).contains(&record.instance.len())
+            && (1..=NUMBER_MAX).contains(&record.first)
+            && record.taken <= NUMBER_MAX
+            && begun
+                .last_key_value()
+                .is_none_or(|(last, _)| *last < record.first)
+            && begun.len() == record.begun.len();
+        if !fits {
+            return Err(Unfit {
+                field: format!("worker {:?}", record.instance),
+                wanted: "one with a name and with numbers in their order",
+            });
+        }
+        let hello = proto::Hello {
+            instance: record.instance.clone(),
+            weight: u32::try_from(record.weight).unwrap_or(u32::MAX),
+            ..proto::Hello::default()
+        };
+        let mut worker = Self::new(&hello, now_ms + BACK_MS);
+        worker.free_ms = now_ms;
+        worker.profile.away = record.away;
+        worker.profile.announces = record.announces;
+        worker.profile.openings = record.openings;
+        worker.profile.overdue = record.overdue;
+        let all = sent.iter().chain(begun.values()).chain(&waiting);
+        let failures = all.filter(|entry| entry.is_failed()).count();
+        worker.taken = Taken::restored(record.taken, failures, record.in_doubt, record.before);
+        let had = sent.iter().chain(begun.values());
+        had.for_each(|entry| worker.counted.add(entry));
+        waiting.into_iter().for_each(|entry| worker.enqueue(entry));
+        let at = record
+            .sole
+            .checked_sub(record.first)
+            .filter(|_| record.sole > 0);
+        let sole = match at {
+            Some(at) => sent.get(usize::try_from(at).unwrap_or(usize::MAX)),
+            None => begun.get(&record.sole),
+        };
+        if let Some(sole) = sole {
+            worker.backlog.sends(sole, record.sole, now_ms);
+        }
+        let numbers = (record.first, record.begun_told);
+        worker.flight = Flight::restored(now_ms, numbers, sent, begun);
+        if record.leaving {
+            worker.leave();
+        }
+        Ok(worker)
+    }
+
+    /// Its items, wherever they are.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.flight.entries().chain(self.backlog.entries())
     }
 
     // ---- its link -------------------------------------------------------------------------------------------------------------

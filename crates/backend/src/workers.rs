@@ -38,6 +38,19 @@ impl Workers {
         }
     }
 
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// Workers of another process, which are to come by links of their own.
+    pub(crate) fn restore(&mut self, all: BTreeMap<u64, Worker>, past: Past, made: u64) {
+        (self.all, self.past, self.made) = (all, past, made);
+    }
+
     pub(crate) fn get(&self, id: u64) -> Option<&Worker> {
         self.all.get(&id)
     }

@@ -72,6 +72,26 @@ fn all_troubles_at_once() {
         stalls: true,
         leaves: true,
         poison: false,
+        upgrades: true,
+    });
+}
+
+#[test]
+fn the_next_process_goes_on_with_the_same_numbers() {
+    seeds(Trouble {
+        upgrades: true,
+        ..Trouble::default()
+    });
+}
+
+#[test]
+fn a_worker_that_is_cut_off_or_dies_at_an_upgrade_is_one_like_others() {
+    seeds(Trouble {
+        cuts: true,
+        deaths: true,
+        leaves: true,
+        upgrades: true,
+        ..Trouble::default()
     });
 }
 

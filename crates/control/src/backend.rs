@@ -14,7 +14,9 @@ mod lodger;
 mod manners;
 mod pipe;
 mod queue;
+mod restoring;
 mod service;
+mod standstill;
 mod state;
 mod webhook;
 mod windows;
@@ -39,13 +41,17 @@ pub use manners::manners;
 use queue::Inlet;
 use rules::{Line, Tracer, Word};
 use service::Workers;
+use standstill::Orders;
+pub use standstill::{Drivers, Gone, Still};
 pub use state::Turns;
 use state::{Core, Desk};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use webhook::Endpoint;
 use webhook::Signer;
 pub use webhook::Webhook;
@@ -131,6 +137,7 @@ pub trait ToShards: Send + Sync + 'static {
 /// Backends that shards can talk to and that nobody serves yet.
 pub struct Backends {
     kitchens: BTreeMap<String, Open>,
+    drivers: Drivers,
 }
 
 struct Open {
@@ -140,6 +147,10 @@ struct Open {
     inlet: Arc<Inlet>,
     outlet: queue::Outlet,
     figures: Arc<Figures>,
+    /// Tells its driver to stand still.
+    holds: UnboundedReceiver<Orders>,
+    /// As the process before this one knew it.
+    restored: Option<Backend>,
 }
 
 impl fmt::Debug for Backends {
@@ -152,7 +163,8 @@ impl Backends {
     /// # Errors
     /// An endpoint cannot be called.
     pub fn new(config: &Config) -> Result<Self, String> {
-        let open = |kitchen: &Kitchen| -> Result<Open, String> {
+        let mut drivers = Drivers::default();
+        let mut open = |name: &String, kitchen: &Kitchen| -> Result<Open, String> {
             let endpoint = kitchen.webhook.as_ref();
             let endpoint = endpoint.map(|webhook| {
                 Endpoint::new(webhook).map(|endpoint| (webhook.calling.clone(), endpoint))
@@ -166,13 +178,21 @@ impl Backends {
                 inlet: Arc::new(inlet),
                 outlet,
                 figures,
+                holds: drivers.door(name.clone()),
+                restored: None,
             })
         };
         let kitchens = config.kitchens.iter();
-        let kitchens = kitchens.map(|(name, kitchen)| Ok((name.clone(), open(kitchen)?)));
+        let kitchens = kitchens.map(|(name, kitchen)| Ok((name.clone(), open(name, kitchen)?)));
         Ok(Self {
             kitchens: kitchens.collect::<Result<_, String>>()?,
+            drivers,
         })
+    }
+
+    /// For one who hands over what they know.
+    pub fn drivers(&self) -> Drivers {
+        self.drivers.clone()
     }
 
     /// What shards send their news by.
@@ -227,7 +247,10 @@ impl Backends {
                 ..open.settings
             };
             let (backend, caller) = match open.endpoint {
-                None => (Backend::new(settings), None),
+                None => (
+                    open.restored.unwrap_or_else(|| Backend::new(settings)),
+                    None,
+                ),
                 Some((calling, endpoint)) => {
                     let caller = Caller::new(
                         name.clone(),
@@ -258,10 +281,8 @@ impl Backends {
                 desks.insert(name, desk);
             }
             let pulse = node.vitals.pulse("the driver of a backend");
-            let run = async move {
-                let _pulse = pulse;
-                core.live(letters, room).await;
-            };
+            let run = core.live(letters, open.holds, room);
+            let run = missed(run, pulse, self.drivers.gone());
             match is_called {
                 true => drop(tokio::spawn(run)),
                 false => drivers.push(run),
@@ -273,18 +294,31 @@ impl Backends {
         let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
         let pulse = node.vitals.pulse("the thread for workers");
-        start_thread(drivers, served, pulse, node.readiness.clone())
+        let gone = self.drivers.gone();
+        start_thread(drivers, served, pulse, (node.readiness.clone(), gone))
+    }
+}
+
+/// The end of a driver is missed, unless another process goes on with what it knew.
+async fn missed(run: impl Future<Output = ()>, pulse: Pulse, gone: Gone) {
+    run.await;
+    match gone.is_so() {
+        true => pulse.rest(),
+        false => drop(pulse),
     }
 }
 
 type Listening = (Listener, Workers, grpc::Service);
+
+/// Callers of the server API get their answers for so long when another process serves. Then their connections end: on a new one they find it.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// Where workers are served, until the process ends or its shards have: a worker with other gateways would wait for answers of this one.
 fn start_thread<D>(
     drivers: Vec<D>,
     listening: Option<Listening>,
     pulse: Pulse,
-    readiness: Readiness,
+    (readiness, mut gone): (Readiness, Gone),
 ) -> io::Result<()>
 where
     D: Future<Output = ()> + Send + 'static,
@@ -312,6 +346,10 @@ where
             tokio::select! {
                 () = live => drop(pulse),
                 () = readiness.drained() => pulse.rest(),
+                () = gone.happens() => {
+                    pulse.rest();
+                    tokio::time::sleep(LAST_ANSWERS).await;
+                }
             }
         });
     });
@@ -322,7 +360,7 @@ where
 mod tests {
     use super::*;
     use crate::api;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// Shards whose mailboxes have a bug.
     struct Broken;

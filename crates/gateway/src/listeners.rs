@@ -15,12 +15,12 @@ pub fn listen(addr: Option<SocketAddr>, setting: &str) -> Result<Option<TcpListe
     addr.map(open).transpose()
 }
 
-/// The listener of operators that another process had.
-pub fn adopted(admin: Option<TcpListener>) -> Result<Option<TcpListener>> {
-    if let Some(admin) = &admin {
-        admin.set_nonblocking(true)?;
+/// A listener that another process had.
+pub fn adopted(listener: Option<TcpListener>) -> Result<Option<TcpListener>> {
+    if let Some(listener) = &listener {
+        listener.set_nonblocking(true)?;
     }
-    Ok(admin)
+    Ok(listener)
 }
 
 /// The listener of operators, once it is known that the public addresses can be had. Nothing has begun yet that others notice: a port that

@@ -7,8 +7,9 @@ use crate::operators::{Front, Service};
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
 use crate::upgrade::{self, Door, Host, Inheritance, Owner, Takeover};
+use crate::workers::{Counter, Held};
 use anyhow::Result;
-use control::health::Readiness;
+use control::metrics::node::Node as Facts;
 use shard::Shards;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -30,6 +31,10 @@ pub struct Opened {
     owner: Option<Owner>,
     /// Where another process will find this one.
     door: Option<Door>,
+    /// The workers' listener of another process.
+    pub workers: Option<TcpListener>,
+    /// What a successor gets of backends.
+    held: Held,
 }
 
 impl Opened {
@@ -47,13 +52,20 @@ impl Opened {
             takeover: None,
             owner: None,
             door: None,
+            workers: None,
+            held: Held::default(),
         })
     }
 
     fn take_over(config: &Resolved) -> Result<Self> {
         let (takeover, inheritance) = Takeover::begin(config)?;
         inheritance.check(config)?;
-        let Inheritance { tcp, unix, admin } = inheritance;
+        let Inheritance {
+            tcp,
+            unix,
+            admin,
+            workers,
+        } = inheritance;
         Ok(Self {
             admin: listeners::adopted(admin)?,
             unix,
@@ -63,6 +75,8 @@ impl Opened {
             takeover: Some(takeover),
             owner: None,
             door: None,
+            workers,
+            held: Held::default(),
         })
     }
 
@@ -78,13 +92,21 @@ impl Opened {
 
     /// The shards are there: what another process has goes to them, and they begin. If this fails, that process goes on. What can fail of
     /// the rest of the start is done before, for after this nobody else has the sessions. Returns the operators' listener, as it is served.
-    pub fn finish(&mut self, config: &Resolved, shards: &mut Shards) -> Result<Front> {
+    pub fn finish(
+        &mut self,
+        config: &Resolved,
+        shards: &mut Shards,
+        workers: Option<&mut Counter>,
+    ) -> Result<Front> {
         let front = Front::of(self.admin.take())?;
         let (takeover, path) = (self.takeover.take(), config.upgrade.as_ref());
         let door = path.map(|path| Door::make(path, takeover.is_some()));
         self.door = door.transpose()?;
+        if let Some(workers) = &workers {
+            self.held = workers.held()?;
+        }
         if let Some(takeover) = takeover {
-            self.owner = Some(takeover.finish(shards)?);
+            self.owner = Some(takeover.finish(shards, workers)?);
             self.files = unix::adopt(&config.server.unix);
         }
         Ok(front)
@@ -95,13 +117,17 @@ impl Opened {
         &mut self,
         config: &Resolved,
         shards: &Shards,
-        readiness: &Readiness,
+        facts: &Facts,
         service: Service,
     ) -> Result<Option<Host>> {
         let door = self.door.take();
         let host = door.map(|door| {
             let service = (service.listener, service.task);
-            let parts = upgrade::Parts::new(config, shards.givers(), readiness.clone(), service);
+            let held = std::mem::take(&mut self.held);
+            let givers = shards.givers();
+            let kept = (held, facts.history.get().cloned());
+            let readiness = facts.readiness.clone();
+            let parts = upgrade::Parts::new(config, givers, readiness, service, kept);
             Host::open(door, parts)
         });
         let host = match (host.transpose(), self.owner.take()) {

@@ -38,6 +38,7 @@ use control::relay::Relays;
 use hub::Places;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -74,7 +75,7 @@ pub fn start<'a>(
     let facts = facts(telemetry);
     let verifier = start_verifier(config)?;
     let certificates = Certificates::start(config, &facts)?;
-    let workers = open_counter(config, &certificates)?;
+    let mut workers = open_counter(config, &certificates, opened.workers.take())?;
     let credentials = Credentials::start(config, workers.as_ref());
     let listeners = opened.listeners(certificates.of_clients());
     let places = places(config);
@@ -90,7 +91,7 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    let front = opened.finish(config, &mut shards)?;
+    let front = opened.finish(config, &mut shards, workers.as_mut())?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(config, member.as_ref());
@@ -109,7 +110,7 @@ pub fn start<'a>(
     let serve = |all: Counter| all.serve(config, number, &shards, &facts, room, tracer);
     let workers = workers.map(serve).transpose()?.flatten();
     greeting::say(&loaded, number, &shards, service.addr, workers);
-    let host = opened.host(config, &shards, &facts.readiness, service)?;
+    let host = opened.host(config, &shards, &facts, service)?;
     drop(context);
     Ok(Some(Node {
         request,
@@ -169,9 +170,14 @@ fn node_number(config: &Resolved, member: Option<&Member>) -> u16 {
     member.map_or(config.server.node.unwrap_or_default(), Member::number)
 }
 
-fn open_counter(config: &Resolved, certificates: &Certificates) -> Result<Option<Counter>> {
+fn open_counter(
+    config: &Resolved,
+    certificates: &Certificates,
+    inherited: Option<TcpListener>,
+) -> Result<Option<Counter>> {
+    let secured = certificates.of_workers();
     let backends = config.backends.as_ref();
-    let open = |backends| Counter::open(backends, certificates.of_workers());
+    let open = |backends| Counter::open(backends, secured, inherited);
     backends.map(open).transpose()
 }
 

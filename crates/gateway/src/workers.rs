@@ -1,14 +1,14 @@
 //! Backends: the listener for their workers, and the way of their commands to the shards.
 
 use crate::config::Resolved;
-use crate::listeners::listen;
+use crate::listeners::{adopted, listen};
 use anyhow::{Context, Result, anyhow};
 use backend::Up;
 use backend::proto::NodeGone;
 use control::api::Api;
 use control::backend::{
-    Backends, Config, Credentials, Listener, Lodger, Next, Secured, Served, Signs, ToShards,
-    manners,
+    Backends, Config, Credentials, Drivers, Listener, Lodger, Next, Secured, Served, Signs,
+    ToShards, manners,
 };
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
@@ -16,10 +16,17 @@ use hub::limits::Limits;
 use hub::{Keeping, Places, Process};
 use rules::{Line, Tracer, Word};
 use shard::{Guest, Readiness, Shards, Stay, ToHandlers};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+
+/// What another process gets of backends.
+#[derive(Debug, Default)]
+pub struct Held {
+    pub listener: Option<TcpListener>,
+    pub drivers: Drivers,
+}
 
 /// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
 #[derive(Debug)]
@@ -32,10 +39,17 @@ pub struct Counter {
 
 impl Counter {
     /// `secured`: workers attach by TLS.
-    pub fn open(config: &Config, secured: Option<Secured>) -> Result<Self> {
+    pub fn open(
+        config: &Config,
+        secured: Option<Secured>,
+        inherited: Option<TcpListener>,
+    ) -> Result<Self> {
         let backends = Backends::new(config);
         Ok(Self {
-            listener: listen(config.listen, "workers.listen")?,
+            listener: match adopted(inherited)? {
+                None => listen(config.listen, "workers.listen")?,
+                inherited => inherited,
+            },
             conns_max: config.conns_max,
             secured,
             backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
@@ -48,6 +62,33 @@ impl Counter {
 
     pub fn credentials(&self) -> Credentials {
         self.backends.credentials()
+    }
+
+    /// What another process would get of it.
+    pub fn held(&self) -> Result<Held> {
+        let listener = self.listener.as_ref().map(TcpListener::try_clone);
+        Ok(Held {
+            listener: listener
+                .transpose()
+                .context("cannot copy the workers' listener")?,
+            drivers: self.backends.drivers(),
+        })
+    }
+
+    /// Takes in what the process before this one knew of a backend.
+    pub fn restore(
+        &mut self,
+        name: &str,
+        record: &[u8],
+        shards: u16,
+        asked: &[(String, u64)],
+    ) -> Result<(), String> {
+        self.backends.restore(name, record, shards, asked)
+    }
+
+    /// All sessions of that process that come are here.
+    pub fn settle(&mut self, is_here: impl Fn(&[u8]) -> bool, rooms: HashMap<String, Vec<String>>) {
+        self.backends.settle(is_here, rooms);
     }
 
     /// Tells all backends of nodes that are gone.
@@ -75,11 +116,13 @@ impl Counter {
         let addr = addr.transpose()?;
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
+        let drivers = self.backends.drivers();
         let listener = self.listener.map(|tcp| Listener {
             tcp,
             secured: self.secured,
             conns_max: self.conns_max,
             places: Arc::clone(places),
+            gone: drivers.gone(),
         });
         let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),

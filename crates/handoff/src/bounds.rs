@@ -26,3 +26,11 @@ pub const ATTACHMENTS_MAX: usize = 4_096;
 pub const PARTED_MAX: usize = 64;
 /// Listening sockets.
 pub const LISTENERS_MAX: usize = 16_384;
+/// The record of one backend.
+pub const BACKEND_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Backends of a process.
+pub const BACKENDS_MAX: usize = 1_024;
+/// Sockets that stay, in one message.
+pub const STAYS: usize = 1_000;
+/// Answers that a client of one socket waits for.
+pub const OWED_MAX: usize = 65_536;

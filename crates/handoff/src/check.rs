@@ -1,6 +1,8 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
-use crate::bounds::{ATTACHMENTS_MAX, NAME_BYTES_MAX, PARTED_MAX, ROOMS_MAX, SOCKETS_MAX};
+use crate::bounds::{
+    ATTACHMENTS_MAX, NAME_BYTES_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX, SOCKETS_MAX,
+};
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -38,12 +40,24 @@ fn need(holds: bool, field: impl Into<String>, wanted: &'static str) -> Result<(
 pub struct Ledger {
     sessions: HashSet<Vec<u8>>,
     sockets: HashSet<Vec<u8>>,
+    /// Questions that came with them, by namespace.
+    asked: Vec<(String, u64)>,
 }
 
 impl Ledger {
     /// Sessions that were admitted.
     pub fn len(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Questions of backends that clients who came have not answered, by namespace.
+    pub fn asked(&self) -> &[(String, u64)] {
+        &self.asked
+    }
+
+    /// Whether a socket with this id came.
+    pub fn has_socket(&self, id: &[u8]) -> bool {
+        self.sockets.contains(id)
     }
 
     /// Whether none was.
@@ -81,6 +95,11 @@ impl Ledger {
         }
         self.sessions.insert(session.sid.clone());
         self.sockets.extend(own);
+        for socket in &session.sockets {
+            let asked = socket.asked.iter().map(|asked| asked.query);
+            let asked = asked.map(|query| (socket.namespace.clone(), query));
+            self.asked.extend(asked);
+        }
         Ok(())
     }
 }
@@ -156,6 +175,20 @@ fn check_socket(socket: &Socket) -> Result<(), Unfit> {
         is_name("sockets.rooms", room)?;
         need(rooms.insert(room), "sockets.rooms", "named once each")?;
     }
+    let mut numbers = HashSet::new();
+    let once = socket.acks.iter().all(|ack| numbers.insert(ack.number));
+    need(
+        once && socket.acks.len() <= OWED_MAX,
+        "sockets.acks",
+        "at most 65,536, each once",
+    )?;
+    let mut ids = HashSet::new();
+    let once = socket.asked.iter().all(|asked| ids.insert(asked.id));
+    need(
+        once && socket.asked.len() <= OWED_MAX,
+        "sockets.asked",
+        "at most 65,536, each once",
+    )?;
     let user = socket.user.as_ref();
     user.map_or(Ok(()), |user| is_name("sockets.user", user))
 }

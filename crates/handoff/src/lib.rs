@@ -4,6 +4,7 @@
 //! not know are skipped, so that a record may grow within a version.
 #![forbid(unsafe_code)]
 
+pub mod backend;
 pub mod bounds;
 mod check;
 mod message;
@@ -11,7 +12,9 @@ mod record;
 
 pub use check::{Ledger, Unfit};
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Welcome};
-pub use record::{Attached, Claims, Conn, Grants, Heart, Polling, Session, Socket, Unit, Visitor};
+pub use record::{
+    Asked, Attached, Claims, Conn, Grants, Heart, Owed, Polling, Session, Socket, Unit, Visitor,
+};
 
 /// The version of the record that this build writes, and the oldest one that it reads.
 pub const VERSION: u32 = 1;

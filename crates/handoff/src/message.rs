@@ -37,12 +37,16 @@ pub enum Kind {
     Commit = 14,
     /// The successor serves.
     Serving = 15,
+    /// [`Piece`](crate::backend::Piece): a part of what a backend knows.
+    Backend = 16,
+    /// [`Stays`](crate::backend::Stays): sockets that do not come.
+    Stays = 17,
 }
 
 impl Kind {
     /// `None`: nothing is said by this byte.
     pub fn of(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 15] = [
+        const ALL: [Kind; 17] = [
             Kind::Hello,
             Kind::Welcome,
             Kind::Refused,
@@ -58,6 +62,8 @@ impl Kind {
             Kind::Built,
             Kind::Commit,
             Kind::Serving,
+            Kind::Backend,
+            Kind::Stays,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -97,6 +103,12 @@ pub struct Fit {
     pub unix: Vec<String>,
     #[prost(string, tag = "6")]
     pub admin: String,
+    /// The workers' listener.
+    #[prost(string, tag = "7")]
+    pub workers: String,
+    /// Backends, each with its namespaces.
+    #[prost(string, repeated, tag = "8")]
+    pub backends: Vec<String>,
 }
 
 impl Fit {
@@ -112,11 +124,14 @@ impl Fit {
         }
         let admin = [self.admin.clone()];
         let others = [other.admin.clone()];
+        let (workers, their_workers) = ([self.workers.clone()], [other.workers.clone()]);
         let lists = [
             ("server.listen", &*self.listen, &*other.listen),
             ("tls.listen", &*self.secure, &*other.secure),
             ("server.listen (unix)", &*self.unix, &*other.unix),
             ("server.admin", &admin, &others),
+            ("workers.listen", &workers, &their_workers),
+            ("namespaces.NAME.backend", &*self.backends, &*other.backends),
         ];
         let list = lists.into_iter().find(|(_, own, other)| own != other)?;
         let (key, own, other) = (list.0, list.1.join(", "), list.2.join(", "));
@@ -155,7 +170,7 @@ pub struct Order {
 /// One listening socket.
 #[derive(Clone, PartialEq, Message)]
 pub struct Listener {
-    /// 1 public, 2 Unix, 3 the operators'.
+    /// 1 public, 2 Unix, 3 the operators', 4 the workers'.
     #[prost(uint32, tag = "1")]
     pub role: u32,
     /// The shard that accepts from it.
@@ -174,6 +189,9 @@ pub struct ShardWord {
     /// The next id of an ack that a client is asked for.
     #[prost(uint64, tag = "2")]
     pub next_ack: u64,
+    /// The last number that its handler gave to anything.
+    #[prost(uint64, tag = "3")]
+    pub numbers: u64,
 }
 
 /// Things whose descriptors follow, one for each, in this order.

@@ -156,6 +156,37 @@ pub struct Socket {
     /// Answers that its client waits for.
     #[prost(uint32, tag = "11")]
     pub owed: u32,
+    /// Those of them that its backend owes.
+    #[prost(message, repeated, tag = "12")]
+    pub acks: Vec<Owed>,
+    /// Questions of its backend that its client has not answered.
+    #[prost(message, repeated, tag = "13")]
+    pub asked: Vec<Asked>,
+}
+
+/// A question that a client has not answered.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Asked {
+    /// The id by which it was asked.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// The number under which the backend knows it.
+    #[prost(uint64, tag = "2")]
+    pub query: u64,
+    /// For so long it is waited for.
+    #[prost(uint64, tag = "3")]
+    pub left_ms: u64,
+}
+
+/// An answer that a backend owes to a client.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Owed {
+    /// The number under which the backend knows it.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The id by which the client asked.
+    #[prost(uint64, tag = "2")]
+    pub id: u64,
 }
 
 /// What a token allows with rooms.

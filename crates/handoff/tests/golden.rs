@@ -1,11 +1,34 @@
 //! Version 1 of the record, as bytes: what a build writes today, every later build reads.
 
 use handoff::{
-    Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Polling, Session, Socket, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Owed, Polling, Session, Socket,
+    Unit, VERSION,
 };
 use prost::Message;
 
 const GOLDEN: &str = include_str!("golden/session_v1.hex");
+
+fn socket(grants: Grants) -> Socket {
+    Socket {
+        id: vec![9; 15],
+        namespace: "/chat".into(),
+        rooms: vec!["lobby".into(), "news".into()],
+        nameless: true,
+        user: Some("ann".into()),
+        data: Some("{\"a\":1}".into()),
+        auth: Some("{}".into()),
+        grants: Some(grants),
+        label: Some("gold".into()),
+        expires_s: 2_000_000_000,
+        owed: 3,
+        acks: vec![Owed { number: 7, id: 1 }],
+        asked: vec![Asked {
+            id: 5,
+            query: 3,
+            left_ms: 9,
+        }],
+    }
+}
 
 fn session() -> Session {
     let grants = Grants {
@@ -29,19 +52,7 @@ fn session() -> Session {
             extended: true,
             step: 3,
         }),
-        sockets: vec![Socket {
-            id: vec![9; 15],
-            namespace: "/chat".into(),
-            rooms: vec!["lobby".into(), "news".into()],
-            nameless: true,
-            user: Some("ann".into()),
-            data: Some("{\"a\":1}".into()),
-            auth: Some("{}".into()),
-            grants: Some(grants.clone()),
-            label: Some("gold".into()),
-            expires_s: 2_000_000_000,
-            owed: 3,
-        }],
+        sockets: vec![socket(grants.clone())],
         partial: Some(Attached {
             text: "51-[\"e\"]".into(),
             wanted: 2,

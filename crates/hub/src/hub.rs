@@ -5,7 +5,7 @@ use crate::books::config::Config;
 use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
-use crate::life::handing::{Handed, Handing, Stays};
+use crate::life::handing::{self, Handed, Handing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
 use crate::seam::stage::Stage;
@@ -156,7 +156,11 @@ impl Hub {
         handing: &mut Handing,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
-        handing.next(&self.stage.parts, is_secure)
+        let mut handed = handing.next(&self.stage.parts, is_secure);
+        if let Some(Handed::Goes(_, _, record)) = &mut handed {
+            handing::note_owed(record, self.stage.handler());
+        }
+        handed
     }
 
     /// Tells of each session whether it would go.
@@ -168,9 +172,21 @@ impl Hub {
         self.handing().count(&self.stage.parts, is_secure, tell);
     }
 
-    /// The id of the next ack that a client is asked for.
-    pub fn next_ack(&self) -> u64 {
-        self.stage.parts.rounds.upcoming()
+    /// Sockets that can come back to what they missed, with a connection or without.
+    pub fn count_windows(&self) -> u64 {
+        let recovery = self.stage.parts.recovery.as_ref();
+        recovery.map_or(0, |recovery| {
+            (recovery.live.len() + recovery.parked.len()) as u64
+        })
+    }
+
+    /// What another process goes on with beside sessions.
+    pub fn onward(&self) -> handoff::ShardWord {
+        handoff::ShardWord {
+            shard: u32::from(self.stage.parts.ids.me.shard),
+            next_ack: self.stage.parts.rounds.upcoming(),
+            numbers: self.stage.handler().last_number(),
+        }
     }
 
     /// The client of a request that came from `peer`.

@@ -222,6 +222,7 @@ impl<W: World> Turn<'_, W> {
             if let Some(conn) = arriving::arrive(&mut stage.parts, record)? {
                 adopt(world, conn);
             }
+            arriving::tell(stage, record);
             Ok(())
         })
     }
@@ -242,11 +243,12 @@ impl<W: World> Turn<'_, W> {
         })
     }
 
-    /// All have come from there; ids of acks go on with this one.
-    pub fn all_arrived(&mut self, next_ack: u64) {
+    /// All have come from there; ids of acks and numbers of the handler go on.
+    pub fn all_arrived(&mut self, onward: handoff::ShardWord) {
         self.take_in(|stage, _| {
-            stage.parts.rounds.go_on_from(next_ack);
+            stage.parts.rounds.go_on_from(onward.next_ack);
             stage.parts.rooms.forget_changes();
+            stage.call(None, |handler, _| handler.go_on_from(onward.numbers));
         });
     }
 

@@ -1,5 +1,7 @@
 //! What a shard has to do with backends: it tells them of their sockets, and does what they want.
 
+mod handing;
+
 use crate::doorway::{self, Doorway};
 use crate::line::Line;
 use crate::trace::{Arrival, TraceParent};

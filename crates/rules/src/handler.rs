@@ -12,9 +12,9 @@ use crate::line::{Line, Word};
 use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, presence, publishing, rooms};
 use hub::{
-    AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
-    Event, Explained, Found, Goes, Handler, HandlerFactory, Keeping, Member, Opening, Presence,
-    Protocol, Refusal, Request, ServerEvent, SocketKey, notices,
+    AckTo, AnswerHeaders, Author, Collected, ConnectRequest, Context, Decision, DisconnectReason,
+    Emit, Event, Explained, Found, Goes, Handler, HandlerFactory, Keeping, Member, Opening,
+    Presence, Protocol, Refusal, Request, ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -315,6 +315,35 @@ impl Handler for RulesHandler {
         let context = span.as_ref().map(|span| span.context).or(parent);
         self.handle(&mut cx.socket(socket), event, context);
         self.tracks.end(span);
+    }
+
+    fn owes(&self, socket: Id20) -> Vec<(u64, u64)> {
+        self.desk.owes(socket)
+    }
+
+    fn query_of(&self, token: u64) -> Option<u64> {
+        self.desk.query_of(token)
+    }
+
+    fn goes_on_with(&mut self, socket: Id20, query: u64) -> Option<u64> {
+        self.desk.goes_on_with(socket, query)
+    }
+
+    fn last_number(&self) -> u64 {
+        self.desk.last_number()
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {
+        let member = cx.socket(socket);
+        let at = member.namespace().and_then(|name| self.find(name));
+        if let Some(line) = at.and_then(|at| self.book.namespaces[at].1.backend.as_ref()) {
+            self.desk.arrived(&member, line, owed);
+        }
+        self.tracks.arrived(socket, None);
+    }
+
+    fn go_on_from(&mut self, number: u64) {
+        self.desk.go_on_from(number);
     }
 
     fn explain(

@@ -32,12 +32,13 @@ impl Takers {
         self.ask(shard, within, |answer| Arrival::Sessions(sessions, answer))
     }
 
-    /// All sessions of a shard have come, and its acks go on with this id.
+    /// All sessions of a shard have come, and it goes on with this beside them.
     ///
     /// # Errors
     /// The shard does not answer.
-    pub fn complete(&self, shard: u16, next_ack: u64, within: Duration) -> Result<(), String> {
-        self.ask(shard, within, |answer| Arrival::All(next_ack, answer))
+    pub fn complete(&self, onward: handoff::ShardWord, within: Duration) -> Result<(), String> {
+        let shard = u16::try_from(onward.shard).unwrap_or(u16::MAX);
+        self.ask(shard, within, |answer| Arrival::All(onward, answer))
     }
 
     fn ask(
@@ -74,10 +75,14 @@ impl Shard {
                 Arrival::Sessions(sessions, answer) => {
                     let _ = answer.send(self.take_in(sessions, &mut conns));
                 }
-                Arrival::All(next_ack, answer) => {
+                Arrival::All(onward, answer) => {
                     let now = self.clock.now(Instant::now());
-                    self.hub.turn(now, &mut self.hands).all_arrived(next_ack);
-                    let _ = answer.send(Ok(()));
+                    self.hub.turn(now, &mut self.hands).all_arrived(onward);
+                    // Those who knock are heard when it has begun. What can fail of that fails while the other process goes on.
+                    let watched = self.door.open_up(&self.hands.reactor);
+                    let _ = answer.send(watched.map_err(|error| {
+                        format!("cannot watch the listeners: {error}; raise the limits of epoll (fs.epoll.max_user_watches)")
+                    }));
                 }
                 Arrival::Begin => {
                     self.begin(conns);
@@ -124,10 +129,6 @@ impl Shard {
 
     fn begin(&mut self, conns: Vec<ConnId>) {
         let now = self.clock.now(Instant::now());
-        let watched = self.door.open_up(&self.hands.reactor);
-        if let Err(error) = watched {
-            panic!("cannot watch the listeners: {error}");
-        }
         let mut turn = self.hub.turn(now, &mut self.hands);
         for conn in conns {
             // What has come meanwhile, and whether it can be written to, the kernel tells at once.

@@ -22,7 +22,7 @@ impl Shard {
     /// Stands still for somebody, until that one commits or goes away.
     #[cold]
     pub(crate) fn stand_still(&mut self, orders: &Receiver<Order>, reports: &Sender<Report>) {
-        let _ = reports.send(Report::Frozen(self.hub.next_ack()));
+        let _ = reports.send(Report::Frozen(self.hub.onward()));
         let mut handing = self.hub.handing();
         let mut gone: Vec<Gone> = Vec::new();
         while let Ok(order) = orders.recv() {
@@ -82,7 +82,8 @@ impl Shard {
             }
             gone.push((session, conn));
         }
-        Ok((sessions.len() > 0).then_some(sessions))
+        sessions.stays = handing.take_stays();
+        Ok((!sessions.is_empty()).then_some(sessions))
     }
 
     /// What was handed over is another process's now; the rest is told to come back, which leads it there.
@@ -181,18 +182,36 @@ impl Givers {
         Ok(all)
     }
 
-    /// Freezes all shards, once no message is under way between them.
+    /// All shards pause: nobody is read and nobody comes in. They go on when this is dropped.
+    pub fn pause(&self) -> Paused<'_> {
+        self.tell_all(|| Wish::Pause);
+        Paused(self)
+    }
+}
+
+/// Shards that pause.
+#[derive(Debug)]
+pub struct Paused<'a>(&'a Givers);
+
+impl Paused<'_> {
+    /// Freezes all shards, once no message is under way between them, nor to others: `beside` does the work that shards have left to
+    /// these, and says how much that was.
     ///
     /// # Errors
     /// They do not come to rest in time; then they go on.
-    pub fn freeze(&self, within: Duration) -> Result<Frozen, Unquiet> {
+    pub fn freeze(
+        self,
+        within: Duration,
+        beside: impl Fn() -> Result<u64, Unquiet>,
+    ) -> Result<Frozen, Unquiet> {
         let deadline = Instant::now() + within;
         let left = || deadline.saturating_duration_since(Instant::now());
-        self.tell_all(|| Wish::Pause);
-        let paused = Paused(self);
+        let Self(givers) = &self;
         let mut rounds = 0;
         // The first round says what was worked on before the others paused.
-        while self.ask_all(left(), Wish::Round)?.iter().sum::<u64>() > 0 || rounds == 0 {
+        while givers.ask_all(left(), Wish::Round)?.iter().sum::<u64>() + beside()? > 0
+            || rounds == 0
+        {
             rounds += 1;
             if rounds > ROUNDS_MAX || left().is_zero() {
                 return Err(Unquiet(format!(
@@ -201,29 +220,26 @@ impl Givers {
             }
         }
         let mut desks = Vec::new();
-        for mail in &self.0 {
+        for mail in &givers.0 {
             let ((orders, take), (reports, hear)) = (mpsc::channel(), mpsc::channel());
             mail.send(Mail::Handing(Wish::Freeze(take, reports)));
             desks.push(Desk {
                 orders,
                 reports: hear,
-                next_ack: 0,
+                onward: handoff::ShardWord::default(),
             });
         }
         for (shard, desk) in desks.iter_mut().enumerate() {
             match desk.reports.recv_timeout(left()) {
-                Ok(Report::Frozen(next_ack)) => desk.next_ack = next_ack,
+                Ok(Report::Frozen(onward)) => desk.onward = onward,
                 _ => return Err(Unquiet(format!("shard {shard} does not stand still"))),
             }
         }
         // A frozen shard looks at its mail when it is let go.
-        drop(paused);
+        drop(self);
         Ok(Frozen { desks })
     }
 }
-
-/// Shards go on when this is dropped.
-struct Paused<'a>(&'a Givers);
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
@@ -235,7 +251,7 @@ impl Drop for Paused<'_> {
 struct Desk {
     orders: Sender<Order>,
     reports: Receiver<Report>,
-    next_ack: u64,
+    onward: handoff::ShardWord,
 }
 
 /// Shards that stand still. They go on when this is dropped.
@@ -245,9 +261,9 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Numbers of the shards, and the id with which the acks of each go on.
-    pub fn shards(&self) -> impl Iterator<Item = (u16, u64)> {
-        (0..).zip(self.desks.iter().map(|desk| desk.next_ack))
+    /// Numbers of the shards, and what each goes on with beside its sessions.
+    pub fn shards(&self) -> impl Iterator<Item = (u16, handoff::ShardWord)> {
+        (0..).zip(self.desks.iter().map(|desk| desk.onward))
     }
 
     /// More sessions of a shard; `None`: it has no others that go.

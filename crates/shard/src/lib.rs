@@ -25,7 +25,7 @@ mod walks;
 
 pub use arriving::Takers;
 pub use guests::{Guest, Stay};
-pub use handing::{Frozen, Givers};
+pub use handing::{Frozen, Givers, Paused};
 pub use mail::{Answerer, Handover, Outside, Relay};
 pub use passing::{Census, Listening, Sessions, Unquiet};
 pub use reactor::Readiness;

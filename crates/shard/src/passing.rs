@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, Sender};
 pub struct Census {
     /// Sessions that go.
     pub goes: u64,
+    /// Sockets that could come back to what they missed, some of them without a connection: they have a new beginning.
+    pub windows: u64,
     /// Sessions that stay, in the order of [`Stays::ALL`].
     pub stays: [u64; Stays::ALL.len()],
 }
@@ -25,8 +27,15 @@ impl Census {
         }
     }
 
+    /// Sessions about which somebody is being asked.
+    pub fn undecided(&self) -> u64 {
+        let at = Stays::ALL.iter().position(|one| *one == Stays::Question);
+        at.map_or(0, |at| self.stays[at])
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.goes += other.goes;
+        self.windows += other.windows;
         for (sum, more) in self.stays.iter_mut().zip(other.stays) {
             *sum += more;
         }
@@ -51,11 +60,17 @@ pub struct Sessions {
     pub visitors: Vec<handoff::Visitor>,
     /// Of the sessions that have a connection, and behind them of the visitors.
     pub sockets: Vec<OwnedFd>,
+    /// Of sessions that do not come.
+    pub stays: Vec<handoff::backend::Stay>,
 }
 
 impl Sessions {
     pub(crate) fn len(&self) -> usize {
         self.records.len() + self.visitors.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.stays.is_empty()
     }
 }
 
@@ -94,8 +109,8 @@ pub(crate) enum Order {
 /// What a frozen shard answers.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// It is frozen, and goes on with this id of an ack.
-    Frozen(u64),
+    /// It is frozen; what it goes on with beside sessions.
+    Frozen(handoff::ShardWord),
     /// `None`: that were all.
     Sessions(Result<Option<Sessions>, Unquiet>),
 }
@@ -104,8 +119,8 @@ pub(crate) enum Report {
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Sessions(Sessions, Sender<Result<(), String>>),
-    /// All have come. The id of the next ack.
-    All(u64, Sender<Result<(), String>>),
+    /// All have come. What it goes on with beside them.
+    All(handoff::ShardWord, Sender<Result<(), String>>),
     Begin,
 }
 

@@ -46,6 +46,7 @@ impl Pause {
                 let mut census = Census::default();
                 let is_secure = |conn| hands.streams.is_secure(conn);
                 hub.count_handed(is_secure, |goes| census.count(goes));
+                census.windows = hub.count_windows();
                 let _ = answer.send(census);
             }
             Wish::Listeners(answer) => {

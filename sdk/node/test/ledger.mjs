@@ -6,6 +6,7 @@ import { eventInfo, Server } from "@sockeye/server";
 const [gateway, key, backend, file] = process.argv.slice(2);
 const ledger = openSync(file, "a");
 const io = new Server({ gateway, key, backend });
+let left = 0;
 for (const namespace of [io, io.of("/slow")]) {
   namespace.on("connection", (socket) => {
     socket.on("count", (...args) => {
@@ -13,6 +14,9 @@ for (const namespace of [io, io.of("/slow")]) {
       writeSync(ledger, `${client} ${number} ${Number(eventInfo().redelivered)}\n`);
       done(number);
     });
+    socket.on("ask", (what, done) => socket.timeout(20_000).emit("question", what, (error, answer) => done(error ? "none" : answer)));
+    socket.on("left", (done) => done(left));
+    socket.on("disconnect", () => left++);
     socket.on("slow", (client, number, done) => setTimeout(done, 2_000, number));
   });
 }

@@ -69,8 +69,8 @@ impl Play {
             (0, 0),
             "seed {seed}"
         );
-        let counts = self.backend.counts();
-        assert!(counts.events > 0, "seed {seed}: nothing happened");
+        let events = self.events + self.backend.counts().events;
+        assert!(events > 0, "seed {seed}: nothing happened");
         assert!(self.settings.window_bytes > 0);
     }
 

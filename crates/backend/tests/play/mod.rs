@@ -2,6 +2,7 @@
 
 mod check;
 mod process;
+mod upgrade;
 
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
@@ -21,6 +22,8 @@ pub struct Trouble {
     pub leaves: bool,
     /// Some events end their workers.
     pub poison: bool,
+    /// Another process goes on with what this one knows.
+    pub upgrades: bool,
 }
 
 /// One time that an event was handled.
@@ -72,6 +75,8 @@ pub struct Play {
     links: u64,
     instances: u64,
     settings: Settings,
+    /// Counted by backends of before.
+    events: u64,
 }
 
 const TROUBLE_UNTIL: u64 = 8_000;
@@ -113,6 +118,7 @@ impl Play {
             instances: 0,
             settings,
             rng,
+            events: 0,
         };
         for _ in 0..play.rng.usize(1..4) {
             play.start_process();
@@ -333,7 +339,11 @@ impl Play {
             stalls,
             leaves,
             poison: _,
+            upgrades,
         } = self.trouble;
+        if upgrades && self.rng.u16(..1_000) < 5 {
+            self.upgrade();
+        }
         if self.processes.len() < 4 && self.rng.u8(..) < 4 {
             self.start_process();
         }

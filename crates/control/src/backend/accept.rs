@@ -3,6 +3,7 @@
 use super::link;
 use super::pipe::MAGIC;
 use super::service::Workers;
+use super::standstill::Gone;
 use crate::flood::Flood;
 use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
@@ -54,6 +55,8 @@ pub struct Listener {
     pub conns_max: usize,
     /// Of clients, for more than a few of them.
     pub places: Arc<Places>,
+    /// Another process accepts from it.
+    pub gone: Gone,
 }
 
 /// Lines of the log that strangers cause.
@@ -86,7 +89,13 @@ impl Listener {
         let (ready, incoming) = channel(WAITING_MAX);
         let room = (self.places, self.conns_max);
         let served = Served { ready, workers };
-        tokio::spawn(accept(tcp, self.secured, room, served));
+        let mut gone = self.gone;
+        tokio::spawn(async move {
+            tokio::select! {
+                () = accept(tcp, self.secured, room, served) => {}
+                () = gone.happens() => {}
+            }
+        });
         Ok(Incoming(incoming))
     }
 }

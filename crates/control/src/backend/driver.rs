@@ -30,6 +30,8 @@ pub(super) const LINK_MESSAGES: usize = 4;
 const UNDER_WAY_MAX: u32 = 2;
 /// A worker that answers nothing is told more after so long.
 const GATHER: Duration = Duration::from_millis(1);
+/// Clocks of drivers begin with this: what came before the process began has a time as well.
+pub(super) const CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// For encoded `ToWorker`s.
 pub(super) type Outbox = Sender<Result<Bytes, Status>>;
@@ -182,6 +184,23 @@ impl Driver {
         pipes.for_each(|pipe| pipe.end_if_stuck(now));
     }
 
+    /// What it knows, for the process that goes on with it.
+    pub(super) fn record(&mut self) -> Vec<u8> {
+        let now_ms = self.now_ms();
+        self.backend.record(now_ms)
+    }
+
+    /// Workers find the process that goes on.
+    pub(super) fn cut_links(&mut self) {
+        let ways = self.links.drain();
+        ways.filter_map(|(_, way)| way.pipe)
+            .for_each(|pipe| pipe.cut());
+    }
+
+    pub(super) fn send_bags(&mut self) {
+        self.bags.send_all();
+    }
+
     /// The link's connection takes more.
     pub(super) fn look_at(&mut self, link: Link) {
         self.backend.look_at(link);
@@ -217,8 +236,7 @@ impl Driver {
     }
 
     fn now_ms(&self) -> u64 {
-        // Zero would be before everything.
-        1 + self.started.elapsed().as_millis() as u64
+        CLOCK_MS + self.started.elapsed().as_millis() as u64
     }
 
     pub(super) fn take(&mut self, letter: Letter) {
@@ -546,7 +564,8 @@ mod tests {
         ] {
             assert!(desk.letters.send(letter).await.is_ok());
         }
-        tokio::spawn(Arc::new(core).live(letters, room));
+        let (_door, holds) = mpsc::unbounded_channel();
+        tokio::spawn(Arc::new(core).live(letters, holds, room));
         let mut last = ToWorker::default();
         while let Some(message) = sent.recv().await {
             let message = message.expect("no error");

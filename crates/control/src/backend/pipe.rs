@@ -144,6 +144,15 @@ impl Pipe {
         }
     }
 
+    /// Its worker is to come by another connection.
+    pub(super) fn cut(&self) {
+        if let Flow::Open(open) = &*self.flow() {
+            // It may have ended by itself.
+            let _ = open.stream.shutdown(Shutdown::Both);
+        }
+        self.recall();
+    }
+
     /// Nothing more is written here. Returns what is still to be written, in this order, before anything else.
     pub(super) fn close(&self) -> VecDeque<Bytes> {
         match std::mem::replace(&mut *self.flow(), Flow::Closed) {

@@ -8,13 +8,14 @@ use super::ToShards;
 use super::driver::{Driver, Letter};
 use super::intake::Share;
 use super::queue::{Bell, Outlet};
+use super::standstill::{Order, Orders};
 use crate::admin::keys::Keyring;
 use backend::{Frame, Link, Up};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver};
 
 /// News that are taken in before workers get something.
 const BATCH: usize = 1_024;
@@ -73,6 +74,8 @@ pub(super) struct Core {
     started: Instant,
     /// When a worker that answers nothing is told more, in microseconds, and the shard that looks for it.
     patience: AtomicU64,
+    /// Another process is to go on with the state, or does: shards leave it alone. It changes while the state is locked.
+    is_still: AtomicBool,
 }
 
 struct State {
@@ -101,6 +104,7 @@ impl Core {
             by_shards,
             started: Instant::now(),
             patience: AtomicU64::new(0),
+            is_still: AtomicBool::new(false),
         }
     }
 
@@ -118,11 +122,18 @@ impl Core {
 
     /// Links wait: too much of them does already, or shards have more to do than they should.
     pub(super) fn is_crowded(&self) -> bool {
-        self.sayings().len() >= SAYINGS || self.shards.are_behind()
+        self.is_still() || self.sayings().len() >= SAYINGS || self.shards.are_behind()
+    }
+
+    fn is_still(&self) -> bool {
+        self.is_still.load(Ordering::SeqCst)
     }
 
     /// A turn of a shard has ended. Returns when it wants to hear of another.
     fn turn_ended(&self, shard: u16) -> Option<Duration> {
+        if self.is_still() {
+            return None;
+        }
         if !self.by_shards {
             if self.bell.is_wanted() {
                 self.bell.ring();
@@ -145,6 +156,9 @@ impl Core {
             self.bell.want();
             // One that is poisoned has ended the process.
             let mut state = self.state.try_lock().ok()?;
+            if self.is_still() {
+                return None;
+            }
             if self.shards.are_behind() {
                 return Some(PAUSE);
             }
@@ -185,8 +199,13 @@ impl Core {
 
     // ---- by the task ----------------------------------------------------------------------------------------------------------
 
-    /// Until the process ends.
-    pub(super) async fn live(self: Arc<Self>, mut letters: Receiver<Letter>, room: Arc<Notify>) {
+    /// Until the process ends, or another one goes on with the state.
+    pub(super) async fn live(
+        self: Arc<Self>,
+        mut letters: Receiver<Letter>,
+        mut holds: UnboundedReceiver<Orders>,
+        room: Arc<Notify>,
+    ) {
         self.lock().driver.open(tokio::runtime::Handle::current());
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -201,12 +220,34 @@ impl Core {
                 _ = ticks.tick() => Cause::Tick,
                 () = room.notified() => Cause::Room,
                 () = until(patience_ends), if patience_ends.is_some() => Cause::News,
+                Some(orders) = holds.recv() => match self.stand_still(orders).await {
+                    true => Cause::News,
+                    false => return,
+                },
             };
             self.respond(cause, &mut letters);
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+
+    /// Until it is let go. `false`: another process goes on with the state.
+    #[cold]
+    async fn stand_still(&self, mut orders: Orders) -> bool {
+        self.keep_still(true);
+        while let Some(order) = orders.recv().await {
+            if !self.lock().obey(order) {
+                return false;
+            }
+        }
+        self.keep_still(false);
+        true
+    }
+
+    fn keep_still(&self, is_still: bool) {
+        let _state = self.lock();
+        self.is_still.store(is_still, Ordering::SeqCst);
     }
 
     fn respond(&self, cause: Cause, letters: &mut Receiver<Letter>) {
@@ -246,6 +287,40 @@ enum Cause {
 }
 
 impl State {
+    /// Returns whether it stays with this process. No worker is heard and none is told anything.
+    fn obey(&mut self, order: Order) -> bool {
+        let Self {
+            driver,
+            news,
+            words,
+        } = self;
+        // Whoever asked may have given up.
+        match order {
+            Order::Round(answer) => {
+                let mut worked = 0;
+                loop {
+                    let taken = news.take(words, BATCH);
+                    driver.hear(words.drain(..).map(|(up, _)| up));
+                    worked += taken as u64;
+                    if taken < BATCH {
+                        break;
+                    }
+                }
+                driver.hand_on();
+                driver.send_bags();
+                let _ = answer.send(worked);
+            }
+            Order::Record(answer) => {
+                let _ = answer.send(driver.record());
+            }
+            Order::Commit => {
+                driver.cut_links();
+                return false;
+            }
+        }
+        true
+    }
+
     /// Returns whether there are more news than it took.
     fn work(&mut self, sayings: Vec<Saying>, cause: Option<Cause>) -> bool {
         let Self {

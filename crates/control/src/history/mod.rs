@@ -182,6 +182,14 @@ impl History {
         answer
     }
 
+    /// What was said so far is stored; `false`: some of it still waits after so long. For a thread of no runtime.
+    #[must_use]
+    pub fn catch_up(&self, within: Duration) -> bool {
+        carrying::drain(self);
+        let settled = async { tokio::time::timeout(within, self.intake.settle()).await };
+        self.runtime.block_on(settled).unwrap_or(false)
+    }
+
     /// Writes what waits, for at most so long, and closes the store, for at most so long again.
     pub async fn close(&self, within: Duration) {
         carrying::drain(self);

@@ -5,7 +5,7 @@ use backend::proto::NodeGone;
 use backend::{Settings, Up};
 use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
-use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards, manners};
+use control::backend::{Backends, Config, Drivers, Kitchen, Listener, Served, ToShards, manners};
 use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
@@ -108,6 +108,7 @@ impl Counter {
             secured: None,
             conns_max: CONNS_MAX,
             places: Arc::clone(places),
+            gone: Drivers::default().gone(),
         };
         let served = Served {
             node,

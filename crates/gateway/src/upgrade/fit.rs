@@ -1,6 +1,8 @@
 //! What must be the same in both processes, and what cannot be handed over yet.
 
 use crate::config::Resolved;
+use backend::Scope;
+use control::history::Place;
 use handoff::Fit;
 
 /// The configuration as a successor must have it.
@@ -20,17 +22,52 @@ pub fn of(config: &Resolved) -> Fit {
         admin: server
             .admin
             .map_or("off".to_owned(), |addr| addr.to_string()),
+        workers: config
+            .backends
+            .as_ref()
+            .and_then(|backends| backends.listen)
+            // A build that knows no such field says the same.
+            .map_or(String::new(), |addr| addr.to_string()),
+        backends: backends(config),
     }
+}
+
+/// Each with its namespaces: sockets go on with the workers that they have.
+fn backends(config: &Resolved) -> Vec<String> {
+    let all = config.backends.iter().flat_map(|all| &all.kitchens);
+    let all = all.map(|(name, kitchen)| {
+        let namespaces = match &kitchen.settings.scope {
+            Scope::All => "all".to_owned(),
+            Scope::Only(names) => names.join(" "),
+            Scope::Except(names) => format!("all but {}", names.join(" ")),
+        };
+        format!("{name}: {namespaces}")
+    });
+    all.collect()
+}
+
+/// Two processes cannot have it.
+fn keeps_history_here(config: &Resolved) -> bool {
+    let place = config.history.as_ref().map(|history| &history.place);
+    matches!(place, Some(Place::Memory { .. } | Place::Disk { .. }))
+}
+
+fn calls_an_endpoint(config: &Resolved) -> bool {
+    let mut all = config.backends.iter().flat_map(|all| all.kitchens.values());
+    all.any(|kitchen| kitchen.webhook.is_some())
 }
 
 /// The part of the configuration that keeps this process from handing anything over; `None`: nothing does.
 pub fn obstacle(config: &Resolved) -> Option<&'static str> {
     let parts = [
         (config.cluster.is_some(), "[cluster]"),
-        (config.backends.is_some(), "[backends]"),
+        (calls_an_endpoint(config), "backends.NAME.url"),
         (config.kafka.is_some(), "[kafka]"),
         (config.nats.is_some(), "[nats]"),
-        (config.history.is_some(), "[history]"),
+        (
+            keeps_history_here(config),
+            "history.store = \"memory\" or \"disk\"",
+        ),
         (config.bodies.is_some(), "[large]"),
     ];
     parts.into_iter().find(|(is, _)| *is).map(|(_, name)| name)

@@ -1,12 +1,14 @@
 //! The process that hands over. Until the last word it can go on as if nothing had been.
 
+use super::backends::{self, DRIVER};
 use super::course::Course;
 use super::line::{Broken, Line};
 use super::parts::Parts;
-use super::taker::{ADMIN, PUBLIC, UNIX};
+use super::taker::{ADMIN, PUBLIC, UNIX, WORKERS};
 use crate::errands;
+use control::backend::Still;
 use handoff::bounds::DESCRIPTORS_MAX;
-use handoff::{Batch, Hello, Kind, Listener, OLDEST, ShardWord, VERSION, Welcome, agree};
+use handoff::{Batch, Hello, Kind, Listener, OLDEST, VERSION, Welcome, agree};
 use shard::{Frozen, Listening, Unquiet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -19,6 +21,14 @@ const START: Duration = Duration::from_secs(60);
 const SHARD: Duration = Duration::from_secs(5);
 /// Until no message is under way between shards.
 const QUIET: Duration = Duration::from_secs(5);
+
+/// The store of history takes what was said last.
+const HISTORY: Duration = Duration::from_millis(500);
+/// Newcomers about whom workers decide are waited for so long.
+const DECISIONS: Duration = Duration::from_millis(150);
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Times that shards and drivers are brought to a stand.
+const TRIES: usize = 5;
 
 /// How it went.
 #[derive(Clone, Copy, Debug)]
@@ -82,18 +92,63 @@ fn until_commit(
     line.expect::<()>(Kind::Ready, START)?;
     // It may have taken a while to start.
     course.may_go_on()?;
+    catch_up(parts, STEP)?;
     errands::hold();
     let began = Instant::now();
-    let frozen = parts.givers.freeze(QUIET)?;
-    let sessions = send_sessions(line, &frozen)?;
+    let (frozen, still) = freeze(parts)?;
+    catch_up(parts, HISTORY)?;
+    let sessions = send_sessions(line, &frozen, parts.workers.drivers.are_there())?;
+    backends::send(line, &still)?;
+    line.say(Kind::Complete, STEP)?;
     line.expect::<()>(Kind::Built, STEP)?;
     course.leave()?;
     line.say(Kind::Commit, STEP)?;
     frozen.commit();
+    still.commit();
     Ok(Given {
         sessions,
         stood_still: began.elapsed(),
     })
+}
+
+/// What the next process stores comes behind what this one stored.
+fn catch_up(parts: &Parts, within: Duration) -> Result<(), Broken> {
+    match &parts.history {
+        Some(history) if !history.catch_up(within) => Err(Broken::Strange(
+            "events wait for the store of history: try again when it takes them (sockeye_history_waiting_bytes)".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing moves any more, in shards and in the drivers of backends.
+fn freeze(parts: &Parts) -> Result<(Frozen, Still), Broken> {
+    let drivers = &parts.workers.drivers;
+    for _ in 0..TRIES {
+        let paused = parts.givers.pause();
+        if drivers.are_there() {
+            wait_for_decisions(parts)?;
+        }
+        let still = drivers.stand_still().map_err(Broken::Strange)?;
+        let round = || still.round(DRIVER).map_err(Unquiet);
+        let frozen = paused.freeze(QUIET, round)?;
+        // A shard may have told of a silent client in the moment before it froze.
+        if round()? == 0 {
+            return Ok((frozen, still));
+        }
+    }
+    Err(Broken::Strange(format!(
+        "after {TRIES} tries shards still have news for backends"
+    )))
+}
+
+/// Clients about whom a worker is being asked cannot go. Workers are mostly quick.
+fn wait_for_decisions(parts: &Parts) -> Result<(), Broken> {
+    let deadline = Instant::now() + DECISIONS;
+    while parts.givers.census(SHARD)?.undecided() > 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(())
 }
 
 fn send_listeners(line: &mut Line, parts: &Parts) -> Result<(), Broken> {
@@ -105,6 +160,17 @@ fn send_listeners(line: &mut Line, parts: &Parts) -> Result<(), Broken> {
         })?;
         let of = Listener {
             role: ADMIN,
+            shard: 0,
+            place: 0,
+        };
+        all.push((of, copy.into()));
+    }
+    if let Some(workers) = &parts.workers.listener {
+        let copy = workers.try_clone().map_err(|error| {
+            Broken::Strange(format!("cannot copy the workers' listener: {error}"))
+        })?;
+        let of = Listener {
+            role: WORKERS,
             shard: 0,
             place: 0,
         };
@@ -133,11 +199,12 @@ fn described(listening: Listening) -> (Listener, OwnedFd) {
     (of, listening.socket)
 }
 
-fn send_sessions(line: &mut Line, frozen: &Frozen) -> Result<u64, Broken> {
+/// `stays`: the successor wants to know which sockets do not go.
+fn send_sessions(line: &mut Line, frozen: &Frozen, stays: bool) -> Result<u64, Broken> {
     let mut sessions = 0;
-    for (number, next_ack) in frozen.shards() {
+    for (number, onward) in frozen.shards() {
         let shard = u32::from(number);
-        line.send(Kind::Shard, &ShardWord { shard, next_ack }, STEP)?;
+        line.send(Kind::Shard, &onward, STEP)?;
         while let Some(more) = frozen.more(number, SHARD)? {
             sessions += more.records.len() as u64;
             let batch = Batch {
@@ -149,8 +216,10 @@ fn send_sessions(line: &mut Line, frozen: &Frozen) -> Result<u64, Broken> {
             line.send(Kind::Sessions, &batch, STEP)?;
             line.send_descriptors(&more.sockets, STEP)?;
             line.expect::<()>(Kind::Taken, STEP)?;
+            if stays {
+                backends::send_stays(line, more.stays)?;
+            }
         }
     }
-    line.say(Kind::Complete, STEP)?;
     Ok(sessions)
 }

@@ -271,6 +271,12 @@ fn describe(census: &Census) -> Vec<String> {
         .iter()
         .zip(census.stays)
         .filter(|(_, count)| *count > 0);
+    if census.windows > 0 {
+        lines.push(format!(
+            "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
+            census.windows
+        ));
+    }
     lines.extend(stays.map(|(why, count)| {
         format!(
             "{count} sessions are sent away and come back by themselves: {}",

@@ -2,6 +2,7 @@
 //! operators and successors, `course.rs` knows what the process is doing, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is
 //! `sockeye upgrade`, `line.rs` the way between two processes. ADR 51.
 
+mod backends;
 mod command;
 mod course;
 mod fit;

@@ -2,10 +2,13 @@
 
 use super::fit;
 use crate::config::Resolved;
+use crate::workers::Held;
 use control::health::Readiness;
+use control::history::History;
 use handoff::Fit;
 use shard::Givers;
 use std::net::TcpListener;
+use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 /// What is handed over, and what must fit.
@@ -16,6 +19,9 @@ pub struct Parts {
     /// The part of the configuration that cannot be handed over.
     pub obstacle: Option<&'static str>,
     pub admin: Option<TcpListener>,
+    pub workers: Held,
+    /// A store that all nodes have: what waits for it is stored before another process says more.
+    pub history: Option<Arc<History>>,
     /// Whether an operator wants the clients elsewhere.
     pub readiness: Readiness,
     /// Ends the service of operators.
@@ -28,12 +34,15 @@ impl Parts {
         givers: Givers,
         readiness: Readiness,
         (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
+        (workers, history): (Held, Option<Arc<History>>),
     ) -> Self {
         Self {
             givers,
             fit: fit::of(config),
             obstacle: fit::obstacle(config),
             admin,
+            workers,
+            history,
             readiness,
             admin_service,
         }

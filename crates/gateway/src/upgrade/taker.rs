@@ -1,9 +1,11 @@
 //! The successor: it gets listeners, starts with them, gets sessions, and serves when the process before it says so.
 
+use super::backends::Records;
 use super::fit;
 use super::line::{Broken, Line, decode};
 use crate::cli::VERSION;
 use crate::config::Resolved;
+use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
 use handoff::bounds::LISTENERS_MAX;
 use handoff::{
@@ -28,6 +30,7 @@ const SHARD: Duration = Duration::from_secs(10);
 pub const PUBLIC: u32 = 1;
 pub const UNIX: u32 = 2;
 pub const ADMIN: u32 = 3;
+pub const WORKERS: u32 = 4;
 
 /// The sockets of the process before, which listens on them still.
 #[derive(Debug, Default)]
@@ -37,13 +40,19 @@ pub struct Inheritance {
     /// In the order of the configuration.
     pub unix: Vec<UnixListener>,
     pub admin: Option<TcpListener>,
+    pub workers: Option<TcpListener>,
 }
 
 impl Inheritance {
     /// What came must be what the configuration has.
     pub fn check(&self, config: &Resolved) -> Result<()> {
         let (unix, admin) = (self.unix.len(), self.admin.is_some());
-        if unix != config.server.unix.len() || admin != config.server.admin.is_some() {
+        let backends = config.backends.as_ref();
+        let workers = backends.is_some_and(|backends| backends.listen.is_some());
+        let same = unix == config.server.unix.len()
+            && admin == config.server.admin.is_some()
+            && workers == self.workers.is_some();
+        if !same {
             bail!(
                 "cannot take over: the process before has other listeners than this configuration"
             );
@@ -93,13 +102,13 @@ impl Takeover {
 
     /// Gets the sessions, and lets the shards begin when that is allowed. Before that nothing is read and nothing is written; if it fails,
     /// the process before goes on. After it nobody else has the sessions: what fails then must not end this process.
-    pub fn finish(mut self, shards: &mut Shards) -> Result<Owner> {
+    pub fn finish(mut self, shards: &mut Shards, workers: Option<&mut Counter>) -> Result<Owner> {
         let takers = shards
             .takers()
             .context("cannot take over: the shards have begun")?;
         tracing::info!(sessions = self.expected, "ready to take over");
         let began = Instant::now();
-        let taken = self.gather(&takers);
+        let taken = self.gather(&takers, workers);
         let sessions = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
         takers.begin();
         tracing::info!(
@@ -110,10 +119,11 @@ impl Takeover {
         Ok(Owner { line: self.line })
     }
 
-    fn gather(&mut self, takers: &Takers) -> Result<usize, Broken> {
+    fn gather(&mut self, takers: &Takers, workers: Option<&mut Counter>) -> Result<usize, Broken> {
         let line = &mut self.line;
         line.say(Kind::Ready, STEP)?;
-        let (mut ledger, mut acks) = (Ledger::default(), Vec::new());
+        let (mut ledger, mut onward) = (Ledger::default(), Vec::new());
+        let mut backends = Records::default();
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
         loop {
@@ -122,22 +132,23 @@ impl Takeover {
             match kind {
                 Kind::Shard => {
                     let word: ShardWord = decode(&body)?;
-                    acks.push(word);
+                    onward.push(word);
                 }
                 Kind::Sessions => {
                     take_batch(line, takers, &mut ledger, decode(&body)?)?;
                     line.say(Kind::Taken, STEP)?;
                 }
+                Kind::Stays => backends.take_stays(&body)?,
+                Kind::Backend => backends.take(&body)?,
                 Kind::Complete => break,
                 other => return Err(Broken::Strange(format!("it says {other:?} among sessions"))),
             }
         }
-        for word in acks {
-            let shard = u16::try_from(word.shard).unwrap_or(u16::MAX);
-            takers
-                .complete(shard, word.next_ack, SHARD)
-                .map_err(Broken::Strange)?;
+        let shards = u16::try_from(onward.len()).unwrap_or(u16::MAX);
+        for word in onward {
+            takers.complete(word, SHARD).map_err(Broken::Strange)?;
         }
+        backends.restore(workers, &ledger, shards)?;
         line.say(Kind::Built, STEP)?;
         // An end without a word is no word: nobody may serve clients that another process may still have.
         line.expect::<()>(Kind::Commit, COMMIT)?;
@@ -223,6 +234,10 @@ fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, B
                 .admin
                 .replace(TcpListener::from(socket))
                 .is_none(),
+            WORKERS => inheritance
+                .workers
+                .replace(TcpListener::from(socket))
+                .is_none(),
             _ => false,
         };
         if !is_new {
@@ -265,6 +280,7 @@ fn take_batch(
         records: batch.sessions,
         visitors: batch.visitors,
         sockets,
+        stays: Vec::new(),
     };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
     let brought = takers.bring(shard, sessions, SHARD);

@@ -46,9 +46,25 @@ pub(crate) fn ask_one(
     if !acks_admitted(parts, 1) {
         return None;
     }
-    let id = parts.rounds.ask(socket, token);
+    let due_ms = parts.clock.now.mono_ms.saturating_add(timeout_ms);
+    let id = parts.rounds.ask(socket, token, due_ms);
     watch_ack(parts, id, timeout_ms);
     Some(id)
+}
+
+/// A socket of another process was asked there, and has so long to answer. `false`: its answer is not waited for.
+pub(crate) fn go_on_with(
+    parts: &mut Parts,
+    id: u64,
+    (socket, token): (SocketKey, u64),
+    timeout_ms: u64,
+) -> bool {
+    let due_ms = parts.clock.now.mono_ms.saturating_add(timeout_ms);
+    let waits = acks_admitted(parts, 1) && parts.rounds.go_on_with(id, (socket, token, due_ms));
+    if waits {
+        watch_ack(parts, id, timeout_ms);
+    }
+    waits
 }
 
 /// A client's ack: the token, if it answers a question that the handler asked this socket alone.

@@ -19,7 +19,11 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 enum Wait {
     /// One socket was asked.
-    One { socket: SocketKey, token: u64 },
+    One {
+        socket: SocketKey,
+        token: u64,
+        due_ms: u64,
+    },
     /// A broadcast of ours.
     Round {
         token: u64,
@@ -174,10 +178,42 @@ impl Rounds {
     }
 
     /// One socket is asked; the id of its ack.
-    pub(crate) fn ask(&mut self, socket: SocketKey, token: u64) -> u64 {
-        let id = self.wait(Wait::One { socket, token });
+    pub(crate) fn ask(&mut self, socket: SocketKey, token: u64, due_ms: u64) -> u64 {
+        let id = self.wait(Wait::One {
+            socket,
+            token,
+            due_ms,
+        });
         self.owed.insert((socket, id));
         id
+    }
+
+    /// The questions to this socket alone that it has not answered: the id, the token and the deadline of each.
+    pub(crate) fn asked(&self, socket: SocketKey) -> impl Iterator<Item = (u64, u64, u64)> {
+        let own = self.owed.range((socket, 0)..=(socket, u64::MAX));
+        own.filter_map(|(_, id)| match self.waits.get(id)? {
+            Wait::One { token, due_ms, .. } => Some((*id, *token, *due_ms)),
+            _ => None,
+        })
+    }
+
+    /// A socket of another process was asked there under this id. `false`: somebody is asked under it here.
+    pub(crate) fn go_on_with(
+        &mut self,
+        id: u64,
+        (socket, token, due_ms): (SocketKey, u64, u64),
+    ) -> bool {
+        if id >= IDS || self.waits.contains_key(&id) {
+            return false;
+        }
+        let wait = Wait::One {
+            socket,
+            token,
+            due_ms,
+        };
+        self.waits.insert(id, wait);
+        self.owed.insert((socket, id));
+        true
     }
 
     /// So many shards are asked, and perhaps other nodes.
@@ -257,7 +293,7 @@ impl Rounds {
     /// One answer less is owed for this id. Says what the round loses if that answer will never come.
     fn one_less(&mut self, id: u64) -> Option<News> {
         match self.waits.get_mut(&id)? {
-            Wait::One { socket, token } => {
+            Wait::One { socket, token, .. } => {
                 let (socket, token) = (*socket, *token);
                 self.waits.remove(&id);
                 Some(News::Handler(Told::AckTimedOut { socket, token }))

@@ -8,12 +8,15 @@ use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Heart, Partial, Protocol, RequestToken, Session};
 use crate::clients::socket::{Extra, Flags, Place, Socket};
+use crate::cluster::asking;
 use crate::dialect::speech::Variant;
 use crate::life::{handing, memberships};
 use crate::output::backlog::{Backlog, Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
+use crate::seam::event::AckTo;
+use crate::seam::stage::Stage;
 use crate::tables::id;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::{ConnTimer, SessionTimer};
@@ -72,6 +75,39 @@ pub(crate) fn arrive(
     }
     arm(parts, session, record);
     Ok(conn)
+}
+
+/// The handler hears of its sockets.
+pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
+    for socket in &record.sockets {
+        let index = id_of(&socket.id).and_then(|id| stage.parts.people.find_socket(&id));
+        let Some(index) = index else {
+            continue;
+        };
+        let key = stage.parts.people.socket_key(index);
+        let owed = socket.acks.iter().map(|owed| {
+            let to = AckTo {
+                socket: key,
+                id: owed.id,
+            };
+            (owed.number, to)
+        });
+        let owed = owed.collect();
+        stage.call(None, |handler, cx| handler.arrived(cx, key, owed));
+        let Some(id) = id_of(&socket.id) else {
+            continue;
+        };
+        for asked in &socket.asked {
+            let token = stage.call(None, |handler, _| handler.goes_on_with(id, asked.query));
+            let Some(token) = token.flatten() else {
+                continue;
+            };
+            let waits = asking::go_on_with(&mut stage.parts, asked.id, (key, token), asked.left_ms);
+            if !waits {
+                stage.call(None, |handler, cx| handler.ack_timed_out(cx, key, token));
+            }
+        }
+    }
 }
 
 fn all_protocols() -> impl Iterator<Item = Protocol> {

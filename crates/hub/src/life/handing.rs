@@ -10,11 +10,15 @@ use crate::life::conns;
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
+use crate::seam::handler::Handler;
 use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
 use crate::transport::polling;
+use handoff::Owed;
+use handoff::backend::Stay;
 use handoff::bounds::RECORD_BYTES_MAX;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use wire::base64url::Id20;
 use wire::engineio::{PacketType, Revision};
 
 /// Why a session is not handed over. Its client is told to come back.
@@ -78,6 +82,8 @@ pub struct Handing {
     following: HashSet<SessionId>,
     /// Those that poll and whose last answer is not out.
     unanswered: HashSet<SessionKey>,
+    /// Sockets of sessions that do not go.
+    stays: Vec<Stay>,
 }
 
 /// Something that goes.
@@ -109,7 +115,13 @@ impl Handing {
             conn_at: 0,
             asked: asked.collect(),
             following: following.collect(),
+            stays: Vec::new(),
         }
+    }
+
+    /// Sockets of sessions that were looked at and do not go, since this was asked last.
+    pub fn take_stays(&mut self) -> Vec<Stay> {
+        std::mem::take(&mut self.stays)
     }
 
     /// The next that goes; `None`: that were all.
@@ -120,18 +132,20 @@ impl Handing {
     ) -> Option<Handed> {
         while let Some(index) = parts.people.sessions.nth(self.at) {
             self.at += 1;
-            if let Some(session) = parts.people.sessions.get(index)
-                && !waits(session)
+            let Some(session) = parts.people.sessions.get(index) else {
+                continue;
+            };
+            if !waits(session)
                 && let Ok(carried) = self.fit(parts, index, session, &is_secure)
             {
                 let record = record(parts, session, carried.map(|(_, slot)| slot));
-                // Rooms, data and attachments count as well; the shard may add a mark of two bytes.
-                if record.size() + 2 > RECORD_BYTES_MAX {
-                    continue;
+                // Rooms, data and attachments count as well; the shard may add a mark of two bytes, and the handler answers that it owes.
+                if record.size() + 2 + owed_bytes(&record) <= RECORD_BYTES_MAX {
+                    let conn = carried.map(|(conn, _)| conn);
+                    return Some(Handed::Goes(conn, index, Box::new(record)));
                 }
-                let conn = carried.map(|(conn, _)| conn);
-                return Some(Handed::Goes(conn, index, Box::new(record)));
             }
+            self.note_stay(parts, session);
         }
         while let Some(conn) = parts.line.conns.nth(self.conn_at) {
             self.conn_at += 1;
@@ -140,6 +154,17 @@ impl Handing {
             }
         }
         None
+    }
+
+    fn note_stay(&mut self, parts: &Parts, session: &Session) {
+        for index in &session.sockets {
+            if let Some(socket) = parts.people.sockets.get(*index) {
+                self.stays.push(Stay {
+                    socket: socket.id.to_string(),
+                    rooms: parts.rooms.names_of(&parts.people, *index),
+                });
+            }
+        }
     }
 
     /// Tells of each session whether it would go.
@@ -227,6 +252,30 @@ impl Handing {
             return Err(Stays::TooLarge);
         }
         Ok(())
+    }
+}
+
+/// What the answers that are owed to its client add to a record, at most.
+fn owed_bytes(record: &handoff::Session) -> usize {
+    const EACH: usize = 2 + 2 * 11;
+    let owed = record.sockets.iter().map(|socket| socket.owed as usize);
+    owed.sum::<usize>() * EACH
+}
+
+/// The answers that the handler owes to the client, and those that it wants from it.
+pub(crate) fn note_owed(record: &mut handoff::Session, handler: &dyn Handler) {
+    for socket in &mut record.sockets {
+        socket.asked.retain_mut(|asked| {
+            let query = handler.query_of(asked.query);
+            asked.query = query.unwrap_or_default();
+            query.is_some()
+        });
+        if socket.owed > 0
+            && let Ok(id) = socket.id.as_slice().try_into()
+        {
+            let owed = handler.owes(Id20(id)).into_iter();
+            socket.acks = owed.map(|(number, id)| Owed { number, id }).collect();
+        }
     }
 }
 
@@ -358,6 +407,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     let id = socket.id.encode();
     let rooms = parts.rooms.names_of(&parts.people, index).into_iter();
+    let asked = parts.rounds.asked(parts.people.socket_key(index));
     Some(handoff::Socket {
         id: socket.id.0.to_vec(),
         namespace: parts.people.label(socket.namespace)?.to_string(),
@@ -370,6 +420,15 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
         label: extra.and_then(|extra| text(&extra.label)),
         expires_s: socket.expires_s,
         owed: u32::from(socket.owed),
+        acks: Vec::new(),
+        // The handler knows the number of each token.
+        asked: asked
+            .map(|(id, token, due_ms)| handoff::Asked {
+                id,
+                query: token,
+                left_ms: due_ms.saturating_sub(parts.clock.now.mono_ms),
+            })
+            .collect(),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::cluster::letter::Found;
 use crate::rooms::keeping::Keeping;
 use crate::rooms::presence::Presence;
 use crate::seam::context::Context;
-use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal, ServerEvent};
+use crate::seam::event::{AckTo, ConnectRequest, Data, Decision, Event, Refusal, ServerEvent};
 use crate::seam::opening::{AnswerHeaders, Opening, Request};
 use crate::seam::told::Collected;
 use crate::tables::slot::{SessionKey, SocketKey};
@@ -191,6 +191,28 @@ pub trait Handler: Send {
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {}
     /// Something that the process has for this handler from outside the shard.
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {}
+    /// Another process is to go on with this socket: the answers that its client waits for, each under the handler's own number. Nothing
+    /// changes here yet.
+    fn owes(&self, socket: Id20) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+    /// The last number that the handler gave to anything, for another process.
+    fn last_number(&self) -> u64 {
+        0
+    }
+    /// The number under which a backend knows the question with this token, which one socket was asked; `None`: no other process goes on with it.
+    fn query_of(&self, token: u64) -> Option<u64> {
+        None
+    }
+    /// This socket was asked for that question in another process: the token under which its answer is told.
+    fn goes_on_with(&mut self, socket: Id20, query: u64) -> Option<u64> {
+        None
+    }
+    /// This socket comes from another process, in the place of [`connected`](Self::connected): its client notices nothing. `owed`: what the
+    /// handler there said in [`owes`](Self::owes).
+    fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {}
+    /// All have come: numbers go on behind this one.
+    fn go_on_from(&mut self, number: u64) {}
     /// The process is shutting down: sockets are still connected and may be told.
     fn draining(&mut self, cx: &mut Context<'_>) {}
 }

@@ -32,6 +32,11 @@ impl Stage {
         }
     }
 
+    /// To be asked, and not to be told anything.
+    pub(crate) fn handler(&self) -> &dyn Handler {
+        &*self.handler
+    }
+
     /// Calls the handler; if it panics, the session it was called for ends and the rest go on.
     #[inline]
     pub(crate) fn call<R>(

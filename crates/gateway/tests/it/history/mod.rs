@@ -18,7 +18,7 @@ static KEY: LazyLock<(String, String)> =
     LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
 
 /// `/`: members say `say` in the rooms that they name. All rooms but `off-…` are stored.
-fn config(history: &str, room: &str, more: &str) -> String {
+pub fn config(history: &str, room: &str, more: &str) -> String {
     format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_rate = \"100000/s\"\napi_keys = [{:?}]\n\
          [history]\n{history}\n\
@@ -56,7 +56,7 @@ fn numbers(page: &Value) -> Vec<u64> {
 }
 
 /// All that is stored of a room, oldest first.
-fn all(node: &Gateway, room: &str) -> Vec<u64> {
+pub fn all(node: &Gateway, room: &str) -> Vec<u64> {
     let (mut read, mut after) = (Vec::new(), "0".to_owned());
     loop {
         let page = page(node, &format!("room={room}&limit=100&after={after}"));
@@ -69,18 +69,18 @@ fn all(node: &Gateway, room: &str) -> Vec<u64> {
 }
 
 /// Waits until it is so.
-fn soon(what: &str, is_so: impl FnMut() -> bool) {
+pub fn soon(what: &str, is_so: impl FnMut() -> bool) {
     assert!(eventually(PATIENCE, is_so), "waited in vain: {what}");
 }
 
-fn join(node: &Gateway, room: &str) -> SocketIo {
+pub fn join(node: &Gateway, room: &str) -> SocketIo {
     let mut client = SocketIo::websocket(node.addr, "/", json!({}));
     assert_eq!(client.ask("join", &[json!(room)]), [json!([room])]);
     client
 }
 
 /// One event of a client, with the receipt of the gateway.
-fn say(client: &mut SocketIo, room: &str, n: u64) {
+pub fn say(client: &mut SocketIo, room: &str, n: u64) {
     client.emit("say", &[json!({"room": room, "n": n})]);
     let heard = client.next_named("say");
     assert_eq!(heard.args[0]["n"], n);

@@ -4,6 +4,8 @@ mod chain;
 mod keeping;
 mod programs;
 mod stopping;
+mod stores;
 mod strangers;
 mod traffic;
 mod troubles;
+mod workers;

@@ -71,6 +71,7 @@ fn hello_of(unix: &[String]) -> Hello {
             secure: Vec::new(),
             unix: unix.to_vec(),
             admin: "127.0.0.1:0".into(),
+            ..Fit::default()
         }),
     }
 }
@@ -223,6 +224,28 @@ fn another_version_of_the_record_is_refused() {
     let said: Said = peer.expect(Kind::Refused);
     assert!(said.text.contains("version 1 to 1"), "{}", said.text);
     assert!(said.text.contains("2 to 9"), "{}", said.text);
+    pair.talk();
+}
+
+/// A later build knows more versions, and says what this one does not know: both speak the newest that both know.
+#[test]
+fn a_successor_of_a_later_build_gets_the_version_that_both_know() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let mut peer = Peer::connect(&chain);
+    let hello = Hello {
+        newest: 9,
+        ..hello()
+    };
+    // Field 500, three bytes.
+    let body = [&hello.encode_to_vec()[..], &[0xa2, 0x1f, 3, 1, 2, 3]].concat();
+    let head = [&[Kind::Hello as u8][..], &(body.len() as u32).to_be_bytes()].concat();
+    peer.0.write_all(&[head, body].concat()).expect("written");
+    let welcome: Welcome = peer.expect(Kind::Welcome);
+    assert_eq!((welcome.version, welcome.sessions), (1, 2));
+    drop(peer);
+    pair.talk();
+    chain.upgrade();
     pair.talk();
 }
 

@@ -198,7 +198,10 @@ fn a_successor_that_cannot_take_over_says_so_before_it_begins() {
     let output = command.arg(&other).output().expect("a successor");
     let text = said(&output);
     assert!(!output.status.success(), "{text}");
-    assert!(text.contains("this configuration has [history]"), "{text}");
+    assert!(
+        text.contains("this configuration has history.store"),
+        "{text}"
+    );
     assert!(!folder.exists(), "it opened a part of itself");
     pair.talk();
 }
@@ -237,12 +240,12 @@ fn what_cannot_be_handed_over_is_said() {
     let mut pair = Pair::join(&chain);
     let text = chain.failing_upgrade(&["--dry-run"]);
     assert!(
-        text.contains("[history] cannot be handed over yet"),
+        text.contains("\"disk\" cannot be handed over yet"),
         "{text}"
     );
     let text = chain.failing_upgrade(&[]);
     assert!(
-        text.contains("[history] cannot be handed over yet"),
+        text.contains("\"disk\" cannot be handed over yet"),
         "{text}"
     );
     pair.talk();

@@ -5,9 +5,9 @@
 //! histories larger; `WORKERS_RECORD=file` appends what each came to. `cargo xtask workers` sets them.
 
 mod absent;
-mod account;
+pub mod account;
 mod beside;
-mod crowd;
+pub mod crowd;
 
 use crate::backend::{KEY, Kitchen};
 use crate::harness::{PATIENCE, eventually};

@@ -1,0 +1,123 @@
+//! What backends know, on its way from one process to the next.
+
+use super::line::{Broken, Line, decode};
+use crate::workers::Counter;
+use control::backend::Still;
+use handoff::backend::{Piece, Stay, Stays};
+use handoff::bounds::{BACKEND_BYTES_MAX, BACKENDS_MAX, BATCH_BYTES, STAYS};
+use handoff::{Kind, Ledger};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// One message.
+const STEP: Duration = Duration::from_secs(10);
+/// The answer of a driver.
+pub const DRIVER: Duration = Duration::from_secs(5);
+
+/// Sends what each of them knows.
+pub fn send(line: &mut Line, still: &Still) -> Result<(), Broken> {
+    for (name, record) in still.records(DRIVER).map_err(Broken::Strange)? {
+        if record.len() > BACKEND_BYTES_MAX {
+            return Err(Broken::Refused(format!(
+                "backend {name} keeps {} bytes for its workers, and at most {BACKEND_BYTES_MAX} are handed over: try again when they have caught up",
+                record.len()
+            )));
+        }
+        let pieces = record.chunks(BATCH_BYTES).count().max(1);
+        for number in 0..pieces {
+            let from = number * BATCH_BYTES;
+            let until = record.len().min(from + BATCH_BYTES);
+            let piece = Piece {
+                name: name.clone(),
+                bytes: record[from..until].to_vec(),
+                ends: number + 1 == pieces,
+            };
+            line.send(Kind::Backend, &piece, STEP)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names the sockets that do not go.
+pub fn send_stays(line: &mut Line, mut stays: Vec<Stay>) -> Result<(), Broken> {
+    while !stays.is_empty() {
+        let sockets = stays.drain(..stays.len().min(STAYS)).collect();
+        line.send(Kind::Stays, &Stays { sockets }, STEP)?;
+    }
+    Ok(())
+}
+
+/// What has come of it.
+#[derive(Debug, Default)]
+pub struct Records {
+    whole: BTreeMap<String, Vec<u8>>,
+    /// The one that comes, with its bytes so far.
+    coming: Option<(String, Vec<u8>)>,
+    /// Rooms of sockets that do not come.
+    stays: HashMap<String, Vec<String>>,
+}
+
+impl Records {
+    pub fn take(&mut self, body: &[u8]) -> Result<(), Broken> {
+        let piece: Piece = decode(body)?;
+        let (name, mut bytes) = match self.coming.take() {
+            Some((name, bytes)) if name == piece.name => (name, bytes),
+            None => (piece.name, Vec::new()),
+            Some((name, _)) => {
+                return Err(Broken::Strange(format!(
+                    "the record of backend {name} ends in the middle"
+                )));
+            }
+        };
+        bytes.extend_from_slice(&piece.bytes);
+        if bytes.len() > BACKEND_BYTES_MAX || self.whole.len() >= BACKENDS_MAX {
+            return Err(Broken::Strange(format!(
+                "the record of backend {name} is too long, or there are too many"
+            )));
+        }
+        if !piece.ends {
+            self.coming = Some((name, bytes));
+        } else if self.whole.insert(name.clone(), bytes).is_some() {
+            return Err(Broken::Strange(format!(
+                "the record of backend {name} came twice"
+            )));
+        }
+        Ok(())
+    }
+
+    pub fn take_stays(&mut self, body: &[u8]) -> Result<(), Broken> {
+        let stays: Stays = decode(body)?;
+        let stays = stays.sockets.into_iter();
+        self.stays
+            .extend(stays.map(|stay| (stay.socket, stay.rooms)));
+        Ok(())
+    }
+
+    /// All sessions are here: backends go on with them.
+    pub fn restore(
+        self,
+        counter: Option<&mut Counter>,
+        ledger: &Ledger,
+        shards: u16,
+    ) -> Result<(), Broken> {
+        if let Some((name, _)) = self.coming {
+            return Err(Broken::Strange(format!(
+                "the record of backend {name} has no end"
+            )));
+        }
+        let Some(counter) = counter else {
+            return match self.whole.is_empty() {
+                true => Ok(()),
+                false => Err(Broken::Strange(
+                    "it has backends, and this configuration has none".to_owned(),
+                )),
+            };
+        };
+        for (name, record) in &self.whole {
+            let restored = counter.restore(name, record, shards, ledger.asked());
+            restored.map_err(Broken::Strange)?;
+        }
+        counter.settle(|id| ledger.has_socket(id), self.stays);
+        Ok(())
+    }
+}
