@@ -84,7 +84,7 @@ impl Side {
 }
 
 #[test]
-#[ignore = "needs Redis and NATS: cargo xtask test foreign"]
+#[ignore = "needs NATS: cargo xtask test foreign"]
 fn publishes_over_nats_beside_redis() {
     let _alone = Alone::wait();
     let (redis, nats) = (Redis::start(), Nats::start());
