@@ -252,14 +252,11 @@ impl Backends {
                     None,
                 ),
                 Some((calling, endpoint)) => {
-                    let caller = Caller::new(
-                        name.clone(),
-                        endpoint,
-                        desk.letters.clone(),
-                        tracer.cloned(),
-                        Arc::clone(&open.figures),
-                        node.vitals.clone(),
-                    );
+                    let figures = Arc::clone(&open.figures);
+                    let (letters, vitals) = (desk.letters.clone(), node.vitals.clone());
+                    let who = name.clone();
+                    let caller =
+                        Caller::new(who, endpoint, letters, tracer.cloned(), figures, vitals);
                     (Backend::calling(settings, calling), Some(caller))
                 }
             };
@@ -281,8 +278,8 @@ impl Backends {
                 desks.insert(name, desk);
             }
             let pulse = node.vitals.pulse("the driver of a backend");
-            let run = core.live(letters, open.holds, room);
-            let run = missed(run, pulse, self.drivers.gone());
+            let live = core.live(letters, open.holds, room);
+            let run = missed(live, pulse, self.drivers.gone());
             match is_called {
                 true => drop(tokio::spawn(run)),
                 false => drivers.push(run),
@@ -294,8 +291,8 @@ impl Backends {
         let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
         let pulse = node.vitals.pulse("the thread for workers");
-        let gone = self.drivers.gone();
-        start_thread(drivers, served, pulse, (node.readiness.clone(), gone))
+        let ends = (node.readiness.clone(), self.drivers.gone());
+        start_thread(drivers, served, pulse, ends)
     }
 }
 
