@@ -1,14 +1,17 @@
 //! The command line, and the life of the process.
 
 use crate::conductor::{Conductor, WORDS_MAX};
-use crate::front::Front;
+use crate::front::{Front, http};
+use crate::log;
 use crate::normal::{Ignored, Normal, Rule};
+use crate::packet::Budget;
 use crate::page;
 use crate::play::Play;
 use crate::report::Report;
 use crate::sessions::{Sessions, lock};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +22,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::channel;
 
+/// A session has a connection of its client, one to the running server and one of its copy; polling has more.
+const DESCRIPTORS_EACH: usize = 5;
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Stand in front of a running Socket.IO server, and compare a gateway with it.
@@ -125,6 +130,21 @@ fn percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| format!("{text:?} is not a number from 0 to 100"))
 }
 
+/// As many as this process may have.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // A limit that cannot be raised stays.
+    let now = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    now.map_or(usize::MAX, |now| now as usize)
+}
+
 /// The whole program.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
@@ -174,15 +194,18 @@ async fn compare(args: &Args) -> Result<Report> {
     let normal = Normal::new(rules, args.ignored.clone(), args.unordered.clone());
     let play = Play::new(normal, args.window.as_millis() as u64, args.values);
     let (words, heard) = channel(WORDS_MAX);
+    let budget = Budget::default();
     let front = Front {
         real,
         gateway: gateway.clone(),
         switch: args.switch,
-        sessions: Arc::new(Sessions::new(words.clone())),
+        sessions: Arc::new(Sessions::new(words.clone(), budget.clone())),
+        copies_max: descriptors() / DESCRIPTORS_EACH,
+        http: http(),
     };
     tokio::spawn(Arc::new(front).serve(listener));
     tokio::spawn(progress(Arc::clone(&shown)));
-    let conductor = Conductor::new(play, gateway, words, Arc::clone(&shown));
+    let conductor = Conductor::new(play, gateway, (words, budget), Arc::clone(&shown));
     conductor.run(heard, asked_to_stop(args.time)).await;
     let report = lock(&shown).clone();
     Ok(report)
@@ -197,7 +220,9 @@ async fn progress(shown: Arc<Mutex<Report>>) {
             let report = lock(&shown);
             (report.sessions, report.packets, report.differences())
         };
-        eprintln!("{sessions} sessions, {packets} packets of clients, {differences} differences");
+        log::say(format!(
+            "{sessions} sessions, {packets} packets of clients, {differences} differences"
+        ));
     }
 }
 

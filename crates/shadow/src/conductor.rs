@@ -2,7 +2,7 @@
 
 use crate::cli::Server;
 use crate::own;
-use crate::packet::Packet;
+use crate::packet::{Budget, Packet};
 use crate::play::{Deed, Play};
 use crate::report::Report;
 use crate::sessions::{Word, lock};
@@ -25,6 +25,7 @@ pub struct Conductor {
     gateway: Server,
     /// For the copies' own words.
     words: Sender<Word>,
+    budget: Budget,
     shown: Arc<Mutex<Report>>,
     started: Instant,
 }
@@ -33,7 +34,7 @@ impl Conductor {
     pub fn new(
         play: Play,
         gateway: Server,
-        words: Sender<Word>,
+        (words, budget): (Sender<Word>, Budget),
         shown: Arc<Mutex<Report>>,
     ) -> Self {
         Self {
@@ -41,6 +42,7 @@ impl Conductor {
             copies: HashMap::new(),
             gateway,
             words,
+            budget,
             shown,
             started: Instant::now(),
         }
@@ -93,7 +95,7 @@ impl Conductor {
                     self.gateway.clone(),
                     opening,
                     packets,
-                    self.words.clone(),
+                    (self.words.clone(), self.budget.clone()),
                 );
                 tokio::spawn(copy);
             }

@@ -1,7 +1,7 @@
 //! The door that clients come to. All that they say goes to the running server, and its answers to them, byte by byte.
 
 use crate::cli::Server;
-use crate::packet::Unreadable;
+use crate::log;
 use crate::sessions::{Opening, Session, Sessions, Word, lock};
 use crate::tap::{Tap, payload};
 use anyhow::{Context, Result};
@@ -11,16 +11,22 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-/// Bytes of one body of polling.
-const BODY_BYTES_MAX: usize = 128 << 20;
+/// A longer body of polling passes unread.
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// A client's request comes whole within this time, or its connection ends.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Node's servers keep a connection for 5 s after an answer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 const CHUNK_BYTES: usize = 16 << 10;
 const LOOK: Duration = Duration::from_secs(5);
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -33,6 +39,22 @@ pub struct Front {
     /// Percent of the new sessions that go to the gateway.
     pub switch: f64,
     pub sessions: Arc<Sessions>,
+    /// Sessions that may be open at once and be compared.
+    pub copies_max: usize,
+    pub http: Http,
+}
+
+/// Connections to both servers.
+pub type Http = Client<HttpConnector, Body>;
+
+pub fn http() -> Http {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_timer(TokioTimer::new())
+        .http1_preserve_header_case(true)
+        .build(connector)
 }
 
 /// What a request to Engine.IO says of its session.
@@ -94,6 +116,8 @@ impl Front {
                 });
                 let conn = hyper::server::conn::http1::Builder::new()
                     .preserve_header_case(true)
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_TIMEOUT)
                     .serve_connection(TokioIo::new(stream), service);
                 // A client that hangs up is no news.
                 let _ = conn.with_upgrades().await;
@@ -107,12 +131,13 @@ impl Front {
             || request.uri().path() == self.real.path.trim_end_matches('/');
         let answered = match is_engine {
             true => self.engine(request).await,
-            false => forward(&self.real, request.map(Body::new))
-                .await
-                .map(|response| response.map(Body::new)),
+            false => self.pass(request).await,
         };
         answered.unwrap_or_else(|error| {
-            let mut response = Response::new(Body::from(format!("{error:#}\n")));
+            // The address of a server behind this door is nobody's business.
+            log::say(format!("a request had no answer: {error:#}"));
+            let mut response =
+                Response::new(Body::from("the server behind this door did not answer\n"));
             *response.status_mut() = StatusCode::BAD_GATEWAY;
             response
         })
@@ -133,21 +158,43 @@ impl Front {
             Some(session) if asked.is_websocket => self.websocket(request, session).await,
             Some(session) => self.poll(request, session).await,
             // Older than we are, or nobody's.
-            None => Ok(forward(&self.real, request.map(Body::new))
-                .await?
-                .map(Body::new)),
+            None => self.pass(request).await,
         }
     }
 
+    /// To the running server and back, unread.
+    async fn pass(&self, mut request: Request<Incoming>) -> Result<Response<Body>> {
+        let client = hyper::upgrade::on(&mut request);
+        let mut response = self.forward(&self.real, request.map(Body::new)).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let server = hyper::upgrade::on(&mut response);
+            tokio::spawn(async move {
+                if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
+                    let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
+                    // However it ends, both have ended.
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                }
+            });
+        }
+        Ok(response.map(Body::new))
+    }
+
     fn open(&self, asked: &Asked, headers: &HeaderMap) -> Arc<Session> {
+        let polls = !asked.is_websocket;
         if let Some(why) = asked.odd {
             self.sessions.count(Word::NotCompared(why));
-            return self.sessions.open(None, false);
+            return self.sessions.open(None, false, polls);
         }
         // Only of those whose answers can be read the later requests are known.
         if fastrand::f64() * 100.0 < self.switch {
             self.sessions.count(Word::Switched);
-            return self.sessions.open(None, true);
+            return self.sessions.open(None, true, polls);
+        }
+        if self.sessions.copies() >= self.copies_max {
+            self.sessions.count(Word::NotCompared(
+                "this process has descriptors for no more copies (ulimit -n)",
+            ));
+            return self.sessions.open(None, false, polls);
         }
         let kept = [
             header::AUTHORIZATION,
@@ -171,7 +218,7 @@ impl Front {
             query: asked.rest.clone(),
             headers: told.chain(custom).collect(),
         };
-        self.sessions.open(Some(opening), false)
+        self.sessions.open(Some(opening), false, polls)
     }
 
     fn target(&self, session: &Session) -> &Server {
@@ -190,33 +237,58 @@ impl Front {
         // We read the answers.
         request.headers_mut().remove(header::ACCEPT_ENCODING);
         let is_post = request.method() == Method::POST;
+        let target = self.target(&session);
         let (head, body) = request.into_parts();
-        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
-            .await
-            .context("cannot read the request")?;
-        if is_post {
-            self.sessions
-                .note(&session, true, payload(&body, &mut lock(&session.up)));
-        }
-        let response = forward(
-            self.target(&session),
-            Request::from_parts(head, Body::from(body)),
-        )
-        .await?;
-        let (head, body) = response.into_parts();
-        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
-            .await
-            .context("cannot read the answer")?;
-        match head.status {
-            StatusCode::OK if !is_post => {
-                self.sessions
-                    .note(&session, false, read_answer(&session, &body))
+        let body = match self
+            .gather(&session, &head.headers, Body::new(body))
+            .await?
+        {
+            Gathered::Whole(body) => {
+                if is_post {
+                    let heard = payload(&body, &mut lock(&session.up));
+                    self.sessions.note(&session, true, heard);
+                }
+                Body::from(body)
             }
-            StatusCode::OK => {}
+            Gathered::Passing(body) => body,
+        };
+        let response = self
+            .forward(target, Request::from_parts(head, body))
+            .await?;
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
             // The server knows it no more.
-            _ => self.sessions.end(&session),
+            self.sessions.end(&session);
+            return Ok(Response::from_parts(head, Body::new(body)));
         }
-        Ok(Response::from_parts(head, Body::from(body)))
+        let body = match self
+            .gather(&session, &head.headers, Body::new(body))
+            .await?
+        {
+            Gathered::Whole(body) => {
+                if !is_post {
+                    let heard = payload(&body, &mut lock(&session.down));
+                    self.sessions.note(&session, false, heard);
+                }
+                Body::from(body)
+            }
+            Gathered::Passing(body) => body,
+        };
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// A body that is known to be small is read.
+    async fn gather(&self, session: &Session, headers: &HeaderMap, body: Body) -> Result<Gathered> {
+        let told = headers.get(header::CONTENT_LENGTH);
+        let told = told.and_then(|len| len.to_str().ok()?.parse::<usize>().ok());
+        let is_empty = told.is_none() && !headers.contains_key(header::TRANSFER_ENCODING);
+        if is_empty || told.is_some_and(|len| len <= BODY_BYTES_MAX) {
+            let whole = to_bytes(body, BODY_BYTES_MAX).await;
+            return Ok(Gathered::Whole(whole.context("a body broke off")?));
+        }
+        let why = "a request or an answer of polling was too long to be read";
+        self.sessions.skip(session, why);
+        Ok(Gathered::Passing(body))
     }
 
     async fn websocket(
@@ -229,9 +301,10 @@ impl Front {
             .headers_mut()
             .remove(header::SEC_WEBSOCKET_EXTENSIONS);
         let client = hyper::upgrade::on(&mut request);
-        let mut response = forward(self.target(&session), request.map(Body::new)).await?;
+        let request = request.map(Body::new);
+        let mut response = self.forward(self.target(&session), request).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            self.sessions.end(&session);
+            self.end_unless_it_polls(&session);
             return Ok(response.map(Body::new));
         }
         let server = hyper::upgrade::on(&mut response);
@@ -240,14 +313,37 @@ impl Front {
             if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
                 carry(&sessions, &session, client, server).await;
             }
-            sessions.end(&session);
+            if !session.polls_on() {
+                sessions.end(&session);
+            }
         });
         Ok(response.map(|_| Body::empty()))
     }
+
+    fn end_unless_it_polls(&self, session: &Arc<Session>) {
+        if !session.polls_on() {
+            self.sessions.end(session);
+        }
+    }
+
+    async fn forward(
+        &self,
+        server: &Server,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>> {
+        let path = request.uri().path_and_query();
+        let path = path.map_or("/", |path| path.as_str());
+        *request.uri_mut() = format!("{server}{path}")
+            .parse()
+            .context("cannot pass the path on")?;
+        let answer = self.http.request(request).await;
+        answer.with_context(|| format!("{server} did not answer"))
+    }
 }
 
-fn read_answer(session: &Session, body: &Bytes) -> Result<Vec<crate::tap::Heard>, Unreadable> {
-    payload(body, &mut lock(&session.down))
+enum Gathered {
+    Whole(Bytes),
+    Passing(Body),
 }
 
 /// Both directions, until both have ended.
@@ -290,38 +386,11 @@ async fn pass_on(
     let _ = to.shutdown().await;
 }
 
-/// One request on a connection of its own.
-async fn forward(server: &Server, mut request: Request<Body>) -> Result<Response<Incoming>> {
-    let stream = TcpStream::connect(&server.address).await;
-    let stream = stream.with_context(|| format!("cannot connect to {server}"))?;
-    let _ = stream.set_nodelay(true);
-    let (mut sender, conn) = hyper::client::conn::http1::Builder::new()
-        .preserve_header_case(true)
-        .handshake(TokioIo::new(stream))
-        .await
-        .with_context(|| format!("cannot speak to {server}"))?;
-    tokio::spawn(conn.with_upgrades());
-    // A proxy asks for a path, not for a URL.
-    let path = request
-        .uri()
-        .path_and_query()
-        .map_or("/", |path| path.as_str());
-    *request.uri_mut() = path.parse().context("cannot pass the path on")?;
-    sender
-        .send_request(request)
-        .await
-        .with_context(|| format!("{server} did not answer"))
-}
-
 fn forward_for(headers: &mut HeaderMap, peer: SocketAddr) {
-    let before = headers
-        .get(FORWARDED_FOR)
-        .and_then(|value| value.to_str().ok());
-    let told = before.map_or_else(
-        || peer.ip().to_string(),
-        |before| format!("{before}, {}", peer.ip()),
-    );
-    if let Ok(told) = HeaderValue::from_str(&told) {
+    let before = headers.get_all(FORWARDED_FOR).iter();
+    let before = before.filter_map(|value| value.to_str().ok().map(str::to_owned));
+    let all: Vec<String> = before.chain([peer.ip().to_string()]).collect();
+    if let Ok(told) = HeaderValue::from_str(&all.join(", ")) {
         headers.insert(FORWARDED_FOR, told);
     }
 }

@@ -8,6 +8,7 @@ pub mod cli;
 mod compare;
 mod conductor;
 mod front;
+mod log;
 mod normal;
 mod own;
 mod packet;

@@ -87,7 +87,14 @@ impl Normal {
                 hide(args, &ignored.path, true);
             }
         }
-        self.walk(&mut content, now_s, self.unordered.contains(event));
+        let unordered = self.unordered.contains(event);
+        match &mut content {
+            // Arguments have an order, whatever their lists have.
+            Value::Array(args) => args
+                .iter_mut()
+                .for_each(|arg| self.walk(arg, now_s, unordered)),
+            other => self.walk(other, now_s, unordered),
+        }
         content
     }
 
@@ -247,6 +254,10 @@ mod tests {
         assert_eq!(
             of("who", json!(["who", ["a", "b"]])),
             of("who", json!(["who", ["b", "a"]]))
+        );
+        assert_ne!(
+            of("who", json!(["who", 1, 2])),
+            of("who", json!(["who", 2, 1]))
         );
         assert!("nothing".parse::<Ignored>().is_err());
         assert!(":0".parse::<Ignored>().is_err());

@@ -2,7 +2,8 @@
 
 use crate::cli::Server;
 use crate::compare::Side;
-use crate::packet::Packet;
+use crate::log;
+use crate::packet::{Budget, Packet};
 use crate::sessions::{Opening, Word};
 use crate::tap::{Heard, Tap};
 use anyhow::{Context, Result, bail};
@@ -27,10 +28,10 @@ pub async fn run(
     server: Server,
     opening: Opening,
     packets: Receiver<Packet>,
-    words: Sender<Word>,
+    (words, budget): (Sender<Word>, Budget),
 ) {
-    if let Err(error) = copy(session, &server, &opening, packets, &words).await {
-        eprintln!("session {session}: {error:#}");
+    if let Err(error) = copy(session, &server, &opening, packets, (&words, &budget)).await {
+        log::say(format!("session {session}: {error:#}"));
     }
     // The conductor ends with the process.
     let _ = words.send(Word::CopyEnded(session)).await;
@@ -41,7 +42,7 @@ async fn copy(
     server: &Server,
     opening: &Opening,
     mut packets: Receiver<Packet>,
-    words: &Sender<Word>,
+    (words, budget): (&Sender<Word>, &Budget),
 ) -> Result<()> {
     let (mut stream, early) = timeout(PATIENCE, connect(server, opening))
         .await
@@ -60,7 +61,9 @@ async fn copy(
             match part {
                 Heard::Open(_) => is_open = true,
                 Heard::Ping => send(&mut to, OpCode::Text, b"3").await?,
-                Heard::Packet(packet) => {
+                Heard::Packet(mut packet) => {
+                    let share = budget.take(packet.bytes());
+                    packet.share = share.context("too much waits to be compared")?;
                     if words
                         .send(Word::Said(Side::Own, session, packet))
                         .await
@@ -70,6 +73,7 @@ async fn copy(
                     }
                 }
                 Heard::Close => return Ok(()),
+                Heard::Upgrade => {}
             }
         }
         tokio::select! {

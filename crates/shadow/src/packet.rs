@@ -2,8 +2,13 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 pub use wire::socketio::PacketType;
 use wire::socketio::{self, ParseError, event};
+
+/// Packets beyond these bytes are not compared.
+const WAITING_BYTES_MAX: usize = 512 << 20;
 
 /// A packet with its attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +20,48 @@ pub struct Packet {
     /// Raw JSON.
     pub data: String,
     pub attachments: Vec<Bytes>,
+    /// Its part of what may wait in this process.
+    pub share: Share,
 }
+
+/// Bytes of all packets that wait for something: to be compared, or for the gateway.
+#[derive(Clone, Debug, Default)]
+pub struct Budget(Arc<AtomicUsize>);
+
+/// Given back when the packet goes. It says nothing of the packet: all are equal, and a copy has none.
+#[derive(Debug, Default)]
+pub struct Share(Option<(Budget, usize)>);
+
+impl Budget {
+    /// `None`: too much waits.
+    pub fn take(&self, bytes: usize) -> Option<Share> {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let share = Share(Some((self.clone(), bytes)));
+        (before + bytes <= WAITING_BYTES_MAX).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some((Budget(bytes), own)) = self.0.take() {
+            bytes.fetch_sub(own, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Clone for Share {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Share {}
 
 /// The message is no packet of Socket.IO in its usual form (protocol 5, JSON).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +137,7 @@ impl Reader {
             id: read.id,
             data: read.data.to_owned(),
             attachments: Vec::new(),
+            share: Share::default(),
         };
         if read.attachments == 0 {
             return Ok(Some(whole));
@@ -137,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_given_back() {
+        let budget = Budget::default();
+        let most = budget.take(WAITING_BYTES_MAX).expect("room");
+        assert!(budget.take(1).is_none());
+        assert!(most.clone().0.is_none());
+        drop(most);
+        assert!(budget.take(1).is_some());
+        assert_eq!(budget.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn equal_lengths_are_not_equal_attachments() {
         let of = |bytes: &'static [u8]| Packet {
             kind: PacketType::BinaryEvent,
@@ -144,6 +202,7 @@ mod tests {
             id: None,
             data: r#"["f",{"_placeholder":true,"num":0}]"#.to_owned(),
             attachments: vec![Bytes::from_static(bytes)],
+            share: Share::default(),
         };
         assert_ne!(of(b"abc").content(), of(b"abd").content());
         assert_eq!(of(b"abc").content(), of(b"abc").content());

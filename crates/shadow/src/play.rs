@@ -11,8 +11,10 @@ use crate::report::Report;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// The end of a client waits for so long until the gateway has said all that the running server has.
+/// The end of a client waits for so long until the gateway has said all that the running server has; and for so long after the gateway
+/// got its last packet.
 const END_MS: u64 = 1_000;
+const ANSWER_MS: u64 = 300;
 /// Packets of clients that wait for the gateway.
 const QUEUE_MAX: usize = 100_000;
 /// Questions of one client in one namespace whose events are remembered, and questions of the server likewise.
@@ -105,8 +107,10 @@ impl Meaning {
 #[derive(Debug, Default)]
 struct Session {
     spaces: HashMap<String, Space>,
-    /// The client has gone.
-    ends: bool,
+    /// When the gateway last got a packet of it.
+    sent_ms: u64,
+    /// The copy ended by itself: until when the running server may end the session, too.
+    copy_ended_until_ms: Option<u64>,
 }
 
 /// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients.
@@ -148,6 +152,7 @@ impl Burst {
 #[derive(Debug)]
 struct Turn {
     step: u64,
+    heard_ms: u64,
     session: u64,
     /// `None`: the client has gone.
     packet: Option<Packet>,
@@ -174,8 +179,8 @@ pub struct Play {
     burst: Burst,
     window_ms: u64,
     done: Vec<(u64, Deed)>,
-    /// When the first of the queue came to its turn.
-    first_since_ms: Option<u64>,
+    /// Ids of sockets that have gone: others may still be told of them, until then.
+    gone: VecDeque<(u64, String)>,
 }
 
 impl Play {
@@ -195,7 +200,7 @@ impl Play {
             burst: Burst::default(),
             window_ms,
             done: Vec::new(),
-            first_since_ms: None,
+            gone: VecDeque::new(),
         }
     }
 
@@ -213,11 +218,15 @@ impl Play {
     /// It is compared no more.
     pub fn skipped(&mut self, session: u64, why: &str) {
         if self.sessions.contains_key(&session) {
-            self.report.skip(why);
-            self.comparer.give_up(session);
-            self.forget(session);
+            self.give_up(session, why);
             self.done.push((session, Deed::Close));
         }
+    }
+
+    fn give_up(&mut self, session: u64, why: &str) {
+        self.report.skip(why);
+        self.comparer.give_up(session);
+        self.forget(0, session);
     }
 
     /// The client said something to the running server.
@@ -268,6 +277,7 @@ impl Play {
     fn take_turn(&mut self, now_ms: u64, session: u64, packet: Option<Packet>) {
         self.queue.push_back(Turn {
             step: self.step,
+            heard_ms: now_ms,
             session,
             packet,
         });
@@ -276,13 +286,10 @@ impl Play {
 
     /// The gateway's copy ended by itself.
     pub fn copy_ended(&mut self, now_ms: u64, session: u64) {
-        if self.sessions.get(&session).is_some_and(|known| !known.ends) {
-            self.report
-                .skip("the gateway ended its copy of the session");
-            self.comparer.give_up(session);
-            self.forget(session);
+        // Both may end it. The gateway may be faster.
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.copy_ended_until_ms = Some(now_ms + self.window_ms);
         }
-        self.go_on(now_ms);
     }
 
     /// A server said something to this client.
@@ -338,6 +345,7 @@ impl Play {
                 if let Some(id) = content.get("sid").and_then(Value::as_str) {
                     space.ids.push(id.to_owned());
                     let socket = format!("<socket of session {session} in {}>", packet.namespace);
+                    self.comparer.know(id, &socket);
                     self.normal.know(id, socket);
                 }
                 // Offers to recover are between one server and its client, too.
@@ -358,6 +366,21 @@ impl Play {
     }
 
     pub fn pass_time(&mut self, now_ms: u64) {
+        while let Some((until_ms, id)) = self.gone.front()
+            && *until_ms <= now_ms
+        {
+            self.normal.forget(id);
+            self.gone.pop_front();
+        }
+        let is_over = |known: &Session| {
+            known
+                .copy_ended_until_ms
+                .is_some_and(|until| until <= now_ms)
+        };
+        let ended = self.sessions.iter().filter(|(_, known)| is_over(known));
+        for session in ended.map(|(session, _)| *session).collect::<Vec<_>>() {
+            self.give_up(session, "the gateway ended its copy of the session");
+        }
         self.comparer.pass_time(now_ms, &mut self.report);
         let old = self
             .debts
@@ -450,12 +473,10 @@ impl Play {
     // ---- the gateway's turn ---------------------------------------------------------------------------------------------------
 
     fn go_on(&mut self, now_ms: u64) {
-        while let Some((step, session, is_end)) = self.first_turn()
-            && !self.owes_before(step)
-            && (!is_end || self.is_over(now_ms, session))
+        while let Some(turn) = self.queue.front()
+            && self.may_go(now_ms, turn)
             && let Some(turn) = self.queue.pop_front()
         {
-            self.first_since_ms = None;
             match turn.packet {
                 Some(packet) => self.play(now_ms, turn.session, packet),
                 None => self.end(now_ms, turn.session),
@@ -463,20 +484,17 @@ impl Play {
         }
     }
 
-    /// Its step, its session, and whether the client has gone.
-    fn first_turn(&self) -> Option<(u64, u64, bool)> {
-        let turn = self.queue.front()?;
-        Some((turn.step, turn.session, turn.packet.is_none()))
-    }
-
-    fn owes_before(&self, step: u64) -> bool {
-        self.debts.keys().next().is_some_and(|owed| *owed < step)
-    }
-
-    /// The end of a client comes when both have said the same to it, or has waited for long enough at the head of the queue.
-    fn is_over(&mut self, now_ms: u64, session: u64) -> bool {
-        let since_ms = *self.first_since_ms.get_or_insert(now_ms);
-        self.comparer.is_settled(session) || now_ms >= since_ms + END_MS
+    fn may_go(&self, now_ms: u64, turn: &Turn) -> bool {
+        let owes = |owed: &u64| *owed < turn.step;
+        if self.debts.keys().next().is_some_and(owes) {
+            return false;
+        }
+        let Some(known) = self.sessions.get(&turn.session) else {
+            return true;
+        };
+        // The waits of several clients pass at the same time.
+        let over_ms = (turn.heard_ms + END_MS).max(known.sent_ms + ANSWER_MS);
+        turn.packet.is_some() || self.comparer.is_settled(turn.session) || now_ms >= over_ms
     }
 
     fn play(&mut self, now_ms: u64, session: u64, mut packet: Packet) {
@@ -503,26 +521,28 @@ impl Play {
                 }
             }
         }
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.sent_ms = now_ms;
+        }
         self.done.push((session, Deed::Send(packet)));
     }
 
     fn end(&mut self, now_ms: u64, session: u64) {
-        if let Some(known) = self.sessions.get_mut(&session) {
-            known.ends = true;
+        if self.sessions.contains_key(&session) {
             self.comparer.end(now_ms, session, &mut self.report);
-            self.forget(session);
+            self.forget(now_ms, session);
             self.done.push((session, Deed::Close));
         }
     }
 
-    fn forget(&mut self, session: u64) {
+    fn forget(&mut self, now_ms: u64, session: u64) {
         let Some(known) = self.sessions.remove(&session) else {
             return;
         };
         self.report.played -= 1;
-        for id in known.spaces.values().flat_map(|space| &space.ids) {
-            self.normal.forget(id);
-        }
+        let until_ms = now_ms + 2 * self.window_ms;
+        let ids = known.spaces.into_values().flat_map(|space| space.ids);
+        self.gone.extend(ids.map(|id| (until_ms, id)));
         self.unanswered.retain(|_, (asker, _)| *asker != session);
         self.early.retain(|debt| debt.session != session);
         let owed = self.owed.extract_if(|debt, _| debt.session == session);

@@ -234,7 +234,7 @@ fn a_session_that_cannot_be_compared_is_counted_and_ends_no_other() {
         [(1, "close".to_owned()), (2, r#"42["say"]"#.to_owned())]
     );
     table.play.copy_ended(table.now_ms, 2);
-    table.pass(5_000);
+    table.pass(1_000);
     assert_eq!(table.play.report.skipped.values().sum::<u64>(), 2);
     assert_eq!(table.play.report.differences(), 0);
     assert!(!table.play.report.is_clean());
@@ -267,4 +267,57 @@ fn clients_that_speak_at_once_have_no_order_and_one_client_has() {
         }
         assert_eq!(table.counts("pair").reordered, 1);
     }
+}
+
+#[test]
+fn both_may_end_a_session_and_the_gateway_may_be_faster() {
+    let mut table = Table::set();
+    table.said(OWN, 1, "1");
+    table.play.copy_ended(table.now_ms, 1);
+    table.pass(400);
+    table.said(REAL, 1, "1");
+    table.play.client_gone(table.now_ms, 1);
+    table.pass(5_000);
+    assert_eq!(table.counts("DISCONNECT").equal, 1);
+    assert!(table.play.report.is_clean(), "{:?}", table.play.report);
+}
+
+/// Each waited for a whole second, one after the other, and everybody behind them.
+#[test]
+fn clients_that_leave_together_wait_together() {
+    let mut table = Table::set();
+    for session in [1, 2] {
+        table.said(REAL, session, r#"2["only there"]"#);
+        table.play.client_gone(table.now_ms, session);
+    }
+    table.pass(END_MS);
+    assert_eq!(table.deeds().len(), 2);
+    assert_eq!(table.counts("only there").missing, 2);
+}
+
+#[test]
+fn ids_of_sockets_that_have_gone_or_are_not_known_yet_are_those_of_each_side() {
+    let mut table = Table::set();
+    table.play.client_gone(table.now_ms, 2);
+    assert_eq!(table.deeds(), [(2, "close".to_owned())]);
+    table.said(REAL, 1, r#"2["left","real-2"]"#);
+    table.said(OWN, 1, r#"2["left","own-2"]"#);
+    assert_eq!(table.counts("left").equal, 1);
+    // A newcomer's own CONNECT comes later than the news of it.
+    table.play.opened(3);
+    table.client(3, "0");
+    table.said(REAL, 1, r#"2["came",{"real-3":"real-3"}]"#);
+    table.said(OWN, 1, r#"2["came",{"own-3":"own-3"}]"#);
+    table.said(REAL, 3, r#"0{"sid":"real-3"}"#);
+    table.said(OWN, 3, r#"0{"sid":"own-3"}"#);
+    table.pass(1_000);
+    assert_eq!(
+        table.counts("came"),
+        Counts {
+            equal: 1,
+            ..Counts::default()
+        }
+    );
+    table.pass(5_000);
+    assert!(table.play.gone.is_empty());
 }

@@ -122,7 +122,7 @@ impl Report {
     /// For a terminal.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let mut line = |line: String| text.extend([line.as_str(), "\n"]);
+        let mut line = |line: String| text.extend([plain(&line).as_str(), "\n"]);
         line(format!(
             "{} sessions, {} packets of clients, {} s",
             self.sessions, self.packets, self.seconds
@@ -267,6 +267,14 @@ pub fn form(value: &Value, values: bool) -> String {
     }
 }
 
+/// Names come from strangers: nothing in them may reach a terminal as a command.
+fn plain(text: &str) -> String {
+    let shown = text
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    shown.collect()
+}
+
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -319,6 +327,8 @@ mod tests {
         assert_eq!(report.samples.len(), SAMPLES_MAX);
         assert_eq!(report.differences(), 2_000);
         assert!(!report.is_clean());
+        report.counts("\u{1b}[2J").missing += 1;
+        assert!(!report.to_text().contains('\u{1b}'));
         let long = "é".repeat(1_000);
         assert!(form(&json!(long), true).chars().count() <= SHOWN_MAX + 1);
     }

@@ -1,17 +1,20 @@
 //! The sessions of clients that pass by, and what is told of them.
 
 use crate::compare::Side;
-use crate::packet::{Packet, Reader, Unreadable};
+use crate::packet::{Budget, Packet, Reader, Unreadable};
 use crate::tap::Heard;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// A session without any sign for so long has ended: heartbeats come more often.
 const SILENT: Duration = Duration::from_secs(90);
+
+const TOO_MUCH: &str = "more passed by than could be compared";
 
 /// The request by which a client opened its session, for its copy.
 #[derive(Clone, Debug)]
@@ -46,6 +49,11 @@ pub struct Session {
     pub is_own: bool,
     is_watched: AtomicBool,
     ended: AtomicBool,
+    /// Its client began by polling, and may go over to a WebSocket, or fail to.
+    polls: AtomicBool,
+    words: Sender<Word>,
+    /// One more while it lives, if it was opened to be compared.
+    counted: Option<Arc<AtomicUsize>>,
     /// Milliseconds since the start.
     seen_ms: AtomicU64,
     /// Requests and connections that are open.
@@ -53,6 +61,25 @@ pub struct Session {
     /// What polls: one direction each.
     pub up: Mutex<Reader>,
     pub down: Mutex<Reader>,
+}
+
+impl Session {
+    /// Its WebSocket has ended. A probe that fails ends nothing: the client goes on polling.
+    pub fn polls_on(&self) -> bool {
+        self.polls.load(Ordering::Relaxed)
+    }
+}
+
+/// Also one whose opening got no answer has a copy.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(copies) = &self.counted {
+            copies.fetch_sub(1, Ordering::Relaxed);
+        }
+        if !*self.ended.get_mut() && *self.is_watched.get_mut() {
+            tell_for_sure(&self.words, Word::Gone(self.number));
+        }
+    }
 }
 
 /// Held while a request or a connection of the session is open.
@@ -70,12 +97,16 @@ pub struct Sessions {
     by_sid: Mutex<HashMap<String, Arc<Session>>>,
     made: AtomicU64,
     words: Sender<Word>,
+    budget: Budget,
+    copies: Arc<AtomicUsize>,
     started: Instant,
 }
 
 impl Sessions {
-    pub fn new(words: Sender<Word>) -> Self {
+    pub fn new(words: Sender<Word>, budget: Budget) -> Self {
         Self {
+            budget,
+            copies: Arc::default(),
             by_sid: Mutex::default(),
             made: AtomicU64::new(0),
             words,
@@ -84,7 +115,7 @@ impl Sessions {
     }
 
     /// A client opens one. `opening`: it is compared.
-    pub fn open(&self, opening: Option<Opening>, is_own: bool) -> Arc<Session> {
+    pub fn open(&self, opening: Option<Opening>, is_own: bool, polls: bool) -> Arc<Session> {
         let number = 1 + self.made.fetch_add(1, Ordering::Relaxed);
         let session = Arc::new(Session {
             number,
@@ -92,15 +123,30 @@ impl Sessions {
             is_own,
             is_watched: AtomicBool::new(opening.is_some()),
             ended: AtomicBool::new(false),
+            polls: AtomicBool::new(polls),
+            words: self.words.clone(),
+            counted: opening.is_some().then(|| Arc::clone(&self.copies)),
             seen_ms: AtomicU64::new(self.now_ms()),
             open: AtomicUsize::new(0),
             up: Mutex::default(),
             down: Mutex::default(),
         });
-        if let Some(opening) = opening {
-            self.tell(&session, Word::Opened(number, opening));
+        if let Some(copies) = &session.counted {
+            copies.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(opening) = opening
+            && let Err(TrySendError::Full(_)) = self.words.try_send(Word::Opened(number, opening))
+        {
+            // Nobody has heard of it.
+            session.is_watched.store(false, Ordering::Relaxed);
+            self.count(Word::NotCompared(TOO_MUCH));
         }
         session
+    }
+
+    /// Of those that are compared.
+    pub fn copies(&self) -> usize {
+        self.copies.load(Ordering::Relaxed)
     }
 
     pub fn find(&self, sid: &str) -> Option<Arc<Session>> {
@@ -131,14 +177,10 @@ impl Sessions {
                         lock(&self.by_sid).insert(sid, Arc::clone(session));
                     }
                 }
-                Heard::Packet(packet) if is_client => {
-                    self.tell(session, Word::Client(session.number, packet))
-                }
-                Heard::Packet(packet) => {
-                    self.tell(session, Word::Said(Side::Real, session.number, packet))
-                }
+                Heard::Packet(packet) => self.tell(session, is_client, packet),
+                Heard::Upgrade if is_client => session.polls.store(false, Ordering::Relaxed),
                 Heard::Close => self.end(session),
-                Heard::Open(_) | Heard::Ping => {}
+                Heard::Open(_) | Heard::Ping | Heard::Upgrade => {}
             }
         }
     }
@@ -146,7 +188,7 @@ impl Sessions {
     /// It goes on, and is compared no more.
     pub fn skip(&self, session: &Session, why: &'static str) {
         if session.is_watched.swap(false, Ordering::Relaxed) {
-            self.tell_for_sure(Word::Skipped(session.number, why));
+            tell_for_sure(&self.words, Word::Skipped(session.number, why));
         }
     }
 
@@ -159,7 +201,7 @@ impl Sessions {
             lock(&self.by_sid).remove(sid);
         }
         if session.is_watched.load(Ordering::Relaxed) {
-            self.tell_for_sure(Word::Gone(session.number));
+            tell_for_sure(&self.words, Word::Gone(session.number));
         }
     }
 
@@ -181,27 +223,38 @@ impl Sessions {
 
     /// One that is not compared at all, or given to the gateway.
     pub fn count(&self, word: Word) {
-        self.tell_for_sure(word);
+        tell_for_sure(&self.words, word);
     }
 
     /// The running server never waits for us: a session with too much to tell is given up.
-    fn tell(&self, session: &Session, word: Word) {
-        if session.is_watched.load(Ordering::Relaxed)
-            && let Err(TrySendError::Full(_)) = self.words.try_send(word)
-        {
-            self.skip(session, "more passed by than could be compared");
+    fn tell(&self, session: &Session, is_client: bool, mut packet: Packet) {
+        if !session.is_watched.load(Ordering::Relaxed) {
+            return;
         }
-    }
-
-    fn tell_for_sure(&self, word: Word) {
-        if let Err(TrySendError::Full(word)) = self.words.try_send(word) {
-            let words = self.words.clone();
-            tokio::spawn(async move { words.send(word).await });
+        let Some(share) = self.budget.take(packet.bytes()) else {
+            return self.skip(session, TOO_MUCH);
+        };
+        packet.share = share;
+        let word = match is_client {
+            true => Word::Client(session.number, packet),
+            false => Word::Said(Side::Real, session.number, packet),
+        };
+        if let Err(TrySendError::Full(_)) = self.words.try_send(word) {
+            self.skip(session, TOO_MUCH);
         }
     }
 
     fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
+    }
+}
+
+fn tell_for_sure(words: &Sender<Word>, word: Word) {
+    if let Err(TrySendError::Full(word)) = words.try_send(word)
+        && let Ok(runtime) = Handle::try_current()
+    {
+        let words = words.clone();
+        runtime.spawn(async move { words.send(word).await });
     }
 }
 

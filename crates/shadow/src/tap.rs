@@ -18,6 +18,8 @@ pub enum Heard {
     /// A heartbeat.
     Ping,
     Packet(Packet),
+    /// The client has gone over to this transport.
+    Upgrade,
     /// The session ends.
     Close,
 }
@@ -125,8 +127,9 @@ fn of_engine(
         PacketType::Message => reader.text(text)?.map(Heard::Packet),
         PacketType::Close => Some(Heard::Close),
         PacketType::Ping => Some(Heard::Ping),
-        // Heartbeats, probes and the change of transports concern one connection.
-        PacketType::Pong | PacketType::Upgrade | PacketType::Noop => None,
+        PacketType::Upgrade => Some(Heard::Upgrade),
+        // Heartbeats and probes concern one connection.
+        PacketType::Pong | PacketType::Noop => None,
     })
 }
 

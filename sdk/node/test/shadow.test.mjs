@@ -44,6 +44,7 @@ function club(faults = {}) {
         for (const [event, n] of faults.order ? pair.reverse() : pair) io.to(room).emit(event, n);
       });
       socket.on("file", (bytes, done) => done({ length: bytes.length, back: Buffer.from(bytes).reverse() }));
+      socket.on("disconnect", () => socket.broadcast.emit("left", socket.id, name));
       socket.on("survey", (done) => socket.timeout(5_000).emit("sure?", (error, answer) => done(error ? "no answer" : answer)));
     });
     io.of("/quiet").on("connection", (socket) => socket.on("echo", (...args) => args.pop()(args)));
@@ -52,7 +53,17 @@ function club(faults = {}) {
 
 async function realServer(prepare) {
   const http = createServer((request, response) => response.end(`page for ${request.url}`));
-  const io = new SocketIo(http, { maxHttpBufferSize: 1e7 });
+  // Another protocol of the same server.
+  http.on("upgrade", (request, socket) => {
+    if (request.headers["x-no-websocket"]) {
+      request.url = "/refused";
+      return socket.end("HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    }
+    if (request.url !== "/chat") return;
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: chat\r\nConnection: Upgrade\r\n\r\n");
+    socket.pipe(socket);
+  });
+  const io = new SocketIo(http, { maxHttpBufferSize: 1e7, destroyUpgrade: false });
   prepare(io);
   await once(http.listen(0, "127.0.0.1"), "listening");
   return { url: `http://127.0.0.1:${http.address().port}`, close: () => io.close() };
@@ -125,7 +136,10 @@ async function visit(url, clients, rounds) {
   const [refused] = await once(stranger, "connect_error");
   assert.deepEqual([refused.message, refused.data], ["who are you?", { hint: "auth.name" }]);
   // One at a time: the news of who leaves has an order.
-  for (const socket of [...sockets, quiet, stranger]) socket.disconnect();
+  for (const socket of [...sockets, quiet, stranger]) {
+    socket.disconnect();
+    await sleep(40);
+  }
   return asked;
 }
 
@@ -157,7 +171,7 @@ test("two servers that do the same have no difference, and clients notice nothin
   assert.match(text, /\nno difference\n$/);
   assert.equal(report.sessions, 3 * 14);
   assert.equal(report.events.said.equal, report.events.said.equal + report.events.said.missing);
-  for (const event of ["CONNECT", "CONNECT_ERROR", "welcome", "joined", "said", "pair", "sure?", "ack of say", "ack of file", "ack of echo", "ack of survey"]) assert.ok(report.events[event]?.equal > 0, event);
+  for (const event of ["CONNECT", "CONNECT_ERROR", "welcome", "joined", "left", "said", "pair", "sure?", "ack of say", "ack of file", "ack of echo", "ack of survey"]) assert.ok(report.events[event]?.equal > 0, event);
 });
 
 const FAULTS = {
@@ -185,7 +199,7 @@ for (const [fault, [event, kind]] of Object.entries(FAULTS)) {
 }
 
 test("a gateway that is away, strangers and other protocols end nothing for clients", async () => {
-  const { code, report } = await compared(club(), async ({ url }, { gateway }) => {
+  const { code, report } = await compared(club(), async ({ url, figures }, { gateway }) => {
     // Protocol 3, garbage, half a request, and one that hangs up.
     assert.equal((await fetch(`${url}/socket.io/?EIO=3&transport=polling`)).status, 400);
     assert.equal((await fetch(`${url}/socket.io/?EIO=4&transport=polling&sid=nobody`)).status, 400);
@@ -197,14 +211,32 @@ test("a gateway that is away, strangers and other protocols end nothing for clie
       await sleep(50);
       raw.destroy();
     }
+    // A WebSocket of somebody else's protocol, both ways.
+    const chat = createConnection(port, "127.0.0.1");
+    chat.write("GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: chat\r\nConnection: Upgrade\r\n\r\n");
+    let heard = "";
+    chat.on("data", (data) => (heard += data));
+    while (!heard.includes("\r\n\r\n")) await sleep(5);
+    chat.write("hello");
+    while (!heard.endsWith("hello")) await sleep(5);
+    chat.destroy();
+    // A client whose WebSocket is refused polls on, and is compared on.
+    const polling = connect(url, { forceNew: true, reconnection: false, auth: { name: "polling" }, extraHeaders: { "x-no-websocket": "1" } });
+    await once(polling, "connect");
+    await sleep(300);
+    assert.equal(polling.io.engine.transport.name, "polling");
+    assert.equal(await polling.timeout(5_000).emitWithAck("say", "r1", "polled"), 6);
+    const before = (await figures()).skipped;
+    assert.equal(before["the gateway ended its copy of the session"], undefined, JSON.stringify(before));
     const early = connect(url, { forceNew: true, reconnection: false, auth: { name: "early" } });
     await once(early, "connect");
     await sleep(300);
     gateway.stop("SIGKILL");
     await visit(url, 6, 5);
     assert.equal(await early.timeout(5_000).emitWithAck("say", "r1", "still here"), 10);
-    early.disconnect();
-    await sleep(500);
+    assert.equal(await polling.timeout(5_000).emitWithAck("say", "r1", "polled on"), 9);
+    for (const socket of [early, polling]) socket.disconnect();
+    await sleep(5_000);
   });
   assert.equal(code, 1);
   assert.ok(report.skipped["the gateway ended its copy of the session"] > 0, JSON.stringify(report));
