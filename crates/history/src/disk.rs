@@ -1,6 +1,7 @@
 //! A store in files of this node, on fjall: a log-structured tree with a journal. One process has the folder at a time.
 
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
+use crate::disk_fault::fault;
 use crate::disk_keys::{self as keys, Gist, Row};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
@@ -346,7 +347,11 @@ impl Inner {
                         continue;
                     };
                     if name.starts_with(&own) {
-                        let gist = Gist::read(&gist);
+                        let gist = match Gist::read(&gist) {
+                            // An older version wrote nothing beside its time.
+                            None => step.gist_of(name)?,
+                            known => known,
+                        };
                         left = left.saturating_sub(gist.as_ref().map_or(0, Gist::bytes));
                         oldest.push((name.to_vec(), gist));
                     }
@@ -597,13 +602,18 @@ impl<'a> Step<'a> {
             self.count_out(&room, event.bytes() as u64)?;
             return Ok(true);
         }
+        match self.gist_of(name)? {
+            Some(gist) => self.remove_known(name, &gist),
+            None => Ok(false),
+        }
+    }
+
+    /// Reads the event, which is stored.
+    fn gist_of(&self, name: &[u8]) -> Result<Option<Gist>, fjall::Error> {
         let value = self.open.events.get(name)?;
         let row = value.as_ref().and_then(|value| Row::read(value));
-        let Some((row, (namespace, room))) = row.zip(keys::names(name)) else {
-            return Ok(false);
-        };
-        let gist = Gist::of(&row.into_event(namespace, room));
-        self.remove_known(name, &gist)
+        let named = row.zip(keys::names(name));
+        Ok(named.map(|(row, (namespace, room))| Gist::of(&row.into_event(namespace, room))))
     }
 
     /// One that is stored.
@@ -626,36 +636,6 @@ impl<'a> Step<'a> {
         let has = self.room(room)?;
         *has = (has.0.saturating_sub(1), has.1.saturating_sub(bytes));
         Ok(())
-    }
-}
-
-fn fault(error: &fjall::Error, folder: &Path) -> Fault {
-    let place = folder.display();
-    match error {
-        fjall::Error::Locked => {
-            let text = format!(
-                "another process has the history in {place}: each gateway needs a folder of its own"
-            );
-            Fault::new(Kind::Away, text)
-        }
-        fjall::Error::Io(error) if error.kind() == std::io::ErrorKind::StorageFull => Fault::new(
-            Kind::Full,
-            format!("the disk of the history in {place} is full: make room"),
-        ),
-        fjall::Error::Io(error) => Fault::new(
-            Kind::Away,
-            format!("cannot use the history in {place}: {error}"),
-        ),
-        fjall::Error::Poisoned => Fault::new(
-            Kind::Away,
-            format!("the history in {place} could not be written, and is opened anew"),
-        ),
-        error => Fault::new(
-            Kind::Torn,
-            format!(
-                "cannot read the history in {place}: {error}; move the folder away, or put a copy in its place"
-            ),
-        ),
     }
 }
 
@@ -691,3 +671,7 @@ impl Store for Disk {
         Box::pin(self.run(Inner::close))
     }
 }
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;

@@ -10,6 +10,8 @@ mod ask;
 #[cfg(feature = "disk")]
 mod disk;
 #[cfg(feature = "disk")]
+mod disk_fault;
+#[cfg(feature = "disk")]
 mod disk_keys;
 #[cfg(feature = "redis")]
 mod door;

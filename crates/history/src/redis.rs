@@ -266,17 +266,16 @@ impl Redis {
                 return Ok(deleted);
             }
             let events = names.iter().filter_map(|name| name.split_once(' '));
-            let mut commands: Vec<Cmd> = events
+            let commands: Vec<Cmd> = events
                 .map(|(id, room)| delete_one(namespace, room, id))
                 .collect();
-            let mut forget = cmd("ZREM");
-            forget.arg(&index).arg(&names);
-            commands.push(forget);
-            let mut answers = self.change(&index, commands).await?;
-            answers.pop();
-            for answer in answers {
+            // The index is what finds them: it goes when all of them have gone, or the next attempt would find none.
+            for answer in self.change(&index, commands).await? {
                 deleted += read::<u64>(answer)?;
             }
+            let mut forget = cmd("ZREM");
+            forget.arg(&index).arg(&names);
+            self.change(&index, vec![forget]).await?;
         }
     }
 }

@@ -217,3 +217,34 @@ async fn a_user_with_few_rights_can_do_all() {
     let log = redis.ask(&["ACL", "LOG"]);
     assert_eq!(log.trim(), "", "{log}");
 }
+
+/// Redis refuses to delete in one of the rooms of a user: the next attempt finds the events of that room, too.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn a_user_whose_deletion_was_refused_is_deleted_by_the_next_attempt() {
+    let server = Redis::start();
+    let store = open_redis(&[server.url()], Mode::Single, 0).await;
+    let rooms = ["a", "b"].map(|room| {
+        let mut event = event(room, 1);
+        event.user = Some("ada".to_owned());
+        event
+    });
+    append(&*store, rooms.to_vec()).await;
+    let (room, aside) = (format!("{KEY}room:a"), format!("{KEY}aside"));
+    server.ask(&["RENAME", &room, &aside]);
+    server.ask(&["SET", &room, "no stream"]);
+    let forget = || {
+        store.forget(Forget::User {
+            namespace: Some("/".to_owned()),
+            user: "ada".to_owned(),
+        })
+    };
+    assert!(forget().await.is_err());
+    server.ask(&["RENAME", &aside, &room]);
+    assert_eq!(forget().await, Ok(1));
+    for room in ["a", "b"] {
+        assert_eq!(all(&*store, room, Way::Forward, 10).await, []);
+    }
+    let index = server.ask(&["EXISTS", &format!("{KEY}user:ada")]);
+    assert_eq!(index.trim(), "0");
+}
