@@ -183,7 +183,7 @@ impl Recovery {
         let Some(way) = Self::way(by) else {
             return;
         };
-        if self.speaks_without_stamps(by.place) {
+        if self.speaks_without_stamps(by.place, &way) {
             let why = NotRecovered::Nodes;
             return self.answer(claim, Some(&way), Message::Refused { claim, why });
         }
@@ -203,9 +203,11 @@ impl Recovery {
         }
     }
 
-    /// What this node says now has no stamp, as while an older node is there: nobody could tell what of it a socket has.
-    fn speaks_without_stamps(&self, other: Place) -> bool {
-        other.node != self.me.node && !matches!(self.abroad, Abroad::Nodes(_))
+    /// What this node says now has no stamp, as while an older node is there, or one that is not the others', as a worker's part does that
+    /// stands for nodes without a link: nobody could tell what of it a socket has.
+    fn speaks_without_stamps(&self, other: Place, way: &Circle) -> bool {
+        let has_stamps = matches!(self.abroad, Abroad::Nodes(_)) && !self.stays(&way.namespace);
+        other.node != self.me.node && !has_stamps
     }
 
     /// The claimer is told behind all that the owner had seen of this shard.
@@ -221,7 +223,7 @@ impl Recovery {
             return self.complete(claim, now_ms);
         }
         match Self::way(by) {
-            Some(way) if self.speaks_without_stamps(claim.by) => {
+            Some(way) if self.speaks_without_stamps(claim.by, &way) => {
                 let why = NotRecovered::Nodes;
                 self.answer(claim, Some(&way), Message::Refused { claim, why });
             }

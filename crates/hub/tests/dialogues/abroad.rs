@@ -34,6 +34,15 @@ impl Handler for Obedient {
                     .local()
                     .emit(&Emit::new("news", &text));
             }
+            // As a worker does by its link to the first node, when the second has one, too.
+            "lead apart" => {
+                cx.speaks_apart("/");
+                let _ = cx
+                    .of("/")
+                    .to(&[name])
+                    .without(&[2])
+                    .emit(&Emit::new("news", &text));
+            }
             "take along" => drop(cx.of("/").to(&[name]).join(&[text.trim_matches('"')])),
             "send away" => drop(cx.of("/").to(&[name]).leave(&[text.trim_matches('"')])),
             "end" => drop(cx.of("/").to(&[name]).disconnect(false)),
@@ -328,6 +337,47 @@ fn what_is_said_to_each_node_apart_holds_sockets_at_their_nodes() {
         }
     }
     let mut guest = Guest::new(&mut nodes, 0, 1);
+    guest.is_cut(&mut nodes);
+    assert!(guest.comes_back(&mut nodes, 1, 1).0);
+}
+
+/// A worker has links to the first and the second node: the first speaks to the third as well, which makes no note itself.
+#[test]
+fn what_one_node_says_for_those_without_a_link_holds_sockets_too() {
+    const TEN_MINUTES_MS: u64 = 600_000;
+    let mut nodes = nodes(3);
+    for (owner, claimer) in [(2, 1), (1, 2)] {
+        // It leads before the claim; or before its fence, or behind that and before its flush.
+        for muted in [None, Some(owner), Some(0)] {
+            let speaker = Guest::new(&mut nodes, 0, 0);
+            let other = Guest::new(&mut nodes, 1, 0);
+            let mut guest = Guest::new(&mut nodes, owner, 1);
+            guest.say(&mut nodes, "\"join\",\"room\"");
+            guest.is_cut(&mut nodes);
+            let part = "\"lead apart\",\"room\",\"a part\"";
+            match muted {
+                None => {
+                    speaker.say(&mut nodes, part);
+                    guest.asks(&mut nodes, claimer, 1);
+                }
+                Some(node) => {
+                    nodes.mute(node, true);
+                    guest.asks(&mut nodes, claimer, 1);
+                    speaker.say(&mut nodes, part);
+                    nodes.mute(node, false);
+                    nodes.settle();
+                }
+            }
+            let texts = nodes.texts(claimer, guest.client).join(" ");
+            assert!(
+                texts.contains("40{") && !texts.contains(&guest.sid),
+                "{owner} to {claimer}, {muted:?}: {texts}"
+            );
+            other.say(&mut nodes, "\"say apart\",\"room\",\"a part\"");
+            nodes.pass(TEN_MINUTES_MS);
+        }
+    }
+    let mut guest = Guest::new(&mut nodes, 2, 1);
     guest.is_cut(&mut nodes);
     assert!(guest.comes_back(&mut nodes, 1, 1).0);
 }
