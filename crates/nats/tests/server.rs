@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, stream};
 use nats::{
     Action, Credentials, Encoding, Event, Inlet, Key, Limits, Mode, Moment, Operator, Outlet,
-    Pattern, Reading, Settings, Source, Tls, Unhandled,
+    Pattern, Reading, Settings, Source, Tls, Unhandled, engine,
 };
 use servers::Nats;
 use std::sync::{Arc, Mutex};
@@ -137,4 +137,49 @@ fn each_event_is_there_once_and_in_order_while_the_server_restarts() {
     );
     inlet.stop();
     assert_eq!(runtime.block_on(outlet.close(Duration::from_secs(5))), 0);
+}
+
+/// A bucket was made with one copy, as when there was one server: it has several when nodes come to the cluster.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn a_bucket_gets_its_copies_when_there_are_several_servers() {
+    let runtime = Runtime::new().expect("a runtime");
+    let servers = Nats::cluster();
+    runtime.block_on(async {
+        let client = async_nats::connect(servers[0].url()).await;
+        let streams = jetstream::new(client.expect("a client"));
+        let config = || stream::Config {
+            name: "few".to_owned(),
+            subjects: vec!["root.key.few.>".to_owned()],
+            max_messages_per_subject: 1,
+            storage: stream::StorageType::Memory,
+            ..stream::Config::default()
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = streams.create_stream(config()).await {
+            assert!(Instant::now() < deadline, "{error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let plan = engine::Plan {
+            settings: settings(&servers[1]),
+            root: "root".to_owned(),
+            domain: None,
+            buckets: vec![engine::Bucket {
+                name: "few".to_owned(),
+                age: None,
+            }],
+            queue_bytes: 1 << 20,
+        };
+        let opened = engine::open(plan, Arc::new(|_| {})).await;
+        let engine = opened.expect("it is up");
+        let mut stream = streams.get_stream("few").await.expect("it is there");
+        let info = stream.info().await.expect("what it is");
+        assert_eq!(info.config.num_replicas, 3);
+        let mut written = engine.write("few", "key", b"value", None).await;
+        while written != Ok(true) {
+            assert!(Instant::now() < deadline, "{written:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            written = engine.write("few", "key", b"value", None).await;
+        }
+    });
 }

@@ -6,7 +6,8 @@ use super::{Engine, Plan, Trouble};
 use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind, RequestErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
-    Config, DeleteMessageErrorKind, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream,
+    Config, DeleteMessageErrorKind, DiscardPolicy, Info, LastRawMessageErrorKind, StorageType,
+    Stream,
 };
 use async_nats::jetstream::{Context, ErrorCode};
 use bytes::Bytes;
@@ -74,15 +75,38 @@ pub(super) async fn ensure(line: &Line, plan: &Plan) -> Result<(), Trouble> {
                 .get_or_create_stream(config(&plan.root, bucket, 1))
                 .await;
         }
-        made.map_err(|why| {
+        let made = made.map_err(|why| {
             Trouble::new(format!(
                 "cannot keep the numbers of nodes in the bucket {:?} of JetStream: {why}: nodes need a server with JetStream \
                  (`jetstream {{}}` in its configuration), or cluster.jetstream_domain behind a leaf node, and the right to \"$JS.API.>\"",
                 bucket.name
             ))
         })?;
+        copy(line, made.cached_info()).await;
     }
     Ok(())
+}
+
+/// A bucket may have been made when there was one server, or from a leaf node, which does not know how many there are.
+async fn copy(line: &Line, bucket: &Info) {
+    let has = bucket.config.num_replicas;
+    // A server that is alone names itself, and no cluster.
+    let cluster = bucket.cluster.as_ref();
+    let name = cluster.and_then(|cluster| cluster.name.as_deref());
+    if name.is_none_or(str::is_empty) || has >= COPIES {
+        return;
+    }
+    let config = Config {
+        num_replicas: COPIES,
+        ..bucket.config.clone()
+    };
+    if let Err(error) = line.streams.update_stream(config).await {
+        let bucket = &bucket.config.name;
+        tracing::warn!(
+            bucket, has, wanted = COPIES, %error,
+            "a bucket of JetStream has too few copies: without their servers nodes know nothing of each other; `nats stream edit` changes it"
+        );
+    }
 }
 
 /// How an attempt ended.
