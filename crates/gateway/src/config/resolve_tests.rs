@@ -326,6 +326,20 @@ fn a_cluster_that_can_not_work_is_found_before_the_start() {
     }
 }
 
+#[cfg(feature = "history-redis")]
+#[test]
+fn a_cluster_of_redis_has_no_numbered_databases_for_history() {
+    let text = |mode: &str| {
+        format!(
+            "[history]\nstore = \"redis\"\nurl = \"redis://h:7000/3\"\n[history.redis]\nmode = {mode:?}\n\
+             [namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
+        )
+    };
+    let refused = problem(&text("cluster"));
+    assert!(refused.contains("leave the number out"), "{refused}");
+    resolved(&text("single"));
+}
+
 /// What programs and nodes share in Redis has no place in NATS.
 #[test]
 fn a_cluster_over_nats_refuses_what_needs_redis() {

@@ -162,8 +162,14 @@ impl Resolver<'_> {
             self.problem(address, "the store needs an address: redis://HOST:PORT");
             return None;
         };
-        if let Err(why) = settings::check_with_database(&Redis::urls(&urls)) {
+        let all = Redis::urls(&urls);
+        if let Err(why) = settings::check_with_database(&all) {
             self.problem(address, why.to_string());
+            return None;
+        }
+        if *keys.mode == RedisMode::Cluster && settings::check(&all).is_err() {
+            let message = "a Redis Cluster has no numbered databases: leave the number out";
+            self.problem(address, message);
             return None;
         }
         if keys.tls_cert.is_some() != keys.tls_key.is_some() {
