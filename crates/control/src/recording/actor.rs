@@ -45,6 +45,8 @@ struct Actor<'a> {
     questions: VecDeque<u64>,
     played: Played,
     has_session: bool,
+    /// The gateway has put it out.
+    is_out: bool,
 }
 
 /// Plays a part to its end.
@@ -68,6 +70,7 @@ pub(super) async fn play(part: &Part, stage: &Stage) -> Played {
         questions: VecDeque::new(),
         played: Played::default(),
         has_session: false,
+        is_out: false,
     };
     let went = match timeout(PATIENCE, actor.come_in(stage)).await {
         Ok(Ok(())) => actor.act(stage).await,
@@ -126,12 +129,14 @@ impl Actor<'_> {
     async fn act(&mut self, stage: &Stage) -> Result<(), String> {
         let part = self.part;
         for step in &part.steps {
-            self.listen_until(stage.time(step.at_ms)).await?;
-            self.catch_up(stage, step.needs).await?;
+            let waited = self.wait_for(stage, step).await;
             if matches!(step.deed, Deed::Leave) {
+                // It may have been put out in the recording, too, which tells no more than that it left.
+                let left = if self.is_out { Ok(()) } else { waited };
                 self.part_with().await;
-                return Ok(());
+                return left;
             }
+            waited?;
             self.carry_out(step).await?;
             stage.progress.step();
         }
@@ -139,6 +144,11 @@ impl Actor<'_> {
         self.wait_for_the_rest().await?;
         self.part_with().await;
         Ok(())
+    }
+
+    async fn wait_for(&mut self, stage: &Stage, step: &Step) -> Result<(), String> {
+        self.listen_until(stage.time(step.at_ms)).await?;
+        self.catch_up(stage, step.needs).await
     }
 
     /// What had happened before in the recording happens first, also where this gateway is slower.
@@ -152,6 +162,11 @@ impl Actor<'_> {
     }
 
     async fn carry_out(&mut self, step: &Step) -> Result<(), String> {
+        let turn = step.is_large().then(|| self.stage.large.acquire());
+        let _turn = match turn {
+            Some(turn) => turn.await.ok(),
+            None => None,
+        };
         let (kinds, args, attachments, id) = match &step.deed {
             Deed::Say {
                 name,
@@ -162,6 +177,7 @@ impl Actor<'_> {
                 let mut data = Vec::new();
                 wire::json::quote(&mut data, name);
                 let name = String::from_utf8_lossy(&data).into_owned();
+                let args = args.text(attachments.len());
                 let args = match args.is_empty() {
                     true => name,
                     false => format!("{name},{args}"),
@@ -175,7 +191,8 @@ impl Actor<'_> {
                     return Ok(());
                 };
                 let kinds = (PacketType::Ack, PacketType::BinaryAck);
-                (kinds, args.clone(), attachments, Some(id))
+                let args = args.text(attachments.len());
+                (kinds, args, attachments, Some(id))
             }
             Deed::Leave => return Ok(()),
         };
@@ -252,7 +269,7 @@ impl Actor<'_> {
             match said {
                 Said::Text(text) => self.take(&text).await?,
                 Said::Ping(bytes) => self.frame(OpCode::Pong, &bytes).await?,
-                Said::Closed => return Err("the gateway closed the connection".to_owned()),
+                Said::Closed => return Err(self.is_put_out("the gateway closed the connection")),
                 Said::Nothing => {}
             }
         }
@@ -262,7 +279,7 @@ impl Actor<'_> {
     async fn take(&mut self, text: &str) -> Result<(), String> {
         match text.as_bytes().first() {
             Some(b'0') => self.has_session = true,
-            Some(b'1') => return Err("the gateway ended the session".to_owned()),
+            Some(b'1') => return Err(self.is_put_out("the gateway ended the session")),
             Some(b'2') => return self.frame(OpCode::Text, b"3").await,
             Some(b'4') => {
                 let packet = socketio::parse(&text[1..]);
@@ -272,6 +289,11 @@ impl Actor<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn is_put_out(&mut self, how: &str) -> String {
+        self.is_out = true;
+        how.to_owned()
     }
 
     fn note(&mut self, packet: &Packet<'_>) -> Result<(), String> {
@@ -290,7 +312,7 @@ impl Actor<'_> {
                     packet.data
                 ));
             }
-            PacketType::Disconnect => return Err("it was put out".to_owned()),
+            PacketType::Disconnect => return Err(self.is_put_out("it was put out")),
             PacketType::Event | PacketType::BinaryEvent => {
                 self.questions.extend(packet.id);
                 Word::Event(socketio::event(packet.data).name.into_owned())

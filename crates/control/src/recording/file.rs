@@ -10,6 +10,8 @@ use std::path::Path;
 pub const VERSION: u64 = 1;
 /// A larger file is not read.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Each has some hundred bytes in memory, however short it is in the file.
+const LINES_MAX: usize = 2_000_000;
 /// Args have 4 KiB at most, and each byte may need six as JSON.
 const LINE_BYTES_MAX: u64 = 128 * 1024;
 
@@ -95,8 +97,13 @@ impl Recording {
                 }
             };
             match line.kind.as_str() {
+                "line" if recording.lines.len() == LINES_MAX => {
+                    return Err(format!(
+                        "it has more than {LINES_MAX} lines: record a smaller share"
+                    ));
+                }
                 "line" => recording.lines.push(line),
-                "dropped" => recording.dropped += line.lines,
+                "dropped" => recording.dropped = recording.dropped.saturating_add(line.lines),
                 "node" if line.state != "followed" => recording.lost.push(format!(
                     "node {} {}: {}",
                     line.node.unwrap_or_default(),

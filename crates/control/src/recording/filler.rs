@@ -2,8 +2,44 @@
 
 use wire::json;
 
-/// A longer argument is not made.
+/// More is not made for one event.
 const FILL_BYTES_MAX: usize = 1 << 20;
+/// Few clients at once say more than this.
+pub(super) const LARGE: usize = 64 << 10;
+
+/// What a client is to say. It is made when it is said: a small file can ask for more than fits into memory.
+#[derive(Debug)]
+pub(super) enum Args {
+    /// As it was.
+    Whole(String),
+    /// It was cut when it was recorded, and had so many bytes.
+    Long(usize),
+    /// Of these types and sizes, and with this mark.
+    Shaped(String, Option<String>),
+}
+
+impl Args {
+    /// Whether its text has more than [`LARGE`] bytes.
+    pub(super) fn is_large(&self) -> bool {
+        match self {
+            Self::Whole(args) => args.len() > LARGE,
+            Self::Long(bytes) => *bytes > LARGE,
+            Self::Shaped(shapes, _) => {
+                let mut sizes = shapes.split(", ").map(|shape| of(shape).1);
+                let all = sizes.try_fold(0_usize, usize::checked_add);
+                all.is_none_or(|all| all > LARGE)
+            }
+        }
+    }
+
+    pub(super) fn text(&self, attachments: usize) -> String {
+        match self {
+            Self::Whole(args) => args.clone(),
+            Self::Long(bytes) => long(*bytes, attachments),
+            Self::Shaped(shapes, mark) => fill(shapes, mark.as_deref(), attachments),
+        }
+    }
+}
 
 /// Types of arguments, as a line of a redacted recording has them, without sizes.
 pub(super) fn kinds_of_shapes(shapes: &str) -> String {
@@ -37,13 +73,23 @@ fn kind(raw: &str) -> &'static str {
     }
 }
 
+/// The name and the size of a type.
+fn of(shape: &str) -> (&str, usize) {
+    let (name, size) = shape.split_once('(').unwrap_or((shape, ""));
+    (name, size.trim_end_matches(')').parse().unwrap_or_default())
+}
+
 /// Arguments of these types and sizes. The first one, if it is a text, is its mark, so that equal names stay equal.
-pub(super) fn fill(shapes: &str, mark: Option<&str>, attachments: usize) -> String {
+fn fill(shapes: &str, mark: Option<&str>, attachments: usize) -> String {
     let (mut args, mut named): (Vec<String>, usize) = (Vec::new(), 0);
+    let mut room = FILL_BYTES_MAX;
     for shape in shapes.split(", ").filter(|shape| !shape.is_empty()) {
-        let (name, size) = shape.split_once('(').unwrap_or((shape, ""));
-        let size: usize = size.trim_end_matches(')').parse().unwrap_or_default();
-        let size = size.min(FILL_BYTES_MAX);
+        if args.len() == SHAPES_MAX {
+            break;
+        }
+        let (name, size) = of(shape);
+        let size = size.min(room);
+        room -= size;
         args.push(match name {
             "string" => text(size, mark.filter(|_| args.is_empty())),
             "object" if size >= 8 => format!("{{\"x\":\"{}\"}}", "x".repeat(size - 8)),
@@ -66,7 +112,7 @@ pub(super) fn fill(shapes: &str, mark: Option<&str>, attachments: usize) -> Stri
 }
 
 /// An argument that was cut when it was recorded.
-pub(super) fn long(bytes: usize, attachments: usize) -> String {
+fn long(bytes: usize, attachments: usize) -> String {
     let mut args = vec![text(bytes.min(FILL_BYTES_MAX), None)];
     args.extend((0..attachments).map(placeholder));
     args.join(",")
@@ -119,5 +165,12 @@ mod tests {
         let list: Vec<serde_json::Value> =
             serde_json::from_str(&format!("[{args}]")).expect("JSON");
         assert_eq!(list.len(), 2);
+        let large = Args::Shaped("string(99999999999), object(1)".to_owned(), None);
+        assert!(large.is_large() && large.text(0).len() <= FILL_BYTES_MAX + 10);
+        assert!(!Args::Shaped("string(9), null".to_owned(), None).is_large());
+        for shape in ["string(999999)", "object(999999)", "array(999999), null"] {
+            let args = fill(&vec![shape; 5_000].join(", "), None, 10);
+            assert!(args.len() <= FILL_BYTES_MAX + 1_000, "{}", args.len());
+        }
     }
 }

@@ -10,11 +10,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Clients come in a moment after the beginning, so that all are ready for the first of them.
 const BEGIN_AFTER: Duration = Duration::from_millis(200);
+/// Clients that say something large at once: each needs several times its size.
+const LARGE_AT_ONCE: usize = 8;
 
 /// How it is to be played.
 pub struct Orders {
@@ -48,6 +51,7 @@ pub async fn play(script: Script, orders: Orders, progress: &Progress) -> Report
         script: Arc::clone(&script),
         speed: orders.speed,
         happened: AtomicU64::new(0),
+        large: Semaphore::new(LARGE_AT_ONCE),
     });
     let mut parts = JoinSet::new();
     for at in 0..script.parts.len() {

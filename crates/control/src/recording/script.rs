@@ -1,7 +1,7 @@
 //! What the clients of a recording are to do, when, and what each of them is to hear.
 
 use super::file::{Line, Recording};
-use super::filler;
+use super::filler::{self, Args, LARGE};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use wire::socketio;
@@ -56,18 +56,34 @@ pub(super) struct Step {
     pub(super) deed: Deed,
 }
 
+impl Step {
+    /// What it says takes room while it is made and sent.
+    pub(super) fn is_large(&self) -> bool {
+        match &self.deed {
+            Deed::Say {
+                args, attachments, ..
+            }
+            | Deed::Answer { args, attachments } => {
+                let mut sizes = attachments.iter();
+                args.is_large() || sizes.any(|size| *size > LARGE)
+            }
+            Deed::Leave => false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Deed {
     /// An event, and the number of its question, if it wants an answer.
     Say {
         name: String,
-        args: String,
+        args: Args,
         attachments: Vec<usize>,
         ask: Option<u64>,
     },
     /// The answer to the next question of the gateway.
     Answer {
-        args: String,
+        args: Args,
         attachments: Vec<usize>,
     },
     Leave,
@@ -105,15 +121,15 @@ impl Script {
         };
         let mut places = HashMap::new();
         for line in &recording.lines {
-            match &line.socket {
-                Some(socket) => {
-                    let at = script.place(socket, line, &mut places)?;
-                    let before = script.parts[at].len();
-                    script.take(at, line, recording.payload);
-                    script.follow(at, before);
-                }
-                None if line.what == "end" => script.leave_session(line),
-                None => {}
+            if let Some(socket) = &line.socket {
+                let at = script.place(socket, line, &mut places)?;
+                let before = script.parts[at].len();
+                script.take(at, line, recording.payload);
+                script.follow(at, before);
+            }
+            // It names the first socket of the session at most, and all of them go.
+            if line.what == "end" {
+                script.leave_session(line);
             }
         }
         script.count();
@@ -281,10 +297,10 @@ impl Part {
         number
     }
 
-    fn step(&mut self, line: &Line, deed: impl FnOnce(String, Vec<usize>) -> Deed, payload: bool) {
+    fn step(&mut self, line: &Line, deed: impl FnOnce(Args, Vec<usize>) -> Deed, payload: bool) {
         let mut attachments = line.attachments.clone();
         attachments.truncate(socketio::ATTACHMENTS_MAX);
-        let args = said(line, payload, &attachments);
+        let args = said(line, payload);
         self.steps.push(Step {
             at_ms: line.at_ms,
             needs: 0,
@@ -310,21 +326,22 @@ impl Part {
 
 /// Whether its arguments are there as they were.
 fn is_whole(line: &Line, args: &str) -> bool {
-    let attached: usize = line.attachments.iter().sum();
+    let mut sizes = line.attachments.iter();
+    let bytes = sizes.try_fold(args.len(), |sum, size| sum.checked_add(*size));
     let list = format!("[{args}]");
-    args.len() + attached == line.bytes
+    bytes == Some(line.bytes)
         && wire::json::validate(list.as_bytes()).is_ok()
         && socketio::match_attachments(args, line.attachments.len()).is_ok()
 }
 
 /// The arguments that a client is to say.
-fn said(line: &Line, payload: bool, attachments: &[usize]) -> String {
+fn said(line: &Line, payload: bool) -> Args {
     let args = line.args.as_deref().unwrap_or_default();
     match payload {
-        true if is_whole(line, args) => args.to_owned(),
+        true if is_whole(line, args) => Args::Whole(args.to_owned()),
         // Longer ones are cut, and tokens are shown to nobody.
-        true => filler::long(line.bytes, attachments.len()),
-        false => filler::fill(args, line.mark.as_deref(), attachments.len()),
+        true => Args::Long(line.bytes),
+        false => Args::Shaped(args.to_owned(), line.mark.clone()),
     }
 }
 
@@ -346,3 +363,7 @@ impl Part {
             .count() as u64
     }
 }
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

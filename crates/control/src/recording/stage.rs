@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// What was said so far; clones are the same.
@@ -52,6 +53,8 @@ pub(super) struct Stage {
     pub(super) speed: f64,
     /// Clients that came or left, and words that are judged; also those that were waited for in vain.
     pub(super) happened: AtomicU64,
+    /// Turns of those that say something large.
+    pub(super) large: Semaphore,
 }
 
 impl Stage {
