@@ -1,3 +1,5 @@
+//! Folders that an older version wrote.
+
 use super::*;
 
 fn event(n: u64) -> Event {

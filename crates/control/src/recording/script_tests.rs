@@ -1,3 +1,5 @@
+//! Recordings by hand, and what they make of parts and steps.
+
 use super::*;
 use std::io::Write;
 

@@ -1,12 +1,13 @@
 //! Full disks, recorders that stand still, files of strangers, gateways that are not there: a clear word for each, and nothing waits for ever.
 
 use super::{BINARY, OPS, Recorder, comes, config, played, replay};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 fn record(node: &Gateway, file: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
@@ -130,6 +131,48 @@ fn a_gateway_that_ends_leaves_a_whole_recording() {
     let said = recorder.ended();
     assert!(said.contains("has closed the connection"), "{said}");
     assert_eq!(recorder.lines("end").len(), 1);
+}
+
+/// In the recording it ended, too; here a moment earlier.
+#[test]
+fn one_that_the_gateway_puts_out_before_it_leaves_has_left() {
+    let node = Gateway::start(&config(""));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.jsonl");
+    let line = |at: u64, what: &str, socket: &str| {
+        format!(
+            "{{\"kind\":\"line\",\"at_ms\":{at},\"direction\":\"in\",\"what\":\"{what}\",\"session\":\"s\",\"socket\":\"{socket}\",\"namespace\":\"/\"}}\n"
+        )
+    };
+    let text = [
+        "{\"sockeye_recording\":1}\n".to_owned(),
+        line(1, "connect", "one"),
+        line(2, "connect", "two"),
+        line(4_000, "end", "one"),
+        "{\"kind\":\"end\",\"lines\":3}\n".to_owned(),
+    ];
+    std::fs::write(&file, text.concat()).expect("a file");
+    for close in [true, false] {
+        std::thread::scope(|scope| {
+            let play = scope.spawn(|| replay(&file, node.addr, &["--json"]));
+            let are_there = || node.metric("sockeye_sockets") == 2.0;
+            assert!(eventually(PATIENCE, are_there));
+            // Both know it.
+            std::thread::sleep(Duration::from_millis(300));
+            let body = json!({"all": true, "close": close}).to_string();
+            let request = format!(
+                "POST /v1/disconnect HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                OPS.0,
+                body.len()
+            );
+            assert_eq!(RawConn::exchange(node.admin, request).status, 202);
+            let output = play.join().expect("its end");
+            let report = played(&output);
+            assert_eq!(output.status.code(), Some(0), "{report:#}");
+            assert_eq!(report["failed"], 0, "{report:#}");
+            assert!(eventually(PATIENCE, || node.metric("sockeye_sockets") == 0.0));
+        });
+    }
 }
 
 #[test]
