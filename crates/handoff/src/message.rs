@@ -218,7 +218,7 @@ mod tests {
         let known: Vec<u8> = (0..=u8::MAX)
             .filter(|byte| Kind::of(*byte).is_some())
             .collect();
-        assert_eq!(known, (1..=15).collect::<Vec<u8>>());
+        assert_eq!(known, (1..=17).collect::<Vec<u8>>());
         assert!(
             known
                 .iter()

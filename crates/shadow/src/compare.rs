@@ -153,9 +153,9 @@ impl Comparer {
         }
     }
 
-    /// Nothing else will come.
-    pub fn finish(&mut self, report: &mut Report) {
-        self.pass_time(u64::MAX, report);
+    /// Nothing else will come. The like of what came in the last half of a window may have been on its way.
+    pub fn finish(&mut self, now_ms: u64, report: &mut Report) {
+        self.pass_time(now_ms.saturating_add(self.window_ms / 2), report);
     }
 
     /// All that was said to this client was said alike.
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(bench.say(5, Side::Own, json!(1), Some(3)), Some((7, 3)));
         assert_eq!(bench.say(6, Side::Own, json!(1), Some(4)), None);
         assert_eq!(bench.say(9, Side::Real, json!(1), Some(8)), Some((8, 4)));
-        bench.comparer.finish(&mut bench.report);
+        bench.comparer.finish(u64::MAX, &mut bench.report);
         assert_eq!(
             bench.counts(),
             Counts {
@@ -419,7 +419,7 @@ mod tests {
         bench.say(0, Side::Real, json!(1), None);
         bench.say(0, Side::Real, json!(1), None);
         bench.say(0, Side::Own, json!(1), None);
-        bench.comparer.finish(&mut bench.report);
+        bench.comparer.finish(u64::MAX, &mut bench.report);
         assert_eq!(
             bench.counts(),
             Counts {
@@ -458,7 +458,7 @@ mod tests {
         // One that asks for an answer is not the like of one that does not.
         bench.say(6_000, Side::Real, json!(1), Some(1));
         bench.say(6_000, Side::Own, json!(1), None);
-        bench.comparer.finish(&mut bench.report);
+        bench.comparer.finish(u64::MAX, &mut bench.report);
         assert_eq!(bench.counts().different, 2);
         let last = bench
             .report
@@ -497,7 +497,7 @@ mod tests {
             for (side, value) in order {
                 bench.say(0, *side, json!(value), None);
             }
-            bench.comparer.finish(&mut bench.report);
+            bench.comparer.finish(u64::MAX, &mut bench.report);
             let counts = Counts {
                 equal: 2,
                 reordered: cause,

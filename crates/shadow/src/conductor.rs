@@ -70,7 +70,8 @@ impl Conductor {
                 () = &mut stop => break,
             }
         }
-        self.play.finish();
+        let now_ms = self.now_ms();
+        self.play.finish(now_ms);
         self.show();
     }
 

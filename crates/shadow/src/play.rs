@@ -414,8 +414,8 @@ impl Play {
     }
 
     /// The last words: all that waits is judged.
-    pub fn finish(&mut self) {
-        self.comparer.finish(&mut self.report);
+    pub fn finish(&mut self, now_ms: u64) {
+        self.comparer.finish(now_ms, &mut self.report);
     }
 
     /// Nothing but words of one client can have brought about what is heard now. 0: others spoke, or wait for an answer.
@@ -494,7 +494,11 @@ impl Play {
         };
         // The waits of several clients pass at the same time.
         let over_ms = (turn.heard_ms + END_MS).max(known.sent_ms + ANSWER_MS);
-        turn.packet.is_some() || self.comparer.is_settled(turn.session) || now_ms >= over_ms
+        // One that leaves its namespaces first goes as well.
+        let goes_on = |packet: &Packet| packet.kind != PacketType::Disconnect;
+        turn.packet.as_ref().is_some_and(goes_on)
+            || self.comparer.is_settled(turn.session)
+            || now_ms >= over_ms
     }
 
     fn play(&mut self, now_ms: u64, session: u64, mut packet: Packet) {
