@@ -71,7 +71,9 @@ fn take_question(parts: &mut Parts, record: &Question, asked: &HashSet<u64>) -> 
         .item
         .as_ref()
         .map(|item| Entry::restored(item, queue.now_ms));
-    if let Some(entry) = answer.transpose()?.filter(|entry| entry.about.is_none()) {
+    if let Some(entry) = answer.transpose()? {
+        let fits = entry.about.is_none() && entry.is_answer();
+        need(fits, "questions.item", "an answer to a query")?;
         queue.ledger.take(entry.bytes);
         queue.workers.enqueue(record.worker, [entry]);
     }
@@ -130,6 +132,9 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
         items.collect::<Result<Vec<Entry>, Unfit>>()
     };
     let (held, owed) = (entries(&record.held)?, entries(&record.owed)?);
+    // A worker has as many of them as it was told of.
+    let failed = held.iter().chain(&owed).any(Entry::is_failed);
+    need(!failed, "homes.items", "about the socket")?;
     let mut home = Home::new(introduction.unwrap_or_default(), now_ms);
     home.since_ms = now_ms.saturating_sub(record.age_ms);
     home.phase = match record.phase {

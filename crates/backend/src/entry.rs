@@ -261,6 +261,11 @@ impl Entry {
         }
     }
 
+    /// It answers a query of a worker.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.what(), Some(What::Found(_) | What::Answers(_)))
+    }
+
     pub(crate) fn is_failed(&self) -> bool {
         matches!(self.what(), Some(What::Failed(_)))
     }

@@ -3,6 +3,7 @@
 
 use backend::{Backend, Event, Link, Name, Said, Settings, Up, proto};
 use handoff::backend as record;
+use prost::Message;
 use std::collections::HashSet;
 
 fn hello(instance: &str, received: u64) -> proto::Hello {
@@ -162,5 +163,23 @@ fn what_is_not_as_it_must_be_is_named() {
     assert!(phase.starts_with("homes.phase: "), "{phase}");
     let hired = refused(|record| record.hired = 0);
     assert!(hired.starts_with("workers.id: "), "{hired}");
+    let answer = refused(|record| {
+        let failed = proto::Item {
+            what: Some(proto::item::What::Failed(proto::Failed::default())),
+            ..proto::Item::default()
+        };
+        let item = record::Item {
+            item: failed.encode_to_vec(),
+            ..record::Item::default()
+        };
+        record.asked = 1;
+        record.questions = vec![record::Question {
+            number: 1,
+            worker: record.workers[0].id,
+            item: Some(item),
+            ..record::Question::default()
+        }];
+    });
+    assert!(answer.starts_with("questions.item: "), "{answer}");
     assert_eq!(heir(b"nonsense").err().as_deref(), Some("it is no record"));
 }

@@ -104,7 +104,7 @@ impl Readers {
         let question = question.as_question();
         self.made += 1;
         let token = TOKEN_MARK | self.made;
-        if !socket.cx().ask_outside(question, TIMEOUT, token) {
+        if !socket.ask_outside(question, TIMEOUT, token) {
             return socket.refuse(Some(ack), BUSY, BUSY_CODE);
         }
         self.waiting.insert(token, (socket.key(), ack));

@@ -2,7 +2,7 @@
 //! wakes no other one.
 
 use crate::reactor::{Reactor, Readiness};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -31,10 +31,28 @@ pub enum Stay {
 
 #[derive(Default)]
 pub(crate) struct Guests {
-    here: BTreeMap<usize, Box<dyn Guest>>,
+    here: BTreeMap<usize, Place>,
     made: usize,
-    /// Those that are called again, and when.
-    again: VecDeque<(usize, Instant)>,
+    turn: u64,
+}
+
+struct Place {
+    guest: Box<dyn Guest>,
+    /// When it is called again. What it wanted earlier is kept: one call answers any number of wishes.
+    again: Option<Instant>,
+    /// The turn in which it was called last because its stream was ready.
+    served: Option<u64>,
+}
+
+impl Place {
+    fn call(&mut self, readiness: Readiness) -> Stay {
+        let stay = self.guest.ready(readiness);
+        if let Stay::Again(wait) = stay {
+            let due = Instant::now() + wait;
+            self.again = Some(self.again.map_or(due, |again| again.min(due)));
+        }
+        stay
+    }
 }
 
 impl Guests {
@@ -52,55 +70,69 @@ impl Guests {
         if reactor.watch_guest(guest.stream(), number).is_err() {
             return guest.leave();
         }
-        self.here.insert(number, guest);
-        // What came before is told by nobody.
-        self.again.push_back((number, Instant::now()));
+        let place = Place {
+            guest,
+            // What came before is told by nobody.
+            again: Some(Instant::now()),
+            served: None,
+        };
+        self.here.insert(number, place);
     }
 
     pub(crate) fn ready(&mut self, number: usize, readiness: Readiness, reactor: &Reactor) {
         // It may have left in this very turn.
-        let Some(guest) = self.here.get_mut(&number) else {
+        let Some(place) = self.here.get_mut(&number) else {
             return;
         };
-        match guest.ready(readiness) {
-            Stay::Waits => {}
-            Stay::Again(wait) => self.again.push_back((number, Instant::now() + wait)),
-            Stay::Leaves => {
-                // The stream is watched by others next. What fails here has ended already.
-                let _ = reactor.forget_guest(guest.stream());
-                self.here.remove(&number).into_iter().for_each(Guest::leave);
-            }
+        place.served = Some(self.turn);
+        if place.call(readiness) == Stay::Leaves {
+            self.let_go(number, reactor);
         }
     }
 
-    /// Those whose time has come.
+    /// Those whose time has come, but for those that had their turn already.
     pub(crate) fn call_again(&mut self, reactor: &Reactor) {
-        if self.again.is_empty() {
+        let turn = self.turn;
+        self.turn += 1;
+        if self.here.is_empty() {
             return;
         }
         let now = Instant::now();
-        for _ in 0..self.again.len() {
-            let Some((number, due)) = self.again.pop_front() else {
-                return;
-            };
-            match due <= now {
-                true => self.ready(number, Readiness::UNKNOWN, reactor),
-                false => self.again.push_back((number, due)),
+        self.call(reactor, |place| {
+            let is_due = place.served != Some(turn) && place.again.is_some_and(|due| due <= now);
+            if is_due {
+                place.again = None;
             }
-        }
+            is_due
+        });
     }
 
     /// Somebody outside wants them to look.
     pub(crate) fn call_all(&mut self, reactor: &Reactor) {
-        let all: Vec<usize> = self.here.keys().copied().collect();
-        for number in all {
-            self.ready(number, Readiness::UNKNOWN, reactor);
+        self.call(reactor, |_| true);
+    }
+
+    fn call(&mut self, reactor: &Reactor, mut is_meant: impl FnMut(&mut Place) -> bool) {
+        let mut from = 0;
+        while let Some((&number, place)) = self.here.range_mut(from..).next() {
+            from = number + 1;
+            if is_meant(place) && place.call(Readiness::UNKNOWN) == Stay::Leaves {
+                self.let_go(number, reactor);
+            }
+        }
+    }
+
+    fn let_go(&mut self, number: usize, reactor: &Reactor) {
+        if let Some(place) = self.here.remove(&number) {
+            // The stream is watched by others next. What fails here has ended already.
+            let _ = reactor.forget_guest(place.guest.stream());
+            place.guest.leave();
         }
     }
 
     /// The time until the next call.
     pub(crate) fn due(&self, now: Instant) -> Option<Duration> {
-        let next = self.again.iter().map(|(_, due)| *due).min()?;
+        let next = self.here.values().filter_map(|place| place.again).min()?;
         Some(next.saturating_duration_since(now))
     }
 }
@@ -109,7 +141,7 @@ impl Guests {
 impl Drop for Guests {
     fn drop(&mut self) {
         let here = std::mem::take(&mut self.here);
-        here.into_values().for_each(Guest::leave);
+        here.into_values().for_each(|place| place.guest.leave());
     }
 }
 
@@ -120,7 +152,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     struct Counting {
         stream: UnixStream,
@@ -140,6 +172,7 @@ mod tests {
             match &bytes[..read] {
                 b"bye" => Stay::Leaves,
                 b"more" => Stay::Again(Duration::ZERO),
+                b"greedy" => Stay::Again(Duration::from_secs(3_600)),
                 _ => Stay::Waits,
             }
         }
@@ -149,10 +182,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_guest_is_called_when_its_stream_is_ready_until_it_leaves() {
-        let mut reactor = Reactor::new().expect("a reactor");
-        let (stream, mut peer) = UnixStream::pair().expect("a pair");
+    /// A guest, its peer, its calls and its end.
+    fn guest() -> (Counting, UnixStream, Receiver<usize>, Receiver<()>) {
+        let (stream, peer) = UnixStream::pair().expect("a pair");
         stream.set_nonblocking(true).expect("an option");
         let ((calls, called), (left, gone)) = (channel(), channel());
         let guest = Counting {
@@ -160,6 +192,38 @@ mod tests {
             calls,
             left,
         };
+        (guest, peer, called, gone)
+    }
+
+    #[test]
+    fn any_number_of_calls_leaves_one_call_to_come() {
+        let reactor = Reactor::new().expect("a reactor");
+        let (guest, mut peer, called, _gone) = guest();
+        let mut guests = Guests::default();
+        guests.take(Box::new(guest), &reactor);
+        guests.call_again(&reactor);
+        for _ in 0..100 {
+            for said in ["greedy", "more"] {
+                peer.write_all(said.as_bytes()).expect("room");
+                guests.ready(0, Readiness::UNKNOWN, &reactor);
+            }
+            // It had its turn.
+            guests.call_again(&reactor);
+            peer.write_all(b"greedy").expect("room");
+            guests.call_all(&reactor);
+        }
+        assert_eq!(called.try_iter().count(), 1 + 3 * 100);
+        // The earliest of its wishes holds, once.
+        assert_eq!(guests.due(Instant::now()), Some(Duration::ZERO));
+        (0..9).for_each(|_| guests.call_again(&reactor));
+        assert_eq!(called.try_iter().count(), 1);
+        assert_eq!(guests.due(Instant::now()), None);
+    }
+
+    #[test]
+    fn a_guest_is_called_when_its_stream_is_ready_until_it_leaves() {
+        let mut reactor = Reactor::new().expect("a reactor");
+        let (guest, mut peer, called, gone) = guest();
         let mut guests = Guests::default();
         guests.take(Box::new(guest), &reactor);
         // What came before it was watched is looked for.
@@ -180,6 +244,8 @@ mod tests {
                     }
                 }
             }
+            guests.call_again(&reactor);
+            assert_eq!(called.try_iter().count(), 0, "{said}: it had its turn");
             guests.call_again(&reactor);
             assert_eq!(called.try_iter().count(), calls - 1, "{said}");
         }

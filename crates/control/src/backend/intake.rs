@@ -16,7 +16,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// All messages of workers that are read or wait for their turn, but for the small ones.
 pub const ROOM_BYTES: usize = 4 * MESSAGE_BYTES_MAX;
 /// A small message takes no share, so that a sign of life never waits for a large one: a bounded number of them is under way.
-const SMALL_BYTES: usize = 64 << 10;
+pub(super) const SMALL_BYTES: usize = 64 << 10;
 /// Before each message: one byte says that it is one, four how long it is. In gRPC, that byte says whether it is compressed.
 pub(super) const HEAD_BYTES: usize = 5;
 
@@ -40,22 +40,29 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// The share of a message that is there, if there is room for it now.
-    pub(super) fn try_share(&self, bytes: usize, growth: usize) -> Option<Option<Share>> {
-        let now = |room: &Arc<Semaphore>, bytes: usize| match bytes <= SMALL_BYTES {
-            true => Some(None),
-            false => {
-                let bytes = u32::try_from(bytes).ok()?;
-                let permit = Arc::clone(room).try_acquire_many_owned(bytes);
-                permit.ok().map(Some)
-            }
-        };
-        let share = Share {
-            bytes: now(&self.bytes, bytes)?,
-            growth: now(&self.growth, growth)?,
-        };
-        Some(share.or_none())
+    /// The share of a message that is to be read, if there is room for it now.
+    pub(super) fn try_share(&self, bytes: usize) -> Option<Share> {
+        let bytes = room_now(&self.bytes, bytes)?;
+        Some(Share {
+            bytes,
+            growth: None,
+        })
     }
+
+    /// The share of the same message, once it is read.
+    pub(super) fn try_grow(&self, share: Share, growth: usize) -> Option<Option<Share>> {
+        let growth = room_now(&self.growth, growth)?;
+        Some(Share { growth, ..share }.or_none())
+    }
+}
+
+fn room_now(room: &Arc<Semaphore>, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
+    if bytes <= SMALL_BYTES {
+        return Some(None);
+    }
+    let bytes = u32::try_from(bytes).ok()?;
+    let permit = Arc::clone(room).try_acquire_many_owned(bytes);
+    permit.ok().map(Some)
 }
 
 /// The room that a message takes until it is handled, if it is large or becomes so.
@@ -325,6 +332,29 @@ mod tests {
             let refused = frames(&head, 64, &Intake::default()).next().await;
             assert_eq!(refused.err().map(|status| status.code()), Some(code));
         }
+    }
+
+    #[test]
+    fn a_large_message_has_its_share_before_it_is_read() {
+        let intake = Intake::default();
+        let large = 2 << 20;
+        let held: Vec<Share> = (0..ROOM_BYTES / large)
+            .filter_map(|_| intake.try_share(large))
+            .collect();
+        assert_eq!(held.len(), ROOM_BYTES / large);
+        assert!(intake.try_share(SMALL_BYTES + 1).is_none(), "no room");
+        let small = intake.try_share(SMALL_BYTES).expect("it needs none");
+        assert!(
+            intake
+                .try_grow(small, 10)
+                .is_some_and(|none| none.is_none())
+        );
+        drop(held);
+        let share = intake.try_share(large).expect("room");
+        let all = intake.try_grow(share, GROWTH_BYTES).expect("room");
+        let other = intake.try_share(large).expect("room");
+        assert!(intake.try_grow(other, large).is_none(), "no room");
+        drop(all);
     }
 
     /// Their number was bounded and their bytes were not.

@@ -3,7 +3,7 @@
 //! What is usual is done here. At anything else (a very large message, one for which there is no room or that is none, the end of the
 //! stream) the connection goes back to where it came from, with all that is unread.
 
-use super::intake::{HEAD_BYTES, Intake, PACE_BYTES};
+use super::intake::{HEAD_BYTES, Intake, PACE_BYTES, SMALL_BYTES, Share};
 use super::pipe::{MESSAGE, PING, Pipe};
 use super::state::{Core, Saying};
 use crate::seats::Peer;
@@ -20,8 +20,9 @@ use tokio::sync::oneshot;
 
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Reads before others have their turn.
+/// Reads before others have their turn, and frames.
 const READS: usize = 8;
+const FRAMES: usize = 64;
 /// A larger message would keep the shard's clients waiting. Libraries send less at once.
 const MESSAGE_BYTES: usize = 2 << 20;
 /// How often it looks whether there is room again.
@@ -65,6 +66,8 @@ pub struct Lodger {
     peer: Peer,
     chunk: Box<[u8]>,
     unread: BytesMut,
+    /// Room for the message with which `unread` begins: a large one is read when it has its share.
+    share: Option<Share>,
     /// Bytes of a message that is not whole, since its worker was last said to be there.
     came: u64,
     readable: bool,
@@ -83,6 +86,8 @@ impl fmt::Debug for Lodger {
 enum Look {
     /// More is needed.
     Short,
+    /// Others have their turn.
+    More,
     /// They are nothing that is done here.
     Other,
 }
@@ -107,6 +112,7 @@ impl Lodger {
             peer,
             chunk: vec![0; CHUNK_BYTES].into(),
             unread,
+            share: None,
             came: 0,
             readable: true,
             ending: false,
@@ -156,9 +162,11 @@ impl Lodger {
     }
 
     fn read(&mut self) -> Next {
-        // What came with the connection.
-        if let Look::Other = self.look() {
-            return Next::Leave;
+        // What came with the connection, or is left of the last turn.
+        match self.look() {
+            Look::Short => {}
+            Look::More => return Next::Call(Duration::ZERO),
+            Look::Other => return Next::Leave,
         }
         for _ in 0..READS {
             let read = match (&*self.stream).read(&mut self.chunk) {
@@ -173,10 +181,13 @@ impl Lodger {
             };
             self.peer.heard();
             self.unread.extend_from_slice(&self.chunk[..read]);
-            if let Look::Other = self.look() {
-                return Next::Leave;
-            }
+            let look = self.look();
             self.beat(read);
+            match look {
+                Look::Short => {}
+                Look::More => return Next::Call(Duration::ZERO),
+                Look::Other => return Next::Leave,
+            }
             // The kernel had no more: it tells when it has.
             if read < self.chunk.len() && !self.ending {
                 self.readable = false;
@@ -202,36 +213,60 @@ impl Lodger {
         }
     }
 
-    /// Takes the whole messages off what is read.
+    /// Takes whole messages off what is read. One answer is for all questions whether the gateway is there.
     fn look(&mut self) -> Look {
-        while let Some((head, rest)) = self.unread.split_first_chunk::<HEAD_BYTES>() {
+        let mut asks = false;
+        let look = self.take_frames(&mut asks);
+        if asks {
+            self.pipe.answer();
+        }
+        look
+    }
+
+    fn take_frames(&mut self, asks: &mut bool) -> Look {
+        for _ in 0..FRAMES {
+            let Some((head, rest)) = self.unread.split_first_chunk::<HEAD_BYTES>() else {
+                return Look::Short;
+            };
             let [kind, len @ ..] = *head;
             let len = u32::from_be_bytes(len) as usize;
             match kind {
                 PING if len == 0 => {
-                    self.pipe.answer();
+                    *asks = true;
                     self.unread.advance(HEAD_BYTES);
                 }
                 MESSAGE if len <= MESSAGE_BYTES => {
+                    // Where there is no room, it waits for that elsewhere; and what is no message is answered there.
+                    let share = self.share.take().or_else(|| self.intake.try_share(len));
+                    let Some(share) = share else {
+                        return Look::Other;
+                    };
                     let Some(message) = rest.get(..len) else {
+                        self.share = Some(share);
                         return Look::Short;
                     };
-                    // Where there is no room, it waits for that elsewhere; and what is no message is answered there.
                     let Ok(growth) = backend::growth(message) else {
                         return Look::Other;
                     };
-                    let Some(share) = self.intake.try_share(len, growth) else {
+                    let Some(share) = self.intake.try_grow(share, growth) else {
                         return Look::Other;
                     };
                     let Ok(frame) = Frame::decode(Bytes::copy_from_slice(message)) else {
                         return Look::Other;
                     };
                     self.unread.advance(HEAD_BYTES + len);
+                    if len > SMALL_BYTES {
+                        // The room of a large message is given back.
+                        self.unread = BytesMut::from(&self.unread[..]);
+                    }
                     self.core.leave(Saying::Frame(self.link, frame, share));
                 }
                 _ => return Look::Other,
             }
         }
-        Look::Short
+        match self.unread.is_empty() {
+            true => Look::Short,
+            false => Look::More,
+        }
     }
 }

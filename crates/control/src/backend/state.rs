@@ -207,10 +207,10 @@ impl Core {
         room: Arc<Notify>,
     ) {
         self.lock().driver.open(tokio::runtime::Handle::current());
+        let mut patience_ends = self.respond(Cause::News, &mut letters);
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let patience_ends = self.lock().driver.patience_ends();
             let cause = tokio::select! {
                 () = self.bell.rung() => Cause::News,
                 letter = letters.recv() => match letter {
@@ -225,7 +225,7 @@ impl Core {
                     false => return,
                 },
             };
-            self.respond(cause, &mut letters);
+            patience_ends = self.respond(cause, &mut letters);
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -250,7 +250,8 @@ impl Core {
         self.is_still.store(is_still, Ordering::SeqCst);
     }
 
-    fn respond(&self, cause: Cause, letters: &mut Receiver<Letter>) {
+    /// Returns when a worker that answers nothing is told more.
+    fn respond(&self, cause: Cause, letters: &mut Receiver<Letter>) -> Option<Instant> {
         let mut state = self.lock();
         self.bell.answer();
         let sayings = std::mem::take(&mut *self.sayings());
@@ -265,11 +266,13 @@ impl Core {
             state.driver.hand_on();
         }
         state.driver.deliver();
+        let patience_ends = state.driver.patience_ends();
         drop(state);
         // A shard that came meanwhile has left it to this one.
         if self.bell.is_wanted() {
             self.bell.ring();
         }
+        patience_ends
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -62,7 +62,7 @@ impl Stays {
             Self::EventStream => "event streams",
             Self::Tls => "TLS",
             Self::CompressionWindow => "compression with a window of their own",
-            Self::Question => "waiting for a decision",
+            Self::Question => "waiting for a decision or a page of history",
             Self::Fragments => "in the middle of a fragmented message",
             Self::Passing => "opening, closing or waiting for a history",
             Self::TooLarge => "with more output waiting than a record may have",

@@ -1,15 +1,17 @@
 //! Decisions that a handler takes later, and questions that it asks outside.
 
 use crate::clients::conn::State;
+use crate::parts::Parts;
 use crate::seam::ask::Ask;
 use crate::seam::context::Context;
 use crate::seam::effect::Effect;
 use crate::seam::event::{ConnectRequest, Refusal};
 use crate::seam::inside::Inside;
+use crate::seam::member::Member;
 use crate::seam::opening::{Opening, OpeningKey};
 use crate::seam::question;
 use crate::seam::questions::Asked;
-use crate::tables::slot::AskKey;
+use crate::tables::slot::{AskKey, SessionId};
 use std::time::Duration;
 
 /// The right to decide about one client, once, by [`Context::decide`].
@@ -47,14 +49,7 @@ impl Context<'_> {
     /// `None` when the time is up. `token` is the handler's own. `false`: too many questions are open.
     pub fn ask_outside(&mut self, question: Box<[u8]>, timeout: Duration, token: u64) -> bool {
         let _inside = Inside::enter();
-        let asked = Asked::Outside { token };
-        let bytes = question.len();
-        let Some(key) = question::open_question(self.parts, None, asked, bytes, timeout) else {
-            return false;
-        };
-        let ask = Ask::Handler { question };
-        self.parts.outbound.push(Effect::Ask { key, ask });
-        true
+        ask_outside(self.parts, None, question, timeout, token)
     }
 
     /// Decides about a request that is held; `false` = nobody waits for it any more.
@@ -73,4 +68,31 @@ impl Context<'_> {
         self.parts.access.held.decide(conn, decision);
         true
     }
+}
+
+impl Member<'_> {
+    /// The same as [`Context::ask_outside`], for this client: while it waits, it goes to no other process.
+    pub fn ask_outside(&mut self, question: Box<[u8]>, timeout: Duration, token: u64) -> bool {
+        let _inside = Inside::enter();
+        let session = self.live().map(|slot| slot.session);
+        session
+            .is_some_and(|session| ask_outside(self.parts, Some(session), question, timeout, token))
+    }
+}
+
+fn ask_outside(
+    parts: &mut Parts,
+    session: Option<SessionId>,
+    question: Box<[u8]>,
+    timeout: Duration,
+    token: u64,
+) -> bool {
+    let asked = Asked::Outside { token };
+    let bytes = question.len();
+    let Some(key) = question::open_question(parts, session, asked, bytes, timeout) else {
+        return false;
+    };
+    let ask = Ask::Handler { question };
+    parts.outbound.push(Effect::Ask { key, ask });
+    true
 }

@@ -6,12 +6,14 @@ use client::OpCode;
 use client::conn::masked;
 use hub::claims::{Claims, Denied};
 use hub::config::Config;
-use hub::{ConnectRequest, Context, Decision, Event, Handler, Refusal, SocketKey, Ticket};
+use hub::{ConnectRequest, Context, Decision, Event, Handler, Refusal, SocketKey, Stays, Ticket};
 use std::collections::HashMap;
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Token of a question for a client that is in.
+const OWN: u64 = 1 << 32;
 
 /// Lets everybody into `/` at once, and asks outside about `/late`.
 #[derive(Default)]
@@ -45,6 +47,9 @@ impl Handler for Late {
     }
 
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
+        if token == OWN {
+            return;
+        }
         let ticket = self.tickets.remove(&token).expect("a ticket");
         let decision = match answer {
             Some(b"yes") => Ok(()),
@@ -56,8 +61,11 @@ impl Handler for Late {
         let _ = cx.decide(ticket, decision);
     }
 
-    fn event(&mut self, cx: &mut Context<'_>, _: SocketKey, event: Event<'_>) {
-        if let Some(ack) = event.ack {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        if event.name == "ask" {
+            let question = event.args.as_bytes().into();
+            assert!(cx.socket(socket).ask_outside(question, PATIENCE, OWN));
+        } else if let Some(ack) = event.ack {
             cx.ack(ack, event.args, event.attachments);
         }
     }
@@ -112,6 +120,22 @@ fn what_a_client_sends_before_the_decision_waits_in_order() {
     assert_eq!(got[1], "43/late,1[1]");
     assert!(got[2].starts_with("461-/late,2["), "{got:?}");
     assert_eq!(got.last().map(String::as_str), Some("43/late,3[3]"));
+}
+
+/// It went to the next process, and the answer to nobody.
+#[test]
+fn a_client_for_whom_somebody_is_asked_stays_until_the_answer() {
+    let mut rig = rig(Config::default());
+    let client = websocket(&mut rig, SIO, "");
+    send(&mut rig, client, &["40", "42[\"ask\",1]"]);
+    let fits = |rig: &Rig| {
+        let mut all = Vec::new();
+        rig.hub.count_handed(|_| false, |fits| all.push(fits));
+        all
+    };
+    assert_eq!(fits(&rig), [Err(Stays::Question)]);
+    assert_eq!(rig.answer_handler("1"), "1");
+    assert_eq!(fits(&rig), [Ok(())]);
 }
 
 #[test]
