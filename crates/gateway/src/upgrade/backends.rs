@@ -4,8 +4,9 @@ use super::line::{Broken, Line, decode};
 use crate::workers::Counter;
 use control::backend::Still;
 use handoff::backend::{Piece, Stay, Stays};
-use handoff::bounds::{BACKEND_BYTES_MAX, BACKENDS_MAX, BATCH_BYTES, STAYS};
+use handoff::bounds::{BACKEND_BYTES_MAX, BACKENDS_MAX, BATCH_BYTES, FRAME_BYTES, STAYS};
 use handoff::{Kind, Ledger};
+use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -39,12 +40,26 @@ pub fn send(line: &mut Line, still: &Still) -> Result<(), Broken> {
 }
 
 /// Names the sockets that do not go.
-pub fn send_stays(line: &mut Line, mut stays: Vec<Stay>) -> Result<(), Broken> {
-    while !stays.is_empty() {
-        let sockets = stays.drain(..stays.len().min(STAYS)).collect();
-        line.send(Kind::Stays, &Stays { sockets }, STEP)?;
+pub fn send_stays(line: &mut Line, stays: Vec<Stay>) -> Result<(), Broken> {
+    let mut batch = Stays::default();
+    let mut bytes = 0;
+    for mut stay in stays {
+        if FRAME_BYTES + stay.encoded_len() > BATCH_BYTES {
+            // A socket without its rooms is sent away, too.
+            stay.rooms = Vec::new();
+        }
+        let more = FRAME_BYTES + stay.encoded_len();
+        if batch.sockets.len() >= STAYS || bytes + more > BATCH_BYTES {
+            line.send(Kind::Stays, &std::mem::take(&mut batch), STEP)?;
+            bytes = 0;
+        }
+        bytes += more;
+        batch.sockets.push(stay);
     }
-    Ok(())
+    match batch.sockets.is_empty() {
+        true => Ok(()),
+        false => line.send(Kind::Stays, &batch, STEP),
+    }
 }
 
 /// What has come of it.
@@ -119,5 +134,45 @@ impl Records {
         }
         counter.settle(|id| ledger.has_socket(id), self.stays);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    /// A thousand of them were one message, whatever their rooms took, and one that was too long ended the upgrade.
+    #[test]
+    fn sockets_that_stay_are_told_in_messages_of_bounded_bytes() {
+        let (here, there) = UnixStream::pair().expect("a pair of sockets");
+        let (mut here, mut there) = (Line::new(here), Line::new(there));
+        let stay = |number: usize, rooms: usize| Stay {
+            socket: number.to_string(),
+            rooms: vec!["r".repeat(1_000); rooms],
+        };
+        let stays: Vec<Stay> = (0..2 * STAYS)
+            .map(|number| match number {
+                7 => stay(number, 20_000),
+                8..99 => stay(number, 500),
+                _ => stay(number, 1),
+            })
+            .collect();
+        let sent = stays.clone();
+        let sends = std::thread::spawn(move || {
+            send_stays(&mut here, sent)?;
+            here.say(Kind::Complete, STEP)
+        });
+        let mut heard = Vec::new();
+        while let (Kind::Stays, body) = there.hear(STEP).expect("a message") {
+            assert!(body.len() <= BATCH_BYTES, "{}", body.len());
+            let batch: Stays = decode(&body).expect("some of them");
+            assert!(batch.sockets.len() <= STAYS);
+            heard.extend(batch.sockets);
+        }
+        sends.join().expect("no panic").expect("sent");
+        let mut expected = stays;
+        expected[7].rooms.clear();
+        assert!(heard == expected);
     }
 }
