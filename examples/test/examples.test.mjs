@@ -9,17 +9,20 @@ import { WAIT_MS, atEnd, newVisitor, onSockeye, openPage } from "./browser.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-/** The same file, with `socket.io` for the import. */
+/** The same file, with `socket.io` for the import. Its port may be taken before it listens: then it ends, and another one is tried. */
 async function onSocketIo(app) {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
-  atEnd(() => child.kill("SIGKILL"));
-  await once(child.stdout, "data");
-  const url = `http://localhost:${port}`;
-  return { urls: [url, url] };
+  for (let tries = 0; tries < 5; tries++) {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address();
+    await new Promise((resolve) => server.close(resolve));
+    const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
+    atEnd(() => child.kill("SIGKILL"));
+    const listens = await Promise.race([once(child.stdout, "data").then(() => true), once(child, "exit").then(() => false)]);
+    const url = `http://localhost:${port}`;
+    if (listens) return { urls: [url, url] };
+  }
+  throw new Error(`${app} did not begin to listen`);
 }
 
 async function visit(url, path = "/") {
