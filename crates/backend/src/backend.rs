@@ -148,7 +148,7 @@ impl Backend {
 
     // ---- from one process to the next -------------------------------------------------------------------------------------------
 
-    /// What it knows, for the process that comes next. Nothing changes.
+    /// A record of its state for the process that comes next. Nothing changes.
     pub fn record(&mut self, now_ms: u64) -> Vec<u8> {
         handing::record(self.parts.at(now_ms), &self.deadlines).write()
     }

@@ -191,7 +191,7 @@ impl Entry {
         }
     }
 
-    /// What it costs is counted anew.
+    /// Its cost is counted anew.
     pub(crate) fn restored(record: &Record, now_ms: u64) -> Result<Self, Unfit> {
         let unfit = |field: &str, wanted| Unfit {
             field: field.to_owned(),

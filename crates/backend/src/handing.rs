@@ -1,4 +1,4 @@
-//! What a backend knows, as a record for the process that comes next. Nothing changes here: the handover may be given up.
+//! The state of a backend as a record for the process that comes next. Nothing changes here: the handover may be given up.
 
 use crate::deadlines::Deadlines;
 use crate::entry::Entry;

@@ -1,4 +1,4 @@
-//! What a backend tells the process that comes next: fields of later builds are skipped, and torn or altered records end in a refusal, or in a
+//! The record of a backend for the process that comes next: fields of later builds are skipped, and torn or altered records end in a refusal, or in a
 //! backend that works.
 
 use backend::{Backend, Event, Link, Name, Said, Settings, Up, proto};

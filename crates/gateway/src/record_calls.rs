@@ -1,11 +1,11 @@
 //! `sockeye record`: writes what passes a user, a session or a share of all sessions into a file, for `sockeye replay`.
 
 use crate::config::Request;
-use crate::door::{Door, Key, escaped, plain};
+use crate::door::{Door, Key, plain};
+use crate::trace_calls::ask;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -79,22 +79,17 @@ impl RecordArgs {
             "/v1/trace?record=true&seconds={}&lines={}",
             self.seconds, self.lines
         );
-        for (name, value) in [
-            ("user", &self.user),
-            ("session", &self.session),
-            ("share", &self.share),
-            ("namespace", &self.namespace),
-            ("reason", &self.reason),
-        ] {
-            if let Some(value) = value {
-                let _ = write!(path, "&{name}={}", escaped(value));
-            }
-        }
-        for (name, is_wanted) in [("payload", self.payload), ("local", self.local)] {
-            if is_wanted {
-                let _ = write!(path, "&{name}=true");
-            }
-        }
+        ask(
+            &mut path,
+            &[
+                ("user", &self.user),
+                ("session", &self.session),
+                ("share", &self.share),
+                ("namespace", &self.namespace),
+                ("reason", &self.reason),
+            ],
+            &[("payload", self.payload), ("local", self.local)],
+        );
         path
     }
 

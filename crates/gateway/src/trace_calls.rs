@@ -53,26 +53,34 @@ pub struct TraceArgs {
     key: Key,
 }
 
+/// Adds to the path of a trace all that was named, and all that is wanted.
+pub fn ask(path: &mut String, named: &[(&str, &Option<String>)], wanted: &[(&str, bool)]) {
+    for (name, value) in named {
+        if let Some(value) = value {
+            // Writing into a `String` cannot fail.
+            let _ = write!(path, "&{name}={}", escaped(value));
+        }
+    }
+    for (name, _) in wanted.iter().filter(|(_, is_wanted)| *is_wanted) {
+        let _ = write!(path, "&{name}=true");
+    }
+}
+
 impl TraceArgs {
     fn path(&self) -> String {
         let mut path = format!("/v1/trace?seconds={}&lines={}", self.seconds, self.lines);
-        for (name, value) in [
-            ("user", &self.user),
-            ("session", &self.session),
-            ("room", &self.room),
-            ("event", &self.event),
-            ("namespace", &self.namespace),
-            ("reason", &self.reason),
-        ] {
-            if let Some(value) = value {
-                let _ = write!(path, "&{name}={}", escaped(value));
-            }
-        }
-        for (name, is_wanted) in [("payload", self.payload), ("local", self.local)] {
-            if is_wanted {
-                let _ = write!(path, "&{name}=true");
-            }
-        }
+        ask(
+            &mut path,
+            &[
+                ("user", &self.user),
+                ("session", &self.session),
+                ("room", &self.room),
+                ("event", &self.event),
+                ("namespace", &self.namespace),
+                ("reason", &self.reason),
+            ],
+            &[("payload", self.payload), ("local", self.local)],
+        );
         path
     }
 }

@@ -184,7 +184,7 @@ impl Driver {
         pipes.for_each(|pipe| pipe.end_if_stuck(now));
     }
 
-    /// What it knows, for the process that goes on with it.
+    /// A record of the backend's state for the process that goes on with it.
     pub(super) fn record(&mut self) -> Vec<u8> {
         let now_ms = self.now_ms();
         self.backend.record(now_ms)

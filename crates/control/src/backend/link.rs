@@ -262,9 +262,9 @@ struct Outflow<W> {
     to: WriteHalf<W>,
     /// Nothing is written yet: `MAGIC` goes first.
     greets: bool,
-    /// What a shard has not written: it goes before all else.
+    /// Bytes that a shard has not written. They go before all else.
     unwritten: VecDeque<Bytes>,
-    /// What the driver said meanwhile.
+    /// Messages of the driver that came meanwhile.
     early: Option<Option<Result<Bytes, Status>>>,
 }
 

@@ -1,6 +1,6 @@
 //! A link whose connection a shard serves: its worker's messages are read and carried out in the shard's turn.
 //!
-//! What is usual is done here. At anything else (a very large message, one for which there is no room or that is none, the end of the
+//! Usual messages are read here. At anything else (a very large message, one for which there is no room or that is none, the end of the
 //! stream) the connection goes back to where it came from, with all that is unread.
 
 use super::intake::{HEAD_BYTES, Intake, PACE_BYTES, SMALL_BYTES, Share};

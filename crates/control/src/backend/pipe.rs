@@ -170,7 +170,7 @@ impl Pipe {
         }
     }
 
-    /// Whoever serves the connection is to give it back.
+    /// Asks the one that serves the connection to give it back.
     pub(super) fn recall(&self) {
         self.recalled.store(true, Ordering::SeqCst);
     }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// Bytes that a word costs beside its own.
 const WORD_BYTES: usize = 256;
 
-/// Whoever works on a backend's state is called by it.
+/// Calls the thread that works on a backend's state.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     /// Something waits.

@@ -7,7 +7,7 @@ use backend::{Backend, Name, Settings, Up};
 use std::collections::{HashMap, HashSet};
 use wire::base64url::Id20;
 
-/// What workers hear of sockets that stayed with the process before, which sends them away.
+/// The reason that workers hear for sockets that stayed with the process before, which sends them away.
 const SENT_AWAY: &str = "server shutting down";
 
 impl Backends {

@@ -17,7 +17,7 @@ pub(super) enum Order {
     Commit,
 }
 
-/// Whoever stands still does what comes by this.
+/// Orders for a driver that stands still.
 pub(super) type Orders = UnboundedReceiver<Order>;
 
 /// The drivers of a process, for one who hands over what they know.

@@ -182,7 +182,7 @@ impl History {
         answer
     }
 
-    /// What was said so far is stored; `false`: some of it still waits after so long. For a thread of no runtime.
+    /// Waits until all events so far are stored; `false`: some of it still waits after so long. For a thread of no runtime.
     #[must_use]
     pub fn catch_up(&self, within: Duration) -> bool {
         carrying::drain(self);

@@ -16,9 +16,9 @@ use wire::websocket::message::{Assembler, Limits, Message, Step as Read};
 
 /// For the way in, and for what the gateway takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is still on its way is waited for so long.
+/// The longest wait for a thing that is still on its way.
 const LATE: Duration = Duration::from_secs(3);
-/// What should not come is waited for so long.
+/// The wait before a thing counts as one that does not come.
 const MORE: Duration = Duration::from_millis(300);
 /// One that is ahead of others looks so often whether they are there.
 const LOOK: Duration = Duration::from_millis(10);
@@ -151,7 +151,7 @@ impl Actor<'_> {
         self.catch_up(stage, step.needs).await
     }
 
-    /// What had happened before in the recording happens first, also where this gateway is slower.
+    /// Events that came before this in the recording come first, also where this gateway is slower.
     async fn catch_up(&mut self, stage: &Stage, needs: u64) -> Result<(), String> {
         let late = Instant::now() + LATE;
         while stage.is_behind(needs) && Instant::now() < late {

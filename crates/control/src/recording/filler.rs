@@ -7,7 +7,7 @@ const FILL_BYTES_MAX: usize = 1 << 20;
 /// Few clients at once say more than this.
 pub(super) const LARGE: usize = 64 << 10;
 
-/// What a client is to say. It is made when it is said: a small file can ask for more than fits into memory.
+/// An event that a client is to say. Its text is made when it is said: a small file can ask for more than fits into memory.
 #[derive(Debug)]
 pub(super) enum Args {
     /// As it was.

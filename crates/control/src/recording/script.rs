@@ -57,7 +57,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// What it says takes room while it is made and sent.
+    /// Its events take room while they are made and sent.
     pub(super) fn is_large(&self) -> bool {
         match &self.deed {
             Deed::Say {

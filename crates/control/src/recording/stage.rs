@@ -77,7 +77,7 @@ impl Stage {
         self.happened.load(Ordering::Relaxed) < needs
     }
 
-    /// What did not come is not waited for a second time.
+    /// A thing that did not come is not waited for a second time.
     pub(super) fn forgive(&self, needs: u64) {
         self.happened.fetch_max(needs, Ordering::Relaxed);
     }
