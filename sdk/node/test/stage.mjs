@@ -104,6 +104,10 @@ export async function redis() {
     // A pipe of the runner's must not be held by a server that outlives its test.
     stdio: ["ignore", "pipe", "ignore"],
   });
+  await new Promise((begun, failed) => {
+    child.once("spawn", begun);
+    child.once("error", (error) => failed(new Error(`cannot run redis-server: ${error.message}; \`cargo xtask test\` puts one into target/tools/bin`)));
+  });
   for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
   child.stdout.resume();
   const url = `redis://127.0.0.1:${port}`;
