@@ -109,6 +109,35 @@ describe("all nodes", () => {
     await ops.leave();
   });
 
+  test("are drawn with what is between them, and a table says the same", async () => {
+    const ops = await Operator.enter(browser, first);
+    await ops.open("nodes");
+    await ops.sees(".picture .title", /^Node \d \(this one\)$/);
+    await ops.sees(".picture .title", /^Redis$/);
+    await ops.sees(".picture .title", /^kitchen$/);
+    await ops.sees(".picture text", /^[\d.,]+ ms$/);
+    await ops.sees(".picture text", /^[\d.,]+\/s$/);
+    const links = '[aria-label="Links"] tbody tr';
+    await ops.sees(links, /^Node \d+Redis(well|slow)[\d.,]+.*there and back/);
+    await ops.sees(links, /^Node \d+Node \d+heard/);
+    await ops.sees(links, /^Node \d+kitchen1 up/);
+    await ops.sees('[aria-label="Nodes"] tbody tr', /of \d+ cores/);
+    await ops.sees(".found", /messages in and .* deliveries each second/);
+    second.gateway.freeze();
+    await ops.sees(links, /^Node \d+Node \d+silent for/);
+    await ops.sees(".found", /Node \d+ is missing/);
+    second.gateway.thaw();
+    await ops.page.waitForFunction(
+      () => !/missing/.test(document.querySelector(".found").textContent),
+    );
+    ops.assertNoErrors();
+    const look = await Operator.enter(browser, first, "look");
+    await look.open("nodes");
+    await look.sees(".picture .title", /^Redis$/);
+    await look.leave();
+    await ops.leave();
+  });
+
   test("are not looked at with a key that may not read, nor with a wrong one", async () => {
     const ask = async (key) => {
       const headers = { Authorization: `Bearer ${key}` };

@@ -100,6 +100,11 @@ impl Pipe {
         }
     }
 
+    /// A shard serves the connection.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(&*self.flow(), Flow::Open(_))
+    }
+
     /// Says that the gateway is there.
     pub(super) fn answer(&self) {
         if let Flow::Open(open) = &mut *self.flow() {

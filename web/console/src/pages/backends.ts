@@ -98,7 +98,7 @@ export function backends(view: View): void {
   view.add(cards.element, sums, figures, read, grid);
   view.every(EVERY_MS, async () => {
     const [text, one] = await Promise.all([
-      view.api.text("/metrics", view.signal),
+      view.api.text(`/metrics?prefix=${PREFIX}`, view.signal),
       view.api.allows("read")
         ? view.api.get<BackendsHere>("/v1/node/backends", view.signal)
         : undefined,
@@ -120,6 +120,7 @@ function summary(now: Reading, before: Reading | undefined): [string, string][] 
   return [
     ["Workers and endpoints that are well", count(of("workers"))],
     ["Backends without one", count(of("without_worker"))],
+    ["Links served by shards", count(of("links_of_shards"))],
     ["Sockets", count(of("sockets"))],
     ["Sockets that wait for a worker", count(of("parked_sockets"))],
     ["Kept until handled", bytes(of("kept_bytes"))],
