@@ -112,7 +112,7 @@ describe("all nodes", () => {
   test("are drawn with what is between them, and a table says the same", async () => {
     const ops = await Operator.enter(browser, first);
     await ops.open("nodes");
-    await ops.sees(".picture .title", /^Node \d \(this one\)$/);
+    await ops.sees(".picture .title", /^Node \d+ \(this one\)$/);
     await ops.sees(".picture .title", /^Redis$/);
     await ops.sees(".picture .title", /^kitchen$/);
     await ops.sees(".picture text", /^[\d.,]+ ms$/);

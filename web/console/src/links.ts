@@ -95,14 +95,17 @@ export class Links {
   #engineRow({ node, engine }: NodeLinks): LinkRow[] {
     if (!engine) return [];
     const [state, tone] = engineState(engine);
-    const parts = [`${millis(engine.round_trip_ms)} there and back`];
+    const trip = engine.round_trip_ms;
+    const parts = trip === null ? [] : [`${millis(trip)} there and back`];
     if (engine.waiting_bytes > 0) parts.push(`${bytes(engine.waiting_bytes)} wait`);
     if (engine.repairs > 0) parts.push(`${counted(engine.repairs, "frame")} sent again`);
     if (engine.lost > 0) parts.push(`${counted(engine.lost, "message")} lost`);
     const perSecond = this.heard(node);
     const from = `Node ${node}`;
     const key = `${node} engine`;
-    return [{ key, from, to: engine.name, state, tone, figures: parts.join(", "), perSecond }];
+    return [
+      { key, from, to: engine.name, state, tone, figures: parts.join(", ") || NONE, perSecond },
+    ];
   }
 
   #pairRows({ node, engine, others }: NodeLinks): LinkRow[] {
@@ -158,7 +161,7 @@ export class Links {
       return {
         node: number,
         tone,
-        above: engine.up ? millis(engine.round_trip_ms) : word,
+        above: engine.up ? brief(engine.round_trip_ms) : word,
         below: heard === null ? "" : `${rate(heard)}/s`,
       };
     });
@@ -198,6 +201,11 @@ export class Links {
       about: bridge ? `${bytes(waiting)} wait` : up(workers),
     }));
   }
+}
+
+/** There is little room beside a line. */
+function brief(ms: number | null): string {
+  return ms === null || ms < 10 ? millis(ms) : `${count(ms)} ms`;
 }
 
 function engineState(engine: EngineLink) {

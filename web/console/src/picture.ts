@@ -62,8 +62,8 @@ export class Picture {
       nodes.map(({ number }, n) => [number, EDGE + n * (ROW + GAP) + ROW / 2]),
     );
     this.#svg.setAttribute("viewBox", `0 0 ${this.#width} ${layout.height}`);
-    this.#svg.setAttribute("width", String(this.#width));
-    this.#svg.setAttribute("height", String(layout.height));
+    this.#svg.style.width = `${this.#width}px`;
+    this.#svg.style.height = `${layout.height}px`;
     this.#svg.replaceChildren(
       ...links.lines().flatMap((line) => engineLine(line, layout, middle)),
       ...sides.flatMap((side, n) => sideParts(side, n, sides.length, layout, middle)),
@@ -228,6 +228,6 @@ function caption({ engine, nodes }: Links, relays: boolean, sides: boolean): str
   if (sides) parts.push("At the left: backends and bridges.");
   if (nodes.length > NODES_MAX)
     parts.push(`${nodes.length - NODES_MAX} more nodes are in the table.`);
-  parts.push("The bar of a node is its load. The table of links says the same in words.");
+  parts.push("The bar of a node is its load.");
   return parts.join(" ");
 }

@@ -1,4 +1,4 @@
-// Workers, webhooks and Kafka one by one: who is attached, what waits, what was refused and lost; then sums of all.
+// Workers, webhooks and bridges one by one: who is attached, what waits, what was refused and lost; then sums of all.
 
 import { make } from "../../../chat/src/dom.ts";
 import type { BackendsHere } from "../answers.ts";
@@ -92,7 +92,7 @@ export function backends(view: View): void {
       section(group.title, make("p", "about", group.about), list.element),
     ),
   );
-  view.head("Backends", "Workers, webhooks and the bridge to Kafka of this node.");
+  view.head("Backends", "Workers, webhooks, and the bridges of this node to Kafka and NATS.");
   const cards = new BackendCards();
   const sums = make("h2", "", "All backends together");
   view.add(cards.element, sums, figures, read, grid);

@@ -14,16 +14,17 @@ export function config(view: View): void {
   const found = make("p", "found");
   const reload = make("div");
   const near = limitsTable();
+  const untouched = make("p", "about");
   const table = new Table<Setting>(
     "Settings",
     [
       { head: "Key", text: ({ key }) => key, className: "mono" },
-      { head: "Value", text: ({ value }) => JSON.stringify(value), className: "name mono" },
+      { head: "Value", text: ({ value }) => JSON.stringify(value), className: "name fate mono" },
       {
         head: "From",
         text: ({ source }) => source,
         node: ({ source }) => badge(source, source === "default" ? "calm" : "ok"),
-        className: "name",
+        className: "name fate",
       },
     ],
     ({ key }) => key,
@@ -44,7 +45,10 @@ export function config(view: View): void {
     settings = answer.settings;
     render();
     reload.replaceChildren(dryRun(answer.reload));
-    near.render(answer.limits);
+    const touched = answer.limits.filter(({ used }) => used > 0);
+    near.render(touched);
+    const rest = answer.limits.length - touched.length;
+    untouched.textContent = `Of ${counted(rest, "other limit")} nothing is used.`;
   };
   view.head(
     "Configuration",
@@ -55,7 +59,7 @@ export function config(view: View): void {
   const form = make("div", "filters");
   form.append(filter.element, changed.element);
   form.addEventListener("input", render);
-  const limits = section("Limits, the nearest first", near.element);
+  const limits = section("Limits, the nearest first", untouched, near.element);
   view.add(reload, limits, form, found, table.element);
   void view.once(look);
 }

@@ -4,18 +4,7 @@ import { make } from "../../../chat/src/dom.ts";
 import type { LinksOfNodes, NodeLine, NodeLinks } from "../answers.ts";
 import { badge, button, given, named, section, type Tone } from "../controls.ts";
 import { missing } from "../everywhere.ts";
-import {
-  bytes,
-  clock,
-  cores,
-  count,
-  counted,
-  duration,
-  millis,
-  NONE,
-  percent,
-  rate,
-} from "../format.ts";
+import { bytes, clock, cores, count, counted, duration, NONE, rate } from "../format.ts";
 import { type LinkRow, Links } from "../links.ts";
 import { Picture } from "../picture.ts";
 import { Table } from "../table.ts";
@@ -91,6 +80,7 @@ function nodesTable(view: View): Table<Row> {
         // The feed may have its first answer after this page.
         text: ({ node: { number } }) =>
           `${number}${number === view.feed.last?.node.number ? " (this one)" : ""}`,
+        className: "when",
       },
       {
         head: "State",
@@ -98,23 +88,21 @@ function nodesTable(view: View): Table<Row> {
         node: ({ node }) => stateOf(node),
       },
       { head: "Sessions", text: ({ node: { sessions } }) => count(sessions), figure: true },
-      { head: "Messages in /s", text: of(({ messages_in }) => rate(messages_in)), figure: true },
-      { head: "Deliveries /s", text: of(({ deliveries }) => rate(deliveries)), figure: true },
-      { head: "Rejected /s", text: of(({ rejected }) => rate(rejected)), figure: true },
+      {
+        head: "Messages /s",
+        text: of(
+          ({ messages_in, deliveries }) => `${rate(messages_in)} in, ${rate(deliveries)} out`,
+        ),
+        figure: true,
+      },
       {
         head: "Load",
         text: of(({ cpu, cores: all }) => (cpu === null ? NONE : `${cores(cpu)} of ${all} cores`)),
         figure: true,
       },
-      { head: "Memory", text: of(memory), figure: true },
       {
-        head: "Engine, there and back",
-        text: of(({ engine }) => (engine ? millis(engine.round_trip_ms) : NONE)),
-        figure: true,
-      },
-      {
-        head: "Sent again",
-        text: of(({ engine }) => (engine ? count(engine.repairs) : NONE)),
+        head: "Memory",
+        text: of(({ memory_bytes }) => (memory_bytes === null ? NONE : bytes(memory_bytes))),
         figure: true,
       },
       {
@@ -124,7 +112,7 @@ function nodesTable(view: View): Table<Row> {
       },
       { head: "Version", text: ({ node: { version } }) => version },
       { head: "Up", text: ({ node: { age_seconds } }) => duration(age_seconds), figure: true },
-      { head: "Takes relayed connections at", text: ({ node: { relay } }) => relay ?? NONE },
+      { head: "Door for nodes", text: ({ node: { relay } }) => relay ?? NONE },
       {
         head: "Action",
         text: ({ node: { state, number } }) => `${state} ${number}`,
@@ -141,7 +129,7 @@ function linksTable(): Table<LinkRow> {
     "Links",
     [
       { head: "From", text: ({ from }) => from },
-      { head: "To", text: ({ to }) => to, node: ({ to }) => given(to), className: "name" },
+      { head: "To", text: ({ to }) => to, node: ({ to }) => given(to) },
       {
         head: "State",
         text: ({ state }) => state,
@@ -152,7 +140,7 @@ function linksTable(): Table<LinkRow> {
         text: ({ perSecond }) => (perSecond === null ? NONE : rate(perSecond)),
         figure: true,
       },
-      { head: "And", text: ({ figures }) => figures, className: "name" },
+      { head: "And", text: ({ figures }) => figures, className: "name fate" },
     ],
     ({ key }) => key,
     "No link is known.",
@@ -165,12 +153,6 @@ function stateOf({ state, leaving }: NodeLine): HTMLElement {
   all.append(badge(state, TONES[state] ?? "calm"));
   if (leaving > 0) all.append(badge(`${counted(leaving, "session")} to go elsewhere`, "warn"));
   return all;
-}
-
-function memory({ memory_bytes, memory_limit_bytes }: NodeLinks): string {
-  if (memory_bytes === null) return NONE;
-  const share = memory_limit_bytes ? `, ${percent(memory_bytes / memory_limit_bytes)}` : "";
-  return `${bytes(memory_bytes)}${share}`;
 }
 
 function drainButton(view: View, node: NodeLine): HTMLElement {
