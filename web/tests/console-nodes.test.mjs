@@ -70,6 +70,13 @@ describe("all nodes", () => {
     await ops.open("rooms?where=nodes");
     await ops.sees("tbody tr", /crowd.*1,500$/);
     await ops.sees("tbody tr", /quarter.*500$/);
+    const news = setInterval(() => far.emit("news", 1), 20);
+    await ops.page.getByLabel("First", { exact: true }).selectOption("the busiest");
+    await ops.page.waitForTimeout(2000);
+    await ops.page.click('form button[type="submit"]');
+    await ops.sees(".found", /with traffic lately, of a sample/);
+    await ops.sees('[aria-label="Rooms"]:not([hidden]) tbody tr', /^far-room.*[1-9]/);
+    clearInterval(news);
     far.io.engine.close();
     await ops.open("ends");
     await ops.page.getByRole("radio", { name: "On all nodes", exact: true }).check();

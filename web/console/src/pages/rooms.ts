@@ -6,7 +6,7 @@ import { button, choiceField, link, segments, textField } from "../controls.ts";
 import { missing } from "../everywhere.ts";
 import { clock, count, counted, NONE, rate } from "../format.ts";
 import { callPath, rememberQuery, roomHref } from "../route.ts";
-import { Table } from "../table.ts";
+import { type Column, Table } from "../table.ts";
 import type { View } from "../view.ts";
 import { oneRoom } from "./room.ts";
 
@@ -52,38 +52,42 @@ class RoomSearch {
   #asked = 0;
   /** What "Find" took from the fields: half a name that is being typed is not asked for. */
   #wanted = { namespace: "", name: "", limit: LIMIT, order: "" };
-  #table = new Table<RoomHere>(
-    "Rooms",
-    [
-      {
-        head: "Room",
-        text: ({ namespace, room }) => `${namespace} ${room}`,
-        node: ({ namespace, room }) => link(roomHref(namespace, room), room),
-        className: "name",
-      },
-      { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
-      {
-        head: "Members",
-        text: ({ members }) => `${members} of ${this.#most}`,
-        node: ({ members }) => this.#size(members),
-        figure: true,
-      },
-      {
-        head: "Events /s",
-        text: ({ events_per_second }) => about(events_per_second),
-        figure: true,
-      },
-      {
-        head: "Deliveries /s",
-        text: ({ deliveries_per_second }) => about(deliveries_per_second),
-        figure: true,
-      },
-    ],
-    ({ namespace, room }) => `${namespace} ${room}`,
-    "No room matches.",
-  );
+  #table = this.#newTable([]);
+  /** With figures that only the busiest have. */
+  #busy = this.#newTable([
+    { head: "Events /s", text: ({ events_per_second }) => about(events_per_second), figure: true },
+    {
+      head: "Deliveries /s",
+      text: ({ deliveries_per_second }) => about(deliveries_per_second),
+      figure: true,
+    },
+  ]);
 
   constructor(readonly view: View) {}
+
+  #newTable(more: Column<RoomHere>[]): Table<RoomHere> {
+    return new Table<RoomHere>(
+      "Rooms",
+      [
+        {
+          head: "Room",
+          text: ({ namespace, room }) => `${namespace} ${room}`,
+          node: ({ namespace, room }) => link(roomHref(namespace, room), room),
+          className: "name",
+        },
+        { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
+        {
+          head: "Members",
+          text: ({ members }) => `${members} of ${this.#most}`,
+          node: ({ members }) => this.#size(members),
+          figure: true,
+        },
+        ...more,
+      ],
+      ({ namespace, room }) => `${namespace} ${room}`,
+      "No room matches.",
+    );
+  }
 
   get #most(): number {
     return Math.max(1, ...this.#shown.map(({ members }) => members));
@@ -133,7 +137,7 @@ class RoomSearch {
     });
     this.#found.setAttribute("role", "status");
     this.#more.hidden = true;
-    view.add(form, this.#found, this.#table.element, this.#more);
+    view.add(form, this.#found, this.#table.element, this.#busy.element, this.#more);
     this.#prepare();
     // The list of the cluster costs every node something: only a person asks for it.
     if (this.#where !== "node") this.#look();
@@ -157,6 +161,8 @@ class RoomSearch {
     const order = cluster ? "" : this.#order.input.value;
     this.#order.element.hidden = cluster;
     this.#wanted = { namespace, name, limit: Number(this.#limit.input.value), order };
+    this.#table.element.hidden = order !== "";
+    this.#busy.element.hidden = order === "";
     rememberQuery("rooms", {
       where: this.#where === "node" ? "" : this.#where,
       namespace,
@@ -175,7 +181,7 @@ class RoomSearch {
     const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
     if (asked !== this.#asked) return;
     this.#shown = answer.rooms;
-    this.#table.render(this.#shown);
+    (order === "" ? this.#table : this.#busy).render(this.#shown);
     const part = missing(answer.complete, answer.nodes);
     const rooms = counted(answer.rooms.length, "room");
     const busy = order !== "";
