@@ -6,8 +6,8 @@
 use super::accept::Conn;
 use super::driver::Letter;
 use super::intake::{Frames, HEAD_BYTES, Pulse, Source};
-use super::lodger::{Lodger, Returned, shard_of};
-use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head};
+use super::lodger::{Lodger, Returned};
+use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head, shard_of};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
 use crate::seats::Peer;
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};

@@ -28,11 +28,6 @@ const MESSAGE_BYTES: usize = 2 << 20;
 /// How often it looks whether there is room again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The shard that a link is for.
-pub(super) fn shard_of(link: Link, shards: u16) -> u16 {
-    (link.0 % u64::from(shards.max(1))) as u16
-}
-
 /// What the kernel says of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs {
