@@ -43,6 +43,7 @@ export class Cluster {
     cluster.keys = {
       ops: cluster.#makeKey("ops"),
       look: cluster.#makeKey("look", "--allow", "read"),
+      meal: cluster.#makeKey("meal", "--allow", "read", "--allow", "/meal"),
     };
     cluster.cook = cluster.#makeKey("cook");
     cluster.watched = [];

@@ -145,6 +145,39 @@ describe("all nodes", () => {
     await ops.leave();
   });
 
+  test("are not for a key of some namespaces: the pages say so, and show what is open to all", async () => {
+    const meal = await Operator.come(browser, first);
+    await meal.giveKey(cluster.keys.meal.key);
+    await meal.page.waitForSelector("#main h1");
+    await meal.open("nodes");
+    await meal.sees("#main .notice", /does not allow/);
+    await meal.open("backends");
+    await meal.sees(".found", /Read at .*for keys with the scope read in all namespaces/);
+    const before = await meal.page.textContent(".found");
+    await meal.page.waitForFunction(
+      (text) => document.querySelector(".found").textContent !== text,
+      before,
+    );
+    meal.assertNoErrors();
+    await meal.leave();
+  });
+
+  test("can be drained while links cannot be had", async () => {
+    const ops = await Operator.enter(browser, first);
+    const problem = {
+      status: 503,
+      contentType: "application/problem+json",
+      body: JSON.stringify({ title: "The gateway has too much to do", detail: "it takes long" }),
+    };
+    await ops.page.route("**/v1/nodes/links", (route) => route.fulfill(problem));
+    await ops.open("nodes");
+    await ops.sees(".found", /^2 nodes.*Links are missing: it takes long/);
+    await ops.sees('[aria-label="Nodes"] tbody button:enabled', /^Drain…$/);
+    await ops.page.unroute("**/v1/nodes/links");
+    await ops.sees('[aria-label="Links"] tbody tr', /^Node \d+Node \d+heard/);
+    await ops.leave();
+  });
+
   test("are not looked at with a key that may not read, nor with a wrong one", async () => {
     const ask = async (key) => {
       const headers = { Authorization: `Bearer ${key}` };

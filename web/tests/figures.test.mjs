@@ -197,12 +197,15 @@ describe("links of nodes", () => {
 
   test("have rates from the second answer on, also when a node began anew", () => {
     const links = new Links();
-    links.take([line(1), line(2)], [node(1, [heard(2, 1000)])], 0);
+    links.nodes = [line(1), line(2)];
+    links.take({ links: [node(1, [heard(2, 1000)])], at_ms: 9000 });
     assert.equal(links.heard(1), null);
-    links.take([line(1), line(2)], [node(1, [heard(2, 1030)])], 3000);
+    links.take({ links: [node(1, [heard(2, 1030)])], at_ms: 12_000 });
     assert.equal(links.heard(1), 10);
-    links.take([line(1), line(2)], [node(1, [heard(2, 5)])], 6000);
+    links.take({ links: [node(1, [heard(2, 5)])], at_ms: 15_000 });
     assert.equal(links.heard(1), null);
+    links.forget();
+    assert.deepEqual([links.rows(), links.heard(1)], [[], null]);
   });
 
   test("name what is wrong in words: not heard, silent, slow, away, lost, without a worker", () => {
@@ -214,7 +217,8 @@ describe("links of nodes", () => {
       engine: { ...engine, round_trip_ms: 250, repairs: 2 },
     });
     const cut = node(2, [], { engine: { ...engine, up: false, round_trip_ms: null } });
-    links.take([line(1), line(2), line(3, { state: "silent" })], [slow, cut], 0);
+    links.nodes = [line(1), line(2), line(3, { state: "silent" })];
+    links.take({ links: [slow, cut], at_ms: 0 });
     const told = links.rows().map(({ from, to, state, figures }) => [from, to, state, figures]);
     assert.deepEqual(told, [
       ["Node 1", "Redis", "slow", "250 ms there and back, 2 frames sent again"],
@@ -242,11 +246,8 @@ describe("links of nodes", () => {
     const others = (own) => numbers.filter((to) => to !== own).map((to) => heard(to, 1));
     const all = numbers.map((own) => node(own, others(own)));
     all[4].others[7].silent_ms = 9000;
-    links.take(
-      numbers.map((number) => line(number)),
-      all,
-      0,
-    );
+    links.nodes = numbers.map((number) => line(number));
+    links.take({ links: all, at_ms: 0 });
     const pairs = links.rows().filter(({ to }) => to.startsWith("Node"));
     assert.deepEqual(
       pairs.map(({ from, state }) => [from, state]),

@@ -11,8 +11,10 @@ const HEARING_US: u64 = 1_000_000;
 /// Heartbeats whose time is remembered.
 const MADE_MAX: usize = 64;
 
-/// Round trips that are remembered: those of four seconds.
-const TRIPS_MAX: usize = 16;
+/// Round trips are remembered for so long.
+const TRIPS_US: u64 = 4_000_000;
+/// Heartbeats of that time, and some more.
+const TRIPS_MAX: usize = 32;
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,10 @@ pub(crate) struct Pulse {
     taken_us: u64,
     /// Until then peers are waited for.
     back_until_us: u64,
-    /// How long the last heartbeats took through the engine and back.
-    trips_us: VecDeque<u64>,
+    /// When the last heartbeats came back through the engine, and how long they took.
+    trips: VecDeque<(u64, u64)>,
+    /// When the first heartbeat was made that is to come back: those after the last one that did.
+    waits_since_us: Option<u64>,
 }
 
 impl Pulse {
@@ -49,6 +53,7 @@ impl Pulse {
             self.made.pop_front();
         }
         self.made.push_back((self.beats, now_us));
+        self.waits_since_us.get_or_insert(now_us);
         self.beats
     }
 
@@ -67,15 +72,21 @@ impl Pulse {
     pub(crate) fn came_back(&mut self, beat: u64, now_us: u64) {
         let sent_us = self.sent_us(beat, now_us);
         let trip_us = sent_us.map_or(DOUBT_US, |sent_us| now_us.saturating_sub(sent_us));
-        while self.trips_us.len() >= TRIPS_MAX {
-            self.trips_us.pop_front();
+        while self.trips.len() >= TRIPS_MAX {
+            self.trips.pop_front();
         }
-        self.trips_us.push_back(trip_us);
+        self.trips.push_back((now_us, trip_us));
+        let next = self.made.iter().find(|(made, _)| *made > beat);
+        self.waits_since_us = next.map(|(_, at_us)| *at_us);
     }
 
-    /// The longest of the last round trips; `None` before the first.
-    pub(crate) fn round_trip_us(&self) -> Option<u64> {
-        self.trips_us.iter().max().copied()
+    /// The longest of the last round trips, of those that are not over as long as they take so far; `None` before the first heartbeat.
+    pub(crate) fn round_trip_us(&self, now_us: u64) -> Option<u64> {
+        let last = self.trips.iter();
+        let last = last.filter(|(at_us, _)| at_us + TRIPS_US > now_us);
+        let waits = self.waits_since_us;
+        let waits_us = waits.map(|since_us| now_us.saturating_sub(since_us).min(DOUBT_US));
+        last.map(|(_, trip_us)| *trip_us).max().max(waits_us)
     }
 
     /// The engine took something.
@@ -105,17 +116,48 @@ mod tests {
     fn a_slow_round_trip_is_seen_for_four_seconds() {
         let mut pulse = Pulse::default();
         pulse.begin(1);
-        assert_eq!(pulse.round_trip_us(), None);
+        assert_eq!(pulse.round_trip_us(1), None);
         for n in 0..20_u64 {
             let now_us = 1_000 + n * 250_000;
             let beat = pulse.beat(now_us);
             let took_us = if n == 2 { 90_000 } else { 700 };
-            pulse.came_back(beat, now_us + took_us);
+            let now_us = now_us + took_us;
+            pulse.came_back(beat, now_us);
             let seen = (2..18).contains(&n);
             let longest = if seen { 90_000 } else { 700 };
-            assert_eq!(pulse.round_trip_us(), Some(longest), "{n}");
+            assert_eq!(pulse.round_trip_us(now_us), Some(longest), "{n}");
         }
         pulse.came_back(20, 9_000_000);
-        assert_eq!(pulse.round_trip_us(), Some(DOUBT_US), "and perhaps longer");
+        let longest = pulse.round_trip_us(9_000_000);
+        assert_eq!(longest, Some(DOUBT_US), "and perhaps longer");
+        assert_eq!(pulse.round_trip_us(14_000_000), None, "that was long ago");
+    }
+
+    /// The engine takes heartbeats, and delivers nothing.
+    #[test]
+    fn a_heartbeat_that_does_not_come_back_takes_as_long_as_it_is_away() {
+        let mut pulse = Pulse::default();
+        pulse.begin(1);
+        let first = pulse.beat(1_000);
+        pulse.came_back(first, 1_400);
+        assert_eq!(pulse.round_trip_us(1_400), Some(400));
+        let mut now_us = 251_000;
+        let silent = pulse.beat(now_us);
+        assert_eq!(pulse.round_trip_us(301_000), Some(50_000));
+        for _ in 0..100 {
+            now_us += 250_000;
+            pulse.beat(now_us);
+            // Peers tell of heartbeats of before, and old ones are forgotten.
+            pulse.sent_us(first, now_us);
+        }
+        assert_eq!(pulse.round_trip_us(now_us), Some(DOUBT_US));
+        // It delivers all of them again.
+        for beat in silent..=silent + 100 {
+            pulse.came_back(beat, now_us + 300);
+        }
+        now_us += 5_000_000;
+        let beat = pulse.beat(now_us);
+        pulse.came_back(beat, now_us + 500);
+        assert_eq!(pulse.round_trip_us(now_us + 500), Some(500));
     }
 }

@@ -156,9 +156,13 @@ async fn metrics(
 }
 
 async fn metrics_of(exporter: Arc<Exporter>, query: Option<&str>, headers: HeaderMap) -> Response {
-    let mut words = query.unwrap_or_default().split('&');
-    let prefix = words.find_map(|word| word.strip_prefix("prefix="));
-    let prefix = prefix.unwrap_or_default().to_owned();
+    // Programs that collect metrics may have parameters of their own: they change nothing.
+    let words = query.unwrap_or_default().split('&');
+    let words: Vec<&str> = words.filter(|word| word.starts_with("prefix=")).collect();
+    let prefix = match api::http::Query::read(Some(&words.join("&")), &["prefix"]) {
+        Ok(query) => query.get("prefix").unwrap_or_default().to_owned(),
+        Err(problem) => return problem.into_response(),
+    };
     let accept = headers.get(header::ACCEPT);
     let format = Format::accepted(accept.and_then(|text| text.to_str().ok()).unwrap_or("*/*"));
     match tokio::task::spawn_blocking(move || exporter.text(&prefix, format)).await {

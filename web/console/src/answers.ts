@@ -99,6 +99,8 @@ export interface NodeLinks {
 
 export interface LinksOfNodes {
   links: NodeLinks[];
+  /** When the nodes were asked. */
+  at_ms: number;
   complete: boolean;
   nodes: AskedNode[];
 }
@@ -296,6 +298,7 @@ export interface NearLimit {
   unit: string;
   used: number;
   limit: number;
+  of_shard: boolean;
 }
 
 export interface Configuration {

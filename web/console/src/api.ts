@@ -143,6 +143,11 @@ export class Api {
     return scopes.length === 0 || scopes.includes(scope);
   }
 
+  /** The same for calls about the whole node: they are for keys of all namespaces. */
+  allowsEverywhere(scope: string): boolean {
+    return this.allows(scope) && this.login?.namespaces.length === 0;
+  }
+
   /** The text of the answer, all of it: one that breaks off is none. */
   async #call(method: string, path: string, { body, once, signal }: Call): Promise<string> {
     const token = readToken();

@@ -1,6 +1,6 @@
 // Who talks to whom: the answers of all nodes as rows of a table and as lines of a picture.
 
-import type { EngineLink, NodeLine, NodeLinks, OtherNode } from "./answers.ts";
+import type { EngineLink, LinksOfNodes, NodeLine, NodeLinks, OtherNode } from "./answers.ts";
 import type { Tone } from "./controls.ts";
 import { bytes, count, counted, duration, millis, NONE, rate } from "./format.ts";
 
@@ -43,15 +43,15 @@ export interface Side {
 }
 
 export class Links {
-  /** What each node had heard of each other one, and when that was asked. */
+  /** What each node had heard of each other one, and when that was. */
   #before = new Map<string, number>();
   #rates = new Map<string, number>();
-  #asked: number | undefined;
+  #at: number | undefined;
   nodes: NodeLine[] = [];
   links: NodeLinks[] = [];
 
-  take(nodes: NodeLine[], links: NodeLinks[], now: number): void {
-    const seconds = this.#asked === undefined ? 0 : (now - this.#asked) / 1000;
+  take({ links, at_ms }: Pick<LinksOfNodes, "links" | "at_ms">): void {
+    const seconds = this.#at === undefined ? 0 : (at_ms - this.#at) / 1000;
     const before = this.#before;
     this.#before = new Map();
     this.#rates = new Map();
@@ -64,9 +64,14 @@ export class Links {
         if (earlier !== undefined && seconds > 0 && received >= earlier)
           this.#rates.set(key, (received - earlier) / seconds);
       }
-    this.#asked = now;
-    this.nodes = nodes;
+    this.#at = at_ms;
     this.links = links;
+  }
+
+  forget(): void {
+    this.#before.clear();
+    this.#rates.clear();
+    this.links = [];
   }
 
   of(node: number): NodeLinks | undefined {

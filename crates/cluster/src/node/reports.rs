@@ -34,7 +34,7 @@ impl Node {
             received: one.inlet.received(),
         });
         Hearing {
-            round_trip_us: self.pulse.round_trip_us(),
+            round_trip_us: self.pulse.round_trip_us(self.now_us),
             peers: heard.collect(),
         }
     }

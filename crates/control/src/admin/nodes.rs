@@ -86,10 +86,10 @@ impl Nodes {
         }
     }
 
-    /// How this one hears the others; `None`: it has no cluster.
+    /// How this one hears the others; `None`: it has no cluster, or has just begun.
     pub(crate) fn way(&self) -> Option<Way> {
         let (roster, _) = self.others.as_ref()?;
-        Some(roster.way())
+        roster.way()
     }
 
     /// All nodes of the cluster but the one that answers.

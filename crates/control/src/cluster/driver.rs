@@ -537,6 +537,7 @@ impl Driver {
         self.rig.roster.note_way(Way {
             engine: self.rig.engine.name(),
             hearing: self.node.hearing(),
+            is_lost: false,
         });
     }
 

@@ -25,7 +25,7 @@ pub struct Roster {
     /// When a node was there last that takes no part in returns.
     unable: Mutex<Option<Instant>>,
     /// What is between the nodes, and how well this one hears the others through it.
-    way: Mutex<Way>,
+    way: Mutex<Option<(Instant, Way)>>,
 }
 
 /// The way to the other nodes, as operators see it.
@@ -33,6 +33,25 @@ pub struct Roster {
 pub(crate) struct Way {
     pub(crate) engine: &'static str,
     pub(crate) hearing: Hearing,
+    /// Nothing goes through the engine, whatever that is like: the node has left the cluster, or stands still.
+    pub(crate) is_lost: bool,
+}
+
+/// Nobody noted the way for so long: its driver has ended or stands still.
+const STALE: Duration = Duration::from_secs(2);
+
+impl Way {
+    /// The same, so much later.
+    fn aged(mut self, age: Duration) -> Self {
+        for peer in &mut self.hearing.peers {
+            peer.silent_us += age.as_micros() as u64;
+        }
+        if age > STALE {
+            self.hearing.round_trip_us = None;
+        }
+        self.is_lost |= age > STALE;
+        self
+    }
 }
 
 /// What a node published that knows no stamps is not on its way any more.
@@ -212,13 +231,15 @@ impl Roster {
     }
 
     pub(super) fn note_way(&self, way: Way) {
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+        let noted = Some((Instant::now(), way));
+        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = noted;
     }
 
-    /// As it was at most half a second ago.
-    pub(crate) fn way(&self) -> Way {
+    /// As it was noted half a second ago, and longer if nobody does so any more; `None` before the first time.
+    pub(crate) fn way(&self) -> Option<Way> {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
-        way.clone()
+        let (at, way) = way.as_ref()?;
+        Some(way.clone().aged(at.elapsed()))
     }
 
     /// All other nodes, by number.
@@ -236,6 +257,8 @@ impl Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::inlet::Received;
+    use cluster::node::reports::Heard;
 
     fn holder(epoch: u64, relay: &str) -> number::Entry {
         number::Entry {
@@ -276,6 +299,33 @@ mod tests {
         roster.down(2);
         // What it was sent, and sent, may be on its way for a while.
         assert_eq!(uplink.recovery(), (true, false));
+    }
+
+    #[test]
+    fn a_way_that_nobody_notes_any_more_grows_old() {
+        let heard = Heard {
+            node: NodeId(3),
+            silent_us: 100_000,
+            received: Received::default(),
+        };
+        let way = Way {
+            engine: "Redis",
+            hearing: Hearing {
+                round_trip_us: Some(400),
+                peers: vec![heard],
+            },
+            is_lost: false,
+        };
+        let told = |age_ms| {
+            let way = way.clone().aged(Duration::from_millis(age_ms));
+            let Hearing {
+                round_trip_us,
+                peers,
+            } = way.hearing;
+            (peers[0].silent_us, round_trip_us, way.is_lost)
+        };
+        assert_eq!(told(500), (600_000, Some(400), false));
+        assert_eq!(told(60_000), (60_100_000, None, true));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Sessions, rooms, ends and links of all nodes: each node is asked for its own, by the way of relayed connections, and those that do not answer are
 //! named. Nothing of this goes through Redis.
 
+use super::lately::Lately;
 use super::{
     Caller, ITEMS, ITEMS_MAX, Inside, Problems, SESSIONS_MAX, TURN_TIMEOUT, admit, limited,
 };
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use utoipa::ToSchema;
@@ -137,8 +139,17 @@ impl Inside {
                 format!("{ROUNDS_MAX} questions to all nodes are open, and they take long");
             return Err(Problem::new(Kind::Busy, detail));
         };
-        let me = self.nodes.me().number;
         let (only, query) = without_node(query)?;
+        self.ask_all(wanted, only, &query).await
+    }
+
+    async fn ask_all(
+        &self,
+        wanted: Wanted,
+        only: Option<u16>,
+        query: &str,
+    ) -> Result<Gathered, Problem> {
+        let me = self.nodes.me().number;
         let places = Arc::new(Semaphore::new(ASKED_MAX));
         let room = Arc::new(Semaphore::new(ROUND_BYTES_MAX));
         let mut asked = JoinSet::new();
@@ -163,7 +174,7 @@ impl Inside {
             });
         }
         if only.is_none_or(|only| only == me) {
-            let own = match self.own(wanted, Some(&query)).await {
+            let own = match self.own(wanted, Some(query)).await {
                 Err(problem) if problem.is_of_caller() => return Err(problem),
                 own => own.map_err(|problem| problem.detail().to_owned()),
             };
@@ -175,13 +186,34 @@ impl Inside {
             }
         }
         match only.filter(|_| found.is_empty()) {
-            Some(only) => {
-                let detail = format!("there is no node {only}: GET /v1/nodes lists them");
-                Err(Problem::field("node", detail))
-            }
+            Some(only) => Err(no_node(only)),
             None => Ok(Gathered::of(wanted, found)),
         }
     }
+
+    /// Pages ask for links every few seconds, so they share an answer, and take no turn from those who look for something.
+    async fn links_of_all(&self) -> Result<Arc<LinksOfNodes>, Problem> {
+        let inside = self.clone();
+        let links = self.all_links.read(async move || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let found = inside.ask_all(Wanted::Links, None, "").await?;
+            Ok(Arc::new(LinksOfNodes {
+                links: found.items,
+                at_ms: now.map_or(0, |now| now.as_millis() as u64),
+                complete: found.complete,
+                nodes: found.asked,
+            }))
+        });
+        links.await.unwrap_or_else(|| {
+            let detail = "the nodes are asked for their links, and that takes long: try again";
+            Err(Problem::new(Kind::Busy, detail))
+        })
+    }
+}
+
+fn no_node(number: u16) -> Problem {
+    let detail = format!("there is no node {number}: GET /v1/nodes lists them");
+    Problem::field("node", detail)
 }
 
 async fn ask(
@@ -457,23 +489,40 @@ pub(super) async fn ends_of_nodes(
     Ok(Json(found).into_response())
 }
 
-/// The links of all nodes.
+/// The links of all nodes, as they were at most two seconds ago.
 #[derive(Debug, Serialize, ToSchema)]
-struct LinksOfNodes {
+pub(super) struct LinksOfNodes {
     /// By the number of the node.
     #[schema(value_type = Vec<super::links::NodeLinks>)]
     links: Vec<Value>,
+    /// Unix time at which the nodes were asked, milliseconds.
+    at_ms: u64,
     /// `false`: a node did not answer in time.
     complete: bool,
     nodes: Vec<Asked>,
 }
 
+impl LinksOfNodes {
+    fn of_node(&self, number: u16) -> Result<Self, Problem> {
+        let asked = self.nodes.iter().find(|asked| asked.node == number);
+        let asked = asked.ok_or_else(|| no_node(number))?;
+        let links = self.links.iter().filter(|one| one["node"] == number);
+        Ok(Self {
+            links: links.cloned().collect(),
+            at_ms: self.at_ms,
+            complete: asked.answered,
+            nodes: vec![asked.clone()],
+        })
+    }
+}
+
 /// Show who talks to whom
 ///
 /// Of each node: its load, the engine between the nodes and how long the way through it is, the nodes that it hears and relays to, its
-/// backends and bridges. Nodes that do not answer in 4 s are named in `nodes`, and `complete` is `false`.
+/// backends and bridges. Nodes that do not answer in 4 s are named in `nodes`, and `complete` is `false`. Whoever asks within two seconds gets
+/// the same answer.
 #[utoipa::path(get, path = "/v1/nodes/links",
-    params(("node" = Option<u16>, Query, description = "Only this node is asked.")),
+    params(("node" = Option<u16>, Query, description = "Only this node is shown.")),
     responses((status = 200, description = "The links.", body = LinksOfNodes), Problems))]
 pub(super) async fn links_of_nodes(
     State(inside): State<Inside>,
@@ -481,13 +530,13 @@ pub(super) async fn links_of_nodes(
     RawQuery(query): RawQuery,
 ) -> Called {
     admit(&caller, Scope::Read)?;
-    let found = inside.gather(Wanted::Links, query.as_deref()).await?;
-    let found = LinksOfNodes {
-        links: found.items,
-        complete: found.complete,
-        nodes: found.asked,
-    };
-    Ok(Json(found).into_response())
+    let (only, query) = without_node(query.as_deref())?;
+    Query::read(Some(&query), &[])?;
+    let found = inside.links_of_all().await?;
+    Ok(match only {
+        Some(only) => Json(found.of_node(only)?).into_response(),
+        None => Json(&*found).into_response(),
+    })
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) struct NodeLinks {
     memory_bytes: Option<u64>,
     /// Memory that it may use; `null` if nobody knows.
     memory_limit_bytes: Option<u64>,
-    /// What is between the nodes; `null`: it has no cluster.
+    /// What is between the nodes; `null`: it has no cluster, or has just begun.
     engine: Option<EngineLink>,
     /// The other nodes, by number.
     others: Vec<OtherNode>,
@@ -48,7 +48,8 @@ struct EngineLink {
     /// `Redis` or `NATS`.
     name: &'static str,
     up: bool,
-    /// The longest way of its heartbeats to the engine and back in the last four seconds, up to 700; `null`: none came back yet.
+    /// The longest way of its heartbeats to the engine and back in the last four seconds, up to 700; one that is not back counts for the time
+    /// so far. `null`: there was none, or the engine is away.
     round_trip_ms: Option<f64>,
     /// Bytes that wait for it.
     waiting_bytes: u64,
@@ -130,10 +131,11 @@ impl Inside {
 
     fn engine(&self, way: &Way) -> EngineLink {
         let gauges = &self.node.cluster;
-        let round_trip_us = way.hearing.round_trip_us;
+        let up = gauges.up.load(Ordering::Relaxed) && !way.is_lost;
+        let round_trip_us = way.hearing.round_trip_us.filter(|_| up);
         EngineLink {
             name: way.engine,
-            up: gauges.up.load(Ordering::Relaxed),
+            up,
             round_trip_ms: round_trip_us.map(|us| us as f64 / 1e3),
             waiting_bytes: load(&gauges.queued_bytes),
             repairs: load(&gauges.repairs),
@@ -214,6 +216,7 @@ mod tests {
                 round_trip_us: Some(400),
                 peers: vec![heard],
             },
+            is_lost: false,
         };
         let others = others(Some(&way), &BTreeMap::from([(2, 7), (3, 1)]));
         let of = |to, silent_ms, received, gaps, relayed| OtherNode {

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 mod backends;
 mod conditions;
 mod everywhere;
+mod lately;
 mod leaving;
 mod links;
 mod looks;
@@ -12,6 +13,7 @@ mod near;
 mod series;
 
 pub use audit::Audit;
+pub use near::bounded_keys;
 
 use crate::admin::keys::{Operator, Scope};
 use crate::admin::nodes::Nodes;
@@ -31,9 +33,10 @@ use backends::{__path_node_backends, node_backends};
 use conditions::{Conditions, Finding};
 use everywhere::{
     __path_ends_of_nodes, __path_links_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes,
-    ends_of_nodes, links_of_nodes, rooms_of_nodes, sessions_of_nodes,
+    LinksOfNodes, ends_of_nodes, links_of_nodes, rooms_of_nodes, sessions_of_nodes,
 };
 use hub::{Classes, Question, RoomsWanted, SessionsWanted, Sight};
+use lately::Lately;
 use leaving::{DrainPlan, DrainProgress, DrainView, SessionClasses};
 use looks::{Ends, Rooms, Sessions};
 use near::{NearLimit, Refusal};
@@ -104,6 +107,7 @@ pub(crate) struct Inside {
     looks: Arc<Semaphore>,
     /// Questions to all nodes.
     rounds: Arc<Semaphore>,
+    all_links: Lately<Result<Arc<LinksOfNodes>, Problem>>,
     hour: Arc<Series>,
     conditions: Arc<Conditions>,
 }
@@ -124,6 +128,7 @@ impl Inside {
             node: Arc::clone(node),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             rounds: Arc::new(Semaphore::new(everywhere::ROUNDS_MAX)),
+            all_links: Lately::default(),
             hour: Arc::default(),
             conditions: Arc::default(),
         }

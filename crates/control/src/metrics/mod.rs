@@ -59,7 +59,8 @@ impl Exporter {
     /// The metrics whose names begin so, as text; all, if it is empty.
     pub fn text(&self, prefix: &str, format: Format) -> String {
         // With many connections a look at the process' files takes milliseconds.
-        let usage = match prefix.is_empty() || prefix.starts_with("process") {
+        let of_process = "process_".starts_with(prefix) || prefix.starts_with("process_");
+        let usage = match of_process {
             true => Usage::read(),
             false => Usage::default(),
         };

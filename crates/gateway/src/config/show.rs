@@ -198,6 +198,7 @@ fn as_json(layer: &Layer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::keys::KEYS;
     use crate::config::layers::{Flag, Inputs};
 
     fn layer() -> Layer {
@@ -212,6 +213,14 @@ mod tests {
             ..Inputs::default()
         };
         merge(&inputs).0
+    }
+
+    /// A key of another name would have no figure, and nobody would say so.
+    #[test]
+    fn limits_that_have_a_figure_are_settings() {
+        for key in control::inside::bounded_keys() {
+            assert!(KEYS.iter().any(|known| known.path == key), "{key}");
+        }
     }
 
     #[test]

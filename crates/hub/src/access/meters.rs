@@ -5,6 +5,7 @@ use crate::access::cells::Shared;
 use crate::access::gcra::{Exceeded, Gcra, Meter};
 use crate::books::config::Rates;
 use crate::books::metrics::Scope;
+use crate::clients::session::Dues;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -142,7 +143,7 @@ pub struct UsedRate {
     pub scope: Scope,
     /// Messages that count still.
     pub used: u32,
-    /// Messages that may pass at once; where nodes share the rate, this node's part of them.
+    /// Messages that may pass at once; where nodes share the rate, this node's part of them, which may be nothing.
     pub of: u32,
 }
 
@@ -152,6 +153,17 @@ impl UsedRate {
             scope,
             used: gcra.used(state_us, now_us),
             of: gcra.events(),
+        }
+    }
+
+    /// `unbooked`: what the session owes still.
+    fn of_account(account: &mut Account<'_>, now_us: u64, unbooked: u8) -> Self {
+        account.owe(now_us, unbooked);
+        let used = Self::new(account.scope, account.gcra, account.state_us, now_us);
+        let nothing = account.part.as_ref().is_some_and(|part| part.share == 0);
+        Self {
+            of: if nothing { 0 } else { used.of },
+            ..used
         }
     }
 }
@@ -271,15 +283,14 @@ impl Meters {
         Ok(if plenty { more } else { 0 })
     }
 
-    /// What is used of the rates of a session in this state, and of its user and address.
-    pub(crate) fn used(&self, session_us: u64, sender: Sender<'_>, now_us: u64) -> Vec<UsedRate> {
+    /// What is used of the rates of a session with these dues, and of its user and address.
+    pub(crate) fn used(&self, dues: &Dues, sender: Sender<'_>, now_us: u64) -> Vec<UsedRate> {
         let session = self.session.iter();
         let session =
-            session.map(|meter| UsedRate::new(Scope::Session, meter.gcra, session_us, now_us));
-        let accounts = self.accounts(sender);
-        let accounts = accounts.iter().flatten();
-        let shared = accounts
-            .map(|account| UsedRate::new(account.scope, account.gcra, account.state_us, now_us));
+            session.map(|meter| UsedRate::new(Scope::Session, meter.gcra, dues.rate, now_us));
+        let mut accounts = self.accounts(sender);
+        let accounts = accounts.iter_mut().flatten();
+        let shared = accounts.map(|account| UsedRate::of_account(account, now_us, dues.unbooked));
         session.chain(shared).collect()
     }
 

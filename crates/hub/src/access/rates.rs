@@ -88,7 +88,7 @@ impl Meters {
             sockets.find_map(|socket| people.user_of(*socket))
         });
         let address = holder(session.peer);
-        self.used(session.dues.rate, Sender { user, address }, now_us)
+        self.used(&session.dues, Sender { user, address }, now_us)
     }
 
     /// Books what a session still owes, before it ends or one of its sockets is nobody's or another's. From then on it is

@@ -224,7 +224,9 @@ pub(crate) fn take_part(
     let meant = receivers.len();
     let mut count = 0;
     if acks_admitted(parts, meant) {
-        parts.audience().prepare(target, out);
+        let mut audience = parts.audience();
+        audience.prepare(target, out);
+        audience.note_rooms(target);
         let id = match round.asker.node == parts.ids.me.node {
             true => round.ack,
             // Ids of another node are not unique here.

@@ -1,13 +1,15 @@
 //! The busiest rooms of a shard: the room of one event in sixteen is noted, in tables that do not grow. A room that is not in them and comes
-//! takes the place of the quietest, with its figures: so a busy room is always there, and a quiet one may seem busier than it is.
+//! takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one may seem
+//! busier than it is.
 
 use crate::tables::slot::RoomId;
 
-/// One event in so many is looked at; a power of two.
-const EVERY: u64 = 16;
+/// One event in so many is looked at: as many as four bits can count.
+const EVERY: u64 = 1 << EVERY_BITS;
+const EVERY_BITS: u32 = 4;
 /// Rooms that are told apart.
 const PLACES: usize = 64;
-/// The last whole window is shown with the one that fills.
+/// The last whole window is shown with the one that fills. A window ends with the first event after this time.
 const WINDOW_MS: u64 = 15_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +24,8 @@ pub(crate) struct Busy {
     now: Vec<Place>,
     before: Vec<Place>,
     began_ms: u64,
-    /// A whole window went before.
-    is_warm: bool,
+    /// The length of the window before; 0: there is none.
+    before_ms: u64,
 }
 
 /// A room, and what went to its members here.
@@ -41,16 +43,19 @@ impl Default for Busy {
             now: Vec::with_capacity(PLACES),
             before: Vec::with_capacity(PLACES),
             began_ms: 0,
-            is_warm: false,
+            before_ms: 0,
         }
     }
 }
 
 impl Busy {
-    /// Whether the event with this number is looked at.
+    /// Whether the event with this number is looked at. The number is mixed well, or rooms that are spoken to in turns would be seen by
+    /// some beat of theirs, or never.
     #[inline]
     pub(crate) fn wants(number: u64) -> bool {
-        number.is_multiple_of(EVERY)
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed >> (u64::BITS - EVERY_BITS) == 0
     }
 
     /// An event goes to so many members of a room.
@@ -89,7 +94,8 @@ impl Busy {
         }
         // Nobody spoke for longer: what was before is no news.
         let is_late = gone_ms >= 2 * WINDOW_MS;
-        self.is_warm = self.began_ms > 0 && !is_late;
+        let is_first = self.began_ms == 0;
+        self.before_ms = if is_first || is_late { 0 } else { gone_ms };
         std::mem::swap(&mut self.now, &mut self.before);
         self.now.clear();
         if is_late {
@@ -110,9 +116,12 @@ impl Busy {
         if gone_ms >= 2 * WINDOW_MS {
             return Vec::new();
         }
-        let before = if self.is_warm { &self.before[..] } else { &[] };
-        let whole_ms = if self.is_warm { WINDOW_MS } else { 0 };
-        let seconds = (whole_ms + gone_ms).max(1_000) as f64 / 1e3;
+        // A window that is long enough needs no other one.
+        let (before, before_ms) = match gone_ms < WINDOW_MS {
+            true => (&self.before[..], self.before_ms),
+            false => (&[][..], 0),
+        };
+        let seconds = (before_ms + gone_ms).max(1_000) as f64 / 1e3;
         let mut rooms: Vec<Place> = self.now.clone();
         for place in before {
             match rooms.iter_mut().find(|known| known.room == place.room) {
@@ -166,6 +175,37 @@ mod tests {
         assert!((0.9 * real..1.2 * real).contains(&pace), "{pace}");
         assert!(paces.len() <= 2 * PLACES);
         assert!(busy.now.capacity() <= PLACES, "{}", busy.now.capacity());
+    }
+
+    /// A tick over so many rooms, in the same order each time.
+    #[test]
+    fn rooms_that_are_spoken_to_in_turns_are_seen_alike() {
+        for period in [1, 2, 3, 16, 21, 32, 34, 48, 55, 64, 144, 233, 256] {
+            let mut seen = vec![0_u64; period];
+            let rounds = 4_096;
+            for number in 0..period * rounds {
+                seen[number % period] += u64::from(Busy::wants(number as u64));
+            }
+            let fair = rounds as u64 / EVERY;
+            let (least, most) = (seen.iter().min(), seen.iter().max());
+            assert!(least > Some(&(fair / 2)), "{period}: {least:?} of {fair}");
+            assert!(most < Some(&(fair * 3 / 2)), "{period}: {most:?} of {fair}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_as_long_as_it_was() {
+        let (rooms, mut busy) = (rooms(1), Busy::default());
+        let real = EVERY as f64 / 10.0;
+        let about = |pace: f64| (0.9 * real..1.1 * real).contains(&pace);
+        // Each ten seconds: the first window is of twenty.
+        for second in [10, 20, 30] {
+            busy.note(second * 1_000, rooms[0], 1);
+        }
+        let pace = busy.paces(39_900)[0].events_per_s;
+        assert!(about(pace), "{pace}");
+        let pace = busy.paces(49_900)[0].events_per_s;
+        assert!(pace < real, "only the window that goes on: {pace}");
     }
 
     #[test]

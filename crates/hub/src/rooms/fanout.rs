@@ -140,6 +140,25 @@ impl Audience<'_> {
         self.rooms.put_back(room, members);
     }
 
+    /// Something goes to members of rooms in another way than here: whether the rooms are busy is to be known of it, too. To be called
+    /// after [`Self::prepare`].
+    pub(crate) fn note_rooms(&mut self, target: &Target<'_>) {
+        if !Busy::wants(self.speaker.books.counts.broadcasts) {
+            return;
+        }
+        let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
+            return;
+        };
+        for name in target.rooms {
+            let room = self.rooms.find(namespace, RoomKind::Named, name);
+            let members = room.and_then(|room| self.rooms.get(room));
+            if let (Some(room), Some(members)) = (room, members) {
+                let count = members.members().len();
+                self.rooms.busy.note(self.now_ms, room, count);
+            }
+        }
+    }
+
     #[inline]
     fn deliver_member(&mut self, index: SocketId, mark: u32, out: &mut Outgoing<'_>) {
         if self.speaker.people.mark(index, mark) {

@@ -97,20 +97,19 @@ export function backends(view: View): void {
   const sums = make("h2", "", "All backends together");
   view.add(cards.element, sums, figures, read, grid);
   view.every(EVERY_MS, async () => {
-    const [text, one] = await Promise.all([
-      view.api.text(`/metrics?prefix=${PREFIX}`, view.signal),
-      view.api.allows("read")
-        ? view.api.get<BackendsHere>("/v1/node/backends", view.signal)
-        : undefined,
-    ]);
-    if (one) cards.render(one);
+    const text = await view.api.text(`/metrics?prefix=${PREFIX}`, view.signal);
     const now = new Reading(parseMetrics(text, PREFIX), performance.now());
     facts.show(summary(now, before));
     const attached = now.value(`${PREFIX}workers`) + now.value(`${PREFIX}without_worker`);
     const none = attached === 0 ? "This node has no backend. " : "";
     for (const { group, table: list } of tables) list.render(rowsOf(group, now, before));
-    read.textContent = `${none}Read at ${clock(Date.now())}. Rates are of the last ${EVERY_MS / 1000} s.`;
+    const may = view.api.allowsEverywhere("read");
+    const singly = may
+      ? ""
+      : " Single backends are for keys with the scope read in all namespaces.";
+    read.textContent = `${none}Read at ${clock(Date.now())}. Rates are of the last ${EVERY_MS / 1000} s.${singly}`;
     before = now;
+    if (may) cards.render(await view.api.get<BackendsHere>("/v1/node/backends", view.signal));
   });
 }
 

@@ -77,7 +77,11 @@ function limitsTable(): Table<NearLimit> {
         node: nearness,
         figure: true,
       },
-      { head: "Used", text: (row) => figure(row, row.used), figure: true },
+      {
+        head: "Used",
+        text: (row) => `${figure(row, row.used)}${row.of_shard ? " of the fullest shard" : ""}`,
+        figure: true,
+      },
       { head: "Of", text: (row) => figure(row, row.limit), figure: true },
     ],
     ({ key }) => key,

@@ -2,6 +2,7 @@
 
 import { make } from "../../../chat/src/dom.ts";
 import type { LinksOfNodes, NodeLine, NodeLinks } from "../answers.ts";
+import { Problem } from "../api.ts";
 import { badge, button, given, named, section, type Tone } from "../controls.ts";
 import { missing } from "../everywhere.ts";
 import { bytes, clock, cores, count, counted, duration, NONE, rate } from "../format.ts";
@@ -39,13 +40,8 @@ export function nodes(view: View): void {
   view.add(found, picture.element, table.element, list);
   picture.watchWidth(() => picture.render(me()), view.signal);
   list.hidden = true;
-  view.every(EVERY_MS, async () => {
-    const may = view.api.allows("read");
-    const [{ nodes }, all] = await Promise.all([
-      view.api.get<{ nodes: NodeLine[] }>("/v1/nodes", view.signal),
-      may ? view.api.get<LinksOfNodes>("/v1/nodes/links", view.signal) : undefined,
-    ]);
-    links.take(nodes, all?.links ?? [], performance.now());
+  const show = (part: string) => {
+    const { nodes } = links;
     table.render(nodes.map((node) => ({ node, links: links.of(node.number) })));
     picture.render(me());
     const linkRows = links.rows();
@@ -53,11 +49,32 @@ export function nodes(view: View): void {
     rows.render(linkRows);
     const sessions = nodes.reduce((sum, node) => sum + node.sessions, 0);
     const what = `${counted(nodes.length, "node")} with ${counted(sessions, "session")}${inAll(links.links)}`;
-    const part = all
-      ? missing(all.complete, all.nodes)
-      : " Links are for keys with the scope read.";
     found.textContent = `${what}, at ${clock(Date.now())}.${part}`;
+  };
+  let part = "";
+  view.every(EVERY_MS, async () => {
+    const { nodes } = await view.api.get<{ nodes: NodeLine[] }>("/v1/nodes", view.signal);
+    links.nodes = nodes;
+    // Links may take long. Who has to drain a node does not wait for them.
+    show(part);
+    part = await takeLinks(view, links);
+    show(part);
   });
+}
+
+/** Why there are no links, or none of some nodes; empty if all are there. */
+async function takeLinks(view: View, links: Links): Promise<string> {
+  if (!view.api.allowsEverywhere("read"))
+    return " Links are for keys with the scope read in all namespaces.";
+  try {
+    const all = await view.api.get<LinksOfNodes>("/v1/nodes/links", view.signal);
+    links.take(all);
+    return missing(all.complete, all.nodes);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    links.forget();
+    return ` Links are missing: ${error.detail}.`;
+  }
 }
 
 /** What the nodes that answered do together. */

@@ -232,10 +232,29 @@ fn nodes_tell_whom_they_hear_and_one_that_stands_still_is_silent() {
             && heard(of, number(&c))["silent_ms"].as_u64() < Some(1_000)
     });
     assert!(silent, "{}", ask_links(&a));
+    pages_share_an_answer(&a);
     b.signal(Signal::CONT);
     assert!(eventually(PATIENCE, || ask_links(&a)["complete"] == true));
     let (status, problem) = asked(&a, &OPS.0, "/v1/nodes/links?limit=3");
     assert_eq!((status, &problem["field"]), (400, &json!("limit")));
+}
+
+/// More pages than there are places for questions, while a node takes its time: nobody is refused, and who looks for something is not either.
+fn pages_share_an_answer(node: &Gateway) {
+    std::thread::scope(|scope| {
+        let links = || ask(node, "/v1/nodes/links")["at_ms"].as_u64();
+        let pages: Vec<_> = (0..40).map(|_| scope.spawn(links)).collect();
+        assert_eq!(at(&ask(node, "/v1/nodes/sessions?room=den")).len(), 2);
+        let mut times: Vec<_> = pages
+            .into_iter()
+            .map(|page| page.join().expect("an answer"))
+            .collect();
+        times.sort_unstable();
+        times.dedup();
+        assert!(times.len() <= 2, "{times:?}");
+    });
+    let (status, problem) = asked(node, &OPS.0, "/v1/nodes/links?node=60000");
+    assert_eq!((status, &problem["field"]), (400, &json!("node")));
 }
 
 #[test]
