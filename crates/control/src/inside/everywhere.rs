@@ -1,7 +1,6 @@
 //! Sessions, rooms, ends and links of all nodes: each node is asked for its own, by the way of relayed connections, and those that do not answer are
 //! named. Nothing of this goes through Redis.
 
-use super::lately::Lately;
 use super::{
     Caller, ITEMS, ITEMS_MAX, Inside, Problems, SESSIONS_MAX, TURN_TIMEOUT, admit, limited,
 };

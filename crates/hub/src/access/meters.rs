@@ -395,6 +395,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_session_has_not_booked_is_shown_as_used_and_stays_unbooked() {
+        let rates = Rates {
+            user: per_minute(4_096),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let dues = Dues {
+            unbooked: 7,
+            ..Dues::default()
+        };
+        for _ in 0..3 {
+            let used = meters.used(&dues, sender(Some("ann")), 1_000_000);
+            let used: Vec<_> = used.iter().map(|one| (one.used, one.of)).collect();
+            assert_eq!(used, [(7, 4_096)]);
+        }
+    }
+
+    #[test]
     fn what_one_rate_refuses_costs_the_other_nothing() {
         let rates = Rates {
             user: per_minute(10),
