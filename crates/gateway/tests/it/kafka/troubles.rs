@@ -1,6 +1,6 @@
 //! Brokers and gateways that fail.
 
-use super::{Program, broker, comes, config, key, make_topics, read, soon, text};
+use super::{Brokers, Program, broker, comes, config, key, make_topics, read, soon, text};
 use crate::harness::{Gateway, RawConn};
 use rdkafka::message::Message;
 use serde_json::{Value, json};
@@ -84,20 +84,20 @@ fn while_brokers_are_away_newcomers_with_tokens_come_in() {
     }
 }
 
-/// Events whose ack means Kafka: each is there once, in order, whatever the broker does.
-#[test]
-#[ignore = "needs Kafka: cargo xtask test foreign"]
-fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
+/// Events whose ack means Kafka, each behind the ack of the one before it, until the deeds are done: each is there once, in order. Returns how
+/// many there were. The deeds get what the gateway's metrics say.
+pub(super) fn all_that_is_acknowledged_is_there<K: Brokers>(
+    kafka: &mut K,
+    node: &Gateway,
+    deeds: impl FnOnce(&mut K),
+) -> usize {
     const CLIENTS: usize = 6;
-    let mut kafka = broker(2);
-    let out = "ack = \"kafka\"\nkey = \"socket\"\ntime = \"60s\"";
-    let node = Gateway::start(&config(&kafka.brokers(), out, ""));
     let over = AtomicBool::new(false);
     let sent: BTreeMap<String, u64> = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut client = comes(&node, "");
+                    let mut client = comes(node, "");
                     let mut n = 0;
                     while !over.load(Ordering::Relaxed) {
                         assert!(client.ask("order", &[json!(n)]).is_empty(), "event {n}");
@@ -107,18 +107,7 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
                 })
             })
             .collect();
-        let produced = |least| {
-            soon("events", || {
-                node.metric("sockeye_kafka_events_total") >= least
-            })
-        };
-        produced(100.0);
-        kafka.stop();
-        kafka.restart();
-        produced(node.metric("sockeye_kafka_events_total") + 100.0);
-        kafka.kill();
-        kafka.restart();
-        produced(node.metric("sockeye_kafka_events_total") + 100.0);
+        deeds(kafka);
         over.store(true, Ordering::Relaxed);
         let ended = clients.into_iter();
         ended
@@ -126,7 +115,7 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
             .collect()
     });
     let count: u64 = sent.values().sum();
-    let records = read(&kafka, "events", count as usize);
+    let records = read(kafka, "events", count as usize);
     let mut of: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in &records {
         of.entry(key(record)).or_default().push(text(record));
@@ -137,6 +126,31 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
     }
     assert_eq!(records.len() as u64, count);
     assert_eq!(node.metric(AWAY) + node.metric(REFUSED), 0.0);
+    records.len()
+}
+
+/// Waits until Kafka has so many more events.
+pub(super) fn more_are_produced(node: &Gateway, more: f64) {
+    let produced = || node.metric("sockeye_kafka_events_total{outcome=\"produced\"}");
+    let before = produced();
+    soon("events", || produced() >= before + more);
+}
+
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
+    let mut kafka = broker(2);
+    let out = "ack = \"kafka\"\nkey = \"socket\"\ntime = \"60s\"";
+    let node = Gateway::start(&config(&kafka.brokers(), out, ""));
+    all_that_is_acknowledged_is_there(&mut kafka, &node, |kafka| {
+        more_are_produced(&node, 100.0);
+        kafka.stop();
+        kafka.restart();
+        more_are_produced(&node, 100.0);
+        kafka.kill();
+        kafka.restart();
+        more_are_produced(&node, 100.0);
+    });
 }
 
 /// Killed while it reads: its successor in the group goes on, and nothing is left out.
