@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Values that are asked for at once.
 const ASKED_AT_ONCE: usize = 32;
 /// Copies of a bucket among several servers.
-const COPIES: usize = 3;
+pub(super) const COPIES: usize = 3;
 
 /// A place for keys.
 #[derive(Clone, Debug)]
@@ -37,12 +37,12 @@ pub struct Value {
     pub revision: u64,
 }
 
-fn subject_of(root: &str, bucket: &str, key: &str) -> String {
+pub(super) fn subject_of(root: &str, bucket: &str, key: &str) -> String {
     format!("{root}.key.{bucket}.{key}")
 }
 
 /// Nothing of it is written to a disk: a server that starts anew has forgotten everything, and nodes tell it again.
-fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
+pub(super) fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
     Config {
         name: bucket.name.clone(),
         subjects: vec![subject_of(root, &bucket.name, ">")],
@@ -272,7 +272,7 @@ async fn strike(place: Place, revision: u64) -> Result<(), Failure> {
     }
 }
 
-fn is_missing(error: &async_nats::jetstream::Error) -> bool {
+pub(super) fn is_missing(error: &async_nats::jetstream::Error) -> bool {
     error.error_code() == ErrorCode::STREAM_NOT_FOUND
 }
 
