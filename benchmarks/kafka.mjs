@@ -34,7 +34,7 @@ async function peer(broker, group) {
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, createPartitioner: Partitioners.DefaultPartitioner });
   const write = async () => {
     while (waiting.length > 0) {
-      const messages = waiting.splice(0, 5000);
+      const messages = waiting.splice(0, 2000);
       await producer.send({ topic: "events", acks: -1, compression: CompressionTypes.None, messages });
     }
     writing = undefined;
