@@ -1,5 +1,6 @@
 //! `cargo xtask faults`: seeded histories of nodes whose Redis or NATS fails, by the tests of the gateway, and their record.
 
+use crate::lanes::said;
 use crate::repository;
 use crate::steps::Step;
 use anyhow::{Context, Result, ensure};
@@ -19,14 +20,15 @@ struct Line {
 }
 
 /// Plays each fault with so many seeds, and writes the record.
-pub fn run(runs: u64, node_timeout_ms: u32) -> Result<()> {
-    let raw = repository::built("faults.txt");
-    let _ = fs::remove_file(&raw);
+pub fn run(runs: u64, node_timeout_ms: u32, only: &str) -> Result<()> {
+    let commit = said("git rev-parse --short HEAD")?;
+    let raw = repository::built(&format!("faults-{commit}.txt"));
+    let tests = format!("faults::{only}");
     let args = [
         "--test",
         "it",
         "--",
-        "faults::",
+        &tests,
         // It has no seeds.
         "--skip",
         "what_cannot_be_repaired",
