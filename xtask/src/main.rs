@@ -77,7 +77,7 @@ enum Command {
         /// `cluster-node-timeout` of Redis.
         #[arg(long, default_value_t = 1_000)]
         node_timeout_ms: u32,
-        /// Only tests whose path begins with it, such as `nats`.
+        /// Only tests whose path begins with it, such as `nats`; the table is shown, and not written.
         #[arg(long, default_value = "")]
         only: String,
     },

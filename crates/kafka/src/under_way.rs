@@ -6,7 +6,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Records under way at once, and bytes of their values. A gateway that hands over to its successor keeps a thousand commands.
+/// Records under way at once, and bytes of their values.
 const RECORDS_MAX: usize = 128;
 const BYTES_MAX: usize = 1 << 20;
 

@@ -142,6 +142,7 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
     let bucket = |name: String, age: Option<u64>| Bucket {
         name,
         age: age.map(Duration::from_micros),
+        bytes_max: None,
     };
     let plan = carrier::Plan {
         settings: plan.settings,

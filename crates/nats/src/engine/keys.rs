@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Values that are asked for at once.
 const ASKED_AT_ONCE: usize = 32;
 /// Copies of a bucket among several servers.
-pub(super) const COPIES: usize = 3;
+const COPIES: usize = 3;
 
 /// A place for keys.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Bucket {
     pub name: String,
     /// A value ends so long after it was written.
     pub age: Option<Duration>,
+    /// Of all values. What would not fit is refused.
+    pub bytes_max: Option<u32>,
 }
 
 /// What stands under a key.
@@ -48,6 +50,7 @@ pub(super) fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
         subjects: vec![subject_of(root, &bucket.name, ">")],
         max_messages_per_subject: 1,
         max_age: bucket.age.unwrap_or_default(),
+        max_bytes: bucket.bytes_max.map_or(-1, i64::from),
         discard: DiscardPolicy::New,
         storage: StorageType::Memory,
         num_replicas: copies,

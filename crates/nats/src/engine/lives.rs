@@ -2,14 +2,14 @@
 //! for the one before.
 
 use super::keeper::Line;
-use super::keys::{Bucket, COPIES, Value, config, is_missing, subject_of};
+use super::keys::{Bucket, Value, config, is_missing, subject_of};
 use super::{Engine, Trouble};
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, GetStreamByNameErrorKind, PublishErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{DeleteMessageErrorKind, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{Error as Refusal, ErrorCode};
 use bytes::Bytes;
 use std::error::Error;
@@ -25,6 +25,8 @@ const CLOCK: &str = "clock";
 pub enum Unkept {
     /// The bucket has another life, or none.
     Gone,
+    /// Several servers keep it. They make a bucket anew that they lost, empty, with its old name and age: nobody would notice.
+    Spread,
     /// It is not known whether it was done.
     Trouble(Trouble),
 }
@@ -58,26 +60,20 @@ impl Engine {
         Err(trouble(bucket, "others make it and it is gone again"))
     }
 
-    /// `false`: another node has begun one. Subjects belong to one stream, so there is one life at a time.
+    /// `false`: another node has begun one. A single server gives the same subjects to one stream only, so there is one life at a time.
     async fn begin(&self, line: &Line, bucket: &Bucket, name: &str) -> Result<bool, Trouble> {
-        let is_cluster = line.client.server_info().cluster.is_some();
-        let mut copies = if is_cluster { COPIES } else { 1 };
-        loop {
-            let mut config = config(&self.0.plan.root, bucket, copies);
-            config.name = name.to_owned();
-            let Err(why) = line.streams.create_stream(config).await else {
-                return Ok(true);
-            };
-            match why.kind() {
-                CreateStreamErrorKind::JetStream(refusal)
-                    if refusal.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
-                {
-                    return Ok(false);
-                }
-                // Two servers, or a cluster of which only some have JetStream.
-                CreateStreamErrorKind::JetStream(_) if copies > 1 => copies = 1,
-                _ => return Err(trouble(bucket, why)),
+        let mut config = config(&self.0.plan.root, bucket, 1);
+        config.name = name.to_owned();
+        let Err(why) = line.streams.create_stream(config).await else {
+            return Ok(true);
+        };
+        match why.kind() {
+            CreateStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
+            {
+                Ok(false)
             }
+            _ => Err(trouble(bucket, why)),
         }
     }
 
@@ -87,12 +83,16 @@ impl Engine {
     /// JetStream did not answer, or the life is over.
     pub async fn age(&self, bucket: &Bucket, life: &str) -> Result<Duration, Unkept> {
         let stream = self.stream(bucket, life).await?;
-        let info = stream.get_info().await;
-        let born = info.map_err(|_| Unkept::Gone)?.created;
+        let info = stream.get_info().await.map_err(|_| Unkept::Gone)?;
+        let cluster = info.cluster.and_then(|cluster| cluster.name);
+        if cluster.is_some_and(|name| !name.is_empty()) {
+            return Err(Unkept::Spread);
+        }
+        let born = info.created;
         self.write_in(bucket, life, CLOCK, b"", None).await?;
         let now = self.last_of(bucket, &stream, CLOCK).await?;
         let age = now.map(|(_, now)| now - born);
-        // Servers with clocks of their own: it counts as new.
+        // A clock that was set back: it counts as new.
         Ok(age.and_then(|age| age.try_into().ok()).unwrap_or_default())
     }
 
@@ -149,13 +149,11 @@ impl Engine {
     /// Takes a value away, if it is still of that revision.
     ///
     /// # Errors
-    /// JetStream did not answer.
+    /// JetStream did not answer, or it was gone already.
     pub async fn erase_in(&self, bucket: &Bucket, life: &str, revision: u64) -> Result<(), Unkept> {
         let stream = self.stream(bucket, life).await?;
         match stream.delete_message(revision).await {
             Ok(_) => Ok(()),
-            // It is gone, or all of it is.
-            Err(why) if matches!(why.kind(), DeleteMessageErrorKind::JetStream(_)) => Ok(()),
             Err(why) => Err(Unkept::Trouble(trouble(bucket, why))),
         }
     }

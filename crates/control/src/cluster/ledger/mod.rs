@@ -235,7 +235,9 @@ impl Ledger {
         let entry = Entry::running(digest, token, 0);
         loop {
             let known = self.own().generation().to_owned();
-            let fresh = token.generation();
+            // Each try has a name of its own: what was lost twice would have the same one else.
+            let number = self.tokens.fetch_add(1, Ordering::Relaxed);
+            let fresh = Token::new(self.plan.life, number).generation();
             let answer = store.claim(name, &entry, &known, &fresh);
             match answer.await.map_err(|trouble| self.away(trouble))? {
                 Answered::Another(generation) => self.adopt(&known, &generation),

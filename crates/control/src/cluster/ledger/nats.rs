@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Somebody else may write at the same time; then it is looked at again.
 const TRIES_MAX: usize = 8;
-/// Entries that are written at once.
-const WRITTEN_AT_ONCE: usize = 32;
+/// Of all entries, in the memory of the server that also keeps the numbers of nodes.
+const BYTES_MAX: u32 = 64 << 20;
+const SPREAD: &str = "nodes that share several servers of NATS, or a JetStream of another domain, do not remember them for each other, and waiting does not help: use one server of NATS, or cluster.adapter = \"redis\"";
 /// What another node says is told up to here.
 const TOLD_BYTES: usize = 512;
 
@@ -21,6 +22,7 @@ const TOLD_BYTES: usize = 512;
 pub(super) struct Nats {
     engine: Engine,
     bucket: Bucket,
+    has_domain: bool,
     known: Mutex<Option<Known>>,
 }
 
@@ -37,7 +39,9 @@ impl Nats {
         let bucket = Bucket {
             name: format!("{root}_once"),
             age: Some(remembered),
+            bytes_max: Some(BYTES_MAX),
         };
+        let has_domain = plan.domain.is_some();
         let plan = ::nats::engine::Plan {
             settings: plan.settings,
             root,
@@ -50,6 +54,7 @@ impl Nats {
         Ok(Self {
             engine: engine.map_err(|why| trouble(&why))?,
             bucket,
+            has_domain,
             known: Mutex::default(),
         })
     }
@@ -59,6 +64,10 @@ impl Nats {
     }
 
     pub(super) async fn look(&self, fresh: &str) -> Result<String, Trouble> {
+        let (_, is_cluster) = self.engine.server().await.map_err(|why| trouble(&why))?;
+        if is_cluster || self.has_domain {
+            return Err(Trouble::lasting(SPREAD));
+        }
         let life = self.engine.life(&self.bucket, fresh).await;
         let life = life.map_err(|why| trouble(&why))?;
         if self.known().as_ref().is_none_or(|known| known.life != life) {
@@ -118,13 +127,11 @@ impl Nats {
             let (nats, due) = (Arc::clone(self), due.clone());
             tokio::spawn(async move { nats.write_one(&due).await })
         };
+        let begun: Vec<_> = due.iter().map(begin).collect();
         let mut answers = Vec::with_capacity(due.len());
-        for some in due.chunks(WRITTEN_AT_ONCE) {
-            let begun: Vec<_> = some.iter().map(begin).collect();
-            for one in begun {
-                let ended = || Err(Trouble::new("writing to NATS has failed"));
-                answers.push(one.await.unwrap_or_else(|_| ended()));
-            }
+        for one in begun {
+            let ended = || Err(Trouble::new("writing to NATS has failed"));
+            answers.push(one.await.unwrap_or_else(|_| ended()));
         }
         answers
     }
@@ -228,6 +235,7 @@ impl Nats {
 fn unkept(why: &Unkept) -> Trouble {
     match why {
         Unkept::Gone => Trouble::new("NATS lost what it knew of Idempotency-Keys just now"),
+        Unkept::Spread => Trouble::lasting(SPREAD),
         Unkept::Trouble(why) => trouble(why),
     }
 }

@@ -216,6 +216,20 @@ fn a_cluster_of_redis_keeps_keys_as_a_single_one_does() {
     assert!(eventually(PATIENCE, repeated), "the other node knows");
 }
 
+/// Several servers make a bucket anew that they lost, with its old name: nothing under a key is done there.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn calls_under_a_key_are_refused_where_several_servers_of_nats_are() {
+    let servers = Nats::cluster();
+    let nodes = nodes_over_nats(&servers[0]);
+    let mut client = members(&nodes[0], "room", 1).remove(0);
+    let (status, problem) = emit(&nodes[1], "a", &news(1));
+    assert_eq!(status, 503);
+    let why = problem["detail"].as_str().unwrap_or_default();
+    assert!(why.contains("several servers of NATS"), "{problem}");
+    heard_no_more(&nodes[0], &mut client);
+}
+
 /// What two nodes say at once to a server that has just lost everything.
 #[test]
 #[ignore = "needs NATS: cargo xtask test foreign"]
