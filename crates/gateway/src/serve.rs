@@ -2,6 +2,7 @@
 
 use crate::bodies;
 use crate::bridges;
+use crate::carrier;
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::show::InForce;
@@ -98,6 +99,7 @@ pub fn start<'a>(
     let seen = Seen::open(number, &shards, relays.as_ref(), &facts);
     relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
+    carrier::start(config, request.takes_over, certified, &shards, &facts)?;
     let nodes = departures::nodes(config, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places, member.as_ref());
     let (api, gate) = operators::gate(config, &credentials, nodes, room, &facts)?;
@@ -438,6 +440,7 @@ impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
+        carrier::close(&self.facts);
         // Whatever it ended for: another process may have taken over in the last moment.
         self.let_files_go();
         if ended.is_ok() {
@@ -523,6 +526,7 @@ impl Node<'_> {
 
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
     fn leave(&mut self) -> Result<()> {
+        carrier::close(&self.facts);
         let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
         while Instant::now() < deadline {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {

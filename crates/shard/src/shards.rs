@@ -25,10 +25,10 @@ use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -501,6 +501,36 @@ impl Shards {
                 read: Vec::new(),
                 beyond: beyond.then_some(Limit::Conns),
                 relayed: true,
+                carried: false,
+                new: true,
+            });
+            true
+        }
+    }
+
+    /// Brings streams that stand for others of another kind, which the far end of each carries, to the shards in turn. `false`: the process
+    /// is full, and the stream is closed.
+    pub fn carrier(&self) -> impl Fn(UnixStream, IpAddr) -> bool + Send + Sync + 'static {
+        let (mail, places) = (self.mail.clone(), Arc::clone(&self.places));
+        let (max, next) = (self.conns_max, AtomicUsize::new(0));
+        move |stream, client| {
+            let Some(place) = places.try_keep(max, 0) else {
+                return false;
+            };
+            if stream.set_nonblocking(true).is_err() {
+                return false;
+            }
+            let shard = next.fetch_add(1, Ordering::Relaxed) % mail.len();
+            mail[shard].send(Mail::Conn {
+                place,
+                stream: Stream::Unix(mio::net::UnixStream::from_std(stream)),
+                tls: None,
+                peer: client,
+                read: Vec::new(),
+                beyond: None,
+                relayed: false,
+                carried: true,
+                new: true,
             });
             true
         }
