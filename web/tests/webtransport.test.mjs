@@ -118,7 +118,7 @@ test("members by three transports are in one room", async (t) => {
       socket.on("say", ({ by, n }) => lists[i].push(`${by} ${n}`));
     });
     for (let n = 0; n < 50; n += 1)
-      all.forEach((socket, i) => socket.emit("say", { room: "lab", by: ways[i], n }));
+      for (const [i, socket] of all.entries()) socket.emit("say", { room: "lab", by: ways[i], n });
     const until = Date.now() + 20_000;
     while (lists.some((list) => list.length < 100) && Date.now() < until)
       await new Promise((resolve) => setTimeout(resolve, 20));

@@ -5,6 +5,7 @@
 mod carrier;
 
 use rustls::ServerConfig;
+use std::any::Any;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -33,8 +34,9 @@ pub struct Settings {
     pub threads: usize,
 }
 
-/// Takes the end of a socket pair that stands for a client's stream; `false`: there is no room for it.
-pub type Bring = Box<dyn Fn(UnixStream, IpAddr) -> bool + Send + Sync>;
+/// Takes the end of a socket pair that stands for a client's stream; what it gives back is held until the other end is closed. `None`: there is
+/// no room.
+pub type Bring = Box<dyn Fn(UnixStream, IpAddr) -> Option<Box<dyn Any + Send>> + Send + Sync>;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use control::webtransport::{self, Settings};
 use hub::heartbeat::Step;
 use rustls::ServerConfig;
 use shard::Shards;
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,11 @@ pub fn start(
         threads: config.server.shards.min(THREADS_MAX),
     };
     let listen = format!("{:?}", settings.listen);
-    let bring = Box::new(shards.carrier());
+    let bring = shards.carrier();
+    let bring = Box::new(move |stream, client| {
+        let place = bring(stream, client)?;
+        Some(Box::new(place) as Box<dyn Any + Send>)
+    });
     let carrier = webtransport::start(settings, &certificates.config(), bring);
     let carrier = carrier.map_err(|why| anyhow!("cannot offer WebTransport: {why}"))?;
     tracing::info!(listen, "WebTransport");

@@ -18,8 +18,8 @@ use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
 use hub::{
-    HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places, Process,
-    Question, Sight, Uplink,
+    Carried, HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places,
+    Process, Question, Sight, Uplink,
 };
 use rustls::ServerConfig;
 use std::any::Any;
@@ -508,18 +508,16 @@ impl Shards {
         }
     }
 
-    /// Brings streams that stand for others of another kind, which the far end of each carries, to the shards in turn. `false`: the process
-    /// is full, and the stream is closed.
-    pub fn carrier(&self) -> impl Fn(UnixStream, IpAddr) -> bool + Send + Sync + 'static {
+    /// Brings streams that stand for others of another kind, whose far ends a carrier has, to the shards in turn. The carrier keeps the place
+    /// of its end as long as that. `None`: the process is full, and the stream is closed.
+    pub fn carrier(
+        &self,
+    ) -> impl Fn(UnixStream, IpAddr) -> Option<Carried> + Send + Sync + 'static {
         let (mail, places) = (self.mail.clone(), Arc::clone(&self.places));
         let (max, next) = (self.conns_max, AtomicUsize::new(0));
         move |stream, client| {
-            let Some(place) = places.try_keep(max, 0) else {
-                return false;
-            };
-            if stream.set_nonblocking(true).is_err() {
-                return false;
-            }
+            let (place, carried) = places.try_carry(max)?;
+            stream.set_nonblocking(true).ok()?;
             let shard = next.fetch_add(1, Ordering::Relaxed) % mail.len();
             mail[shard].send(Mail::Conn {
                 place,
@@ -532,7 +530,7 @@ impl Shards {
                 carried: true,
                 new: true,
             });
-            true
+            Some(carried)
         }
     }
 

@@ -37,7 +37,9 @@ struct Plan {
 fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [addr, cert, transport, sessions, questions, interval, bytes] = args.as_slice() else {
-        return Err("lossy ADDR CERT websocket|webtransport SESSIONS QUESTIONS INTERVAL_MS BYTES".into());
+        return Err(
+            "lossy ADDR CERT websocket|webtransport SESSIONS QUESTIONS INTERVAL_MS BYTES".into(),
+        );
     };
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(cert)?)?;
@@ -55,7 +57,10 @@ fn main() -> Result<(), Failure> {
         tls,
     });
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build()?.block_on(measure(plan, sessions.parse()?))
+    runtime
+        .enable_all()
+        .build()?
+        .block_on(measure(plan, sessions.parse()?))
 }
 
 async fn measure(plan: Arc<Plan>, sessions: usize) -> Result<(), Failure> {
@@ -79,12 +84,16 @@ async fn measure(plan: Arc<Plan>, sessions: usize) -> Result<(), Failure> {
     took.sort();
     let at = |part: f64| {
         let index = (took.len() as f64 * part) as usize;
-        took.get(index.min(took.len().saturating_sub(1))).map_or(0.0, |took| took.as_secs_f64() * 1e3)
+        took.get(index.min(took.len().saturating_sub(1)))
+            .map_or(0.0, |took| took.as_secs_f64() * 1e3)
     };
     let answers = took.len();
     println!(
         "{{\"sessions\":{sessions},\"failed\":{failed},\"answers\":{answers},\"p50_ms\":{:.1},\"p90_ms\":{:.1},\"p99_ms\":{:.1},\"max_ms\":{:.1}}}",
-        at(0.5), at(0.9), at(0.99), at(1.0)
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
     );
     Ok(())
 }
@@ -94,7 +103,9 @@ async fn session(plan: &Plan, endpoint: &Endpoint) -> Result<Vec<Duration>, Fail
         let mut tls = plan.tls.clone();
         tls.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
         let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        let conn = endpoint.connect_with(config, plan.addr, "localhost")?.await?;
+        let conn = endpoint
+            .connect_with(config, plan.addr, "localhost")?
+            .await?;
         let url: url::Url = format!("https://localhost:{}/socket.io/", plan.addr.port()).parse()?;
         let session = Session::connect(conn, ConnectRequest::new(url)).await?;
         let (send, recv) = session.open_bi().await?;
@@ -103,9 +114,17 @@ async fn session(plan: &Plan, endpoint: &Endpoint) -> Result<Vec<Duration>, Fail
     let stream = TcpStream::connect(plan.addr).await?;
     stream.set_nodelay(true)?;
     let connector = tokio_rustls::TlsConnector::from(Arc::new(plan.tls.clone()));
-    let mut stream = connector.connect(ServerName::try_from("localhost")?, stream).await?;
+    let mut stream = connector
+        .connect(ServerName::try_from("localhost")?, stream)
+        .await?;
     let mut request = Vec::new();
-    write_request(&mut request, "localhost", "/socket.io/?EIO=4&transport=websocket", KEY, b"");
+    write_request(
+        &mut request,
+        "localhost",
+        "/socket.io/?EIO=4&transport=websocket",
+        KEY,
+        b"",
+    );
     stream.write_all(&request).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -159,14 +178,26 @@ async fn talk(
     Ok(took)
 }
 
-async fn say(send: &mut (impl AsyncWrite + Unpin), packet: &str, webtransport: bool) -> Result<(), Failure> {
+async fn say(
+    send: &mut (impl AsyncWrite + Unpin),
+    packet: &str,
+    webtransport: bool,
+) -> Result<(), Failure> {
     let mut out = Vec::new();
     if webtransport {
         let mut frame = Vec::new();
         write_frame(&mut frame, OpCode::Text, packet.as_bytes());
-        ToClient::default().translate(&frame, &mut out).map_err(|why| why.text())?;
+        ToClient::default()
+            .translate(&frame, &mut out)
+            .map_err(|why| why.text())?;
     } else {
-        write_masked(&mut out, true, OpCode::Text, packet.as_bytes(), [1, 2, 3, 4]);
+        write_masked(
+            &mut out,
+            true,
+            OpCode::Text,
+            packet.as_bytes(),
+            [1, 2, 3, 4],
+        );
     }
     send.write_all(&out).await?;
     send.flush().await?;
@@ -181,7 +212,11 @@ struct Ear {
 
 impl Ear {
     /// The next text. Nothing is lost when this is dropped while it waits.
-    async fn next(&mut self, recv: &mut (impl AsyncRead + Unpin), webtransport: bool) -> Result<String, Failure> {
+    async fn next(
+        &mut self,
+        recv: &mut (impl AsyncRead + Unpin),
+        webtransport: bool,
+    ) -> Result<String, Failure> {
         loop {
             if let Ok(Some(header)) = parse_header(&self.read) {
                 let end = header.len + header.payload_len as usize;
@@ -195,7 +230,10 @@ impl Ear {
             let len = recv.read(&mut buf).await?;
             match len {
                 0 => return Err("the session ended".into()),
-                _ if webtransport => self.to_hub.translate(&buf[..len], &mut self.read).map_err(|why| why.text())?,
+                _ if webtransport => self
+                    .to_hub
+                    .translate(&buf[..len], &mut self.read)
+                    .map_err(|why| why.text())?,
                 _ => self.read.extend_from_slice(&buf[..len]),
             }
         }

@@ -4,6 +4,7 @@
 use crate::answer::{self, Answer};
 use crate::door::{Client, House};
 use crate::request;
+use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream as Pair;
@@ -33,7 +34,7 @@ enum End {
 
 /// Carries a session until one of both sides ends it, and tells the other.
 pub(crate) async fn carry(house: &House, client: Client, peer: IpAddr) {
-    let Some(hub) = pair(house, peer) else {
+    let Some((hub, _place)) = pair(house, peer) else {
         house.counts.full.one();
         return client.session.close(FULL.0, FULL.1.as_bytes());
     };
@@ -83,11 +84,12 @@ pub(crate) async fn carry(house: &House, client: Client, peer: IpAddr) {
 }
 
 /// The end of a new socket pair whose other one a shard has.
-fn pair(house: &House, peer: IpAddr) -> Option<UnixStream> {
+fn pair(house: &House, peer: IpAddr) -> Option<(UnixStream, Box<dyn Any + Send>)> {
     let (ours, theirs) = Pair::pair().ok()?;
     ours.set_nonblocking(true).ok()?;
     let ours = UnixStream::from_std(ours).ok()?;
-    (house.bring)(theirs, peer.to_canonical()).then_some(ours)
+    let place = (house.bring)(theirs, peer.to_canonical())?;
+    Some((ours, place))
 }
 
 enum Asked {

@@ -16,12 +16,14 @@ mod request;
 pub use carrier::Carrier;
 pub use figures::Figures;
 
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Takes the end of a socket pair that stands for a client's stream; `false`: there is no room for it.
-pub type Bring = Box<dyn Fn(UnixStream, IpAddr) -> bool + Send + Sync>;
+/// Takes the end of a socket pair that stands for a client's stream; what it gives back is held until the other end is closed. `None`: there is
+/// no room.
+pub type Bring = Box<dyn Fn(UnixStream, IpAddr) -> Option<Box<dyn Any + Send>> + Send + Sync>;
 
 /// How the carrier serves.
 #[derive(Clone, Debug, PartialEq, Eq)]

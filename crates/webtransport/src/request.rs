@@ -5,7 +5,7 @@ use wire::http::query_pairs;
 use wire::websocket::handshake;
 
 /// No key is needed between two ends of one process; a handshake has one.
-const KEY: &[u8; 24] = b"d2VidHJhbnNwb3J0ICAgICA=";
+const KEY: &[u8; 24] = b"d2VidHJhbnNwb3J0LWtleQ==";
 /// Lines that belong to the way a request came by, or that the handshake has itself.
 const NOT_PASSED_ON: [&str; 9] = [
     "connection",

@@ -234,7 +234,7 @@ fn a_client_that_vanishes_is_missed_by_its_heartbeat() {
 #[test]
 fn a_client_that_does_not_read_is_bounded_and_ended() {
     let pki = Pki::new();
-    let secure = gateway(&pki, "[limits]\noutbox_bytes_max = \"512KiB\"");
+    let secure = gateway(&pki, "");
     let mut publisher = SocketIo::connect(secure.gateway.addr);
     publisher.ask(1, &json!(["join", "lab"]));
     play(async {

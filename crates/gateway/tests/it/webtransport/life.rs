@@ -49,7 +49,7 @@ fn a_configuration_without_tls_is_refused() {
     let path = folder.path().join("sockeye.toml");
     std::fs::write(&path, OFFERED).expect("write");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    let output = command.args(["config", "check"]).arg(&path).output();
+    let output = command.args(["config", "check", "--config"]).arg(&path).output();
     let output = output.expect("sockeye runs");
     let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
     assert!(
