@@ -106,6 +106,26 @@ for (const transports of [["webtransport"], ["polling", "webtransport"]]) {
   });
 }
 
+test("a refused request tells its reason in the end of the session", async (t) => {
+  const page = await open(t);
+  const ended = await page.evaluate(
+    async ({ hash, port }) => {
+      const certificate = { algorithm: "sha-256", value: Uint8Array.from(hash) };
+      const url = `https://127.0.0.1:${port}/socket.io/`;
+      const session = new WebTransport(url, { serverCertificateHashes: [certificate] });
+      await session.ready;
+      const { writable } = await session.createBidirectionalStream();
+      const opening = new TextEncoder().encode('0{"sid":"n2tYsQdc0rQqRtH-AABg"}');
+      await writable.getWriter().write(Uint8Array.of(opening.length, ...opening));
+      const { closeCode, reason } = await session.closed;
+      return { closeCode, reason };
+    },
+    { hash: hash(), port },
+  );
+  assert.equal(ended.closeCode, 400);
+  assert.match(ended.reason, /Session ID unknown/);
+});
+
 test("members by three transports are in one room", async (t) => {
   const page = await open(t);
   const heard = await page.evaluate(async () => {

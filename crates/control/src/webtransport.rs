@@ -31,6 +31,8 @@ pub struct Settings {
     pub opening_timeout: Duration,
     /// A connection from which nothing comes is over.
     pub idle_timeout: Duration,
+    /// For the last words of both sides.
+    pub close_timeout: Duration,
     pub threads: usize,
 }
 
@@ -55,6 +57,8 @@ pub trait Carrier: Debug + Send + Sync {
     /// Handshakes use these certificates from now on.
     fn renew(&self, tls: &ServerConfig) -> Result<(), String>;
     fn figures(&self) -> Figures;
+    /// Lets nobody in any more.
+    fn stop(&self);
     /// Waits so long for sessions that shards have ended, and gives the ports back.
     fn close(&self, within: Duration);
 }

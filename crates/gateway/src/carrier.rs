@@ -10,12 +10,9 @@ use rustls::ServerConfig;
 use shard::Shards;
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Threads for QUIC: its work is encryption, so one for each shard, up to this many.
 const THREADS_MAX: usize = 8;
-/// Sessions that shards have ended have so long to be told.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Brings streams to the shards from now on.
 pub fn start(
@@ -37,6 +34,7 @@ pub fn start(
         opening_timeout: hub.limits.handshake_timeout,
         // A client that lives answers a heartbeat in this time.
         idle_timeout: hub.ping_interval(Step::LAST) + hub.ping_timeout,
+        close_timeout: hub.limits.close_timeout,
         threads: config.server.shards.min(THREADS_MAX),
     };
     let listen = format!("{:?}", settings.listen);
@@ -62,9 +60,16 @@ pub fn renew(facts: &Facts, tls: &Arc<ServerConfig>) {
     }
 }
 
-/// Its sessions have ended, or another process takes its ports.
-pub fn close(facts: &Facts) {
+/// Lets nobody in any more: the shards' clients are told to go.
+pub fn stop(facts: &Facts) {
     if let Some(carrier) = facts.carrier.get() {
-        carrier.close(CLOSE_TIME);
+        carrier.stop();
+    }
+}
+
+/// The shards have ended its sessions: their clients have so long to hear of it.
+pub fn close(config: &Resolved, facts: &Facts) {
+    if let Some(carrier) = facts.carrier.get() {
+        carrier.close(config.hub.limits.close_timeout);
     }
 }

@@ -440,7 +440,7 @@ impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
-        carrier::close(&self.facts);
+        carrier::close(&self.loaded.resolved, &self.facts);
         // Whatever it ended for: another process may have taken over in the last moment.
         self.let_files_go();
         if ended.is_ok() {
@@ -526,7 +526,7 @@ impl Node<'_> {
 
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
     fn leave(&mut self) -> Result<()> {
-        carrier::close(&self.facts);
+        carrier::stop(&self.facts);
         let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
         while Instant::now() < deadline {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
@@ -572,6 +572,7 @@ impl Node<'_> {
 
     /// An operator sent the clients away: the process stays, so that no supervisor starts another, until it is told to stop.
     fn stay_drained(&mut self) -> Result<()> {
+        carrier::close(&self.loaded.resolved, &self.facts);
         if let Some(relays) = &self.relays {
             relays.close();
         }

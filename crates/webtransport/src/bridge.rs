@@ -2,27 +2,32 @@
 //! not take stays in the shard's outbox, which has a bound and a policy, and what a shard does not read is not read from the client.
 
 use crate::answer::{self, Answer};
-use crate::door::{Client, House};
+use crate::door::{Client, House, Newcomer};
 use crate::request;
 use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream as Pair;
+use std::pin::pin;
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 use web_transport_quinn::{RecvStream, SendStream, Session};
 use wire::engineio::webtransport::{Goodbye, ToClient, ToHub};
 
 /// What is read at once, bytes. Nothing is kept of it while nothing comes.
 const READ_BYTES: usize = 16 * 1024;
-/// A client that is told of the end has so long to confirm what came before.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// A shard decides about a request in the time that a request may take; its answer comes behind that.
+const ANSWER_SLACK: Duration = Duration::from_secs(3);
+/// How often it is looked whether the shard has given up a client that takes nothing.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// So many streams beside the session's are refused, one by one; then the session is.
 const SECOND_STREAMS_MAX: usize = 16;
-/// What a session is closed with that the process has no room for.
+/// What a session is closed with that the process has no room for, or that no shard answers.
 const FULL: (u32, &str) = (503, "Server is full");
+const BUSY: (u32, &str) = (503, "Server is busy");
 
 /// The way a session ended.
 enum End {
@@ -32,55 +37,106 @@ enum End {
     Client(&'static str),
 }
 
-/// Carries a session until one of both sides ends it, and tells the other.
-pub(crate) async fn carry(house: &House, client: Client, peer: IpAddr) {
-    let Some((hub, _place)) = pair(house, peer) else {
-        house.counts.full.one();
-        return client.session.close(FULL.0, FULL.1.as_bytes());
-    };
-    let _open = house.counts.open.while_held();
-    house.counts.opened.one();
+/// Carries a session until one of both sides ends it, and tells the other. The session comes back: it is to live until its last word is out.
+pub(crate) async fn carry(
+    house: &House,
+    client: Client,
+    peer: IpAddr,
+    newcomer: &mut Newcomer<'_>,
+) -> Session {
     let Client {
         session,
         mut send,
         recv,
         opening,
         read,
-        deadline,
     } = client;
-    let asked = session
-        .request()
-        .map(|asked| request::write(asked, opening.sid.as_deref()));
-    let (mut from_hub, mut to_hub) = hub.into_split();
-    let asked = timeout_at(
-        deadline,
-        ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default()),
-    );
-    let end = match asked.await {
-        Ok(Ok(Asked::Open(first))) => {
-            let up = up(house, recv, to_hub, &read[opening.len..]);
-            let down = down(house, &mut send, from_hub, first);
-            tokio::select! {
-                end = down => end,
-                why = both_ways_up(up, &session) => End::Client(why),
-                why = refuse_others(house, &session) => End::Client(why),
-            }
-        }
-        Ok(Ok(Asked::Refused(status, text))) => {
-            house.counts.refused.one();
-            return session.close(status.into(), text.as_bytes());
-        }
-        Ok(Err(_)) | Err(_) => End::Hub(Goodbye::default()),
+    let Some((hub, _place)) = pair(house, peer) else {
+        house.counts.full.one();
+        session.close(FULL.0, FULL.1.as_bytes());
+        return session;
     };
-    match end {
+    let _open = house.counts.open.while_held();
+    house.counts.opened.one();
+    let asked = session.request();
+    let asked = asked.map(|asked| request::write(asked, opening.sid.as_deref()));
+    let (mut from_hub, mut to_hub) = hub.into_split();
+    let answer = ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default());
+    let limit = house.settings.opening_timeout + ANSWER_SLACK;
+    let first = match timeout(limit, answer).await {
+        Ok(Ok(Asked::Open(first))) => first,
+        refused => {
+            house.counts.refused.one();
+            let (code, why) = match refused {
+                Ok(Ok(Asked::Refused(status, text))) => (status.into(), text),
+                _ => (BUSY.0, BUSY.1.to_owned()),
+            };
+            session.close(code, why.as_bytes());
+            return session;
+        }
+    };
+    *newcomer = None;
+    let up = up(house, recv, to_hub, &read[opening.len..]);
+    match talk(house, &session, (&mut send, &mut from_hub), up, first).await {
         End::Hub(goodbye) => {
             // It fails where the client has gone.
             let _ = send.finish();
-            let _ = timeout(LAST_WORDS, send.stopped()).await;
-            session.close(goodbye.code.map_or(0, u32::from), goodbye.reason.as_bytes());
+            let _ = timeout(house.settings.close_timeout, send.stopped()).await;
+            let code = goodbye.code.map_or(0, u32::from);
+            session.close(code, goodbye.reason.as_bytes());
         }
         End::Client(why) => session.close(0, why.as_bytes()),
     }
+    session
+}
+
+/// Both directions until one has ended; then what the client said before is still brought to the shard, whose words nobody hears any more.
+async fn talk(
+    house: &House,
+    session: &Session,
+    (send, from_hub): (&mut SendStream, &mut OwnedReadHalf),
+    up: impl Future<Output = Result<(), &'static str>>,
+    first: Vec<u8>,
+) -> End {
+    let mut up = pin!(up);
+    let mut has_said_all = false;
+    let why = {
+        let mut down = pin!(down(house, send, from_hub, first));
+        let mut others = pin!(refuse_others(house, session));
+        loop {
+            tokio::select! {
+                biased;
+                said = &mut up, if !has_said_all => {
+                    has_said_all = true;
+                    // Its end of the pair is shut: the shard ends the session.
+                    if let Err(why) = said {
+                        break why;
+                    }
+                }
+                end = &mut down => match end {
+                    End::Client(why) => break why,
+                    end => return end,
+                },
+                why = &mut others => break why,
+            }
+        }
+    };
+    // A fault is told while the shard still reads; who has gone hears nothing.
+    session.close(0, why.as_bytes());
+    let said = async {
+        if !has_said_all {
+            // It ends with what came before the end.
+            let _ = up.await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let heard = async { while matches!(some(from_hub, |_| {}).await, Ok(1..)) {} };
+    // A shard that has closed its end reads no more.
+    let rest = async {
+        tokio::select! { () = heard => {}, () = said => {} }
+    };
+    let _ = timeout(house.settings.close_timeout, rest).await;
+    End::Client(why)
 }
 
 /// The end of a new socket pair whose other one a shard has.
@@ -149,26 +205,11 @@ async fn up(
     }
 }
 
-/// A client that has said all may still hear; one whose stream broke has gone.
-async fn both_ways_up(
-    up: impl Future<Output = Result<(), &'static str>>,
-    session: &Session,
-) -> &'static str {
-    match up.await {
-        Err(why) => why,
-        // Its end of the pair is shut: the shard ends the session.
-        Ok(()) => {
-            session.closed().await;
-            "the client has gone"
-        }
-    }
-}
-
 /// From the shard to the client.
 async fn down(
     house: &House,
     send: &mut SendStream,
-    mut from_hub: OwnedReadHalf,
+    from_hub: &mut OwnedReadHalf,
     first: Vec<u8>,
 ) -> End {
     let mut translator = ToClient::default();
@@ -178,13 +219,8 @@ async fn down(
     loop {
         if !out.is_empty() {
             house.counts.sent_bytes.add(out.len());
-            match timeout(house.settings.idle_timeout, send.write_all(&out)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return End::Client("the client takes nothing more"),
-                Err(_) => {
-                    house.counts.stalled.one();
-                    return End::Client("too slow");
-                }
+            if let Err(why) = deliver(house, send, from_hub, &out).await {
+                return End::Client(why);
             }
         }
         match said {
@@ -194,13 +230,49 @@ async fn down(
         }
         out = Vec::new();
         said = Ok(None);
-        let read = some(&mut from_hub, |bytes| {
+        let read = some(from_hub, |bytes| {
             said = translator.translate(bytes, &mut out)
         });
         match read.await {
             Ok(0) | Err(_) => return End::Hub(Goodbye::default()),
             Ok(_) => {}
         }
+    }
+}
+
+/// A client may take as long as a heartbeat may last, and less once the shard has given it up.
+async fn deliver(
+    house: &House,
+    send: &mut SendStream,
+    from_hub: &OwnedReadHalf,
+    out: &[u8],
+) -> Result<(), &'static str> {
+    let mut written = pin!(send.write_all(out));
+    let mut deadline = Instant::now() + house.settings.idle_timeout;
+    let mut is_given_up = false;
+    loop {
+        match timeout(LOOK_INTERVAL, &mut written).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(_)) => return Err("the client takes nothing more"),
+            Err(_) if Instant::now() >= deadline => {
+                house.counts.stalled.one();
+                return Err("too slow");
+            }
+            Err(_) if !is_given_up && is_closed(from_hub).await => {
+                is_given_up = true;
+                deadline = deadline.min(Instant::now() + house.settings.close_timeout);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether the shard has closed its end; there may be bytes before that.
+async fn is_closed(from_hub: &OwnedReadHalf) -> bool {
+    tokio::select! {
+        biased;
+        ready = from_hub.ready(Interest::READABLE) => ready.is_ok_and(|ready| ready.is_read_closed()),
+        () = std::future::ready(()) => false,
     }
 }
 

@@ -7,10 +7,10 @@ use crate::quic::{self, H3_NO_ERROR};
 use crate::{Bring, Settings};
 use rustls::ServerConfig;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use web_transport_quinn::quinn::{self, Endpoint, TransportConfig, VarInt};
+use web_transport_quinn::quinn::{self, Endpoint, VarInt};
 
 /// How often a port is tried that another process still has.
 const PORT_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,16 +24,15 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// Serves until it is closed or dropped.
 pub struct Carrier {
     house: Arc<House>,
-    doors: Arc<Doors>,
-    transport: Arc<TransportConfig>,
+    doors: Arc<Mutex<Doors>>,
     /// `None`: it is closed.
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// The endpoints that are open, and what the next one is opened with.
 struct Doors {
-    endpoints: Mutex<Vec<Endpoint>>,
-    server: Mutex<quinn::ServerConfig>,
+    open: Vec<Endpoint>,
+    /// What the next one is opened with; `None`: nobody is let in any more.
+    server: Option<quinn::ServerConfig>,
 }
 
 impl std::fmt::Debug for Carrier {
@@ -50,8 +49,7 @@ impl Carrier {
     /// # Errors
     /// An address cannot be listened on, or there is no thread.
     pub fn start(settings: Settings, tls: &ServerConfig, bring: Bring) -> Result<Self, String> {
-        let transport = quic::transport(settings.idle_timeout);
-        let server = quic::server(tls, &transport)?;
+        let server = quic::server(tls, quic::transport(settings.idle_timeout))?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime
             .worker_threads(settings.threads)
@@ -60,17 +58,16 @@ impl Carrier {
         let runtime = runtime.build();
         let runtime = runtime.map_err(|error| format!("cannot start threads: {error}"))?;
         let carrier = Self {
-            doors: Arc::new(Doors {
-                endpoints: Mutex::default(),
-                server: Mutex::new(server),
-            }),
+            doors: Arc::new(Mutex::new(Doors {
+                open: Vec::new(),
+                server: Some(server),
+            })),
             house: Arc::new(House {
                 settings,
                 bring,
                 counts: Counts::default(),
                 openings: Arc::new(Openings::default()),
             }),
-            transport,
             runtime: Mutex::new(None),
         };
         for addr in &carrier.house.settings.listen {
@@ -86,12 +83,12 @@ impl Carrier {
     fn listen(&self, runtime: &Runtime, addr: SocketAddr) -> Result<(), String> {
         let (doors, house) = (Arc::clone(&self.doors), Arc::clone(&self.house));
         match UdpSocket::bind(addr) {
-            Ok(socket) => doors.open(runtime.handle(), socket, house),
+            Ok(socket) => open(&doors, runtime.handle(), socket, house),
             Err(error) if self.house.settings.takes_over && is_taken(&error) => {
                 let handle = runtime.handle().clone();
                 runtime.spawn(async move {
                     let socket = wait_for(addr).await;
-                    if let Err(message) = doors.open(&handle, socket, house) {
+                    if let Err(message) = open(&doors, &handle, socket, house) {
                         tracing::error!(message, "no WebTransport: restart the gateway");
                     }
                 });
@@ -106,20 +103,15 @@ impl Carrier {
     /// # Errors
     /// QUIC cannot use it; the old one stays.
     pub fn renew(&self, tls: &ServerConfig) -> Result<(), String> {
-        let server = quic::server(tls, &self.transport)?;
-        let endpoints = self
-            .doors
-            .endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for endpoint in &*endpoints {
-            endpoint.set_server_config(Some(server.clone()));
+        let crypto = quic::crypto(tls)?;
+        let mut doors = lock(&self.doors);
+        let Doors { open, server } = &mut *doors;
+        if let Some(server) = server {
+            server.crypto = crypto;
+            for endpoint in open {
+                endpoint.set_server_config(Some(server.clone()));
+            }
         }
-        *self
-            .doors
-            .server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = server;
         Ok(())
     }
 
@@ -127,24 +119,22 @@ impl Carrier {
         self.house.counts.read()
     }
 
+    /// Lets nobody in any more.
+    pub fn stop(&self) {
+        let mut doors = lock(&self.doors);
+        doors.server = None;
+        let open = doors.open.iter();
+        open.for_each(|endpoint| endpoint.set_server_config(None));
+    }
+
     /// Lets nobody in any more, waits until the sessions that shards have ended are gone, but no longer than this, ends the others, and gives
     /// the ports back. The second time it does nothing.
     pub fn close(&self, within: Duration) {
-        let runtime = self
-            .runtime
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some(runtime) = runtime else { return };
-        let endpoints = self
-            .doors
-            .endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let endpoints: Vec<Endpoint> = endpoints.clone();
-        endpoints
-            .iter()
-            .for_each(|endpoint| endpoint.set_server_config(None));
+        self.stop();
+        let Some(runtime) = lock(&self.runtime).take() else {
+            return;
+        };
+        let endpoints = std::mem::take(&mut lock(&self.doors).open);
         let deadline = Instant::now() + within;
         let is_busy = || {
             endpoints
@@ -175,25 +165,27 @@ impl Drop for Carrier {
     }
 }
 
-impl Doors {
-    fn open(
-        &self,
-        runtime: &tokio::runtime::Handle,
-        socket: UdpSocket,
-        house: Arc<House>,
-    ) -> Result<(), String> {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        let _context = runtime.enter();
-        let endpoint = quic::endpoint(socket, server.clone());
-        let endpoint = endpoint.map_err(|error| format!("cannot serve QUIC: {error}"))?;
-        let mut endpoints = self
-            .endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        endpoints.push(endpoint.clone());
-        tokio::spawn(door::serve(endpoint, house));
-        Ok(())
-    }
+/// A panic elsewhere leaves nothing half-done in what these guard.
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open(
+    doors: &Mutex<Doors>,
+    runtime: &tokio::runtime::Handle,
+    socket: UdpSocket,
+    house: Arc<House>,
+) -> Result<(), String> {
+    let mut doors = lock(doors);
+    let Some(server) = doors.server.clone() else {
+        return Ok(());
+    };
+    let _context = runtime.enter();
+    let endpoint = quic::endpoint(socket, server);
+    let endpoint = endpoint.map_err(|error| format!("cannot serve QUIC: {error}"))?;
+    doors.open.push(endpoint.clone());
+    tokio::spawn(door::serve(endpoint, house));
+    Ok(())
 }
 
 fn is_taken(error: &std::io::Error) -> bool {

@@ -1,10 +1,11 @@
 //! The door: from a client's first packet to its session's stream, within a time and within bounds.
 
 use crate::bridge;
-use crate::figures::Counts;
+use crate::figures::{Counts, Held};
 use crate::openings::{Openings, Place};
 use crate::quic::{Ends, H3_NO_ERROR};
 use crate::{Bring, Settings};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -32,8 +33,6 @@ pub(crate) struct Client {
     pub(crate) opening: Opening,
     /// What came of the stream: the opening, and what follows it.
     pub(crate) read: Vec<u8>,
-    /// An answer is waited for until then.
-    pub(crate) deadline: Instant,
 }
 
 /// Lets clients in until the endpoint ends.
@@ -55,8 +54,11 @@ pub(crate) async fn serve(endpoint: Endpoint, house: Arc<House>) {
     }
 }
 
+/// A client that has no session yet: its place among those, and that it is counted.
+pub(crate) type Newcomer<'a> = Option<(Place, Held<'a>)>;
+
 async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
-    let opening = house.counts.opening.while_held();
+    let mut newcomer = Some((place, house.counts.opening.while_held()));
     let deadline = Instant::now() + house.settings.opening_timeout;
     let conn = timeout_at(deadline, async { incoming.await }).await;
     let conn = match conn {
@@ -69,43 +71,52 @@ async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
     };
     let peer = conn.remote_address().ip();
     let ends = Ends(conn);
-    let opened = timeout_at(deadline, open(&house, &ends, deadline)).await;
-    drop((opening, place));
-    match opened {
-        Ok(Ok(client)) => bridge::carry(&house, client, peer).await,
-        Ok(Err(why)) => {
+    let opened = timeout_at(deadline, open(&house, &ends)).await;
+    // The session lives until the connection has ended: without it, HTTP/3 would end before the last word is out.
+    let _session = match opened {
+        Ok(Ok(client)) => Some(bridge::carry(&house, client, peer, &mut newcomer).await),
+        Ok(Err(Wrong { why, session })) => {
             tracing::debug!(%peer, why, "no session of WebTransport");
             house.counts.wrong.one();
+            session
         }
         Err(_) => {
             house.counts.too_slow.one();
             ends.0.close(VarInt::from_u32(H3_NO_ERROR), b"too slow");
+            None
         }
-    }
-    // What was said last, such as a refusal, is read first.
+    };
+    // What was said last, such as a refusal, is read first. Until then a newcomer keeps its place.
     let _ = timeout(PARTING, ends.0.closed()).await;
 }
 
+/// A client that opens no session.
+struct Wrong {
+    why: String,
+    session: Option<Session>,
+}
+
+impl<E: Display> From<E> for Wrong {
+    fn from(error: E) -> Self {
+        Self {
+            why: error.to_string(),
+            session: None,
+        }
+    }
+}
+
 /// The request and the session's stream with its opening.
-async fn open(house: &House, ends: &Ends, deadline: Instant) -> Result<Client, String> {
-    let request = Request::accept(ends.0.clone()).await;
-    let request = request.map_err(|error| error.to_string())?;
+async fn open(house: &House, ends: &Ends) -> Result<Client, Wrong> {
+    let request = Request::accept(ends.0.clone()).await?;
     let path = request.url.path();
-    if !house
-        .settings
-        .paths
-        .iter()
-        .any(|prefix| path.starts_with(prefix.as_str()))
-    {
+    let paths = &house.settings.paths;
+    if !paths.iter().any(|prefix| path.starts_with(prefix.as_str())) {
         let why = format!("no session is opened at {path:?}");
         let _ = request.reject(StatusCode::NOT_FOUND).await;
-        return Err(why);
+        return Err(why.into());
     }
-    let session = request.ok().await.map_err(|error| error.to_string())?;
-    let (send, mut recv) = session
-        .accept_bi()
-        .await
-        .map_err(|error| error.to_string())?;
+    let session = request.ok().await?;
+    let (send, mut recv) = session.accept_bi().await?;
     let mut read = Vec::new();
     loop {
         match read_opening(&read) {
@@ -116,19 +127,20 @@ async fn open(house: &House, ends: &Ends, deadline: Instant) -> Result<Client, S
                     recv,
                     opening,
                     read,
-                    deadline,
                 });
             }
             Ok(None) => {}
             Err(violation) => {
                 session.close(0, violation.text().as_bytes());
-                return Err(violation.text().to_owned());
+                return Err(Wrong {
+                    why: violation.text().to_owned(),
+                    session: Some(session),
+                });
             }
         }
-        let chunk = recv.read_chunk(OPENING_BYTES_MAX, true).await;
-        match chunk.map_err(|error| error.to_string())? {
+        match recv.read_chunk(OPENING_BYTES_MAX, true).await? {
             Some(chunk) => read.extend_from_slice(&chunk.bytes),
-            None => return Err("the stream ended before its opening".to_owned()),
+            None => return Err("the stream ended before its opening".into()),
         }
     }
 }

@@ -38,5 +38,7 @@ pub struct Settings {
     pub opening_timeout: Duration,
     /// A connection from which nothing comes is over.
     pub idle_timeout: Duration,
+    /// A client that is told of the end has so long to confirm what came before, and a shard to take what came last.
+    pub close_timeout: Duration,
     pub threads: usize,
 }

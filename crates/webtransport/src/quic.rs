@@ -38,18 +38,24 @@ pub(crate) fn transport(idle_timeout: Duration) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-/// New handshakes use this.
-pub(crate) fn server(
-    tls: &rustls::ServerConfig,
-    transport: &Arc<TransportConfig>,
-) -> Result<ServerConfig, String> {
+/// Certificates as QUIC takes them.
+pub(crate) fn crypto(tls: &rustls::ServerConfig) -> Result<Arc<QuicServerConfig>, String> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
-    let crypto = QuicServerConfig::try_from(tls)
-        .map_err(|error| format!("cannot use the certificates for QUIC: {error}"))?;
-    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+    let crypto = QuicServerConfig::try_from(tls);
+    crypto
+        .map(Arc::new)
+        .map_err(|error| format!("cannot use the certificates for QUIC: {error}"))
+}
+
+/// What an endpoint begins with. New certificates replace its `crypto` alone: proofs of addresses that were given out stay good.
+pub(crate) fn server(
+    tls: &rustls::ServerConfig,
+    transport: Arc<TransportConfig>,
+) -> Result<ServerConfig, String> {
+    let mut server = ServerConfig::with_crypto(crypto(tls)?);
     server
-        .transport_config(Arc::clone(transport))
+        .transport_config(transport)
         .max_incoming(INCOMING_MAX)
         .incoming_buffer_size(INCOMING_BYTES)
         .incoming_buffer_size_total(INCOMING_BYTES * INCOMING_MAX as u64);

@@ -15,6 +15,7 @@ pub(super) fn start(
         paths: settings.paths,
         opening_timeout: settings.opening_timeout,
         idle_timeout: settings.idle_timeout,
+        close_timeout: settings.close_timeout,
         threads: settings.threads,
     };
     ::webtransport::Carrier::start(settings, tls, bring)
@@ -42,6 +43,10 @@ impl Carrier for ::webtransport::Carrier {
             received_bytes: figures.received_bytes,
             sent_bytes: figures.sent_bytes,
         }
+    }
+
+    fn stop(&self) {
+        ::webtransport::Carrier::stop(self);
     }
 
     fn close(&self, within: Duration) {

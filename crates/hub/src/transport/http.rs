@@ -94,6 +94,13 @@ fn serve(
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
+    let carried = stage.parts.line.conns.get(conn);
+    let carried = carried.is_some_and(|slot| slot.flags.carried);
+    if carried && !matches!(endpoint, Endpoint::Engine(_)) {
+        let mut answers = stage.parts.answers();
+        answers.refuse(conn, head, RequestError::UnknownTransport);
+        return None;
+    }
     let served = match endpoint {
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
             Some(bound) => {

@@ -55,10 +55,15 @@ impl Quic {
     }
 
     pub async fn handshake(&self, addr: SocketAddr) -> Result<quinn::Connection, String> {
+        soon(self.try_handshake(addr)).await
+    }
+
+    /// It may never end where nobody answers.
+    pub async fn try_handshake(&self, addr: SocketAddr) -> Result<quinn::Connection, String> {
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), addr, "localhost");
-        let connected = soon(connecting.expect("an address")).await;
+        let connected = connecting.expect("an address").await;
         connected.map_err(|error| error.to_string())
     }
 

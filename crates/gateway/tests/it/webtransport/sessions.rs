@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 #[test]
 fn a_session_is_opened_talks_and_is_shown_as_what_it_is() {
     let pki = Pki::new();
-    let secure = gateway(&pki, "");
+    let (key, hash) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let secure = gateway(&pki, &format!("[admin]\napi_keys = [{hash:?}]"));
     play(async {
         let mut talk = Quic::new(&pki).stream(secure.addr).await;
         talk.say("0").await;
@@ -21,7 +22,8 @@ fn a_session_is_opened_talks_and_is_shown_as_what_it_is() {
         settles(&secure, OPEN, 1.0).await;
         assert_eq!(secure.gateway.metric("websocket_connections_total"), 0.0);
         let path = format!("/v1/node/sessions?id={}", talk.sid);
-        let shown = request(secure.gateway.admin, "GET", &path, "", "");
+        let key = format!("Authorization: Bearer {key}\r\n");
+        let shown = request(secure.gateway.admin, "GET", &path, &key, "");
         let shown: Value = serde_json::from_str(&shown.body).expect("JSON");
         assert_eq!(shown["sessions"][0]["transport"], "webtransport", "{shown}");
         assert_eq!(shown["sessions"][0]["address"], "127.0.0.1");
@@ -165,4 +167,33 @@ fn a_client_hears_of_the_end() {
     });
     let status = secure.gateway.exit_status(PATIENCE).expect("it ends");
     assert!(status.success(), "{status}");
+}
+
+#[test]
+fn what_was_said_before_the_end_was_lost() {
+    const EVENTS: usize = 300;
+    let pki = Pki::new();
+    let secure = gateway(&pki, "");
+    let mut hearer = SocketIo::connect(secure.gateway.addr);
+    hearer.ask(1, &json!(["join", "lab"]));
+    play(async {
+        let quic = Quic::new(&pki);
+        for round in 0..5 {
+            let mut talk = quic.join(secure.addr).await;
+            let text = "x".repeat(300);
+            let event = format!("42[\"say\",{{\"room\":\"lab\",\"text\":\"{text}\"}}]");
+            let mut all = frame(false, event.as_bytes()).repeat(EVENTS);
+            all.extend(frame(
+                false,
+                b"42[\"say\",{\"room\":\"lab\",\"last\":true}]",
+            ));
+            talk.raw(&all).await;
+            talk.session.close(0, b"");
+            let mut heard = 0;
+            while hearer.expect("say")[0]["last"] != json!(true) {
+                heard += 1;
+            }
+            assert_eq!(heard, EVENTS, "round {round}");
+        }
+    });
 }
