@@ -40,13 +40,16 @@ pub struct Settings {
 /// no room.
 pub type Bring = Box<dyn Fn(UnixStream, IpAddr) -> Option<Box<dyn Any + Send>> + Send + Sync>;
 
+/// Why a client came to no session.
+pub const TURNED_AWAY: [&str; 5] = ["busy", "slow", "wrong", "full", "refused"];
+
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub opening: u64,
     pub opened: u64,
-    /// Those that came to no session, by reason.
-    pub turned_away: [(&'static str, u64); 5],
+    /// Those that came to no session, by [`TURNED_AWAY`].
+    pub turned_away: [u64; TURNED_AWAY.len()],
     pub second_streams: u64,
     pub stalled: u64,
     pub received_bytes: u64,

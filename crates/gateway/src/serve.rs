@@ -66,8 +66,7 @@ pub fn start<'a>(
     loaded: Loaded,
     telemetry: &'a Telemetry,
 ) -> Result<Option<Node<'a>>> {
-    warn_of(&loaded.doubts);
-    descriptors::raise_limit();
+    prepare(&loaded.doubts);
     let config = &loaded.resolved;
     let mut opened = Opened::begin(config, request.takes_over)?;
     let runtime = control_runtime()?;
@@ -146,7 +145,9 @@ fn places(config: &Resolved) -> Arc<Places> {
     Arc::new(Places::new(descriptors::for_clients(descriptors)))
 }
 
-fn warn_of(doubts: &[String]) {
+/// Doubts are told, and the process takes all descriptors that it may have.
+fn prepare(doubts: &[String]) {
+    descriptors::raise_limit();
     for doubt in doubts {
         tracing::warn!("{doubt}");
     }

@@ -2,7 +2,7 @@
 
 use super::row::{Metric, counter, gauge};
 use super::{Samples, View};
-use crate::webtransport::Figures;
+use crate::webtransport::{Figures, TURNED_AWAY};
 
 /// Zeros where there is none.
 fn figures(view: &View<'_>) -> Figures {
@@ -15,8 +15,7 @@ fn one(view: &View<'_>, read: fn(Figures) -> u64) -> Samples {
 }
 
 fn turned_away(view: &View<'_>) -> Samples {
-    let rows = figures(view).turned_away.into_iter();
-    let rows = rows.filter(|(name, _)| !name.is_empty());
+    let rows = TURNED_AWAY.into_iter().zip(figures(view).turned_away);
     let rows = rows.map(|(name, count)| (name.to_owned(), count as f64));
     Samples::Labelled(rows.collect())
 }
