@@ -180,6 +180,7 @@ fn what_had_come_before_the_end_was_lost() {
         let quic = Quic::new(&pki);
         for round in 0..5 {
             let mut talk = quic.join(secure.addr).await;
+            talk.enter("lab").await;
             let text = "x".repeat(300);
             let event = format!("42[\"say\",{{\"room\":\"lab\",\"text\":\"{text}\"}}]");
             let mut all = frame(false, event.as_bytes()).repeat(EVENTS);
