@@ -1,7 +1,7 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
 mod news;
-mod reports;
+pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
@@ -304,7 +304,10 @@ impl Node {
                     self.probe_back_us = Some(self.now_us);
                     self.probes_back += 1;
                 }
-                Frame::Heartbeat { .. } => self.beat_back_us = Some(self.now_us),
+                Frame::Heartbeat { beat, .. } => {
+                    self.beat_back_us = Some(self.now_us);
+                    self.pulse.came_back(*beat, self.now_us);
+                }
                 _ => {}
             }
         }
