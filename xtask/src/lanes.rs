@@ -150,7 +150,8 @@ fn second_tries(output: &str, begin: &str) -> String {
     }
 }
 
-fn said(command: &str) -> Result<String> {
+/// What a command says.
+pub fn said(command: &str) -> Result<String> {
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();
     let output = Command::new(program)

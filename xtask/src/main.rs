@@ -68,14 +68,18 @@ enum Command {
     },
     /// Play lanes ten times beside a load of two, and record each run (benchmarks/results/lanes.md). What is recorded is not played again.
     Lanes(lanes::Again),
-    /// Play histories of nodes whose Redis fails, with each fault, and write their record (benchmarks/results/faults.md).
+    /// Play histories of nodes whose Redis or NATS fails, with each fault, and write their record (benchmarks/results/faults.md). It goes on where
+    /// it was ended, unless there is another commit since.
     Faults {
-        /// Seeds for each of the seven faults.
+        /// Seeds for each of the faults.
         #[arg(default_value_t = 15)]
         seeds: u64,
         /// `cluster-node-timeout` of Redis.
         #[arg(long, default_value_t = 1_000)]
         node_timeout_ms: u32,
+        /// Only tests whose path begins with it, such as `nats`; the table is shown, and not written.
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// Kill, cut off and replace workers under load, and write what clients noticed (benchmarks/results/workers.md).
     Workers(workers::Scale),
@@ -122,7 +126,8 @@ fn run(command: Command) -> Result<()> {
         Command::Faults {
             seeds,
             node_timeout_ms,
-        } => faults::run(seeds, node_timeout_ms),
+            only,
+        } => faults::run(seeds, node_timeout_ms, &only),
         Command::Workers(scale) => workers::run(&scale),
         Command::Bench { args } => bench::run(&args),
         Command::Nodes(args) => nodes::run(&args),

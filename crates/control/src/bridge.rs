@@ -16,11 +16,12 @@ pub(crate) use outwards::{Asked, Outline, unwritten};
 pub(crate) use readers::{Reader, Readers};
 
 use rules::bridge::{Bus, Recorder};
-use rules::{Chosen, Wanted};
+use rules::{Chosen, Outcome, Wanted};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Events with the same key keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +36,30 @@ pub enum Key {
     Claim,
 }
 
-/// Carries out an order, on all nodes, and blocks until the shards have it.
-pub type Carry = Arc<dyn Fn(Chosen, Wanted) -> Result<Carried, Uncarried> + Send + Sync>;
+/// Sends an order to the shards, which carry it out on all nodes. Those of one namespace keep their order.
+pub type Carry = Arc<dyn Fn(Chosen, Wanted) -> Result<Carrying, Uncarried> + Send + Sync>;
+
+/// An order on its way.
+#[derive(Debug)]
+pub struct Carrying(oneshot::Receiver<Outcome>);
+
+impl Carrying {
+    pub(crate) fn new(answered: oneshot::Receiver<Outcome>) -> Self {
+        Self(answered)
+    }
+
+    /// Blocks until the shards have it.
+    ///
+    /// # Errors
+    /// Nobody took it.
+    pub fn wait(self) -> Result<Carried, Uncarried> {
+        match self.0.blocking_recv() {
+            Ok(Outcome::Done { everywhere }) => Ok(Carried { everywhere }),
+            // The shard is gone, and the process ends.
+            Ok(_) | Err(_) => Err(Uncarried::Later),
+        }
+    }
+}
 
 /// An order that the shards have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

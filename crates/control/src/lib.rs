@@ -29,3 +29,4 @@ pub mod schema;
 mod seats;
 pub mod traces;
 pub mod vitals;
+pub mod webtransport;

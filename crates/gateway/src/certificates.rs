@@ -1,5 +1,6 @@
 //! Certificates of all listeners over time.
 
+use crate::carrier;
 use crate::config::Resolved;
 use crate::tls::{Files, Rotation};
 use anyhow::{Context, Result};
@@ -70,6 +71,7 @@ impl Certificates {
         let public = clients.and_then(|rotation| renewed(rotation, true));
         if let Some(config) = &public {
             shards.set_tls(config);
+            carrier::renew(&self.facts, config);
         }
         if let Some((rotation, secured)) = &mut self.workers
             && let Some(config) = renewed(rotation, false)

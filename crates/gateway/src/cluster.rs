@@ -169,12 +169,8 @@ pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Opti
     let Some((cluster, member)) = member else {
         return Ok(None);
     };
-    let redis = match cluster.adapter {
-        Adapter::Redis => Some(redis_of(cluster)?),
-        Adapter::Memory | Adapter::Nats => None,
-    };
     Ok(Some(Ledger::start(ledger::Plan {
-        redis,
+        way: way(cluster)?,
         prefix: cluster.prefix.clone(),
         life: member.card().life,
         remembered: REMEMBERED,

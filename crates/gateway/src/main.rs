@@ -5,6 +5,7 @@ mod api_key;
 mod bodies;
 mod bridges;
 mod calls;
+mod carrier;
 mod certificates;
 mod cli;
 mod cluster;

@@ -4,9 +4,10 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Kinds of sessions: the member of the answer, and the words.
-const CLASSES: [(&str, &str); 9] = [
+const CLASSES: [(&str, &str); 10] = [
     ("all", "sessions"),
     ("websocket", "  Socket.IO, WebSocket"),
+    ("webtransport", "  Socket.IO, WebTransport"),
     ("polling", "  Socket.IO, long-polling"),
     ("plain", "  plain WebSocket"),
     ("event_streams", "  event streams"),
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_plan_says_how_many_how_fast_and_until_when() {
-        let sessions = json!({"all": 12, "websocket": 7, "polling": 2, "plain": 2, "event_streams": 1, "recoverable": 3, "compressed": 4,
+        let sessions = json!({"all": 12, "websocket": 7, "webtransport": 0, "polling": 2, "plain": 2, "event_streams": 1, "recoverable": 3, "compressed": 4,
             "relayed": 0, "tls_connections": 5});
         let plan =
             json!({"window_ms": 5_000, "patience_ms": 2_500, "grace_ms": 5_000, "per_second": 3});

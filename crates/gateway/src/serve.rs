@@ -2,6 +2,7 @@
 
 use crate::bodies;
 use crate::bridges;
+use crate::carrier;
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::show::InForce;
@@ -65,8 +66,7 @@ pub fn start<'a>(
     loaded: Loaded,
     telemetry: &'a Telemetry,
 ) -> Result<Option<Node<'a>>> {
-    warn_of(&loaded.doubts);
-    descriptors::raise_limit();
+    prepare(&loaded.doubts);
     let config = &loaded.resolved;
     let mut opened = Opened::begin(config, request.takes_over)?;
     let runtime = control_runtime()?;
@@ -98,6 +98,7 @@ pub fn start<'a>(
     let seen = Seen::open(number, &shards, relays.as_ref(), &facts);
     relay::open(relays.as_ref(), door, (&shards, &seen.desk), &runtime)?;
     note(&facts, &shards, &rules, verifier.as_ref());
+    carrier::start(config, request.takes_over, certified, &shards, &facts)?;
     let nodes = departures::nodes(config, number, member.as_ref(), &shards, &facts);
     let room = (&shards, &rules, &places, member.as_ref());
     let (api, gate) = operators::gate(config, &credentials, nodes, room, &facts)?;
@@ -144,7 +145,9 @@ fn places(config: &Resolved) -> Arc<Places> {
     Arc::new(Places::new(descriptors::for_clients(descriptors)))
 }
 
-fn warn_of(doubts: &[String]) {
+/// Doubts are told, and the process takes all descriptors that it may have.
+fn prepare(doubts: &[String]) {
+    descriptors::raise_limit();
     for doubt in doubts {
         tracing::warn!("{doubt}");
     }
@@ -438,6 +441,7 @@ impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
+        carrier::close(&self.loaded.resolved, &self.facts);
         // Whatever it ended for: another process may have taken over in the last moment.
         self.let_files_go();
         if ended.is_ok() {
@@ -523,6 +527,7 @@ impl Node<'_> {
 
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
     fn leave(&mut self) -> Result<()> {
+        carrier::stop(&self.facts);
         let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
         while Instant::now() < deadline {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
@@ -568,6 +573,7 @@ impl Node<'_> {
 
     /// An operator sent the clients away: the process stays, so that no supervisor starts another, until it is told to stop.
     fn stay_drained(&mut self) -> Result<()> {
+        carrier::close(&self.loaded.resolved, &self.facts);
         if let Some(relays) = &self.relays {
             relays.close();
         }

@@ -25,7 +25,7 @@ pub use access::meters::UsedRate;
 pub use access::{addresses, admission, budgets, origin, trust};
 #[cfg(feature = "faults")]
 pub use books::faults;
-pub use books::places::{Entered, Lent, Places};
+pub use books::places::{Carried, Entered, Lent, Places};
 pub use books::{claims, config, heartbeat, limits, metrics, tls};
 pub use cluster::mailbox;
 

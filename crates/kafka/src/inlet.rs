@@ -1,13 +1,14 @@
-//! Commands on their way in: a consumer group reads them, each record is handed over, and its offset is committed afterwards.
+//! Commands on their way in: a consumer group reads them, each record is handed over, and its offset is committed when it is carried out.
 
 use crate::context::Watch;
 use crate::letters::{Letter, Letters};
 use crate::place::Place;
 use crate::settings::Settings;
 use crate::topics::Topic;
-use bridge::{Command, Fault, Flaw, InFigures, Kind, Lines, RawHeader, Unhandled, Window};
+use crate::under_way::{Step, UnderWay};
+use bridge::{Command, Fault, Flaw, Handed, InFigures, Kind, Lines, RawHeader, Unhandled};
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{ClientConfig, ClientContext, Statistics, TopicPartitionList};
@@ -52,6 +53,7 @@ impl fmt::Debug for Inlet {
 struct Shared {
     stops: AtomicBool,
     watch: Watch,
+    under_way: UnderWay,
     handed: AtomicU64,
     repeated: AtomicU64,
     dead: AtomicU64,
@@ -61,6 +63,19 @@ struct Shared {
 impl Shared {
     fn stops(&self) -> bool {
         self.stops.load(Ordering::Acquire)
+    }
+
+    /// Blocks until all commands under way are carried out, and stores how far they came; `false`: one was not.
+    fn settle(&self, consumer: &BaseConsumer<Context>) -> bool {
+        let settled = self.under_way.settle();
+        self.handed.fetch_add(settled.handed, Ordering::Relaxed);
+        if settled.offsets.count() > 0
+            && let Err(error) = consumer.store_offsets(&settled.offsets)
+        {
+            // The partitions are another member's by now: it gets the records again.
+            tracing::debug!(%error, "offsets of records are not committed");
+        }
+        settled.is_whole
     }
 }
 
@@ -83,6 +98,11 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
+    /// A partition that is given up is committed as far as its commands are carried out: that is all that were handed over.
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, _: &Rebalance<'_>) {
+        self.0.settle(consumer);
+    }
+
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
         if let Err(error) = result {
             self.0
@@ -93,17 +113,17 @@ impl ConsumerContext for Context {
 }
 
 impl Inlet {
-    /// Begins to read. `hand` gets each command, in the order of its partition, and may block: that holds the others back. When it returns,
-    /// the command counts as handed over. The text of a flaw is the reason in the dead letter.
+    /// Begins to read. `hand` gets each command, in the order of its partition, and may block: that holds the others back. Some more commands
+    /// of the same namespace are handed over while one is under way. The text of a flaw is the reason in the dead letter.
     ///
     /// Brokers and topics may be missing: they are looked for in the background.
     ///
     /// # Errors
     /// A property has a value that librdkafka does not take, Kafka has no such topic name, or there is no topic or group.
-    pub fn start(
+    pub fn start<H: Into<Handed> + 'static>(
         settings: &Settings,
         reading: Reading,
-        hand: impl FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
+        hand: impl FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
         if reading.topics.is_empty() || reading.group.is_empty() {
             let text = "cannot read commands from Kafka: name a group and at least one topic";
@@ -116,7 +136,6 @@ impl Inlet {
         let desk = Desk {
             shared: Arc::clone(&shared),
             letters,
-            window: Window::default(),
             lines: Lines::default(),
             reading,
             hand,
@@ -148,7 +167,7 @@ impl Inlet {
         }
     }
 
-    /// Finishes the record at hand, commits, leaves the group. Blocks for that time.
+    /// Finishes the records at hand, commits, leaves the group. Blocks for that time.
     pub fn stop(mut self) {
         self.shared.stops.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -203,14 +222,17 @@ fn consumer(
     Ok(consumer)
 }
 
-fn run<H>(config: &ClientConfig, mut current: BaseConsumer<Context>, mut desk: Desk<H>)
+fn run<F, H>(config: &ClientConfig, mut current: BaseConsumer<Context>, mut desk: Desk<F>)
 where
-    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
+    F: FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled>,
+    H: Into<Handed>,
 {
     loop {
         read(&current, &mut desk);
-        // It leaves the group, and commits what was handed over.
+        desk.shared.settle(&current);
+        // It leaves the group, and commits what was carried out.
         drop(current);
+        desk.shared.under_way.begin_again();
         current = loop {
             if desk.shared.stops() {
                 return;
@@ -224,21 +246,26 @@ where
     }
 }
 
-/// Until it stops, or the client has failed for good.
-fn read<H>(consumer: &BaseConsumer<Context>, desk: &mut Desk<H>)
+/// Until it stops, the client has failed for good, or a command was not carried out: then another client reads it again.
+fn read<F, H>(consumer: &BaseConsumer<Context>, desk: &mut Desk<F>)
 where
-    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
+    F: FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled>,
+    H: Into<Handed>,
 {
     while !desk.shared.stops() {
-        match consumer.poll(POLL) {
+        // What is here already is handed over before anybody waits for what was.
+        let patience = match desk.shared.under_way.is_empty() {
+            true => POLL,
+            false => Duration::ZERO,
+        };
+        match consumer.poll(patience) {
             None => {}
             Some(Ok(message)) => {
-                if !desk.settle(&message) {
+                if !desk.take(&message, consumer) {
                     return;
                 }
-                // The partition may be another member's by now: then it gets the record again.
-                if let Err(error) = consumer.store_offset_from_message(&message) {
-                    tracing::debug!(%error, "the offset of a record is not committed");
+                if !desk.shared.under_way.is_full() {
+                    continue;
                 }
             }
             Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
@@ -247,68 +274,82 @@ where
             }
             Some(Err(error)) => desk.shared.watch.trouble(error),
         }
+        if !desk.shared.settle(consumer) {
+            return;
+        }
     }
 }
 
-struct Desk<H> {
+struct Desk<F> {
     shared: Arc<Shared>,
     letters: Letters,
-    window: Window,
     lines: Lines,
     reading: Reading,
-    hand: H,
+    hand: F,
 }
 
-impl<H> Desk<H>
+impl<F, H> Desk<F>
 where
-    H: FnMut(Place<'_>, Command<'_>) -> Result<(), Unhandled>,
+    F: FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled>,
+    H: Into<Handed>,
 {
-    /// Hands a record over or buries it, however long that takes; `false`: neither, since it stops.
-    fn settle(&mut self, message: &BorrowedMessage<'_>) -> bool {
+    /// Hands a record over or buries it, however long that takes; `false`: neither, since it stops, or since one before it was not carried
+    /// out.
+    fn take(&mut self, message: &BorrowedMessage<'_>, consumer: &BaseConsumer<Context>) -> bool {
         let place = Place {
             topic: message.topic(),
             partition: message.partition(),
             offset: message.offset(),
         };
         let time_ms = message.timestamp().to_millis().unwrap_or_default();
-        let Place {
-            topic,
-            partition,
-            offset,
-        } = place;
-        if self.window.has(topic, partition, offset, time_ms) {
-            self.shared.repeated.fetch_add(1, Ordering::Relaxed);
+        let bytes = message.payload().map_or(0, <[u8]>::len);
+        let shared = Arc::clone(&self.shared);
+        let add = |step| shared.under_way.add(place, time_ms, step, bytes);
+        if shared.under_way.has(place, time_ms) {
+            shared.repeated.fetch_add(1, Ordering::Relaxed);
+            add(Step::LeftOut);
             return true;
         }
-        let settled = loop {
+        loop {
             // A header's name that is not UTF-8 makes the library panic; whatever else panics must not end the thread either.
-            let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message, place)));
+            let handed = catch_unwind(AssertUnwindSafe(|| {
+                self.hand_over(message, place, consumer)
+            }));
             let handed = handed.unwrap_or_else(|_| {
                 let text = "it cannot be read: is the name of each header UTF-8?";
                 Err(Unhandled::Flaw(text.to_owned()))
             });
             match handed {
-                Ok(()) => {
-                    self.shared.handed.fetch_add(1, Ordering::Relaxed);
-                    break true;
+                Ok(Handed::Done) => {
+                    add(Step::Handed(Handed::Done));
+                    return shared.settle(consumer);
                 }
-                Err(Unhandled::Flaw(text)) => break self.bury(message, place, &Flaw::new(text)),
-                Err(Unhandled::Later) if self.shared.stops() => break false,
+                Ok(handed) => {
+                    add(Step::Handed(handed));
+                    return true;
+                }
+                // Both may take a while: the offsets of those before it do not wait for that.
+                Err(_) if !shared.settle(consumer) => return false,
+                Err(Unhandled::Flaw(text)) => {
+                    let is_buried = self.bury(message, place, &Flaw::new(text));
+                    if is_buried {
+                        add(Step::LeftOut);
+                    }
+                    return is_buried;
+                }
+                Err(Unhandled::Later) if shared.stops() => return false,
                 // It stays in its group: one that leaves and comes back makes the others share anew each time.
                 Err(Unhandled::Later) => thread::sleep(PAUSE),
             }
-        };
-        if settled {
-            self.window.add(topic, partition, offset, time_ms);
         }
-        settled
     }
 
     fn hand_over(
         &mut self,
         message: &BorrowedMessage<'_>,
         place: Place<'_>,
-    ) -> Result<(), Unhandled> {
+        consumer: &BaseConsumer<Context>,
+    ) -> Result<Handed, Unhandled> {
         let value = message.payload();
         let (bytes, max) = (value.map_or(0, <[u8]>::len), self.reading.value_bytes_max);
         if bytes > max {
@@ -322,7 +363,13 @@ where
         let headers: Vec<RawHeader<'_>> =
             headers.map(|header| (header.key, header.value)).collect();
         let command = Command::read(topic.rights(), &headers, value);
-        (self.hand)(place, command.map_err(|flaw| flaw.to_string())?)
+        let command = command.map_err(|flaw| flaw.to_string())?;
+        let under_way = &self.shared.under_way;
+        if under_way.is_elsewhere(command.namespace) && !self.shared.settle(consumer) {
+            return Err(Unhandled::Later);
+        }
+        under_way.be_in(command.namespace);
+        (self.hand)(place, command).map(H::into)
     }
 
     fn bury(&mut self, message: &BorrowedMessage<'_>, place: Place<'_>, flaw: &Flaw) -> bool {

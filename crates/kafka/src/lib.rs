@@ -12,11 +12,12 @@ mod outlet;
 mod place;
 mod settings;
 mod topics;
+mod under_way;
 mod writer;
 
 pub use bridge::{
-    Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Moment, Operator, OutFigures,
-    Target, Unhandled, Who,
+    Action, Command, Encoding, Event, Fault, Handed, InFigures, Key, Kind, Moment, Operator,
+    OutFigures, Target, Unhandled, Who,
 };
 pub use inlet::{Inlet, Reading};
 pub use outlet::Outlet;

@@ -167,6 +167,7 @@ fn a_bucket_gets_its_copies_when_there_are_several_servers() {
             buckets: vec![engine::Bucket {
                 name: "few".to_owned(),
                 age: None,
+                bytes_max: None,
             }],
             queue_bytes: 1 << 20,
         };

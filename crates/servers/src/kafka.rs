@@ -1,5 +1,5 @@
-//! One Kafka broker that is its own controller (KRaft): it can be stopped, killed, frozen and started again on the same port with the
-//! same data.
+//! A Kafka broker that is its own controller, or three that are one cluster (KRaft): each can be stopped, killed, frozen and started again
+//! on the same port with the same data.
 
 use crate::{free_ports, freeze, program, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,8 +50,23 @@ impl Kafka {
     /// Ready to be started with [`Kafka::restart`]: nothing answers at its address.
     pub fn stopped() -> Kafka {
         let [port, controller] = free_ports();
+        Kafka::prepare(port, 1, &[controller])
+    }
+
+    /// Three brokers with the numbers 1 to 3. Without one of them the other two go on.
+    pub fn cluster() -> [Kafka; 3] {
+        let controllers: [u16; 3] = free_ports();
+        let ports: [u16; 3] = free_ports();
+        let mut brokers = [1, 2, 3].map(|id| Kafka::prepare(ports[id - 1], id, &controllers));
+        // None of them is up before another one is.
+        brokers.iter_mut().for_each(Kafka::begin);
+        brokers.iter_mut().for_each(Kafka::wait);
+        brokers
+    }
+
+    fn prepare(port: u16, id: usize, controllers: &[u16]) -> Kafka {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let settings = settings(folder.path(), port, controller);
+        let settings = settings(folder.path(), port, id, controllers);
         std::fs::write(folder.path().join("server.properties"), settings).expect("a file");
         let mut child = java(
             folder.path(),
@@ -96,8 +111,16 @@ impl Kafka {
 
     /// Starts it on the same port and with the files that are there; one that runs is killed first.
     pub fn restart(&mut self) {
+        self.begin();
+        self.wait();
+    }
+
+    fn begin(&mut self) {
         self.kill();
         self.child = java(self.folder.path(), &["kafka.Kafka"]);
+    }
+
+    fn wait(&mut self) {
         wait_for("Kafka answers", || {
             let ended = self.child.try_wait().expect("a child of ours");
             assert!(ended.is_none(), "Kafka ended: {}", self.log());
@@ -156,26 +179,37 @@ fn java(folder: &Path, args: &[&str]) -> Child {
         .expect("start kafka-java: cargo xtask test installs it")
 }
 
-fn settings(folder: &Path, port: u16, controller: u16) -> String {
+/// `id`: its number among the controllers, from 1 on. What brokers keep has as many copies as there are controllers.
+fn settings(folder: &Path, port: u16, id: usize, controllers: &[u16]) -> String {
+    let own = controllers[id - 1];
+    let voter = |(at, port): (usize, &u16)| format!("{}@127.0.0.1:{port}", at + 1);
+    let voters: Vec<String> = controllers.iter().enumerate().map(voter).collect();
+    let copies = controllers.len();
     format!(
         "process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+node.id={id}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{own}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-controller.quorum.voters=1@127.0.0.1:{controller}
+controller.quorum.voters={}
 log.dirs={}
 auto.create.topics.enable=false
 message.max.bytes=33554432
+min.insync.replicas={}
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+replica.lag.time.max.ms=5000
 offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
+offsets.topic.replication.factor={copies}
+transaction.state.log.replication.factor={copies}
 transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor={copies}
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 ",
-        folder.join("data").display()
+        voters.join(","),
+        folder.join("data").display(),
+        copies.div_ceil(2)
     )
 }

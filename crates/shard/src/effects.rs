@@ -52,6 +52,7 @@ impl World for Hands {
                 peer,
                 beyond,
                 relayed,
+                carried,
             } => {
                 debug_assert_ne!(shard, self.me.shard);
                 let place = self.places.keep();
@@ -64,6 +65,8 @@ impl World for Hands {
                         read,
                         beyond,
                         relayed,
+                        carried,
+                        new: false,
                     };
                     self.post.leave(shard, conn);
                 }

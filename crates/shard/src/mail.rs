@@ -94,6 +94,9 @@ pub(crate) enum Mail {
         read: Vec<u8>,
         beyond: Option<Limit>,
         relayed: bool,
+        carried: bool,
+        /// No shard has counted it.
+        new: bool,
     },
     /// What the control plane was asked.
     Answer {

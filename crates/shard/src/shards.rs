@@ -18,17 +18,17 @@ use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
 use hub::{
-    HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places, Process,
-    Question, Sight, Uplink,
+    Carried, HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places,
+    Process, Question, Sight, Uplink,
 };
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -501,8 +501,36 @@ impl Shards {
                 read: Vec::new(),
                 beyond: beyond.then_some(Limit::Conns),
                 relayed: true,
+                carried: false,
+                new: true,
             });
             true
+        }
+    }
+
+    /// Brings streams that stand for others of another kind, whose far ends a carrier has, to the shards in turn. The carrier keeps the place
+    /// of its end as long as that. `None`: the process is full, and the stream is closed.
+    pub fn carrier(
+        &self,
+    ) -> impl Fn(UnixStream, IpAddr) -> Option<Carried> + Send + Sync + 'static {
+        let (mail, places) = (self.mail.clone(), Arc::clone(&self.places));
+        let (max, next) = (self.conns_max, AtomicUsize::new(0));
+        move |stream, client| {
+            let (place, carried) = places.try_carry(max)?;
+            stream.set_nonblocking(true).ok()?;
+            let shard = next.fetch_add(1, Ordering::Relaxed) % mail.len();
+            mail[shard].send(Mail::Conn {
+                place,
+                stream: Stream::Unix(mio::net::UnixStream::from_std(stream)),
+                tls: None,
+                peer: client,
+                read: Vec::new(),
+                beyond: None,
+                relayed: false,
+                carried: true,
+                new: true,
+            });
+            Some(carried)
         }
     }
 

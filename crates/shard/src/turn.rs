@@ -182,8 +182,10 @@ impl Life {
                 mut read,
                 beyond,
                 relayed,
+                carried,
+                new,
             } => {
-                let secure = tls.is_some();
+                let secure = tls.is_some() || carried;
                 let ended = tls.as_ref().is_some_and(|tls| tls.is_ended());
                 let adopt = |hands: &mut Hands, conn| {
                     let adopted = hands.adopt(stream, tls, conn);
@@ -194,6 +196,8 @@ impl Life {
                     peer,
                     beyond,
                     relayed,
+                    carried,
+                    new,
                     secure,
                     read: &mut read,
                     ended,

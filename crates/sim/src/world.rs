@@ -321,6 +321,8 @@ impl World {
                 peer: [127, 0, 0, 1].into(),
                 beyond: None,
                 relayed: false,
+                carried: false,
+                new: false,
                 secure: false,
                 read: &mut read,
                 ended: false,

@@ -15,12 +15,13 @@ mod plain_msgpack;
 mod proxy;
 mod socketio_packet;
 mod websocket;
+mod webtransport;
 
 /// Reads one input.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its seeds' folder.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("base64url", base64url::run),
     ("compat", compat::run),
     ("deflate", deflate::run),
@@ -36,6 +37,7 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("proxy", proxy::run),
     ("socketio_packet", socketio_packet::run),
     ("websocket", websocket::run),
+    ("webtransport", webtransport::run),
 ];
 
 /// The text that noise begins with.

@@ -2,21 +2,21 @@
 
 use super::problem::{Kind, Problem};
 use super::{Api, check, name_of};
-use crate::bridge::{Carried, Uncarried};
-use rules::{Chosen, Errand, Outcome, Wanted};
+use crate::bridge::{Carrying, Uncarried};
+use rules::{Chosen, Errand, Wanted};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 impl Api {
-    /// Carries out an order that a topic has the right to, and blocks until the shards have it. It waits its turn for as long as they
-    /// need: whoever reads the topic is held back.
+    /// Sends an order that a topic has the right to. Blocks while a store takes a large event; whoever reads the topic has to be held back
+    /// until the shards have it.
     pub fn carry_out_for_topic(
         self: &Arc<Self>,
         runtime: &Handle,
         of: Chosen,
         wanted: Wanted,
-    ) -> Result<Carried, Uncarried> {
+    ) -> Result<Carrying, Uncarried> {
         let wanted = self
             .checked(&of, wanted)
             .map_err(|problem| flaw(&problem))?;
@@ -36,11 +36,7 @@ impl Api {
         let (answer, answered) = oneshot::channel();
         let answer = Box::new(move |outcome| drop(answer.send(outcome)));
         self.shards.send(Errand { of, what, answer });
-        match answered.blocking_recv() {
-            Ok(Outcome::Done { everywhere }) => Ok(Carried { everywhere }),
-            // The shard is gone, and the process ends.
-            Ok(_) | Err(_) => Err(Uncarried::Later),
-        }
+        Ok(Carrying::new(answered))
     }
 
     fn checked(&self, of: &Chosen, wanted: Wanted) -> Result<Wanted, Problem> {

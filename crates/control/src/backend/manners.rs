@@ -9,6 +9,7 @@ pub fn manners(config: &Config) -> Manners {
     let transports = &config.transports;
     let offered = [
         ("polling", transports.polling),
+        ("webtransport", transports.webtransport),
         ("websocket", transports.websocket),
     ];
     let offered = offered.into_iter().filter(|(_, is_offered)| *is_offered);

@@ -1,7 +1,7 @@
 //! Commands on their way in: records become orders, as calls of the server API do.
 
-use super::{Carried, Carry, Uncarried};
-use ::bridge::{Action, Command, Encoding, Target, Unhandled, Who};
+use super::{Carry, Uncarried};
+use ::bridge::{Action, Command, Encoding, Handed, Target, Unhandled, Who};
 use rules::{Chosen, Message, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,28 +18,27 @@ impl Counted {
     }
 }
 
-/// What a reader hands its commands to: it blocks until the shards have one.
+/// What a reader hands its commands to.
 pub(crate) fn counted(
     carry: &Carry,
     partial: &Counted,
-) -> impl FnMut(&Command<'_>) -> Result<(), Unhandled> + Send + use<> {
+) -> impl FnMut(&Command<'_>) -> Result<Handed, Unhandled> + Send + use<> {
     let (carry, partial) = (Arc::clone(carry), partial.clone());
     move |command| {
-        let carried = carry_out(command, &carry)?;
-        if !carried.everywhere {
-            partial.0.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+        let (of, wanted) = read(command)?;
+        let carrying = carry(of, wanted).map_err(|why| match why {
+            Uncarried::Flaw(text) => Unhandled::Flaw(text),
+            Uncarried::Later => Unhandled::Later,
+        })?;
+        let partial = partial.clone();
+        Ok(Handed::UnderWay(Box::new(move || {
+            let carried = carrying.wait();
+            if carried.as_ref().is_ok_and(|carried| !carried.everywhere) {
+                partial.0.fetch_add(1, Ordering::Relaxed);
+            }
+            carried.is_ok()
+        })))
     }
-}
-
-/// Carries out a command, and blocks until the shards have it.
-fn carry_out(command: &Command<'_>, carry: &Carry) -> Result<Carried, Unhandled> {
-    let (of, wanted) = read(command)?;
-    carry(of, wanted).map_err(|why| match why {
-        Uncarried::Flaw(text) => Unhandled::Flaw(text),
-        Uncarried::Later => Unhandled::Later,
-    })
 }
 
 fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {

@@ -81,7 +81,7 @@ impl Names {
 }
 
 /// Programs may have subjects that begin with the prefix: those of nodes are others.
-fn root(prefix: &str) -> String {
+pub(super) fn root(prefix: &str) -> String {
     format!("{}_nodes", prefix.trim_end_matches(':'))
 }
 
@@ -99,7 +99,7 @@ struct Port {
     names: Names,
 }
 
-fn trouble(trouble: &carrier::Trouble) -> Trouble {
+pub(super) fn trouble(trouble: &carrier::Trouble) -> Trouble {
     match trouble.lasts() {
         true => Trouble::lasting(trouble.to_string()),
         false => Trouble::new(trouble.to_string()),
@@ -142,6 +142,7 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
     let bucket = |name: String, age: Option<u64>| Bucket {
         name,
         age: age.map(Duration::from_micros),
+        bytes_max: None,
     };
     let plan = carrier::Plan {
         settings: plan.settings,
@@ -367,7 +368,7 @@ fn holder(value: &Value) -> Holder {
     Holder::read(&bytes[..bytes.len().min(VALUE_BYTES_MAX)])
 }
 
-fn crowded() -> Trouble {
+pub(super) fn crowded() -> Trouble {
     Trouble::new("others write to a key of JetStream all the time: this node was slower each time")
 }
 

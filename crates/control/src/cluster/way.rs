@@ -13,7 +13,7 @@ const FEED_BYTES_MAX: usize = 64 << 20;
 pub struct Way(Kind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Redis(Box<Redis>),
     #[cfg(feature = "nats")]
     Nats(Box<super::nats::Plan>),
@@ -67,6 +67,10 @@ impl Way {
             #[cfg(feature = "nats")]
             Kind::Nats(plan) => super::nats::open(*plan).await,
         }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.0
     }
 
     /// The first server that is named.

@@ -11,6 +11,8 @@ pub(crate) struct SessionClasses {
     all: u64,
     /// Socket.IO by WebSocket.
     websocket: u64,
+    /// Socket.IO by WebTransport.
+    webtransport: u64,
     /// Socket.IO by long-polling.
     polling: u64,
     /// The plain protocol by WebSocket, and WebSockets without one.
@@ -31,6 +33,7 @@ impl SessionClasses {
         Self {
             all: classes.all,
             websocket: classes.websocket,
+            webtransport: classes.webtransport,
             polling: classes.polling,
             plain: classes.plain,
             event_streams: classes.streams,

@@ -21,8 +21,8 @@ pub(super) const API: &[Metric] = &[
     counter(
         "sockeye_api_keys_total",
         "Calls with an Idempotency-Key in a cluster: `carried_out` by this node; `repeated`: answered as another node answered; `waited` \
-         for another node first; `lost`: nobody knows whether a node that ended carried them out; `refused`, because Redis could not be \
-         asked; `doubled`: carried out by two nodes. `repaired`: times that Redis had lost all keys and was told them again.",
+         for another node first; `lost`: nobody knows whether a node that ended carried them out; `refused`, because Redis or NATS could \
+         not be asked; `doubled`: carried out by two nodes. `repaired`: times that it had lost all keys and was told them again.",
         |v| Samples::Labelled(v.node.ledger.rows()),
     )
     .by("outcome"),

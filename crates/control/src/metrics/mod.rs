@@ -7,6 +7,7 @@ mod api;
 mod backends;
 mod bodies;
 mod bridges;
+mod carrier;
 mod channels;
 mod cluster;
 pub mod detection;

@@ -18,6 +18,7 @@ use crate::live;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;
+use crate::webtransport::Carrier;
 use hub::addresses::Addresses;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -85,6 +86,8 @@ pub struct Node {
     pub history: OnceLock<Arc<History>>,
     /// To programs.
     pub bridges: Arc<Bridges>,
+    /// The carrier of WebTransport, if there is one.
+    pub carrier: OnceLock<Arc<dyn Carrier>>,
 }
 
 /// HTTP requests that the control plane refused.

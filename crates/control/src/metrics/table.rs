@@ -45,6 +45,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: TLS,
     },
     Group {
+        title: "WebTransport",
+        intro: "Sessions by WebTransport, which shards have as connections ([protocol.md](protocol.md#webtransport)).",
+        metrics: super::carrier::CARRIER,
+    },
+    Group {
         title: "Shards",
         intro: "The data-plane threads. `rate(sockeye_shard_busy_seconds_total[1m])` is the part of its core that a shard uses.",
         metrics: SHARDS,

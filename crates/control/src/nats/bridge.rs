@@ -6,7 +6,7 @@ use crate::bridge::{
 };
 use ::nats::{
     Credentials, Delivery, Fault, InFigures, Inlet, Kind, Limits, Operator, Outlet, Pattern,
-    Reading, Source, Tls, overlap,
+    Reading, Source, Tls, Unhandled, overlap,
 };
 use rules::bridge::{Record, Recorder, Unwritten, Waits, write_answer};
 use std::pin::Pin;
@@ -113,7 +113,10 @@ impl Bridge for Nats {
     fn open(&self, carry: &Carry) -> Result<(), String> {
         for inlet in &self.settings.inlets {
             let mut carry = counted(carry, &self.partial);
-            let hand = move |command: ::nats::Command<'_>| carry(&command);
+            let hand = move |command: ::nats::Command<'_>| match carry(&command)?.is_done() {
+                true => Ok(()),
+                false => Err(Unhandled::Later),
+            };
             let started = client(&self.settings)
                 .and_then(|client| Inlet::start(&client, reading(inlet), hand))
                 .map_err(|fault| fault.to_string())?;

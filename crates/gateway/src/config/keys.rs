@@ -350,7 +350,8 @@ section! {
         allow_eio3: bool = "false",
             "Serve clients of Socket.IO 2 too, which speak Engine.IO 3. Without it they get the error `Unsupported protocol version`.";
         transports: Vec<String> = "polling,websocket",
-            "Transports offered; `[\"websocket\"]` switches long-polling off.";
+            "Transports offered, of `polling`, `websocket` and `webtransport`. The last one needs `tls.listen`, whose ports it takes by UDP, and a build \
+             with `--features webtransport`, as packages and images have it.";
         polling_user_agents: Vec<String> = EMPTY_LIST,
             "When not empty, only clients whose User-Agent contains one of these may poll.";
         ping_interval: Duration = "25s"
@@ -368,7 +369,7 @@ section! {
         connect_timeout: Duration = "45s",
             "A session that has joined no namespace by then is closed.";
         upgrade_timeout: Duration = "10s",
-            "An upgrade from polling to WebSocket must be complete by then.";
+            "An upgrade from polling must be complete by then.";
     }
 }
 

@@ -77,6 +77,7 @@ pub fn load(request: &Request) -> Result<Loaded, Problems> {
         has_s3: control::bodies::HAS_S3,
         has_kafka: control::kafka::HAS_KAFKA,
         has_nats: control::nats::HAS_NATS,
+        has_webtransport: control::webtransport::HAS_WEBTRANSPORT,
     };
     match resolve(&settings, &machine) {
         Ok(resolved) if problems.is_empty() => Ok(Loaded {

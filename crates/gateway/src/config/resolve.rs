@@ -46,6 +46,8 @@ pub struct Machine {
     pub has_kafka: bool,
     /// Whether it has the client of NATS.
     pub has_nats: bool,
+    /// Whether it has WebTransport.
+    pub has_webtransport: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -369,18 +371,26 @@ impl Resolver<'_> {
     fn transports(&mut self) -> Transports {
         let key = &self.settings.socketio.transports;
         for name in key.iter() {
-            if name != "polling" && name != "websocket" {
-                let known = "\"polling\" and \"websocket\" are known";
+            if !["polling", "websocket", "webtransport"].contains(&name.as_str()) {
+                let known = "\"polling\", \"websocket\" and \"webtransport\" are known";
                 self.problem(key, format!("cannot offer transport {name:?}: {known}"));
             }
         }
         let has = |wanted: &str| key.iter().any(|name| name == wanted);
+        let webtransport = has("webtransport");
+        if webtransport && !self.machine.has_webtransport {
+            self.problem(key, control::webtransport::MISSING);
+        } else if webtransport && self.settings.tls.listen.is_empty() {
+            let message = "cannot offer WebTransport without TLS: set tls.listen, whose ports it takes by UDP";
+            self.problem(key, message);
+        }
         if key.is_empty() {
             self.problem(key, "at least one transport is needed");
         }
         Transports {
             websocket: has("websocket"),
             polling: has("polling"),
+            webtransport,
             polling_user_agents: self.settings.socketio.polling_user_agents.clone(),
         }
     }

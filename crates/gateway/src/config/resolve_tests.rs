@@ -14,6 +14,7 @@ fn machine() -> Machine {
         has_s3: true,
         has_kafka: true,
         has_nats: true,
+        has_webtransport: true,
     }
 }
 
@@ -91,6 +92,8 @@ fn the_other_profiles_have_their_own_values() {
 fn websocket_only_is_one_line() {
     let config = resolved("[socketio]\ntransports = [\"websocket\"]");
     assert!(config.hub.transports.websocket && !config.hub.transports.polling);
+    let text = "[socketio]\ntransports = [\"webtransport\"]";
+    assert!(problem(text).contains("set tls.listen"));
     assert!(problem("[socketio]\ntransports = [\"sse\"]").contains("transport \"sse\""));
     assert!(problem("[socketio]\ntransports = []").contains("at least one transport"));
 }

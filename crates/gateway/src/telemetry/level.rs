@@ -6,8 +6,9 @@ use tracing_subscriber::filter::Directive;
 /// Target of what is written whatever the level: why the process ends.
 pub const FATAL: &str = "fatal";
 
-/// It writes three lines for each attempt to connect. What matters of them, the gateway tells itself, once a minute.
-const CHATTY: &str = "async_nats";
+/// The first writes three lines for each attempt to connect, of which the gateway tells what matters, once a minute; the others write a
+/// line for each mistake of a client.
+const CHATTY: [&str; 3] = ["async_nats", "rustls", "web_transport_quinn"];
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -32,11 +33,10 @@ pub fn filter(text: &str) -> Result<EnvFilter, String> {
             check_name(directive)?;
         }
     }
-    let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
-    let filter = match text.contains(CHATTY) {
-        true => filter,
-        false => filter.add_directive(directive(&format!("{CHATTY}=off"))?),
-    };
+    let mut filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    for chatty in CHATTY.into_iter().filter(|chatty| !text.contains(chatty)) {
+        filter = filter.add_directive(directive(&format!("{chatty}=off"))?);
+    }
     Ok(filter.add_directive(directive(&format!("{FATAL}=error"))?))
 }
 

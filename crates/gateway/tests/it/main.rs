@@ -27,4 +27,6 @@ mod tls;
 mod trace;
 mod transcripts;
 mod upgrade;
+#[cfg(feature = "webtransport")]
+mod webtransport;
 mod workers;

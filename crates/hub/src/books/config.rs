@@ -269,6 +269,8 @@ pub struct Transports {
     pub websocket: bool,
     /// HTTP long-polling.
     pub polling: bool,
+    /// WebTransport, where a carrier brings its streams.
+    pub webtransport: bool,
     /// When not empty, polling is only for User-Agents that contain one of these (case-insensitive).
     pub polling_user_agents: Vec<String>,
 }
@@ -486,6 +488,7 @@ impl Default for Config {
             transports: Transports {
                 websocket: true,
                 polling: true,
+                webtransport: false,
                 polling_user_agents: Vec::new(),
             },
             ping_interval: Duration::from_secs(25),

@@ -24,7 +24,7 @@ pub struct Ended {
     pub peer: IpAddr,
     /// Name of the protocol that its client spoke.
     pub protocol: &'static str,
-    /// `polling`, `websocket` or `sse`, as it was last.
+    /// `polling`, `websocket`, `webtransport` or `sse`, as it was last.
     pub transport: &'static str,
     /// Its first socket and that one's namespace, or those that left last; none if it joined none.
     pub socket: Option<(Id20, Arc<str>)>,

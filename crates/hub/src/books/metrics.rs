@@ -238,6 +238,8 @@ counters! {
     refused,
     /// WebSocket connections open now.
     websockets,
+    /// Streams of WebTransport open now that have, or are to have, a session.
+    webtransports,
     /// Sessions alive now.
     sessions,
     /// Sockets (namespace memberships) alive now.

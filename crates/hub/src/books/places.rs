@@ -1,5 +1,5 @@
 //! Places for connections, as all parts of the process count them: each takes a descriptor, and one that is relayed to another node
-//! takes two. Listeners beside those of clients have a few descriptors of their own; for more connections they borrow places.
+//! or brought by a carrier takes two. Listeners beside those of clients have a few descriptors of their own; for more connections they borrow places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,11 +17,17 @@ pub struct Places {
     relayed: AtomicUsize,
     /// Connections of other listeners.
     lent: AtomicUsize,
+    /// Ends that carriers have of connections of the shards.
+    carried: AtomicUsize,
 }
 
 /// The place of a client's connection that no shard has, or not yet.
 #[derive(Debug)]
 pub struct Entered(Arc<Places>);
+
+/// The place of a carrier's end of a connection that a shard has.
+#[derive(Debug)]
+pub struct Carried(Arc<Places>);
 
 /// The place of a connection of another listener.
 #[derive(Debug)]
@@ -35,6 +41,7 @@ impl Places {
             open: AtomicUsize::new(0),
             relayed: AtomicUsize::new(0),
             lent: AtomicUsize::new(0),
+            carried: AtomicUsize::new(0),
         }
     }
 
@@ -67,12 +74,25 @@ impl Places {
     /// A place for a connection of another listener; `None`: clients have all, or enough are lent.
     pub fn lend(self: &Arc<Self>) -> Option<Lent> {
         let relayed = 2 * self.relayed.load(Ordering::Relaxed);
-        let free = self.max.saturating_sub(self.open() + relayed);
+        let free = self
+            .max
+            .saturating_sub(self.open() + relayed + self.carried());
         let room = free.min(self.max / LENT_PART);
         let more = |lent| (lent < room).then_some(lent + 1);
         let order = Ordering::Relaxed;
         let lent = self.lent.fetch_update(order, order, more).is_ok();
         lent.then(|| Lent(Arc::clone(self)))
+    }
+
+    /// Places for both ends of a connection that a carrier brings to a shard, among so many; `None`: there are none.
+    pub fn try_carry(self: &Arc<Self>, conns_max: usize) -> Option<(Entered, Carried)> {
+        self.carried.fetch_add(1, Ordering::Relaxed);
+        let carried = Carried(Arc::clone(self));
+        Some((self.try_keep(conns_max, 0)?, carried))
+    }
+
+    fn carried(&self) -> usize {
+        self.carried.load(Ordering::Relaxed)
     }
 
     /// Connections of clients.
@@ -87,12 +107,12 @@ impl Places {
 
     fn max_open(&self, conns_max: usize) -> usize {
         let others = 2 * self.relayed.load(Ordering::Relaxed) + self.lent.load(Ordering::Relaxed);
-        conns_max.min(self.max.saturating_sub(others))
+        conns_max.min(self.max.saturating_sub(others + self.carried()))
     }
 
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
     pub fn try_relay(&self, relays_max: usize) -> bool {
-        let others = self.open() + self.lent.load(Ordering::Relaxed);
+        let others = self.open() + self.lent.load(Ordering::Relaxed) + self.carried();
         let room = (self.max.saturating_sub(others) / 2).min(relays_max);
         let more = |relayed| (relayed < room).then_some(relayed + 1);
         let order = Ordering::Relaxed;
@@ -111,6 +131,12 @@ impl Drop for Entered {
     }
 }
 
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.0.carried.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
         self.0.lent.fetch_sub(1, Ordering::Relaxed);
@@ -120,6 +146,18 @@ impl Drop for Lent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn carried_connections_take_two_descriptors() {
+        let places = Arc::new(Places::new(100));
+        let brought: Vec<_> = std::iter::from_fn(|| places.try_carry(1_000)).collect();
+        assert_eq!(brought.len(), 50);
+        assert!(places.lend().is_none() && !places.try_relay(9));
+        drop(brought);
+        assert_eq!((places.open(), places.free(1_000, 0)), (0, 100));
+        let few: Vec<_> = std::iter::from_fn(|| places.try_carry(7)).collect();
+        assert_eq!(few.len(), 7, "they count once among connections");
+    }
 
     #[test]
     fn relayed_connections_were_refused_while_descriptors_were_free() {

@@ -10,6 +10,8 @@ pub struct Classes {
     pub all: u64,
     /// Socket.IO by WebSocket.
     pub websocket: u64,
+    /// Socket.IO by WebTransport.
+    pub webtransport: u64,
     /// Socket.IO by long-polling.
     pub polling: u64,
     /// The plain protocol by WebSocket, and WebSockets without one.
@@ -35,6 +37,7 @@ impl Classes {
         let transport = match session.protocol {
             Protocol::EventStream => &mut self.streams,
             _ if session.polling.is_some() => &mut self.polling,
+            _ if session.flags.carried => &mut self.webtransport,
             Protocol::SocketIo | Protocol::EngineIo => &mut self.websocket,
             Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::PlainRaw | Protocol::Raw => {
                 &mut self.plain
@@ -48,6 +51,7 @@ impl Classes {
         Self {
             all: self.all + other.all,
             websocket: self.websocket + other.websocket,
+            webtransport: self.webtransport + other.webtransport,
             polling: self.polling + other.polling,
             plain: self.plain + other.plain,
             streams: self.streams + other.streams,

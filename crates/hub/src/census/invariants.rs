@@ -109,16 +109,16 @@ impl Parts {
                 }
             }
         }
-        let websockets = self
-            .line
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.flags.websocket)
-            .count();
-        assert_eq!(
-            self.books.counts.websockets, websockets as u64,
-            "count of WebSockets"
-        );
+        let of = |carried| {
+            let conns = self.line.conns.iter();
+            let conns = conns.filter(|(_, conn)| conn.flags.websocket);
+            conns
+                .filter(|(_, conn)| conn.flags.carried == carried)
+                .count() as u64
+        };
+        let counts = &self.books.counts;
+        let counted = [counts.websockets, counts.webtransports];
+        assert_eq!(counted, [of(false), of(true)], "count of transports");
         let inflating = self
             .line
             .conns

@@ -100,7 +100,7 @@ pub struct SeenSession {
     pub engineio: Option<u8>,
     /// Its packets are MessagePack.
     pub msgpack: bool,
-    /// `polling`, `websocket` or `sse`, as of now.
+    /// `polling`, `websocket`, `webtransport` or `sse`, as of now.
     pub transport: &'static str,
     /// A WebSocket is about to take the place of polling.
     pub upgrading: bool,

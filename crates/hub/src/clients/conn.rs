@@ -92,6 +92,8 @@ pub(crate) struct Flags {
     pub(crate) relayed: bool,
     /// It speaks TLS.
     pub(crate) secure: bool,
+    /// It stands for a stream of WebTransport, and its other end is in this process or, if it is relayed, in another node's.
+    pub(crate) carried: bool,
     /// Its client is being asked about: what it sends waits.
     pub(crate) asking: bool,
     /// Other nodes do not know of so many of its sockets: what it is told waits.

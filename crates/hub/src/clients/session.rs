@@ -75,7 +75,7 @@ pub(crate) struct Session {
     pub(crate) heart: Heart,
     /// The time from its last ping to the answer, milliseconds; 0: it has answered none.
     pub(crate) round_trip_ms: u16,
-    /// The WebSocket or event stream; none while polling.
+    /// The WebSocket, or what stands for one, or the event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
     pub(crate) peer: IpAddr,
     /// The name of its program (`User-Agent`), among `People::agents`.
@@ -164,6 +164,8 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
+    /// Its connection stands for a stream of WebTransport.
+    pub(crate) carried: bool,
 }
 
 impl Session {
@@ -222,6 +224,7 @@ impl Session {
         match self.protocol {
             _ if self.polling.is_some() => "polling",
             Protocol::EventStream => "sse",
+            _ if self.flags.carried => "webtransport",
             _ => "websocket",
         }
     }

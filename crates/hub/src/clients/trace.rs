@@ -173,7 +173,7 @@ pub enum TraceDecision {
     },
     /// A socket is in its namespace.
     Joined {
-        /// `polling`, `websocket` or `sse`.
+        /// `polling`, `websocket`, `webtransport` or `sse`.
         transport: &'static str,
         /// Of its client.
         protocol: &'static str,

@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::limits::CROWD_SLACK;
 use crate::books::metrics::Limit;
-use crate::clients::conn::State;
+use crate::clients::conn::{Flags, State};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::tables::slot::ConnId;
@@ -35,12 +35,19 @@ pub(crate) fn drop_conn(parts: &mut Parts, conn: ConnId) {
     parts.line.forget_answer(conn);
     if let Some(slot) = parts.line.remove(&mut parts.clock, conn) {
         parts.access.forget(conn, &slot);
-        parts.books.counts.websockets -= u64::from(slot.flags.websocket);
+        forget_transport(parts, &slot.flags);
         if slot.flags.inflates {
             parts.line.forget_deflate(&mut parts.books, conn);
         }
         parts.outbound.push(Effect::Close { conn });
     }
+}
+
+/// A connection is counted no more.
+pub(crate) fn forget_transport(parts: &mut Parts, flags: &Flags) {
+    let counts = &mut parts.books.counts;
+    counts.websockets -= u64::from(flags.websocket && !flags.carried);
+    counts.webtransports -= u64::from(flags.websocket && flags.carried);
 }
 
 /// Drops the oldest connection from the reserve that has shown no session and no probe: it is silent, or it was refused and keeps its

@@ -30,6 +30,8 @@ pub enum Stays {
     EventStream,
     /// The keys of its TLS connection cannot be taken along.
     Tls,
+    /// Its stream of QUIC lives in this process.
+    WebTransport,
     /// Its messages refer to earlier ones.
     CompressionWindow,
     /// Somebody is being asked about it.
@@ -44,10 +46,11 @@ pub enum Stays {
 
 impl Stays {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Polling,
         Self::EventStream,
         Self::Tls,
+        Self::WebTransport,
         Self::CompressionWindow,
         Self::Question,
         Self::Fragments,
@@ -61,6 +64,7 @@ impl Stays {
             Self::Polling => "long-polling in the middle of a request",
             Self::EventStream => "event streams",
             Self::Tls => "TLS",
+            Self::WebTransport => "WebTransport",
             Self::CompressionWindow => "compression with a window of their own",
             Self::Question => "waiting for a decision or a page of history",
             Self::Fragments => "in the middle of a fragmented message",
@@ -202,6 +206,9 @@ impl Handing {
         if is_secure(conn) {
             return Err(Stays::Tls);
         }
+        if slot.flags.carried {
+            return Err(Stays::WebTransport);
+        }
         if slot.deflate == Deflate::Own || slot.flags.inflates_own {
             return Err(Stays::CompressionWindow);
         }
@@ -306,7 +313,8 @@ fn visitor(parts: &Parts, conn: ConnId) -> Option<handoff::Visitor> {
     let waits = slot.state == State::Head && slot.session.is_none() && slot.outbox.is_empty();
     let input = slot.input.as_ref().map_or(0, |input| input.len());
     // A place of the reserve is for now, and whom another node relays has that node.
-    let passes = flags.eof || flags.asking || flags.relayed || flags.beyond.is_some();
+    let passes =
+        flags.eof || flags.asking || flags.relayed || flags.carried || flags.beyond.is_some();
     if !waits || passes || input > RECORD_BYTES_MAX / 2 {
         return None;
     }
@@ -489,7 +497,7 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conn: Option<C
     let Some(conn) = conn else { return };
     let flags = parts.line.conns.get(conn).map(|slot| slot.flags);
     if let Some(flags) = flags {
-        parts.books.counts.websockets -= u64::from(flags.websocket);
+        conns::forget_transport(parts, &flags);
         if flags.inflates {
             parts.line.forget_deflate(&mut parts.books, conn);
         }

@@ -21,7 +21,7 @@ pub enum Effect {
     /// Shut the sending side; the peer's end of stream or a `Close` follows.
     Shutdown { conn: ConnId },
     /// The request in `read` belongs to another shard: give it the connection, whose peer is this, the bound beyond which it
-    /// was accepted, and whether another node relays it.
+    /// was accepted, whether another node relays it, and whether it stands for a stream of WebTransport.
     Move {
         conn: ConnId,
         shard: u16,
@@ -29,6 +29,7 @@ pub enum Effect {
         peer: IpAddr,
         beyond: Option<Limit>,
         relayed: bool,
+        carried: bool,
     },
     /// The request in `read` belongs to another node: pass the connection's bytes on. `peer` is the client. If that node cannot be
     /// reached, `refusal` is the answer.

@@ -27,12 +27,14 @@ pub(crate) fn open_websocket(
     let session = begin::new_session(stage, conn, head, protocol);
     let extra = begin::extra_headers(stage, conn, head, session, true);
     accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
-    if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
-        slot.conn = Some(conn);
-    }
     if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
         slot.session = Some(session);
+        let carried = slot.flags.carried;
+        if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
+            slot.conn = Some(conn);
+            slot.flags.carried = carried;
+        }
     }
     if protocol.is_engineio() {
         let mut open = stage.parts.line.buffer();
@@ -70,10 +72,11 @@ pub(crate) fn accept_websocket(
     parts.line.reply(conn, |out| {
         handshake::write_accept(out, accept, subprotocol, &extra);
     });
-    parts.books.counts.websockets += 1;
     parts.access.forget_proxy(conn);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.websocket = true;
+        parts.books.counts.websockets += u64::from(!slot.flags.carried);
+        parts.books.counts.webtransports += u64::from(slot.flags.carried);
     }
 }
 

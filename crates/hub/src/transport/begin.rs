@@ -118,10 +118,13 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     let Some(slot) = people.sessions.get(session) else {
         return;
     };
-    let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
-        &["websocket"]
-    } else {
-        &[]
+    let (websocket, webtransport) = (config.transports.websocket, config.transports.webtransport);
+    let upgrades: &[&str] = match (websocket, webtransport) {
+        _ if slot.polling.is_none() => &[],
+        (true, true) => &["websocket", "webtransport"],
+        (true, false) => &["websocket"],
+        (false, true) => &["webtransport"],
+        (false, false) => &[],
     };
     let sid = slot.sid.encode();
     engineio::Open {

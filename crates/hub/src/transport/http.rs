@@ -94,6 +94,13 @@ fn serve(
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
+    let carried = stage.parts.line.conns.get(conn);
+    let carried = carried.is_some_and(|slot| slot.flags.carried);
+    if carried && !matches!(endpoint, Endpoint::Engine(_)) {
+        let mut answers = stage.parts.answers();
+        answers.refuse(conn, head, RequestError::UnknownTransport);
+        return None;
+    }
     let served = match endpoint {
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
             Some(bound) => {
@@ -104,6 +111,11 @@ fn serve(
         },
         Endpoint::Engine(protocol) => {
             let query = Query::parse(head.query);
+            if !is_carried_as_asked(&mut stage.parts, conn, &query) {
+                let mut answers = stage.parts.answers();
+                answers.refuse(conn, head, RequestError::UnknownTransport);
+                return None;
+            }
             if let Some(to) = owner_elsewhere(&mut stage.parts, conn, head, &query) {
                 return Some(leave_hub(&mut stage.parts, conn, data, to));
             }
@@ -126,6 +138,16 @@ fn serve(
         stage.parts.answers().refuse(conn, head, error);
     }
     None
+}
+
+/// Only a carrier asks for WebTransport; of one that another node relays, that node has looked.
+fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bool {
+    let asked = query.transport == Some(Transport::WebTransport);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return true;
+    };
+    slot.flags.carried |= asked && slot.flags.relayed;
+    slot.flags.carried == asked
 }
 
 fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
@@ -224,6 +246,7 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
                 peer: proxy.unwrap_or(peer),
                 beyond: flags.beyond,
                 relayed: flags.relayed,
+                carried: flags.carried,
             }
         }
         To::Node(owner, refusal) => Effect::Relay {
@@ -254,11 +277,11 @@ fn engine_request(
         parts.answers().preflight(conn, head);
         return Ok(());
     }
-    let websocket = query.transport == Some(Transport::WebSocket);
+    let websocket = is_socket(query);
     let unreadable =
         !websocket && query.jsonp.is_some() && !takes_scripts(&parts.books.config, query);
-    let enabled = transport_enabled(&parts.books.config, head, websocket);
-    if query.transport.is_none() || unreadable || !enabled {
+    let enabled = transport_enabled(&parts.books.config, head, query.transport);
+    if unreadable || !enabled {
         return Err(RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
@@ -299,10 +322,22 @@ fn is_spoken(config: &Config, protocol: Protocol, revision: Option<Revision>) ->
     }
 }
 
-fn transport_enabled(config: &Config, head: &Head<'_>, websocket: bool) -> bool {
+/// Frames go both ways on one connection.
+fn is_socket(query: &Query<'_>) -> bool {
+    let transport = query.transport;
+    matches!(
+        transport,
+        Some(Transport::WebSocket | Transport::WebTransport)
+    )
+}
+
+fn transport_enabled(config: &Config, head: &Head<'_>, transport: Option<Transport>) -> bool {
     let transports = &config.transports;
-    if websocket {
-        return transports.websocket;
+    match transport {
+        None => return false,
+        Some(Transport::WebSocket) => return transports.websocket,
+        Some(Transport::WebTransport) => return transports.webtransport,
+        Some(Transport::Polling) => {}
     }
     if !transports.polling || transports.polling_user_agents.is_empty() {
         return transports.polling;
@@ -329,7 +364,7 @@ fn session_request(
     query: &Query<'_>,
     session: SessionId,
 ) -> Result<(), RequestError> {
-    let websocket = query.transport == Some(Transport::WebSocket);
+    let websocket = is_socket(query);
     let upgrade = handshake::wants_upgrade(head);
     let slot = stage.parts.people.sessions.get(session);
     let polls = slot.is_some_and(|slot| slot.polling.is_some());
@@ -353,7 +388,7 @@ fn new_session_request(
     protocol: Protocol,
     upgrade: bool,
 ) -> Result<(), RequestError> {
-    let websocket = query.transport == Some(Transport::WebSocket);
+    let websocket = is_socket(query);
     if head.method != Method::Get && !(websocket && upgrade) {
         return Err(RequestError::BadMethod);
     }

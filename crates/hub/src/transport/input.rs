@@ -22,6 +22,10 @@ pub struct Moved<'a> {
     pub beyond: Option<Limit>,
     /// Another node passes it on.
     pub relayed: bool,
+    /// It stands for a stream of WebTransport.
+    pub carried: bool,
+    /// It is a newcomer: its address has not been counted yet.
+    pub new: bool,
     /// It speaks TLS.
     pub secure: bool,
     /// The bytes that were read of it.
@@ -63,7 +67,7 @@ fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
 }
 
 /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
-/// took its place on the way is the one too many. Of one that another node relays, this node has not counted the address yet.
+/// took its place on the way is the one too many. A newcomer is one that another node relays, or that a carrier brings.
 pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let conn = parts
         .line
@@ -72,8 +76,9 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
         return conn;
     };
     slot.flags.relayed = moved.relayed;
+    slot.flags.carried = moved.carried;
     slot.flags.secure = moved.secure;
-    if moved.relayed {
+    if moved.new {
         conns::enter_address(parts, conn, moved.peer);
         if moved.beyond.is_some() {
             take_from_reserve(parts, conn);

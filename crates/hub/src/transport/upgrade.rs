@@ -1,4 +1,4 @@
-//! The way of a polling session to a WebSocket: probe, upgrade, and what is carried over (protocol 3.5).
+//! The way of a polling session to a WebSocket, or to what stands for one: probe, upgrade, and what is carried over (protocol 3.5).
 
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
@@ -122,8 +122,9 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
         slot.flags.b64 = probe.b64;
     }
     let variant = slot.variant();
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.state = State::WebSocket;
+    if let Some(conn) = parts.line.conns.get_mut(conn) {
+        conn.state = State::WebSocket;
+        slot.flags.carried = conn.flags.carried;
     }
     if polling.as_ref().is_some_and(|polling| polling.held > 0) {
         waiting::carry_over(parts, session, conn);

@@ -27,6 +27,9 @@ const KEY_TIME: Duration = Duration::from_secs(2);
 /// Messages of a subject that wait for this process' attention: the client's task and the reader's take turns.
 const SUBSCRIPTION_MESSAGES: usize = 65_536;
 
+/// Headers of a key that is written.
+const KEY_AROUND_BYTES: usize = 256;
+
 /// A connection.
 #[derive(Clone)]
 pub(super) struct Line {
@@ -36,6 +39,11 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// With the headers of a key.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        bytes + KEY_AROUND_BYTES <= self.client.max_payload()
+    }
+
     pub(super) fn clone_of(line: &Option<Line>) -> Option<Line> {
         line.clone()
     }

@@ -26,6 +26,8 @@ pub struct Bucket {
     pub name: String,
     /// A value ends so long after it was written.
     pub age: Option<Duration>,
+    /// Of all values. What would not fit is refused.
+    pub bytes_max: Option<u32>,
 }
 
 /// What stands under a key.
@@ -37,17 +39,18 @@ pub struct Value {
     pub revision: u64,
 }
 
-fn subject_of(root: &str, bucket: &str, key: &str) -> String {
+pub(super) fn subject_of(root: &str, bucket: &str, key: &str) -> String {
     format!("{root}.key.{bucket}.{key}")
 }
 
 /// Nothing of it is written to a disk: a server that starts anew has forgotten everything, and nodes tell it again.
-fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
+pub(super) fn config(root: &str, bucket: &Bucket, copies: usize) -> Config {
     Config {
         name: bucket.name.clone(),
         subjects: vec![subject_of(root, &bucket.name, ">")],
         max_messages_per_subject: 1,
         max_age: bucket.age.unwrap_or_default(),
+        max_bytes: bucket.bytes_max.map_or(-1, i64::from),
         discard: DiscardPolicy::New,
         storage: StorageType::Memory,
         num_replicas: copies,
@@ -272,7 +275,7 @@ async fn strike(place: Place, revision: u64) -> Result<(), Failure> {
     }
 }
 
-fn is_missing(error: &async_nats::jetstream::Error) -> bool {
+pub(super) fn is_missing(error: &async_nats::jetstream::Error) -> bool {
     error.error_code() == ErrorCode::STREAM_NOT_FOUND
 }
 

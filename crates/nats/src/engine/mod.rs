@@ -5,10 +5,12 @@ mod ear;
 mod echo;
 mod keeper;
 mod keys;
+mod lives;
 mod mouth;
 mod parts;
 
 pub use keys::{Bucket, Value};
+pub use lives::Unkept;
 
 use crate::settings::Settings;
 use keeper::{Keeper, Line};
@@ -189,6 +191,12 @@ impl Engine {
     /// Connects anew.
     pub fn doubt(&self) {
         let _ = self.0.orders.send(Order::Doubt);
+    }
+
+    /// Whether the server takes a value of so many bytes. Without a connection nobody knows.
+    pub fn fits(&self, bytes: usize) -> bool {
+        let line = self.0.line.borrow();
+        line.as_ref().is_none_or(|line| line.takes(bytes))
     }
 
     /// The version of the server, and whether it is one of several.

@@ -1,11 +1,12 @@
 //! Engine.IO protocol 4: packets, the open packet, request errors. Polling payloads are in
-//! [`payload`], requests in `request`. Where protocol 3 differs is in [`payload3`] and [`jsonp`]. Sessions, heartbeats and
+//! [`payload`], requests in `request`. Where protocol 3 differs is in [`payload3`] and [`jsonp`], frames of WebTransport are in [`webtransport`]. Sessions, heartbeats and
 //! upgrades are not a codec's business.
 
 pub mod jsonp;
 pub mod payload;
 pub mod payload3;
 mod request;
+pub mod webtransport;
 
 pub use request::{Query, RequestError, Revision, Transport};
 

@@ -21,6 +21,8 @@ pub enum Transport {
     Polling,
     /// One packet in each WebSocket message.
     WebSocket,
+    /// A stream of QUIC. Its carrier speaks WebSocket to the hub.
+    WebTransport,
 }
 
 /// The parameters of a request. Of a name that is given twice no value is believed, so that a proxy that looks at the first and
@@ -63,6 +65,7 @@ impl<'a> Query<'a> {
         found.transport = match transport.as_deref() {
             Some("polling") => Some(Transport::Polling),
             Some("websocket") => Some(Transport::WebSocket),
+            Some("webtransport") => Some(Transport::WebTransport),
             _ => None,
         };
         found.sid = sid;

@@ -231,6 +231,12 @@ pub fn write_masked(out: &mut Vec<u8>, fin: bool, opcode: OpCode, payload: &[u8]
     unmask(&mut out[start..], mask);
 }
 
+/// Appends the header of a whole client frame whose payload follows as it is: its mask is zero. For carriers that translate headers.
+pub fn write_unmasking_header(out: &mut Vec<u8>, opcode: OpCode, payload_len: usize) {
+    push_header(out, 0x80 | opcode as u8, 0x80, payload_len);
+    out.extend_from_slice(&[0; 4]);
+}
+
 #[inline]
 fn push_header(out: &mut Vec<u8>, first: u8, mask_bit: u8, payload_len: usize) {
     match payload_len {

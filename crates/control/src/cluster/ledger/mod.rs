@@ -1,26 +1,30 @@
 //! The orders under Idempotency-Keys that all nodes of a cluster know: who carries one out, and what came of it.
 
+mod answer;
 mod entry;
 mod gauges;
+#[cfg(feature = "nats")]
+mod nats;
 mod own;
+mod redis;
+mod store;
 mod token;
 mod words;
 
 pub use gauges::Gauges;
 
 use super::engine::Trouble;
-use super::redis::settings::Settings as Redis;
-use super::redis::{self, Command, Port};
-use ::redis::Value;
+use super::way::Way;
+use answer::Answered;
 use entry::Entry;
 use own::Own;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use store::Store;
 use token::Token;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::sleep;
-use words::{Answered, Words};
 
 /// What this node has under way or carried out is looked after this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +34,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(2);
 const SILENT_MAX: Duration = Duration::from_secs(8);
 /// An order of another node is looked at this often.
 const PEEK_EVERY: Duration = Duration::from_millis(100);
-/// Redis is looked for this often at the start.
+/// The server between nodes is looked for this often at the start.
 const RETRY: Duration = Duration::from_secs(2);
 /// The caller waits so long until other nodes know its answer; they are told all the same.
 const TELLING_MAX: Duration = Duration::from_secs(1);
@@ -42,13 +46,11 @@ pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 const PIPELINE: usize = 256;
 const PIPELINE_BYTES: usize = 1 << 20;
 
-const WITHOUT_REDIS: &str = "nodes that share NATS do not remember them for each other, and waiting does not help: use cluster.adapter = \"redis\"";
-
 /// The plan of a ledger.
 #[derive(Debug)]
 pub struct Plan {
-    /// `None`: the nodes share no Redis, and no call under a key is carried out.
-    pub redis: Option<Redis>,
+    /// To what nodes share.
+    pub way: Way,
     pub prefix: String,
     /// The number of this process among all of the cluster.
     pub life: u64,
@@ -61,8 +63,7 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Ledger {
     plan: Plan,
-    words: Words,
-    port: OnceCell<Port>,
+    store: OnceCell<Store>,
     own: Mutex<Own>,
     waits: Semaphore,
     tokens: AtomicU64,
@@ -86,24 +87,20 @@ pub(crate) enum Refusal {
     Reused,
     /// As many calls wait for other nodes as may.
     Full,
-    /// Redis cannot be asked.
+    /// The server between nodes cannot be asked.
     Away(Trouble),
 }
 
 impl Ledger {
-    /// Starts on the runtime that is entered. Nothing waits for Redis.
+    /// Starts on the runtime that is entered. Nothing waits for a server.
     pub fn start(plan: Plan) -> Arc<Self> {
         let ledger = Arc::new(Self {
-            words: Words::new(&plan.prefix, plan.remembered),
             own: Mutex::new(Own::new(plan.life)),
-            port: OnceCell::new(),
+            store: OnceCell::new(),
             waits: Semaphore::new(WAITS_MAX),
             tokens: AtomicU64::new(0),
             plan,
         });
-        if ledger.plan.redis.is_none() {
-            return ledger;
-        }
         let keeper = Arc::downgrade(&ledger);
         tokio::spawn(async move {
             // The generation stands before somebody asks, as a rule.
@@ -140,7 +137,7 @@ impl Ledger {
                     Gauges::add(&self.plan.gauges.claimed);
                     return Ok(Claim::Mine(self.begin(name, digest, token)));
                 }
-                Answered::Young => None,
+                Answered::Young | Answered::Another(_) => None,
                 Answered::Held(held) => Some(held),
             };
             if let Some(held) = held {
@@ -176,9 +173,9 @@ impl Ledger {
     ) -> Result<Option<Claim>, Refusal> {
         let gauges = &self.plan.gauges;
         let Some(entry) = Entry::read(held) else {
+            let root = self.store.get().map(Store::root).unwrap_or_default();
             let why = format!(
-                "another program keeps something else under a key that begins with {:?}: nobody else may",
-                self.words.root()
+                "another program keeps something else under a key that begins with {root:?}: nobody else may"
             );
             return Err(Refusal::Away(Trouble::new(why)));
         };
@@ -225,26 +222,26 @@ impl Ledger {
     }
 
     async fn swap(&self, name: &str, held: &str, entry: &str) -> Result<bool, Refusal> {
-        let swapped = self.ask(self.words.swap(name, held, entry)).await;
-        let swapped = swapped.map_err(|trouble| self.away(trouble))?;
-        Ok(matches!(swapped, Value::Int(1)))
+        let swapped = match self.store().await {
+            Ok(store) => store.swap(name, held, entry).await,
+            Err(trouble) => Err(trouble),
+        };
+        swapped.map_err(|trouble| self.away(trouble))
     }
 
     async fn ask_for(&self, name: &str, digest: &str, token: &Token) -> Result<Answered, Refusal> {
+        let store = self.store().await;
+        let store = store.map_err(|trouble| self.away(trouble))?;
+        let entry = Entry::running(digest, token, 0);
         loop {
             let known = self.own().generation().to_owned();
-            let entry = Entry::running(digest, token, 0);
-            let fresh = token.generation();
-            let claim = self.words.claim(name, &entry, &known, &fresh);
-            let answer = self.ask(claim).await;
-            let answer = answer.map_err(|trouble| self.away(trouble))?;
-            match Words::answered(&answer, &entry) {
-                Ok(answered) => return Ok(answered),
-                Err(Some(generation)) => self.adopt(&known, &generation),
-                Err(None) => {
-                    let text = format!("Redis answered {answer:?} when an order was claimed");
-                    return Err(self.away(Trouble::new(text)));
-                }
+            // Each try has a name of its own: what was lost twice would have the same one else.
+            let number = self.tokens.fetch_add(1, Ordering::Relaxed);
+            let fresh = Token::new(self.plan.life, number).generation();
+            let answer = store.claim(name, &entry, &known, &fresh);
+            match answer.await.map_err(|trouble| self.away(trouble))? {
+                Answered::Another(generation) => self.adopt(&known, &generation),
+                answered => return Ok(answered),
             }
         }
     }
@@ -254,7 +251,7 @@ impl Ledger {
         Refusal::Away(trouble)
     }
 
-    /// Redis knows another generation than this node: it lost everything meanwhile, unless this node just came.
+    /// There is another generation than this node knows: everything was lost meanwhile, unless this node just came.
     fn adopt(&self, known: &str, generation: &str) {
         let mut own = self.own();
         if own.generation() != known {
@@ -265,7 +262,7 @@ impl Ledger {
             Gauges::add(&self.plan.gauges.repairs);
             tracing::warn!(
                 orders = own.len(),
-                "Redis lost what it knew of Idempotency-Keys: this node tells it again what it carried out"
+                "the server between nodes lost what it knew of Idempotency-Keys: this node tells it again what it carried out"
             );
         }
     }
@@ -281,21 +278,14 @@ impl Ledger {
         let known = self.own().generation().to_owned();
         let number = self.tokens.fetch_add(1, Ordering::Relaxed);
         let fresh = Token::new(self.plan.life, number).generation();
-        match self.ask(self.words.look(&fresh)).await? {
-            Value::BulkString(found) => {
-                let found = String::from_utf8_lossy(&found);
-                if *found != *known {
-                    self.adopt(&known, &found);
-                }
-                Ok(())
-            }
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when it was asked for a generation"
-            ))),
+        let found = self.store().await?.look(&fresh).await?;
+        if found != known {
+            self.adopt(&known, &found);
         }
+        Ok(())
     }
 
-    /// Says what is under way, and tells Redis what it does not know.
+    /// Says what is under way, and tells what the server does not know.
     async fn keep(&self) {
         let now = Instant::now();
         let is_idle = self.own().forget(now, self.plan.remembered);
@@ -310,18 +300,17 @@ impl Ledger {
         }
     }
 
-    /// Whether Redis took all.
+    /// Whether all of it was taken.
     async fn write(&self, due: Vec<own::Due>) -> bool {
-        let Ok(port) = self.port().await else {
+        let Ok(store) = self.store().await else {
             self.own().failed(&due);
             return false;
         };
-        let commands = due.iter().map(|due| self.words.write(due));
-        let answers = port.carry_out(commands.collect()).await;
         let mut is_whole = true;
-        for (due, answer) in due.iter().zip(answers) {
+        for (due, answer) in due.iter().zip(store.write(&due).await) {
             match answer {
-                Ok(answer) => self.written(due, &answer),
+                Ok(None) => {}
+                Ok(Some(held)) => self.contradicted(due, &held),
                 Err(_) => {
                     is_whole = false;
                     self.own().failed(std::slice::from_ref(due));
@@ -331,40 +320,27 @@ impl Ledger {
         is_whole
     }
 
-    /// Redis has it, or what another node said of the same order.
-    fn written(&self, due: &own::Due, answer: &Value) {
-        let held = match answer {
-            Value::BulkString(held) => String::from_utf8_lossy(held),
-            _ => return,
-        };
-        if due.is_told_as(&held) {
+    /// What another node said of the same order stays.
+    fn contradicted(&self, due: &own::Due, held: &str) {
+        if due.is_told_as(held) {
             return;
         }
         Gauges::add(&self.plan.gauges.doubled);
         tracing::warn!(
             order = due.name(),
-            "a call under one Idempotency-Key was carried out by two nodes: Redis lost what it knew while this node could not reach it"
+            "a call under one Idempotency-Key was carried out by two nodes: the server between them lost what it knew while this node could not reach it"
         );
     }
 
-    async fn ask(&self, command: Command) -> Result<Value, Trouble> {
-        let port = self.port().await?;
-        let answers = port.carry_out(vec![command]).await;
-        let answer = answers.into_iter().next();
-        answer.unwrap_or_else(|| Err(Trouble::new("Redis gave no answer")))
-    }
-
-    async fn port(&self) -> Result<&Port, Trouble> {
-        let open = || async {
-            let Some(redis) = self.plan.redis.clone() else {
-                return Err(Trouble::lasting(WITHOUT_REDIS));
-            };
-            let (port, mut news) = redis::connect(redis).await?;
-            // The state of the connections is seen by what becomes of commands.
-            tokio::spawn(async move { while news.next().await.is_some() {} });
-            Ok(port)
-        };
-        self.port.get_or_try_init(open).await
+    async fn store(&self) -> Result<&Store, Trouble> {
+        let Plan {
+            way,
+            prefix,
+            remembered,
+            ..
+        } = &self.plan;
+        let open = || Store::open(way, prefix, *remembered);
+        self.store.get_or_try_init(open).await
     }
 
     fn own(&self) -> std::sync::MutexGuard<'_, Own> {

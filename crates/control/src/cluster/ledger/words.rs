@@ -1,12 +1,10 @@
 //! The keys of the ledger, and the scripts that read and write them. Each of them does no harm when it is carried out twice.
 
+use super::answer::{Answered, YOUNG};
 use super::own::Due;
 use crate::cluster::redis::Command;
 use redis::Value;
 use std::time::Duration;
-
-/// After Redis lost all, nodes have so long to say what they carried out. Nobody begins anything meanwhile.
-const YOUNG: Duration = Duration::from_secs(5);
 
 /// Finds the generation or begins one: a Redis without it knows nothing.
 const GENERATION: &str = "local generation = redis.call('GET', KEYS[2]) \
@@ -33,15 +31,6 @@ const SWAP: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
 pub(super) struct Words {
     root: String,
     remembered: u64,
-}
-
-/// Redis's answer to a claim.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answered {
-    Mine,
-    /// It begins anew, and hears of what was carried out first.
-    Young,
-    Held(String),
 }
 
 impl Words {
@@ -96,23 +85,23 @@ impl Words {
         swap.arg(held).arg(entry).arg(self.remembered)
     }
 
-    /// `Err`: another generation, or no answer of ours. `entry`: the one that was to be claimed.
-    pub(super) fn answered(answer: &Value, entry: &str) -> Result<Answered, Option<String>> {
+    /// `None`: it is no answer of ours. `entry`: the one that was to be claimed.
+    pub(super) fn answered(answer: &Value, entry: &str) -> Option<Answered> {
         let Value::Array(words) = answer else {
-            return Err(None);
+            return None;
         };
         let text = |at: usize| match words.get(at) {
             Some(Value::BulkString(text)) => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
         };
         match (text(0).as_deref(), text(1)) {
-            (Some("mine"), _) => Ok(Answered::Mine),
-            (Some("young"), _) => Ok(Answered::Young),
+            (Some("mine"), _) => Some(Answered::Mine),
+            (Some("young"), _) => Some(Answered::Young),
             // Its answer was lost, and the claim came again.
-            (Some("held"), Some(held)) if held == entry => Ok(Answered::Mine),
-            (Some("held"), Some(held)) => Ok(Answered::Held(held)),
-            (Some("generation"), Some(generation)) => Err(Some(generation)),
-            _ => Err(None),
+            (Some("held"), Some(held)) if held == entry => Some(Answered::Mine),
+            (Some("held"), Some(held)) => Some(Answered::Held(held)),
+            (Some("generation"), Some(generation)) => Some(Answered::Another(generation)),
+            _ => None,
         }
     }
 }

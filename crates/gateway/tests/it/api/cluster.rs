@@ -5,19 +5,25 @@ use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use ::client::full::SocketIo;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use servers::Redis;
+use servers::{Nats, Redis};
 
 /// Two nodes that know each other.
 pub(super) fn nodes(redis: &Redis) -> [Gateway; 2] {
     nodes_with(redis, "")
 }
 
+pub(super) fn nodes_over_nats(nats: &Nats) -> [Gateway; 2] {
+    nodes_over("nats", &nats.url(), "")
+}
+
 /// `more`: keys of the cluster.
 pub(super) fn nodes_with(redis: &Redis, more: &str) -> [Gateway; 2] {
-    let cluster = format!(
-        "[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{more}",
-        redis.url()
-    );
+    nodes_over("redis", &redis.url(), more)
+}
+
+fn nodes_over(adapter: &str, url: &str, more: &str) -> [Gateway; 2] {
+    let cluster =
+        format!("[cluster]\nadapter = {adapter:?}\nurls = [{url:?}]\nsecret = \"s\"\n{more}");
     let nodes = [(); 2].map(|()| Gateway::start(&config(&cluster)));
     for node in &nodes {
         assert!(eventually(PATIENCE, || is_ready(node)), "ready");

@@ -162,28 +162,3 @@ fn wrong_passwords_and_missing_rights_end_a_node_at_its_start() {
         "it does not wait for what waiting does not mend"
     );
 }
-
-/// Nodes at NATS remember no call for each other: none is done twice.
-#[test]
-#[ignore = "needs NATS: cargo xtask test foreign"]
-fn a_call_under_a_key_is_refused_over_nats() {
-    let nats = Nats::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
-    let node = Gateway::start(&config(
-        &nats,
-        &format!("[admin]\napi_keys = [{entry:?}]\n"),
-    ));
-    all_up_of(&[&node]);
-    let body = json!({"event": "n", "rooms": ["room"], "args": [1]}).to_string();
-    let call = |header: &str| {
-        let request = format!(
-            "POST /v1/emit HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n{header}Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        RawConn::exchange(node.admin, request)
-    };
-    let refused = call("Idempotency-Key: a\r\n");
-    assert_eq!(refused.status, 503);
-    assert!(refused.body.contains("share NATS"), "{}", refused.body);
-    assert_eq!(call("").status, 202, "without one it is done");
-}

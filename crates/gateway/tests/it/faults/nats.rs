@@ -5,7 +5,7 @@ use super::newcomers::newcomers_miss_nothing_in;
 use super::{losses_are_counted, nothing_is_lost_in};
 
 fn nothing_is_lost(fault: Fault) {
-    nothing_is_lost_in(Scene::set_over_nats, fault);
+    nothing_is_lost_in("Nats", Scene::set_over_nats, fault);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! notice while a broker or a gateway fails.
 
 mod flood;
+mod group;
 mod inwards;
+mod leaders;
 mod outwards;
 mod program;
 mod troubles;
@@ -25,15 +27,40 @@ const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 /// Events go to `events`, commands of all operators come from `commands`, letters to `dead`.
 fn config(brokers: &str, out: &str, more: &str) -> String {
+    let brokers: Vec<&str> = brokers.split(',').collect();
     format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
-         [kafka]\nbrokers = [{brokers:?}]\nproperties = [\"session.timeout.ms=2000\", \"heartbeat.interval.ms=500\"]\n\
+         [kafka]\nbrokers = {brokers:?}\nproperties = [\"session.timeout.ms=2000\", \"heartbeat.interval.ms=500\"]\n\
          [kafka.out]\ntopic = \"events\"\n{out}\n\
          [kafka.in.programs]\ntopics = [\"commands\"]\ndead_letters = \"dead\"\n\
          operators = [\"unicast\", \"user\", \"room\", \"broadcast\", \"internal\"]\n\
          [namespaces.\"/\"]\nclient_joins = true\n\
          [namespaces.\"/\".events.order]\naction = \"kafka\"\nroom_field = \"doc\"\n{more}\n"
     )
+}
+
+/// One broker, or several that are one cluster.
+trait Brokers {
+    /// Of a record.
+    const COPIES: i32;
+
+    fn addrs(&self) -> String;
+}
+
+impl Brokers for Kafka {
+    const COPIES: i32 = 1;
+
+    fn addrs(&self) -> String {
+        self.brokers()
+    }
+}
+
+impl Brokers for [Kafka; 3] {
+    const COPIES: i32 = 3;
+
+    fn addrs(&self) -> String {
+        self.each_ref().map(Kafka::brokers).join(",")
+    }
 }
 
 /// With its three topics.
@@ -43,10 +70,11 @@ fn broker(partitions: i32) -> Kafka {
     kafka
 }
 
-fn make_topics(kafka: &Kafka, partitions: i32) {
+fn make_topics<K: Brokers>(kafka: &K, partitions: i32) {
     let admin: AdminClient<DefaultClientContext> = client(kafka).create().expect("a client");
     let names = ["events", "commands", "dead"];
-    let topics = names.map(|name| NewTopic::new(name, partitions, TopicReplication::Fixed(1)));
+    let copies = || TopicReplication::Fixed(K::COPIES);
+    let topics = names.map(|name| NewTopic::new(name, partitions, copies()));
     let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let made = runtime.block_on(admin.create_topics(&topics, &options));
@@ -55,9 +83,9 @@ fn make_topics(kafka: &Kafka, partitions: i32) {
     }
 }
 
-fn client(kafka: &Kafka) -> ClientConfig {
+fn client(kafka: &impl Brokers) -> ClientConfig {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", kafka.brokers());
+    config.set("bootstrap.servers", kafka.addrs());
     config
 }
 
@@ -65,9 +93,11 @@ fn client(kafka: &Kafka) -> ClientConfig {
 struct Program(BaseProducer);
 
 impl Program {
-    fn new(kafka: &Kafka) -> Program {
+    fn new(kafka: &impl Brokers) -> Program {
         let mut config = client(kafka);
-        Program(config.set("acks", "all").create().expect("a client"))
+        // Also acks=all. What it writes to a partition stays in order, whatever happens to brokers.
+        config.set("enable.idempotence", "true");
+        Program(config.create().expect("a client"))
     }
 
     fn write(&self, partition: i32, headers: &[(&str, &str)], value: &str) {
@@ -95,7 +125,7 @@ impl Program {
 }
 
 /// The first records of a topic, those of a partition in order; and those that should not be there.
-fn read(kafka: &Kafka, topic: &str, count: usize) -> Vec<OwnedMessage> {
+fn read(kafka: &impl Brokers, topic: &str, count: usize) -> Vec<OwnedMessage> {
     let consumer: BaseConsumer = client(kafka)
         .set("group.id", "reader")
         .create()

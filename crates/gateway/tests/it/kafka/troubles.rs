@@ -1,11 +1,13 @@
 //! Brokers and gateways that fail.
 
-use super::{Program, broker, comes, config, key, make_topics, read, soon, text};
+use super::{Brokers, Program, broker, comes, config, key, make_topics, read, soon, text};
 use crate::harness::{Gateway, RawConn};
+use ::client::full::{Frame, SocketIo, WebSocket};
 use rdkafka::message::Message;
 use serde_json::{Value, json};
 use servers::Kafka;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -84,20 +86,20 @@ fn while_brokers_are_away_newcomers_with_tokens_come_in() {
     }
 }
 
-/// Events whose ack means Kafka: each is there once, in order, whatever the broker does.
-#[test]
-#[ignore = "needs Kafka: cargo xtask test foreign"]
-fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
+/// Events whose ack means Kafka, each behind the ack of the one before it, until the deeds are done: each is there once, in order. Returns how
+/// many there were. The deeds get what the gateway's metrics say.
+pub(super) fn all_that_is_acknowledged_is_there<K: Brokers>(
+    kafka: &mut K,
+    node: &Gateway,
+    deeds: impl FnOnce(&mut K),
+) -> usize {
     const CLIENTS: usize = 6;
-    let mut kafka = broker(2);
-    let out = "ack = \"kafka\"\nkey = \"socket\"\ntime = \"60s\"";
-    let node = Gateway::start(&config(&kafka.brokers(), out, ""));
     let over = AtomicBool::new(false);
     let sent: BTreeMap<String, u64> = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut client = comes(&node, "");
+                    let mut client = comes(node, "");
                     let mut n = 0;
                     while !over.load(Ordering::Relaxed) {
                         assert!(client.ask("order", &[json!(n)]).is_empty(), "event {n}");
@@ -107,18 +109,7 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
                 })
             })
             .collect();
-        let produced = |least| {
-            soon("events", || {
-                node.metric("sockeye_kafka_events_total") >= least
-            })
-        };
-        produced(100.0);
-        kafka.stop();
-        kafka.restart();
-        produced(node.metric("sockeye_kafka_events_total") + 100.0);
-        kafka.kill();
-        kafka.restart();
-        produced(node.metric("sockeye_kafka_events_total") + 100.0);
+        deeds(kafka);
         over.store(true, Ordering::Relaxed);
         let ended = clients.into_iter();
         ended
@@ -126,7 +117,7 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
             .collect()
     });
     let count: u64 = sent.values().sum();
-    let records = read(&kafka, "events", count as usize);
+    let records = read(kafka, "events", count as usize);
     let mut of: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in &records {
         of.entry(key(record)).or_default().push(text(record));
@@ -137,6 +128,31 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
     }
     assert_eq!(records.len() as u64, count);
     assert_eq!(node.metric(AWAY) + node.metric(REFUSED), 0.0);
+    records.len()
+}
+
+/// Waits until Kafka has so many more events.
+pub(super) fn more_are_produced(node: &Gateway, more: f64) {
+    let produced = || node.metric("sockeye_kafka_events_total{outcome=\"produced\"}");
+    let before = produced();
+    soon("events", || produced() >= before + more);
+}
+
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn nothing_acknowledged_is_lost_or_doubled_while_the_broker_restarts() {
+    let mut kafka = broker(2);
+    let out = "ack = \"kafka\"\nkey = \"socket\"\ntime = \"60s\"";
+    let node = Gateway::start(&config(&kafka.brokers(), out, ""));
+    all_that_is_acknowledged_is_there(&mut kafka, &node, |kafka| {
+        more_are_produced(&node, 100.0);
+        kafka.stop();
+        kafka.restart();
+        more_are_produced(&node, 100.0);
+        kafka.kill();
+        kafka.restart();
+        more_are_produced(&node, 100.0);
+    });
 }
 
 /// Killed while it reads: its successor in the group goes on, and nothing is left out.
@@ -154,8 +170,7 @@ fn after_a_gateway_was_killed_another_one_goes_on() {
         program.write((n % 2) as i32, &headers, &format!("[\"say\",{n}]"));
     }
     program.flush();
-    let number =
-        |client: &mut client::full::SocketIo| client.expect("say")[0].as_u64().expect("a number");
+    let number = |client: &mut SocketIo| client.expect("say")[0].as_u64().expect("a number");
     // Its events are in Kafka when their ack is there.
     assert!(client.ask("order", &[json!("acknowledged")]).is_empty());
     let mut heard: BTreeSet<u64> = (0..100).map(|_| number(&mut client)).collect();
@@ -179,6 +194,82 @@ fn after_a_gateway_was_killed_another_one_goes_on() {
         read(&kafka, "events", 1)[0].payload(),
         Some(&b"[\"order\",\"acknowledged\"]"[..])
     );
+}
+
+/// Keeps so many questions under way; the socket's id, and those that had an ack.
+fn ask_until_the_end(addr: SocketAddr, under_way: usize) -> (String, BTreeSet<usize>) {
+    let mut socket = WebSocket::connect(addr, "/socket.io/?EIO=4&transport=websocket", "");
+    let (mut id, mut sent, mut acked) = (String::new(), 0, BTreeSet::new());
+    socket.text("40");
+    loop {
+        match socket.frame() {
+            Frame::Text(text) if text == "2" => assert!(socket.try_text("3")),
+            Frame::Text(text) if text.starts_with('0') => {}
+            Frame::Text(text) if text.starts_with("40") => {
+                let opened: Value = serde_json::from_str(&text[2..]).expect("JSON");
+                id = opened["sid"].as_str().expect("an id").to_owned();
+            }
+            Frame::Text(text) => {
+                // They come in any order.
+                let number = text
+                    .strip_prefix("43")
+                    .and_then(|rest| rest.strip_suffix("[]"));
+                let number = number.and_then(|number| number.parse().ok());
+                assert!(
+                    acked.insert(number.expect("an ack without an error")),
+                    "{text}"
+                );
+            }
+            _ => return (id, acked),
+        }
+        while !id.is_empty() && sent < acked.len() + under_way {
+            // The gateway may be gone.
+            let _ = socket.try_text(&format!("42{sent}[\"order\",{sent}]"));
+            sent += 1;
+        }
+    }
+}
+
+/// Killed while it writes: what clients have an ack for is there, once and in order; what was under way may be there.
+#[test]
+#[ignore = "needs Kafka: cargo xtask test foreign"]
+fn what_a_killed_gateway_has_acknowledged_is_there() {
+    const CLIENTS: usize = 6;
+    const UNDER_WAY: usize = 20;
+    let kafka = broker(2);
+    let mut node = Gateway::start(&config(
+        &kafka.brokers(),
+        "ack = \"kafka\"\nkey = \"socket\"",
+        "",
+    ));
+    let addr = node.addr;
+    let acked: BTreeMap<String, BTreeSet<usize>> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(move || ask_until_the_end(addr, UNDER_WAY)))
+            .collect();
+        more_are_produced(&node, 2_000.0);
+        node.kill();
+        let ended = clients.into_iter();
+        ended
+            .map(|client| client.join().expect("it ends"))
+            .collect()
+    });
+    let count: usize = acked.values().map(BTreeSet::len).sum();
+    let mut of: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for record in &read(&kafka, "events", count) {
+        of.entry(key(record)).or_default().push(text(record));
+    }
+    let mut more = 0;
+    for (id, acked) in acked {
+        let there = &of[&id];
+        let expected: Vec<String> = (0..there.len())
+            .map(|n| format!("[\"order\",{n}]"))
+            .collect();
+        assert_eq!(*there, expected);
+        assert!(acked.iter().all(|n| *n < there.len()), "{acked:?}");
+        more += there.len() - acked.len();
+    }
+    eprintln!("kill -9: {count} acknowledged, all there once and in order, and {more} more");
 }
 
 /// At the end what waits is written, and the partitions are another's at once.

@@ -172,6 +172,11 @@ impl Client {
         }
     }
 
+    /// For clients of another kind.
+    pub fn config(&self) -> ClientConfig {
+        ClientConfig::clone(&self.config)
+    }
+
     pub fn connect(&self, addr: SocketAddr) -> RawConn {
         self.try_connect(addr, "localhost")
             .expect("a TLS handshake")

@@ -1,6 +1,6 @@
 //! `sockeye upgrade`: a new process takes over live connections, and their clients notice nothing.
 
-mod chain;
+pub mod chain;
 mod keeping;
 mod programs;
 mod stopping;

@@ -1,0 +1,6 @@
+//! Sessions by WebTransport of the real `sockeye` process, seen by a client of QUIC.
+
+mod client;
+mod impolite;
+mod life;
+mod sessions;

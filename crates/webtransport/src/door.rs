@@ -1,0 +1,146 @@
+//! The door: from a client's first packet to its session's stream, within a time and within bounds.
+
+use crate::bridge;
+use crate::figures::{Counts, Held};
+use crate::openings::{Openings, Place};
+use crate::quic::{Ends, H3_NO_ERROR};
+use crate::{Bring, Settings};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+use web_transport_quinn::http::StatusCode;
+use web_transport_quinn::quinn::{Endpoint, Incoming, VarInt};
+use web_transport_quinn::{RecvStream, Request, SendStream, Session};
+use wire::engineio::webtransport::{OPENING_BYTES_MAX, Opening, read_opening};
+
+/// A client has so long to read a refusal.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// What all clients share.
+pub(crate) struct House {
+    pub(crate) settings: Settings,
+    pub(crate) bring: Bring,
+    pub(crate) counts: Counts,
+    pub(crate) openings: Arc<Openings>,
+}
+
+/// A client's session of WebTransport with its stream.
+pub(crate) struct Client {
+    pub(crate) session: Session,
+    pub(crate) send: SendStream,
+    pub(crate) recv: RecvStream,
+    pub(crate) opening: Opening,
+    /// What came of the stream: the opening, and what follows it.
+    pub(crate) read: Vec<u8>,
+}
+
+/// Lets clients in until the endpoint ends.
+pub(crate) async fn serve(endpoint: Endpoint, house: Arc<House>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let address = incoming.remote_address().ip();
+        if !incoming.remote_address_validated() && house.openings.want_proof(address) {
+            // It comes again with what it is told.
+            let _ = incoming.retry();
+            continue;
+        }
+        match house.openings.enter(address) {
+            Some(place) => drop(tokio::spawn(welcome(Arc::clone(&house), incoming, place))),
+            None => {
+                house.counts.refused_busy.one();
+                incoming.refuse();
+            }
+        }
+    }
+}
+
+/// A client that has no session yet: its place among those, and that it is counted.
+pub(crate) type Newcomer<'a> = Option<(Place, Held<'a>)>;
+
+async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
+    let mut newcomer = Some((place, house.counts.opening.while_held()));
+    let deadline = Instant::now() + house.settings.opening_timeout;
+    let conn = timeout_at(deadline, async { incoming.await }).await;
+    let conn = match conn {
+        Ok(Ok(conn)) => conn,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "no QUIC handshake");
+            return house.counts.wrong.one();
+        }
+        Err(_) => return house.counts.too_slow.one(),
+    };
+    let peer = conn.remote_address().ip();
+    let ends = Ends(conn);
+    let opened = timeout_at(deadline, open(&house, &ends)).await;
+    // The session lives until the connection has ended: without it, HTTP/3 would end before the last word is out.
+    let _session = match opened {
+        Ok(Ok(client)) => Some(bridge::carry(&house, client, peer, &mut newcomer).await),
+        Ok(Err(Wrong { why, session })) => {
+            tracing::debug!(%peer, why, "no session of WebTransport");
+            house.counts.wrong.one();
+            session
+        }
+        Err(_) => {
+            house.counts.too_slow.one();
+            ends.0.close(VarInt::from_u32(H3_NO_ERROR), b"too slow");
+            None
+        }
+    };
+    // What was said last, such as a refusal, is read first. Until then a newcomer keeps its place.
+    let _ = timeout(PARTING, ends.0.closed()).await;
+}
+
+/// A client that opens no session.
+struct Wrong {
+    why: String,
+    session: Option<Session>,
+}
+
+impl<E: Display> From<E> for Wrong {
+    fn from(error: E) -> Self {
+        Self {
+            why: error.to_string(),
+            session: None,
+        }
+    }
+}
+
+/// The request and the session's stream with its opening.
+async fn open(house: &House, ends: &Ends) -> Result<Client, Wrong> {
+    let request = Request::accept(ends.0.clone()).await?;
+    let path = request.url.path();
+    let paths = &house.settings.paths;
+    if !paths.iter().any(|prefix| path.starts_with(prefix.as_str())) {
+        let why = format!("no session is opened at {path:?}");
+        let _ = request.reject(StatusCode::NOT_FOUND).await;
+        return Err(why.into());
+    }
+    let session = request.ok().await?;
+    let (send, mut recv) = session.accept_bi().await?;
+    let mut read = Vec::new();
+    loop {
+        match read_opening(&read) {
+            Ok(Some(opening)) => {
+                return Ok(Client {
+                    session,
+                    send,
+                    recv,
+                    opening,
+                    read,
+                });
+            }
+            Ok(None) => {}
+            Err(violation) => {
+                session.close(0, violation.text().as_bytes());
+                return Err(Wrong {
+                    why: violation.text().to_owned(),
+                    session: Some(session),
+                });
+            }
+        }
+        match recv.read_chunk(OPENING_BYTES_MAX, true).await? {
+            Some(chunk) => read.extend_from_slice(&chunk.bytes),
+            None => return Err("the stream ended before its opening".into()),
+        }
+    }
+}
