@@ -1,5 +1,6 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
+mod handing;
 mod news;
 mod reports;
 

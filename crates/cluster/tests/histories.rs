@@ -39,6 +39,8 @@ struct Faults {
     reorders: bool,
     /// Nodes die, and come back as another life.
     deaths: bool,
+    /// Processes hand their places over to others, which go on as the same lives.
+    upgrades: bool,
     /// Bytes of the rings; 0 = the default.
     ring_bytes: usize,
 }
@@ -52,6 +54,8 @@ enum Step {
     Acked(usize),
     Kill(usize),
     Restart(usize),
+    Upgrade(usize),
+    Resume(usize),
 }
 
 /// One life of a node, and what its clients saw.
@@ -73,6 +77,11 @@ struct Life {
     joins: Vec<(u64, u64, Option<u64>)>,
     /// Rooms that were come to, and when that was acked.
     acked: BTreeMap<u64, u64>,
+    /// It stands still: its place as bytes.
+    standing: Option<Vec<u8>>,
+    /// What came meanwhile, and behind it what a successor that listened before has heard, too.
+    feed: Vec<Arc<[u8]>>,
+    recent: VecDeque<Arc<[u8]>>,
 }
 
 struct World {
@@ -128,16 +137,20 @@ impl World {
         world
     }
 
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if self.faults.ring_bytes > 0 {
+            limits.outlet.ring_bytes = self.faults.ring_bytes;
+        }
+        limits
+    }
+
     fn life(&mut self, number: usize, epoch: u64) -> Life {
         let peer = Peer {
             node: NodeId(number as u16),
             epoch: Epoch(epoch),
         };
-        let mut limits = Limits::default();
-        if self.faults.ring_bytes > 0 {
-            limits.outlet.ring_bytes = self.faults.ring_bytes;
-        }
-        let mut node = Node::new(peer, limits);
+        let mut node = Node::new(peer, self.limits());
         node.begin(self.now_us);
         for room in (0..STEADY_ROOMS).filter(|room| holds(number, *room)) {
             node.hold(room);
@@ -156,6 +169,9 @@ impl World {
             waiting: VecDeque::new(),
             joins: Vec::new(),
             acked: BTreeMap::new(),
+            standing: None,
+            feed: Vec::new(),
+            recent: VecDeque::new(),
         }
     }
 
@@ -173,6 +189,13 @@ impl World {
             // Clients come when the nodes know each other.
             let first = 3 * SECOND + self.rng.u64(..SECOND);
             self.at(first, Step::Act(number));
+        }
+        if self.faults.upgrades {
+            for _ in 0..8 * nodes {
+                let at = self.rng.u64(4 * SECOND..self.quiet_us + 5 * SECOND);
+                let number = self.rng.usize(..nodes);
+                self.at(at, Step::Upgrade(number));
+            }
         }
         if self.faults.deaths {
             for _ in 0..2 {
@@ -197,7 +220,16 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
+            Step::Arrive(life, frame) if self.lives[life].standing.is_some() => {
+                self.lives[life].feed.push(frame);
+            }
+            Step::Wake(_) | Step::Act(_) | Step::Acked(_) if self.stands(&step) => {
+                self.at(self.now_us + MS, step);
+            }
+            Step::Upgrade(number) => self.stand(number),
+            Step::Resume(life) => self.resume(life),
             Step::Arrive(life, frame) => {
+                self.note_recent(life, &frame);
                 if self.lives[life].alive {
                     self.lives[life].node.begin(self.now_us);
                     self.lives[life].node.arrived(&frame);
@@ -243,6 +275,79 @@ impl World {
                 }
             }
         }
+    }
+
+    fn stands(&self, step: &Step) -> bool {
+        let life = match step {
+            Step::Wake(life) | Step::Acked(life) => *life,
+            Step::Act(number) => self.present[*number],
+            _ => return false,
+        };
+        self.lives[life].standing.is_some()
+    }
+
+    /// What was heard a moment ago is heard by a successor, too.
+    fn note_recent(&mut self, life: usize, frame: &Arc<[u8]>) {
+        if self.faults.upgrades {
+            let recent = &mut self.lives[life].recent;
+            recent.push_back(Arc::clone(frame));
+            if recent.len() > 30 {
+                recent.pop_front();
+            }
+        }
+    }
+
+    /// A process writes its place down, once nothing of it is under way.
+    fn stand(&mut self, number: usize) {
+        let life = self.present[number];
+        let me = &mut self.lives[life];
+        if !me.alive || me.standing.is_some() {
+            return;
+        }
+        if !me.batches.is_empty() {
+            return self.at(self.now_us + MS, Step::Upgrade(number));
+        }
+        let place = me.node.record().expect("nothing is under way");
+        me.standing = Some(place);
+        let stands = match self.rng.u8(..3) {
+            0 => self.rng.u64(..2 * SECOND),
+            _ => self.rng.u64(..200 * MS),
+        };
+        self.at(self.now_us + stands, Step::Resume(life));
+    }
+
+    /// Another process goes on with the place, or the same one if that was given up.
+    fn resume(&mut self, life: usize) {
+        let (now_us, limits, number) = (self.now_us, self.limits(), self.lives[life].peer.node.0);
+        let place = self.lives[life].standing.take().expect("it stands");
+        let mut feed = std::mem::take(&mut self.lives[life].feed);
+        if !self.lives[life].alive {
+            return;
+        }
+        if self.rng.u8(..4) > 0 {
+            let me = &mut self.lives[life];
+            me.node = Node::restored(me.peer, limits, &place).expect("a place");
+            // Some members are sent away.
+            let stays = self.rng.usize(..=me.churn.len());
+            me.churn.truncate(stays);
+            let steady = (0..STEADY_ROOMS).filter(|room| holds(usize::from(number), *room));
+            let more = me.churn.iter().chain(me.acked.keys()).copied();
+            let coming = me.joins.iter().map(|(room, ..)| *room);
+            let all: Vec<u64> = steady.chain(more).chain(coming).collect();
+            all.into_iter().for_each(|room| me.node.hold(room));
+            me.node.settle();
+            me.joins
+                .iter_mut()
+                .for_each(|(.., position)| *position = None);
+            let mut all: Vec<Arc<[u8]>> = me.recent.iter().cloned().collect();
+            all.append(&mut feed);
+            feed = all;
+        }
+        self.lives[life].node.begin(now_us);
+        for frame in feed {
+            self.lives[life].node.arrived(&frame);
+        }
+        self.after(life);
     }
 
     /// A client of the node does something, or the network breaks.
@@ -554,6 +659,36 @@ fn play(name: &str, faults: Faults) -> Outcome {
 fn a_healthy_network_loses_nothing_and_asks_nothing() {
     let outcome = play("healthy", Faults::default());
     assert_eq!((outcome.missing, outcome.told, outcome.asked), (0, 0, 0));
+}
+
+#[test]
+fn a_process_that_goes_on_for_another_loses_nothing() {
+    let outcome = play(
+        "upgrades",
+        Faults {
+            upgrades: true,
+            ..Faults::default()
+        },
+    );
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+}
+
+/// Cuts, frozen servers, deaths, and messages that come twice or in another order, with upgrades beside them.
+#[test]
+fn upgrades_beside_troubles_lose_nothing_that_is_not_told() {
+    let outcome = play(
+        "upgrades in trouble",
+        Faults {
+            upgrades: true,
+            cuts_us: 5 * SECOND,
+            freezes_us: 2 * SECOND,
+            repeats: true,
+            reorders: true,
+            deaths: true,
+            ..Faults::default()
+        },
+    );
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
 }
 
 #[test]

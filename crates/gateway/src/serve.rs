@@ -25,7 +25,7 @@ use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::traces;
 use crate::unix::SocketFiles;
-use crate::upgrade::{self, Host};
+use crate::upgrade::{self, Heritage, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
 use control::cluster::{Ended, Gone, Member, Order};
@@ -77,13 +77,16 @@ pub fn start<'a>(
     let certificates = Certificates::start(config, &facts)?;
     let mut workers = open_counter(config, &certificates, opened.workers.take())?;
     let credentials = Credentials::start(config, workers.as_ref());
+    let heritage = opened.heritage.take();
     let listeners = opened.listeners(certificates.of_clients());
     let places = places(config);
-    let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
+    let comes = (listeners, heritage);
+    let joined = join_cluster(&loaded, comes, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    start_stores(config, &facts, &runtime)?;
+    opened.note_seat(member.as_ref(), door.as_ref())?;
+    start_stores(config, &facts, &runtime, request.takes_over)?;
     let relays = start_relays(config, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(config, workers.as_ref(), &facts)?;
     let certified = certificates.of_clients();
@@ -91,7 +94,9 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    let front = opened.finish(config, &mut shards, workers.as_mut())?;
+    let history = facts.history.get().map(AsRef::as_ref);
+    let gone_on = (workers.as_mut(), member.as_mut(), history);
+    let front = opened.finish(config, &mut shards, gone_on)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(config, member.as_ref());
@@ -132,10 +137,15 @@ pub fn start<'a>(
 }
 
 /// Of large events, of history, and the bridges.
-fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
+fn start_stores(
+    config: &Resolved,
+    facts: &Facts,
+    runtime: &Runtime,
+    takes_over: bool,
+) -> Result<()> {
     bodies::start(config, facts)?;
     bridges::start(config, facts)?;
-    history::start(config, facts, runtime)
+    history::start(config, facts, runtime, takes_over)
 }
 
 /// For the connections of clients.
@@ -187,7 +197,7 @@ type Joined = (Option<Member>, Option<Door>, Option<Foyer>);
 /// `None`: it was told to stop meanwhile.
 fn join_cluster(
     loaded: &Loaded,
-    listeners: Listeners<'_>,
+    (listeners, heritage): (Listeners<'_>, Option<Heritage>),
     runtime: &Runtime,
     (facts, places): (&Arc<Facts>, &Arc<Places>),
     wishes: &Receiver<Wish>,
@@ -196,6 +206,10 @@ fn join_cluster(
     let Some(cluster) = &config.cluster else {
         return Ok(Some((None, None, None)));
     };
+    if let Some(heritage) = heritage {
+        let (member, door) = cluster::go_on(cluster, heritage, namespaces(config), facts)?;
+        return Ok(Some((Some(member), door, None)));
+    }
     facts.readiness.set_joining();
     let foyer = Foyer::open(config, listeners, runtime, facts, places)?;
     greeting::say_starting(&foyer, listeners.admin);
@@ -204,14 +218,7 @@ fn join_cluster(
     if !foyer.wait_for_name(cluster, wishes)? {
         return Ok(None);
     }
-    let hostname = config::hostname();
-    let joining = cluster::join(
-        cluster,
-        config.server.node,
-        namespaces(config),
-        &hostname,
-        facts,
-    );
+    let joining = cluster::join(cluster, config.server.node, namespaces(config), facts);
     let (mut joining, door) = joining?;
     let Some(member) = foyer.wait(&mut joining, wishes)? else {
         return Ok(None);

@@ -5,6 +5,11 @@ use crate::frame::Peer;
 use crate::{inlet, outlet};
 
 impl Node {
+    /// Its clock at the last call.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
     /// Peers that are up.
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         let up = self.neighbours.values().filter(|neighbour| neighbour.up);

@@ -1,6 +1,6 @@
 //! What must be the same in both processes, and what cannot be handed over yet.
 
-use crate::config::Resolved;
+use crate::config::{Cluster, Resolved};
 use backend::Scope;
 use control::history::Place;
 use handoff::Fit;
@@ -29,6 +29,9 @@ pub fn of(config: &Resolved) -> Fit {
             // A build that knows no such field says the same.
             .map_or(String::new(), |addr| addr.to_string()),
         backends: backends(config),
+        cluster: config.cluster.as_ref().map_or(String::new(), |cluster| {
+            format!("{:?} {}", cluster.adapter, cluster.prefix).to_lowercase()
+        }),
     }
 }
 
@@ -46,10 +49,10 @@ fn backends(config: &Resolved) -> Vec<String> {
     all.collect()
 }
 
-/// Two processes cannot have it.
+/// It is this process's memory.
 fn keeps_history_here(config: &Resolved) -> bool {
     let place = config.history.as_ref().map(|history| &history.place);
-    matches!(place, Some(Place::Memory { .. } | Place::Disk { .. }))
+    matches!(place, Some(Place::Memory { .. }))
 }
 
 fn calls_an_endpoint(config: &Resolved) -> bool {
@@ -59,15 +62,19 @@ fn calls_an_endpoint(config: &Resolved) -> bool {
 
 /// The part of the configuration that keeps this process from handing anything over; `None`: nothing does.
 pub fn obstacle(config: &Resolved) -> Option<&'static str> {
+    let cluster = config.cluster.as_ref();
+    let is_kept = |is: fn(&Cluster) -> bool| cluster.is_some_and(is);
     let parts = [
-        (config.cluster.is_some(), "[cluster]"),
+        (is_kept(|all| all.compat.is_wanted()), "[compat]"),
+        (
+            is_kept(|all| all.directory.is_some()),
+            "[cluster.directory]",
+        ),
+        (is_kept(|all| !all.feeds.is_empty()), "[feeds]"),
         (calls_an_endpoint(config), "backends.NAME.url"),
         (config.kafka.is_some(), "[kafka]"),
         (config.nats.is_some(), "[nats]"),
-        (
-            keeps_history_here(config),
-            "history.store = \"memory\" or \"disk\"",
-        ),
+        (keeps_history_here(config), "history.store = \"memory\""),
         (config.bodies.is_some(), "[large]"),
     ];
     parts.into_iter().find(|(is, _)| *is).map(|(_, name)| name)

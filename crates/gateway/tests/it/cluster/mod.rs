@@ -18,7 +18,7 @@ mod over_nats;
 mod poison;
 mod polling_crowd;
 mod python;
-mod questions;
+pub mod questions;
 mod regions;
 mod relay;
 mod returning;
