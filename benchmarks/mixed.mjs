@@ -1,6 +1,6 @@
 // A cluster of two builds: three nodes of the old one, replaced by the new one, one after the other, by drains, and back again. Stock clients go
 // where a node is, and count what they miss of a publisher's numbers.
-// OLD=/path/to/sockeye NEW=/path/to/sockeye SDK=folder/with/socket.io-client node mixed.mjs [--clients 60] [--rate 50]
+// OLD=/path/to/sockeye NEW=/path/to/sockeye SDK=folder/with/socket.io-client node mixed.mjs [--clients 60] [--rate 50] [--recovery]
 // redis-server must be in PATH. Prints the figures; ends with 1 if a client did not come back, or heard something twice or out of order.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
 const { values } = parseArgs({
-  options: { clients: { type: "string", default: "60" }, rate: { type: "string", default: "50" } },
+  options: { clients: { type: "string", default: "60" }, rate: { type: "string", default: "50" }, recovery: { type: "boolean", default: false } },
 });
 const CLIENTS = Number(values.clients);
 const { io } = createRequire(join(process.env.SDK, "package.json"))("socket.io-client");
@@ -43,7 +43,7 @@ await sleep(500);
 const config = join(folder, "sockeye.toml");
 writeFileSync(
   config,
-  `profile = "socket.io"\n[server]\nshards = 2\ndrain_window = "2s"\n[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${redis}"]\nsecret = "s"\n`,
+  `profile = "socket.io"\n[server]\nshards = 2\ndrain_window = "2s"\n[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${redis}"]\nsecret = "s"\n${values.recovery ? `[namespaces."/".recovery]\nlevel = "node"\nwindow = "1m"\noffsets = "all"\n` : ""}`,
 );
 
 /** A node, once it serves. */
@@ -69,6 +69,7 @@ class Client {
   missed = 0;
   twice = 0;
   connects = 0;
+  recovered = 0;
   constructor() {
     this.socket = io(anyUrl(), { transports: ["websocket"], forceNew: true, reconnectionDelay: 100, reconnectionDelayMax: 500 });
     this.socket.io.on("reconnect_attempt", () => {
@@ -76,7 +77,8 @@ class Client {
     });
     this.socket.on("connect", () => {
       this.connects += 1;
-      this.socket.emit("join", "all", () => {});
+      if (this.socket.recovered) this.recovered += 1;
+      else this.socket.emit("join", "all", () => {});
     });
     this.socket.on("n", (n) => {
       if (n <= this.last) this.twice += 1;
@@ -132,7 +134,7 @@ try {
   await sleep(2_000);
   const sum = (name) => clients.reduce((all, client) => all + client[name], 0);
   const behind = clients.filter((client) => client.last < said).length;
-  console.log(JSON.stringify({ said, clients: CLIENTS, missed: sum("missed"), twice_or_out_of_order: sum("twice"), behind, connects: sum("connects") }));
+  console.log(JSON.stringify({ said, clients: CLIENTS, missed: sum("missed"), twice_or_out_of_order: sum("twice"), behind, connects: sum("connects"), recovered: sum("recovered") }));
   process.exitCode = sum("twice") > 0 || behind > 0 ? 1 : 0;
 } finally {
   for (const client of [...clients, publisher]) client.socket.close();

@@ -1,7 +1,7 @@
 //! How far a publisher was heard, as a record, and back.
 
 use super::{Held, Inlet, Limits, Track};
-use crate::frame::{Peer, Stream};
+use crate::frame::{Peer, Stream, bounded};
 use handoff::cluster as record;
 
 impl Inlet {
@@ -49,8 +49,8 @@ impl Inlet {
         record: &record::Track,
     ) -> Result<(), &'static str> {
         let mut own = Track {
-            got: record.got,
-            top: record.top,
+            got: bounded(record.got)?,
+            top: bounded(record.top)?.max(record.got),
             ..Track::default()
         };
         let mut next = record.got + 1;

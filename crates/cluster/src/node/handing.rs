@@ -2,7 +2,7 @@
 //! node: to the others it is as if this one had stood still for a moment. ADR 63.
 
 use super::{EXPECTED_US, Event, Limits, Neighbour, Node, PAST_LIVES_MAX};
-use crate::frame::{Epoch, NodeId, Peer};
+use crate::frame::{Epoch, NodeId, Peer, bounded};
 use crate::inlet::Inlet;
 use crate::letter::WANT;
 use crate::outlet::Outlet;
@@ -39,12 +39,12 @@ impl Node {
     pub fn restored(me: Peer, limits: Limits, record: &[u8]) -> Result<Self, &'static str> {
         let record = record::Place::read(record).ok_or("bytes that are none")?;
         let mut node = Self::new(me, limits);
-        let now_us = record.now_us.max(1);
+        let now_us = bounded(record.now_us)?.max(1);
         let sent = record.sent.as_ref().ok_or("nothing that was sent")?;
         node.outlet = Outlet::restored(me, limits.outlet, sent, now_us)?;
         node.now_us = now_us;
-        node.pulse.go_on(record.beats, now_us);
-        node.changes_at = record.changes_at;
+        node.pulse.go_on(bounded(record.beats)?, now_us);
+        node.changes_at = bounded(record.changes_at)?;
         for peer in &record.peers {
             node.restore_peer(peer)?;
         }
@@ -72,7 +72,7 @@ impl Node {
             beat: record.beat,
             past: past.take(PAST_LIVES_MAX).collect(),
             heard_us: self.now_us,
-            silent_us: record.silent_us,
+            silent_us: bounded(record.silent_us)?,
             confirmed: record.confirmed,
             claims: VecDeque::new(),
             unheard: true,

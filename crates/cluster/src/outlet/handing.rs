@@ -2,7 +2,7 @@
 
 use super::lane::{Kept, Lane, Rest};
 use super::{Channel, Limits, Outlet, Worth};
-use crate::frame::{self, Epoch, Frame, NodeId, Peer};
+use crate::frame::{self, Epoch, Frame, NodeId, Peer, bounded};
 use handoff::cluster as record;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,12 +47,12 @@ impl Outlet {
         let mut outlet = Self::new(me, limits);
         let flood = sent.flood.as_ref().ok_or("no flood")?;
         outlet.flood = lane(me, flood, now_us)?;
-        outlet.last_lane = sent.last_lane;
+        outlet.last_lane = sent.last_lane.min(u32::MAX / 2);
         for found in &sent.lanes {
             let lane = lane(me, found, now_us)?;
             let peer = lane.to.ok_or("a lane to nobody")?;
             let fits = peer.node != me.node
-                && lane.id <= sent.last_lane
+                && lane.id <= outlet.last_lane
                 && lane.base <= outlet.flood.closed;
             if !fits || outlet.lanes.values().any(|other| other.id == lane.id) {
                 return Err("a lane that cannot be");
@@ -155,7 +155,8 @@ fn lane(me: Peer, record: &record::Lane, now_us: u64) -> Result<Lane, &'static s
         }),
     };
     let mut lane = Lane::new(record.id, to, record.base);
-    lane.closed = record.closed;
+    lane.base = bounded(record.base)?;
+    lane.closed = bounded(record.closed)?;
     lane.open_count = u16::try_from(record.open_count).map_err(|_| "too many open letters")?;
     if frame::count_letters(&record.open) != Some(record.open_count as usize) {
         return Err("open letters that are none");

@@ -323,13 +323,14 @@ fn answers_to_other_nodes_arrive_after_an_upgrade() {
     let mut other = member(&chains[1], "r");
     let asked = json!({"event": "ask", "rooms": ["r"], "args": [1], "ack": {"timeout_ms": 8_000}});
     let (status, body) = std::thread::scope(|scope| {
-        let asker = &chains[1].first;
+        let [own, others] = &mut chains;
+        let asker = &others.first;
         let asking = scope.spawn(move || post(asker, "/v1/emit", &asked));
         let all = clients.iter_mut().chain([&mut other]);
         let ids: Vec<u64> = all
             .map(|client| client.next_named("ask").ack.expect("an ack is wanted"))
             .collect();
-        chains[0].upgrade();
+        own.upgrade();
         let all = clients.iter_mut().chain([&mut other]);
         for (client, id) in all.zip(ids) {
             client.answer(id, &[json!("yes")]);

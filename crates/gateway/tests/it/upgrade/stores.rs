@@ -1,7 +1,7 @@
 //! Stores of history that outlive a process: what rooms said before, during and after upgrades is there once, in order.
 
 use super::chain::{Chain, signal, started};
-use crate::history::{all, config, join, say, soon};
+use crate::history::{all, answers, config, join, say, soon};
 use rustix::process::Signal;
 use servers::{Postgres, Redis};
 use std::io::{BufRead, BufReader};
@@ -62,13 +62,19 @@ fn history_in_postgres_goes_on() {
 #[test]
 fn history_on_disk_changes_hands() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = format!("store = \"disk\"\nfolder = {:?}", folder.path().join("history"));
-    let mut chain = keeps_its_order(&store);
+    let store = format!(
+        "store = \"disk\"\nfolder = {:?}",
+        folder.path().join("history")
+    );
+    let chain = keeps_its_order(&store);
     let mut client = join(&chain.first, "on-b");
     let mut said = 0;
     for delay_ms in (0..400).step_by(15) {
         let mut command = chain.command(&[]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let mut child = child.expect("sockeye upgrade");
         let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
         let pid = lines.find_map(|line| started(&line.expect("a line")));
@@ -83,6 +89,8 @@ fn history_on_disk_changes_hands() {
         say(&mut client, "on-b", said);
         said += 1;
         let expected: Vec<u64> = (0..said).collect();
+        // The folder is opened again once the successor has ended.
+        soon("the folder is back", || answers(&chain.first, "on-b"));
         soon("all is stored", || all(&chain.first, "on-b") == expected);
     }
     assert!(said > 1);
