@@ -4,6 +4,9 @@
 //! before the first letter to the end is delivered or told as lost. The same holds for a room that a node came to in between, from
 //! the ack of its join on. `CLUSTER_SEED=17` plays one history again, `CLUSTER_SEEDS=10000` that many.
 
+#[path = "histories/upgrades.rs"]
+mod upgrades;
+
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish};
@@ -275,79 +278,6 @@ impl World {
                 }
             }
         }
-    }
-
-    fn stands(&self, step: &Step) -> bool {
-        let life = match step {
-            Step::Wake(life) | Step::Acked(life) => *life,
-            Step::Act(number) => self.present[*number],
-            _ => return false,
-        };
-        self.lives[life].standing.is_some()
-    }
-
-    /// What was heard a moment ago is heard by a successor, too.
-    fn note_recent(&mut self, life: usize, frame: &Arc<[u8]>) {
-        if self.faults.upgrades {
-            let recent = &mut self.lives[life].recent;
-            recent.push_back(Arc::clone(frame));
-            if recent.len() > 30 {
-                recent.pop_front();
-            }
-        }
-    }
-
-    /// A process writes its place down, once nothing of it is under way.
-    fn stand(&mut self, number: usize) {
-        let life = self.present[number];
-        let me = &mut self.lives[life];
-        if !me.alive || me.standing.is_some() {
-            return;
-        }
-        if !me.batches.is_empty() {
-            return self.at(self.now_us + MS, Step::Upgrade(number));
-        }
-        let place = me.node.record().expect("nothing is under way");
-        me.standing = Some(place);
-        let stands = match self.rng.u8(..3) {
-            0 => self.rng.u64(..2 * SECOND),
-            _ => self.rng.u64(..200 * MS),
-        };
-        self.at(self.now_us + stands, Step::Resume(life));
-    }
-
-    /// Another process goes on with the place, or the same one if that was given up.
-    fn resume(&mut self, life: usize) {
-        let (now_us, limits, number) = (self.now_us, self.limits(), self.lives[life].peer.node.0);
-        let place = self.lives[life].standing.take().expect("it stands");
-        let mut feed = std::mem::take(&mut self.lives[life].feed);
-        if !self.lives[life].alive {
-            return;
-        }
-        if self.rng.u8(..4) > 0 {
-            let me = &mut self.lives[life];
-            me.node = Node::restored(me.peer, limits, &place).expect("a place");
-            // Some members are sent away.
-            let stays = self.rng.usize(..=me.churn.len());
-            me.churn.truncate(stays);
-            let steady = (0..STEADY_ROOMS).filter(|room| holds(usize::from(number), *room));
-            let more = me.churn.iter().chain(me.acked.keys()).copied();
-            let coming = me.joins.iter().map(|(room, ..)| *room);
-            let all: Vec<u64> = steady.chain(more).chain(coming).collect();
-            all.into_iter().for_each(|room| me.node.hold(room));
-            me.node.settle();
-            me.joins
-                .iter_mut()
-                .for_each(|(.., position)| *position = None);
-            let mut all: Vec<Arc<[u8]>> = me.recent.iter().cloned().collect();
-            all.append(&mut feed);
-            feed = all;
-        }
-        self.lives[life].node.begin(now_us);
-        for frame in feed {
-            self.lives[life].node.arrived(&frame);
-        }
-        self.after(life);
     }
 
     /// A client of the node does something, or the network breaks.
@@ -659,36 +589,6 @@ fn play(name: &str, faults: Faults) -> Outcome {
 fn a_healthy_network_loses_nothing_and_asks_nothing() {
     let outcome = play("healthy", Faults::default());
     assert_eq!((outcome.missing, outcome.told, outcome.asked), (0, 0, 0));
-}
-
-#[test]
-fn a_process_that_goes_on_for_another_loses_nothing() {
-    let outcome = play(
-        "upgrades",
-        Faults {
-            upgrades: true,
-            ..Faults::default()
-        },
-    );
-    assert_eq!((outcome.missing, outcome.told), (0, 0));
-}
-
-/// Cuts, frozen servers, deaths, and messages that come twice or in another order, with upgrades beside them.
-#[test]
-fn upgrades_beside_troubles_lose_nothing_that_is_not_told() {
-    let outcome = play(
-        "upgrades in trouble",
-        Faults {
-            upgrades: true,
-            cuts_us: 5 * SECOND,
-            freezes_us: 2 * SECOND,
-            repeats: true,
-            reorders: true,
-            deaths: true,
-            ..Faults::default()
-        },
-    );
-    assert_eq!((outcome.missing, outcome.told), (0, 0));
 }
 
 #[test]

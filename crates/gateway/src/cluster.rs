@@ -122,12 +122,16 @@ pub fn is_nowhere(cluster: &Cluster) -> Result<Option<Trouble>> {
     Ok(relay::lacks_address(cluster, engine.as_ref()).then(why))
 }
 
+/// As large as a number of JSON can be.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish() >> 11
+}
+
 /// The description of this process, for others.
 pub fn card(hostname: &str, door: Option<&Door>) -> Card {
     Card {
         name: format!("{hostname}/{}", std::process::id()),
-        // As large as a number of JSON can be.
-        life: RandomState::new().build_hasher().finish() >> 11,
+        life: random(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         relay: door.map(|door| door.address),
         returns: true,
@@ -211,7 +215,7 @@ pub fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
 
 /// The orders under Idempotency-Keys that all nodes know, on the runtime that is entered.
 pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Option<Arc<Ledger>>> {
-    let Some((cluster, member)) = member else {
+    let Some((cluster, _)) = member else {
         return Ok(None);
     };
     let redis = match cluster.adapter {
@@ -221,7 +225,8 @@ pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Opti
     Ok(Some(Ledger::start(ledger::Plan {
         redis,
         prefix: cluster.prefix.clone(),
-        life: member.card().life,
+        // Of this process, and not of the node: what another one has begun, and not ended, is not to be carried out again.
+        life: random(),
         remembered: REMEMBERED,
         gauges: Arc::clone(&facts.ledger),
     })))

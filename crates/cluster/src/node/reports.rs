@@ -1,13 +1,18 @@
 //! What can be read of a node.
 
 use super::{Node, Refusals};
-use crate::frame::Peer;
+use crate::frame::{NodeId, Peer};
 use crate::{inlet, outlet};
 
 impl Node {
     /// Its clock at the last call.
     pub fn now_us(&self) -> u64 {
         self.now_us
+    }
+
+    /// All other nodes that were heard, also those that are not up.
+    pub fn heard(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.neighbours.keys().copied()
     }
 
     /// Peers that are up.

@@ -16,6 +16,8 @@ const RETRY: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
 /// The log repeats itself after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// A key that an engine has lost is there again within this time.
+const KEY_LOST: Duration = RENEWAL.saturating_add(Duration::from_secs(1));
 /// A process that goes on with a place has so long to hear.
 const SUCCESSION: Duration = Duration::from_secs(10);
 /// A given number may still be its last life's for so long.
@@ -161,14 +163,7 @@ impl Succession<'_> {
                 None => return Err(Trouble::new("the engine was closed by this process")),
             }
         }
-        let entries = Register::new(self.prefix, self.seal).read(&engine).await?;
-        let own = entries.get(usize::from(self.life.node.0));
-        if own.map(|own| own.claim) != Some(Claim::Held(self.life.epoch)) {
-            return Err(Trouble::lasting(format!(
-                "cannot go on as node {}: the engine of the cluster does not know it by this cluster.prefix and cluster.secret; take the change back, or restart",
-                self.life.node.0
-            )));
-        }
+        let entries = self.find_life(&engine).await?;
         Ok(Arrived {
             engine,
             feed,
@@ -176,6 +171,32 @@ impl Succession<'_> {
             expected: Vec::new(),
             leases: entries,
         })
+    }
+}
+
+impl Succession<'_> {
+    /// All numbers, once the own key is there. An engine that has lost it gets it again from the process before.
+    async fn find_life(&self, engine: &Engine) -> Result<Vec<Entry>, Trouble> {
+        let (register, NodeId(number)) = (Register::new(self.prefix, self.seal), self.life.node);
+        let began = Instant::now();
+        loop {
+            let entries = register.read(engine).await?;
+            let own = entries.get(usize::from(number)).map(|own| own.claim);
+            match own {
+                Some(Claim::Held(epoch)) if epoch == self.life.epoch => return Ok(entries),
+                Some(Claim::Free) if began.elapsed() < KEY_LOST => sleep(STEP).await,
+                Some(Claim::Free) => {
+                    return Err(Trouble::new(format!(
+                        "cannot go on as node {number}: the engine of the cluster does not have its key; try again when it does"
+                    )));
+                }
+                _ => {
+                    return Err(Trouble::lasting(format!(
+                        "cannot go on as node {number}: the engine of the cluster does not know it by this cluster.prefix and cluster.secret; take the change back, or restart"
+                    )));
+                }
+            }
+        }
     }
 }
 

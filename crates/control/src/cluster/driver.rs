@@ -86,6 +86,9 @@ pub(super) struct Rig {
 
 /// The letter that orders a node to send its clients away.
 const DRAIN: &[u8] = b"drain";
+/// The letter of a process that goes on for another one without some of its sockets: it is to be asked whom it has. A node that does not know it
+/// counts them until rooms change.
+pub(super) const DOUBT: &[u8] = b"doubt";
 
 type Batch = (Vec<Frame>, Published, Instant);
 
@@ -383,6 +386,10 @@ impl Driver {
                         "another node passes on the order to drain"
                     );
                     self.rig.office.readiness.ask_to_drain();
+                }
+                Event::Order { from, order } if *order == *DOUBT => {
+                    let (node, lost) = (from.node.0, false);
+                    self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
                 }
                 Event::Order { from, order } => match Wish::read(&order) {
                     Some(wish) => {

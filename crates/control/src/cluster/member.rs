@@ -4,7 +4,7 @@ use super::arrival::{Arrival, Arrived, Start, Succession};
 use super::budgets::{Exchange, Shares};
 use super::card::Card;
 use super::directory::Directory;
-use super::driver::{Ended, Rig, drive};
+use super::driver::{DOUBT, Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
 use super::foreign::Ear;
 use super::gauges::Gauges;
@@ -246,18 +246,29 @@ impl Member {
         self.stop.clone()
     }
 
-    /// Another process had this place in the cluster. Nothing is published before [`Self::open`].
+    /// Another process had this place in the cluster. Nothing is published before [`Self::open`]. `some_stay`: some of its sockets are not
+    /// here, and others count them until they ask.
     ///
     /// # Errors
     /// The record contradicts itself.
-    pub fn go_on_with(&mut self, record: &[u8]) -> Result<(), String> {
+    pub fn go_on_with(&mut self, record: &[u8], some_stay: bool) -> Result<(), String> {
         let me = Peer {
             node: NodeId(self.number),
             epoch: Epoch(self.epoch),
         };
         let place = Node::restored(me, self.limits, record);
-        let place =
+        let mut place =
             place.map_err(|why| format!("the record of the place in the cluster has {why}"))?;
+        // Shards may serve somebody before the thread begins.
+        let peers: Vec<Peer> = place.peers().collect();
+        for peer in &peers {
+            self.uplink.meets(peer.node.0);
+            self.roster.up(peer.node.0, peer.epoch.0);
+        }
+        self.uplink.counts_nodes(peers.len() as u64);
+        if some_stay {
+            peers.iter().for_each(|peer| place.order(peer.node, DOUBT));
+        }
         self.place = Some(Box::new(place));
         Ok(())
     }
@@ -417,7 +428,6 @@ impl Seed {
             let (name, version, mode) = (server.name, server.version, server.mode);
             tracing::info!(node, %name, %version, mode, "joined the cluster");
         }
-        let limits = settings.limits();
         let Ok((mut office, place)) = self.office.await else {
             return Ended::Left;
         };
@@ -434,9 +444,9 @@ impl Seed {
         };
         let shares = office.shares.take().map(|of| exchange.start(of));
         let rig = Rig {
+            limits: settings.limits(),
             prefix: settings.prefix,
             seal,
-            limits,
             number,
             expected,
             leases,

@@ -4,6 +4,7 @@ use crate::config::{Cluster, Resolved};
 use backend::Scope;
 use control::history::Place;
 use handoff::Fit;
+use std::net::SocketAddr;
 
 /// The configuration as a successor must have it.
 pub fn of(config: &Resolved) -> Fit {
@@ -30,7 +31,14 @@ pub fn of(config: &Resolved) -> Fit {
             .map_or(String::new(), |addr| addr.to_string()),
         backends: backends(config),
         cluster: config.cluster.as_ref().map_or(String::new(), |cluster| {
-            format!("{:?} {}", cluster.adapter, cluster.prefix).to_lowercase()
+            let relay = cluster.relay.as_ref().map_or("off".to_owned(), |relay| {
+                let text = |addr: Option<SocketAddr>| {
+                    addr.map_or("auto".to_owned(), |addr| addr.to_string())
+                };
+                format!("{} as {}", text(relay.on), text(relay.advertise))
+            });
+            let adapter = format!("{:?}", cluster.adapter).to_lowercase();
+            format!("{adapter}, prefix {}, relay {relay}", cluster.prefix)
         }),
     }
 }

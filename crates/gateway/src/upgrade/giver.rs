@@ -26,6 +26,10 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The store of history takes what was said last.
 const HISTORY: Duration = Duration::from_millis(500);
+/// Other nodes that knock have so long to say what they want.
+const GREETINGS: Duration = Duration::from_millis(100);
+/// A node of a cluster stands still for less than a newcomer listens before it takes a number.
+const STAND_MAX: Duration = Duration::from_millis(1_800);
 /// A store that was closed for a successor is opened again within this time, or the log tells of it.
 const HISTORY_BACK: Duration = Duration::from_secs(10);
 /// Newcomers about whom workers decide are waited for so long.
@@ -58,6 +62,9 @@ pub fn give(
     let given = until_commit(line, hello, parts, course);
     if let Err(why) = &given {
         errands::reopen();
+        if let Some(relays) = &parts.relays {
+            relays.go_on();
+        }
         take_back(parts);
         let text = match why {
             Broken::Refused(text) => text.clone(),
@@ -100,17 +107,21 @@ fn until_commit(
     course.may_go_on()?;
     catch_up(parts, STEP)?;
     errands::hold();
+    hold_door(parts);
     let began = Instant::now();
     let (frozen, still, stopped) = freeze(parts)?;
     catch_up(parts, HISTORY)?;
     lend(parts)?;
-    let sessions = send_sessions(line, &frozen, parts.workers.drivers.are_there())?;
+    let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
+    let sessions = send_sessions(line, &frozen, wants_stays)?;
+    in_time(parts, began)?;
     backends::send(line, &still)?;
     if let Some(stopped) = &stopped {
         seat::send(line, stopped)?;
     }
     line.say(Kind::Complete, STEP)?;
     line.expect::<()>(Kind::Built, STEP)?;
+    in_time(parts, began)?;
     course.leave()?;
     line.say(Kind::Commit, STEP)?;
     frozen.commit();
@@ -131,6 +142,33 @@ fn catch_up(parts: &Parts, within: Duration) -> Result<(), Broken> {
             "events wait for the store of history: try again when it takes them (sockeye_history_waiting_bytes)".to_owned(),
         )),
         _ => Ok(()),
+    }
+}
+
+/// Nothing comes from other nodes any more; what is at the door waits there for the next process.
+fn hold_door(parts: &Parts) {
+    let Some(relays) = &parts.relays else {
+        return;
+    };
+    relays.hold();
+    let deadline = Instant::now() + GREETINGS;
+    // What was just taken over has a moment to say what it wants.
+    std::thread::sleep(LOOK_INTERVAL * 2);
+    while relays.greetings() > 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// A node of a cluster that stands still for long is missed by others.
+fn in_time(parts: &Parts, began: Instant) -> Result<(), Broken> {
+    let stood = began.elapsed();
+    match parts.seat.is_some() && stood > STAND_MAX {
+        true => Err(Broken::Refused(format!(
+            "this node would have to stand still for more than {} ms (it did for {} ms), and others would miss it: try again when there is less to do",
+            STAND_MAX.as_millis(),
+            stood.as_millis()
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -192,7 +192,6 @@ impl Desk {
         errands::close();
         if let Some(relays) = &self.parts.relays {
             relays.close();
-            relays.drain(Duration::ZERO);
         }
         if let Some(service) = &self.parts.admin_service {
             service.abort();
@@ -253,7 +252,7 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
             let relayed = desk.parts.relays.as_ref().map_or(0, Relays::open);
             if relayed > 0 {
                 tell(format!(
-                    "{relayed} connections for sessions of other nodes are closed, and their clients ask again"
+                    "{relayed} connections for sessions of other nodes stay with this process until they end, or are closed after a while"
                 ));
             }
         }

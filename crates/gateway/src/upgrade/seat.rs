@@ -116,12 +116,12 @@ impl Record {
         Ok(())
     }
 
-    /// The member goes on with it.
-    pub fn restore(self, member: Option<&mut Member>) -> Result<(), Broken> {
+    /// The member goes on with it. `some_stay`: some sockets do not come.
+    pub fn restore(self, member: Option<&mut Member>, some_stay: bool) -> Result<(), Broken> {
         let strange = |text: &str| Err(Broken::Strange(text.to_owned()));
         match member {
             Some(member) if self.ends => {
-                let goes_on = member.go_on_with(&self.bytes);
+                let goes_on = member.go_on_with(&self.bytes, some_stay);
                 goes_on.map_err(Broken::Strange)
             }
             Some(_) => strange("the record of the place in the cluster is missing"),

@@ -177,8 +177,9 @@ impl Takeover {
         for word in onward {
             takers.complete(word, SHARD).map_err(Broken::Strange)?;
         }
+        let some_stay = backends.some_stay();
         backends.restore(workers, &ledger, shards)?;
-        place.restore(member)?;
+        place.restore(member, some_stay)?;
         if let Some(history) = history {
             let taken = history.take(HISTORY);
             taken.map_err(|fault| {

@@ -42,6 +42,9 @@ impl Driver {
             }
         }
         self.take_parcels();
+        while let Ok(order) = self.rig.orders.try_recv() {
+            self.on_order(order);
+        }
         if !self.up || !self.is_met {
             return Err(away());
         }
@@ -58,7 +61,7 @@ impl Driver {
     pub(super) fn go_on(&mut self) {
         self.is_met = true;
         // Shards ask all of them for the numbers of members: they know none.
-        self.gone.extend(self.node.peers().map(|peer| peer.node));
+        self.gone.extend(self.node.heard());
         self.take_parcels();
         self.node.settle();
         self.tell_up();

@@ -20,7 +20,7 @@ mod polling_crowd;
 mod python;
 pub mod questions;
 mod regions;
-mod relay;
+pub mod relay;
 mod returning;
 mod roam;
 mod starting;

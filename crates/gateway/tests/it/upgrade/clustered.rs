@@ -1,9 +1,11 @@
 //! Nodes of a cluster: the others do not see that a process changed. Nothing between nodes is lost, comes twice or in another order.
 
 use super::chain::{Chain, ends, lives, signal, started};
-use crate::cluster::questions::{api, post};
+use crate::cluster::questions::{api, post, post_with};
+use crate::cluster::relay::know_addresses;
 use crate::faults::traffic::Traffic;
-use crate::harness::{Alone, Gateway, PATIENCE, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
+use client::brief::{Poller, poll_request, post_request};
 use client::full::SocketIo;
 use rustix::process::Signal;
 use serde_json::json;
@@ -16,6 +18,8 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(700);
+/// The last word that is said to those who poll.
+const LAST: u64 = 399;
 
 fn config(redis: &Redis, more: &str) -> String {
     format!(
@@ -342,4 +346,89 @@ fn answers_to_other_nodes_arrive_after_an_upgrade() {
         (200, &json!(6), &json!(true)),
         "{body}"
     );
+}
+
+/// A session that polls comes by another node, which relays it: it goes on through upgrades of its own node, and of the other one.
+fn polls_by_way_of_another_node_go_on(relay_tls: bool) {
+    let redis = Redis::start();
+    let mut chains: [Chain; 2] = chains(&config(&redis, &format!("relay_tls = {relay_tls}\n")));
+    know_addresses(&chains.each_ref().map(|chain| &chain.first));
+    let session = Poller::connect(chains[0].first.addr);
+    let (sid, by) = (session.sid.clone(), chains[1].first.addr);
+    let post = move |sid: &str, body: &str| {
+        let posted = RawConn::exchange(by, post_request(sid, body));
+        assert_eq!(posted.status, 200, "{posted:?}");
+    };
+    post(&sid, r#"421["join","r"]"#);
+    let mut speaker = member(&chains[1], "r");
+    let hearer = spawn(move || {
+        let mut heard = Vec::new();
+        while heard.last() != Some(&LAST) {
+            let polled = RawConn::exchange(by, poll_request(&sid));
+            assert_eq!(polled.status, 200, "{polled:?}, after {heard:?}");
+            for packet in polled.body.split('\u{1e}') {
+                if packet == "2" {
+                    post(&sid, "3");
+                }
+                if let Some(word) = packet.strip_prefix("42[\"word\",") {
+                    let word = word.trim_end_matches(']').parse::<u64>();
+                    heard.push(word.expect("a number"));
+                }
+            }
+        }
+        heard
+    });
+    for word in 0..=LAST {
+        speaker.emit("word", &[json!(word)]);
+        sleep(Duration::from_millis(10));
+        match word {
+            50 | 120 | 190 => drop(chains[0].upgrade()),
+            260 | 330 => drop(chains[1].upgrade()),
+            _ => {}
+        }
+    }
+    let heard = hearer.join().expect("the hearer");
+    assert_eq!(heard, (0..=LAST).collect::<Vec<u64>>());
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn polls_that_are_relayed_in_the_clear_go_on() {
+    polls_by_way_of_another_node_go_on(false);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn polls_that_are_relayed_encrypted_go_on() {
+    polls_by_way_of_another_node_go_on(true);
+}
+
+/// A call that the process before had begun is not carried out again by the next one.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_call_under_a_key_is_not_repeated_by_the_next_process() {
+    let redis = Redis::start();
+    let mut chains: [Chain; 2] = chains(&config(&redis, &api()));
+    let mut hearer = member(&chains[1], "r");
+    let _here = member(&chains[0], "r");
+    let admin = chains[0].first.admin;
+    let ask = move || {
+        let body = json!({"event": "q", "rooms": ["r"], "ack": {"timeout_ms": 6_000}});
+        let key = "Idempotency-Key: once\r\n";
+        spawn(move || post_with(admin, "/v1/emit", key, &body))
+    };
+    // The caller may be cut off.
+    let _first = ask();
+    let question = hearer.next_named("q").ack.expect("an ack is wanted");
+    chains[0].upgrade();
+    let _again = ask();
+    sleep(Duration::from_millis(1_500));
+    hearer.answer(question, &[json!("yes")]);
+    let (status, body) = post(
+        &chains[1].first,
+        "/v1/emit",
+        &json!({"event": "last", "rooms": ["r"]}),
+    );
+    assert!(status < 300, "{body}");
+    assert_eq!(hearer.next().name, "last");
 }
