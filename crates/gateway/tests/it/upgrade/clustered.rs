@@ -9,7 +9,7 @@ use client::brief::{Poller, poll_request, post_request};
 use client::full::SocketIo;
 use rustix::process::Signal;
 use serde_json::json;
-use servers::Redis;
+use servers::{Nats, Redis};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -161,6 +161,24 @@ fn without_redis_nothing_is_handed_over() {
     talk(&mut clients, 3);
     chains[0].first_ends();
     nobody_went(&chains[1..]);
+}
+
+/// The same between nodes that have NATS in the place of Redis.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn nodes_at_nats_go_on_too() {
+    let nats = Nats::start();
+    let mut chains: [Chain; 2] = chains(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 2\n[cluster]\nadapter = \"nats\"\nurls = [{:?}]\nsecret = \"s\"\n",
+        nats.url()
+    ));
+    let mut clients = [member(&chains[0], "r"), member(&chains[1], "r")];
+    for word in 0..6 {
+        talk(&mut clients, word);
+        chains[(word % 2) as usize].upgrade();
+    }
+    talk(&mut clients, 6);
+    nobody_went(&chains);
 }
 
 /// A successor that is killed at many moments: either it had taken over, or nothing has changed, here and at the other node.
