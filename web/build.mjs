@@ -104,7 +104,14 @@ async function consolePage() {
   const page = new Map();
   page.set("index.html", squeezeMarkup(readFileSync(join(web, "console/index.html"), "utf8")));
   page.set("icon.svg", readFileSync(join(web, "console/icon.svg")));
-  const styles = ["base.css", "frame.css", "tables.css", "plots.css", "controls.css"];
+  const styles = [
+    "base.css",
+    "frame.css",
+    "tables.css",
+    "plots.css",
+    "picture.css",
+    "controls.css",
+  ];
   page.set("style.css", joinStyles("console/src/style", styles));
   page.set("app.js", await bundleScript("console/src/main.ts", "iife"));
   return withPacked("console", page, CONSOLE_BYTES_MAX, CONSOLE_GZIP_BYTES_MAX);

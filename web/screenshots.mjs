@@ -197,6 +197,8 @@ async function nodesPictures(browser) {
   await withCluster(async (first) => {
     const ops = await Operator.enter(browser, first, "ops", { ...DESK, colorScheme: "light" });
     await ops.open("nodes");
+    // Rates need two answers, and other nodes tell of their sessions each five seconds.
+    await sleep(9000);
     await take(ops, "console-nodes.png");
     await follow(ops);
     await take(ops, "console-trace.png");

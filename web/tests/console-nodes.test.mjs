@@ -70,6 +70,13 @@ describe("all nodes", () => {
     await ops.open("rooms?where=nodes");
     await ops.sees("tbody tr", /crowd.*1,500$/);
     await ops.sees("tbody tr", /quarter.*500$/);
+    const news = setInterval(() => far.emit("news", 1), 20);
+    await ops.page.getByLabel("First", { exact: true }).selectOption("the busiest");
+    await ops.page.waitForTimeout(2000);
+    await ops.page.click('form button[type="submit"]');
+    await ops.sees(".found", /with traffic lately, of a sample/);
+    await ops.sees('[aria-label="Rooms"]:not([hidden]) tbody tr', /^far-room.*[1-9]/);
+    clearInterval(news);
     far.io.engine.close();
     await ops.open("ends");
     await ops.page.getByRole("radio", { name: "On all nodes", exact: true }).check();
@@ -106,6 +113,35 @@ describe("all nodes", () => {
       return /on 2 nodes/.test(document.querySelector(".found").textContent);
     });
     ops.assertNoErrors();
+    await ops.leave();
+  });
+
+  test("are drawn with what is between them, and a table says the same", async () => {
+    const ops = await Operator.enter(browser, first);
+    await ops.open("nodes");
+    await ops.sees(".picture .title", /^Node \d+ \(this one\)$/);
+    await ops.sees(".picture .title", /^Redis$/);
+    await ops.sees(".picture .title", /^kitchen$/);
+    await ops.sees(".picture text", /^[\d.,]+ ms$/);
+    await ops.sees(".picture text", /^[\d.,]+\/s$/);
+    const links = '[aria-label="Links"] tbody tr';
+    await ops.sees(links, /^Node \d+Redis(well|slow)[\d.,]+.*there and back/);
+    await ops.sees(links, /^Node \d+Node \d+heard/);
+    await ops.sees(links, /^Node \d+kitchen1 up/);
+    await ops.sees('[aria-label="Nodes"] tbody tr', /of \d+ cores/);
+    await ops.sees(".found", /messages in and .* deliveries each second/);
+    second.gateway.freeze();
+    await ops.sees(links, /^Node \d+Node \d+silent for/);
+    await ops.sees(".found", /Node \d+ is missing/);
+    second.gateway.thaw();
+    await ops.page.waitForFunction(
+      () => !/missing/.test(document.querySelector(".found").textContent),
+    );
+    ops.assertNoErrors();
+    const look = await Operator.enter(browser, first, "look");
+    await look.open("nodes");
+    await look.sees(".picture .title", /^Redis$/);
+    await look.leave();
     await ops.leave();
   });
 

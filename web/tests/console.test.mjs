@@ -389,6 +389,7 @@ describe("looking", () => {
     await ops.open("config");
     await ops.page.fill(".filters input", "auth.required");
     await ops.sees("tbody tr", /auth\.required.*true.*sockeye\.toml/);
+    await ops.sees('[aria-label="Limits"] tbody tr', /^memory[\d.]+ %[\d.,]+ MiB/);
     const text = await ops.page.textContent("#main");
     assert.equal(text.includes(watched.keys.ops.key), false);
     ops.assertNoErrors();

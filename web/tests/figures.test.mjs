@@ -15,6 +15,7 @@ const { areaPath, linePath, peaks, roundTop, timeTicks } = await load("console/s
 const format = await load("console/src/format.ts");
 const { program } = await load("console/src/code.ts");
 const { parseMetrics, Reading } = await load("console/src/metrics.ts");
+const { Links } = await load("console/src/links.ts");
 
 const point = (t, sessions) => ({ t, sessions });
 
@@ -165,6 +166,91 @@ describe("a call as a program", () => {
     await assert.rejects(
       promisify(execFile)("bash", [join(folder, "call.sh")], { env }),
       /SOCKEYE_API_KEY: has to be an API key/,
+    );
+  });
+});
+
+describe("links of nodes", () => {
+  const line = (number, more = {}) => ({
+    number,
+    state: "ready",
+    sessions: 1,
+    leaving: 0,
+    ...more,
+  });
+  const engine = {
+    name: "Redis",
+    up: true,
+    round_trip_ms: 0.4,
+    waiting_bytes: 0,
+    repairs: 0,
+    lost: 0,
+  };
+  const heard = (to, received, more = {}) => ({
+    ...{ to, silent_ms: 100, received, gaps: 0, lost: 0, relayed: 0 },
+    ...more,
+  });
+  const node = (number, others, more = {}) => ({
+    ...{ node: number, cpu: 0.1, cores: 2, engine, others, backends: [], bridges: [] },
+    ...more,
+  });
+
+  test("have rates from the second answer on, also when a node began anew", () => {
+    const links = new Links();
+    links.take([line(1), line(2)], [node(1, [heard(2, 1000)])], 0);
+    assert.equal(links.heard(1), null);
+    links.take([line(1), line(2)], [node(1, [heard(2, 1030)])], 3000);
+    assert.equal(links.heard(1), 10);
+    links.take([line(1), line(2)], [node(1, [heard(2, 5)])], 6000);
+    assert.equal(links.heard(1), null);
+  });
+
+  test("name what is wrong in words: not heard, silent, slow, away, lost, without a worker", () => {
+    const links = new Links();
+    const others = [heard(2, 9, { silent_ms: 4200, gaps: 1, lost: 3, relayed: 7 })];
+    const backends = [{ name: "kitchen", workers: 0, links_of_shards: 0 }];
+    const slow = node(1, others, {
+      backends,
+      engine: { ...engine, round_trip_ms: 250, repairs: 2 },
+    });
+    const cut = node(2, [], { engine: { ...engine, up: false, round_trip_ms: null } });
+    links.take([line(1), line(2), line(3, { state: "silent" })], [slow, cut], 0);
+    const told = links.rows().map(({ from, to, state, figures }) => [from, to, state, figures]);
+    assert.deepEqual(told, [
+      ["Node 1", "Redis", "slow", "250 ms there and back, 2 frames sent again"],
+      ["Node 1", "Node 2", "silent for 4 s", "7 connections relayed, 1 gap found, 3 messages lost"],
+      ["Node 1", "Node 3", "not heard", "–"],
+      ["Node 1", "kitchen", "none up", "–"],
+      ["Node 2", "Redis", "away", "–"],
+      ["Node 2", "Node 1", "not heard", "–"],
+      ["Node 2", "Node 3", "not heard", "–"],
+    ]);
+    assert.deepEqual(links.relays(), [{ from: 1, to: 2, count: 7 }]);
+    assert.deepEqual(
+      links.lines().map(({ tone, above }) => [tone, above]),
+      [
+        ["warn", "250 ms"],
+        ["bad", "away"],
+        ["bad", "silent"],
+      ],
+    );
+  });
+
+  test("of many nodes are only told where there is something to tell", () => {
+    const links = new Links();
+    const numbers = Array.from({ length: 30 }, (_, n) => n);
+    const others = (own) => numbers.filter((to) => to !== own).map((to) => heard(to, 1));
+    const all = numbers.map((own) => node(own, others(own)));
+    all[4].others[7].silent_ms = 9000;
+    links.take(
+      numbers.map((number) => line(number)),
+      all,
+      0,
+    );
+    const pairs = links.rows().filter(({ to }) => to.startsWith("Node"));
+    assert.deepEqual(
+      pairs.map(({ from, state }) => [from, state]),
+      [["Node 4", "silent for 9 s"]],
     );
   });
 });

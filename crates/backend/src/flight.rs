@@ -102,6 +102,11 @@ impl Flight {
         self.bytes < window_bytes
     }
 
+    /// How much of its window is under way; one large item may be more than all of it.
+    pub(crate) fn share_of(&self, window_bytes: usize) -> f64 {
+        self.bytes as f64 / window_bytes.max(1) as f64
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.begun.is_empty()
     }

@@ -1,6 +1,7 @@
 //! A backend as operators see it: its workers one by one, and which of them has a socket.
 
 use crate::backend::Backend;
+use crate::link::Link;
 use crate::name::Name;
 use crate::pace::PaceFigures;
 use crate::worker::Worker;
@@ -16,6 +17,10 @@ pub struct SeenWorker {
     pub sockets: usize,
     /// Items that it was sent and has not handled.
     pub under_way: usize,
+    /// How much of its window they fill; one large item may fill more than all of it.
+    pub window_ratio: f64,
+    /// `None`: it is away.
+    pub link: Option<Link>,
     /// Items that wait for its window.
     pub waiting: usize,
     /// From the moment an item comes until it is handled.
@@ -27,12 +32,15 @@ impl Backend {
     pub fn seen_workers(&mut self, now_ms: u64) -> Vec<SeenWorker> {
         let queue = &mut self.parts_at(now_ms).queue;
         let slow_after_ms = queue.settings.slow_after_ms;
+        let window_bytes = queue.settings.window_bytes;
         let workers = queue.workers.iter_mut();
         let seen = workers.map(|(_, worker)| SeenWorker {
             instance: worker.profile.instance.clone(),
             state: state(worker, now_ms, slow_after_ms),
             sockets: worker.sockets.len(),
             under_way: worker.flight.len(),
+            window_ratio: worker.flight.share_of(window_bytes),
+            link: worker.link,
             waiting: worker.backlog.len(),
             pace: worker.flight.pace.figures(now_ms),
         });

@@ -2,7 +2,7 @@
 
 mod handing;
 mod news;
-mod reports;
+pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
@@ -24,7 +24,6 @@ pub const DEAD_US: u64 = 15_000_000;
 const DIGEST_US: u64 = 10_000_000;
 /// Keys that went are told this late: members who leave and come back cost nothing then.
 const RELEASE_US: u64 = 250_000;
-
 /// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
 const UNHEARD_US: u64 = 2 * WORKING_US;
 /// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.
@@ -305,7 +304,10 @@ impl Node {
                     self.probe_back_us = Some(self.now_us);
                     self.probes_back += 1;
                 }
-                Frame::Heartbeat { .. } => self.beat_back_us = Some(self.now_us),
+                Frame::Heartbeat { beat, .. } => {
+                    self.beat_back_us = Some(self.now_us);
+                    self.pulse.came_back(*beat, self.now_us);
+                }
                 _ => {}
             }
         }

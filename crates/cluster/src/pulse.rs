@@ -11,6 +11,9 @@ const HEARING_US: u64 = 1_000_000;
 /// Heartbeats whose time is remembered.
 const MADE_MAX: usize = 64;
 
+/// Round trips that are remembered: those of four seconds.
+const TRIPS_MAX: usize = 16;
+
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -29,6 +32,8 @@ pub(crate) struct Pulse {
     taken_us: u64,
     /// Until then peers are waited for.
     back_until_us: u64,
+    /// How long the last heartbeats took through the engine and back.
+    trips_us: VecDeque<u64>,
 }
 
 impl Pulse {
@@ -68,6 +73,21 @@ impl Pulse {
         made.map(|(_, at_us)| *at_us)
     }
 
+    /// An own heartbeat came back. One whose time is forgotten took longer than that is remembered.
+    pub(crate) fn came_back(&mut self, beat: u64, now_us: u64) {
+        let sent_us = self.sent_us(beat, now_us);
+        let trip_us = sent_us.map_or(DOUBT_US, |sent_us| now_us.saturating_sub(sent_us));
+        while self.trips_us.len() >= TRIPS_MAX {
+            self.trips_us.pop_front();
+        }
+        self.trips_us.push_back(trip_us);
+    }
+
+    /// The longest of the last round trips; `None` before the first.
+    pub(crate) fn round_trip_us(&self) -> Option<u64> {
+        self.trips_us.iter().max().copied()
+    }
+
     /// The engine took something.
     pub(crate) fn taken(&mut self, now_us: u64) {
         if self.state(now_us) == State::Away {
@@ -84,5 +104,28 @@ impl Pulse {
         } else {
             State::Steady
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_round_trip_is_seen_for_four_seconds() {
+        let mut pulse = Pulse::default();
+        pulse.begin(1);
+        assert_eq!(pulse.round_trip_us(), None);
+        for n in 0..20_u64 {
+            let now_us = 1_000 + n * 250_000;
+            let beat = pulse.beat(now_us);
+            let took_us = if n == 2 { 90_000 } else { 700 };
+            pulse.came_back(beat, now_us + took_us);
+            let seen = (2..18).contains(&n);
+            let longest = if seen { 90_000 } else { 700 };
+            assert_eq!(pulse.round_trip_us(), Some(longest), "{n}");
+        }
+        pulse.came_back(20, 9_000_000);
+        assert_eq!(pulse.round_trip_us(), Some(DOUBT_US), "and perhaps longer");
     }
 }

@@ -1,7 +1,7 @@
 //! `sockeye nodes`: what the nodes of a cluster are, and orders to them, through the operators' listener of any of them.
 
 use crate::config::Request;
-use crate::door::{Door, Key};
+use crate::door::{Door, Key, plain};
 use crate::plans::{self, age};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -29,6 +29,9 @@ pub struct NodesArgs {
     /// Stop a rebalance: sessions that have not gone yet stay.
     #[arg(long, requires = "order", conflicts_with_all = ["dry_run", "rate"])]
     stop: bool,
+    /// Show who talks to whom, as each node tells it.
+    #[arg(long, conflicts_with = "order")]
+    links: bool,
     /// As JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -62,6 +65,11 @@ pub fn run(args: &NodesArgs, request: &Request) -> Result<()> {
     match args.order {
         Some(Order::Drain) => drain(args, request),
         Some(Order::Rebalance) => rebalance(args, request),
+        None if args.links => {
+            let door = Door::of(request, args.key.needed("see the links of nodes")?)?;
+            let json = door.call("GET", "/v1/nodes/links", None)?;
+            show(args, &json, links)
+        }
         None => {
             let json = Door::of(request, &args.key)?.call("GET", "/v1/nodes", None)?;
             show(args, &json, table)
@@ -124,6 +132,58 @@ fn rebalance(args: &NodesArgs, request: &Request) -> Result<()> {
     show(args, &plan, plans::of_rebalance)
 }
 
+/// A line for each link: to the engine, to each other node, to backends and bridges.
+fn links(json: &Value) -> String {
+    let mut out = String::new();
+    let mut line = |from: &Value, to: &str, state: &str, heard: &str, more: &str| {
+        let from = from.as_u64().unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{from:<4}  {to:<16}  {state:<22}  {heard:>10}  {more}");
+    };
+    for node in json["links"].as_array().into_iter().flatten() {
+        let from = &node["node"];
+        let engine = &node["engine"];
+        if let Some(name) = engine["name"].as_str() {
+            let up = if engine["up"] == true { "up" } else { "away" };
+            let trip = engine["round_trip_ms"].as_f64();
+            let trip = trip.map_or_else(String::new, |ms| format!(", {ms:.1} ms and back"));
+            line(from, name, &format!("{up}{trip}"), "", "");
+        }
+        for other in node["others"].as_array().into_iter().flatten() {
+            let to = format!("node {}", other["to"]);
+            let silent = other["silent_ms"].as_f64();
+            let state = silent.map(|ms| format!("heard {:.1} s ago", ms / 1e3));
+            let state = state.unwrap_or_else(|| "not heard".to_owned());
+            let more = format!(
+                "{} relayed, {} gaps, {} lost",
+                other["relayed"], other["gaps"], other["lost"]
+            );
+            line(from, &to, &state, &other["received"].to_string(), &more);
+        }
+        for backend in node["backends"].as_array().into_iter().flatten() {
+            let state = format!("{} up", backend["workers"]);
+            let name = backend["name"].as_str().unwrap_or_default();
+            line(from, &plain(name), &state, "", "");
+        }
+        for bridge in node["bridges"].as_array().into_iter().flatten() {
+            let state = format!("{} bytes wait", bridge["waiting_bytes"]);
+            let name = bridge["name"].as_str().unwrap_or_default();
+            line(from, name, &state, "", "");
+        }
+    }
+    let mut table = format!(
+        "{:<4}  {:<16}  {:<22}  {:>10}\n",
+        "NODE", "TO", "STATE", "MESSAGES"
+    );
+    table.push_str(&out);
+    for node in json["nodes"].as_array().into_iter().flatten() {
+        if let Some(why) = node["why"].as_str() {
+            let _ = writeln!(table, "{:<4}  is missing: {}", node["node"], plain(why));
+        }
+    }
+    table
+}
+
 fn table(json: &Value) -> String {
     let mut out = format!(
         "{:>4}  {:<9}  {:>8}  {:>7}  {:>9}  {:<10}  {:<22}  {}\n",
@@ -159,6 +219,34 @@ mod tests {
         assert_eq!(["500/s", "90/m"].map(per_second), [Ok(500), Ok(2)]);
         for wrong in ["500", "0.5/s", "x/s", "1/0s"] {
             assert!(per_second(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_a_line_and_a_node_that_tells_nothing_is_named() {
+        let heard =
+            json!({"to": 2, "silent_ms": 120, "received": 7, "gaps": 0, "lost": 0, "relayed": 3});
+        let other =
+            json!({"to": 4, "silent_ms": null, "received": 0, "gaps": 0, "lost": 0, "relayed": 0});
+        let node = json!({
+            "node": 1,
+            "engine": {"name": "Redis", "up": true, "round_trip_ms": 0.42},
+            "others": [heard, other],
+            "backends": [{"name": "kitchen\u{1b}", "workers": 2}],
+            "bridges": [{"name": "Kafka", "waiting_bytes": 9}],
+        });
+        let silent = json!({"node": 2, "why": "it is silent"});
+        let table = links(&json!({"links": [node], "nodes": [silent]}));
+        for part in [
+            "up, 0.4 ms and back",
+            "heard 0.1 s ago",
+            "3 relayed",
+            "node 4            not heard",
+            "kitchen\u{fffd}",
+            "9 bytes wait",
+            "2     is missing: it is silent",
+        ] {
+            assert!(table.contains(part), "{part}: {table}");
         }
     }
 

@@ -21,6 +21,7 @@ mod tables;
 mod transport;
 mod turn;
 
+pub use access::meters::UsedRate;
 pub use access::{addresses, admission, budgets, origin, trust};
 #[cfg(feature = "faults")]
 pub use books::faults;

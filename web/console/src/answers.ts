@@ -43,6 +43,7 @@ export interface Overview {
   now_ms: number;
   limits: { connections: number | null; memory_bytes: number | null };
   health: { ok: boolean; sentence: string; conditions: Condition[] };
+  refusals: { what: string; reason: string; times: number }[];
   points: Point[];
 }
 
@@ -56,12 +57,59 @@ export interface NodeLine {
   age_seconds: number;
   sessions: number;
   state: string;
+  /** Sessions that are still to go to other nodes. */
+  leaving: number;
+}
+
+/** Another node, as a node hears it. */
+export interface OtherNode {
+  to: number;
+  silent_ms: number | null;
+  received: number;
+  gaps: number;
+  lost: number;
+  relayed: number;
+}
+
+export interface EngineLink {
+  name: string;
+  up: boolean;
+  round_trip_ms: number | null;
+  waiting_bytes: number;
+  repairs: number;
+  lost: number;
+}
+
+/** Who a node talks to. */
+export interface NodeLinks {
+  node: number;
+  cpu: number | null;
+  cores: number;
+  connections: number;
+  messages_in: number;
+  deliveries: number;
+  rejected: number;
+  memory_bytes: number | null;
+  memory_limit_bytes: number | null;
+  engine: EngineLink | null;
+  others: OtherNode[];
+  backends: { name: string; workers: number; links_of_shards: number }[];
+  bridges: { name: string; waiting_bytes: number }[];
+}
+
+export interface LinksOfNodes {
+  links: NodeLinks[];
+  complete: boolean;
+  nodes: AskedNode[];
 }
 
 export interface RoomHere {
   namespace: string;
   room: string;
   members: number;
+  /** Of a sample, where the busiest were asked for. */
+  events_per_second?: number | null;
+  deliveries_per_second?: number | null;
   /** Of all nodes: those that it has members at. */
   nodes?: number[];
 }
@@ -133,7 +181,9 @@ export interface SessionHere {
   waiting_bytes: number;
   input_bytes: number;
   silent_ms: number | null;
+  round_trip_ms: number | null;
   rejections: number;
+  rates: { scope: string; used: number; of: number }[];
   sockets: SocketHere[];
   socket_count: number;
   /** In answers of all nodes. */
@@ -175,6 +225,8 @@ export interface WorkerHere {
   state: string;
   sockets: number;
   under_way: number;
+  window_ratio: number;
+  shard: number | null;
   waiting: number;
   handled: number;
   handled_per_second: number;
@@ -239,8 +291,16 @@ export interface Setting {
   source: string;
 }
 
+export interface NearLimit {
+  key: string;
+  unit: string;
+  used: number;
+  limit: number;
+}
+
 export interface Configuration {
   settings: Setting[];
+  limits: NearLimit[];
   reload: { live?: string[]; restart?: string[]; problems?: string[] };
 }
 

@@ -26,6 +26,7 @@ const workersTable = () =>
       },
       { head: "Sockets", text: ({ sockets }) => count(sockets), figure: true },
       { head: "Has", text: ({ under_way }) => count(under_way), figure: true },
+      { head: "Window", text: ({ window_ratio }) => `${percent(window_ratio)} full`, figure: true },
       { head: "Waiting", text: ({ waiting }) => count(waiting), figure: true },
       { head: "Handled", text: ({ handled }) => count(handled), figure: true },
       {
@@ -34,6 +35,11 @@ const workersTable = () =>
         figure: true,
       },
       { head: "p99", text: p99, figure: true },
+      {
+        head: "Link served by",
+        text: ({ shard, state }) =>
+          shard !== null ? `shard ${shard}` : state === "away" ? NONE : "the common thread",
+      },
     ],
     ({ instance }) => instance,
     "No worker is attached.",

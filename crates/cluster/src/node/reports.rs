@@ -4,6 +4,26 @@ use super::{Node, Refusals};
 use crate::frame::{NodeId, Peer};
 use crate::{inlet, outlet};
 
+/// A peer that is up, as this node hears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Its number.
+    pub node: NodeId,
+    /// Since its last heartbeat.
+    pub silent_us: u64,
+    /// Counters of what this life of it sent.
+    pub received: inlet::Received,
+}
+
+/// How well a node hears the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// The longest way of its own heartbeats through the engine and back, in the last four seconds. 700,000 stands for longer ones, too.
+    pub round_trip_us: Option<u64>,
+    /// By number.
+    pub peers: Vec<Heard>,
+}
+
 impl Node {
     /// Its clock at the last call.
     pub fn now_us(&self) -> u64 {
@@ -13,6 +33,20 @@ impl Node {
     /// All other nodes that were heard, also those that are not up.
     pub fn heard(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.neighbours.keys().copied()
+    }
+
+    /// How well it hears the others now.
+    pub fn hearing(&self) -> Hearing {
+        let up = self.neighbours.iter().filter(|(_, one)| one.up);
+        let heard = up.map(|(node, one)| Heard {
+            node: *node,
+            silent_us: self.now_us.saturating_sub(one.heard_us),
+            received: one.inlet.received(),
+        });
+        Hearing {
+            round_trip_us: self.pulse.round_trip_us(),
+            peers: heard.collect(),
+        }
     }
 
     /// Peers that are up.

@@ -8,7 +8,7 @@ use super::reply::reply;
 use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Details, Kind, Problem};
 use crate::cluster::card::{Card, sessions, unix_seconds};
-use crate::cluster::roster::{Roster, Row};
+use crate::cluster::roster::{Roster, Row, Way};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
 use crate::inside::audit::Audit;
@@ -84,6 +84,12 @@ impl Nodes {
             },
             heard: true,
         }
+    }
+
+    /// How this one hears the others; `None`: it has no cluster.
+    pub(crate) fn way(&self) -> Option<Way> {
+        let (roster, _) = self.others.as_ref()?;
+        Some(roster.way())
     }
 
     /// All nodes of the cluster but the one that answers.

@@ -61,7 +61,7 @@ async fn ready(State(starting): State<Starting>) -> Response {
 
 async fn metrics(State(starting): State<Starting>, headers: HeaderMap) -> Response {
     match starting.metrics {
-        Some(exporter) => metrics_of(exporter, headers).await,
+        Some(exporter) => metrics_of(exporter, None, headers).await,
         None => later().await,
     }
 }

@@ -5,18 +5,19 @@ use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::glance::{Failures, Glance, Seen};
 use super::intake::Share;
-use super::pipe::Pipe;
+use super::pipe::{Pipe, shard_of};
 use super::queue::Inlet;
 use super::wishes::Wishes;
 use super::{Served, ToShards};
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, Stray, To, Up};
+use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, SeenWorker, Stray, To, Up};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -181,7 +182,12 @@ impl Driver {
         self.caller.iter_mut().for_each(Caller::pass_time);
         let now = Instant::now();
         let pipes = self.links.values().filter_map(|way| way.pipe.as_ref());
-        pipes.for_each(|pipe| pipe.end_if_stuck(now));
+        let open = pipes.map(|pipe| {
+            pipe.end_if_stuck(now);
+            u64::from(pipe.is_open())
+        });
+        let links = &self.figures.links_of_shards;
+        links.store(open.sum(), Ordering::Relaxed);
     }
 
     /// A record of the backend's state for the process that goes on with it.
@@ -301,13 +307,27 @@ impl Driver {
         let holders = glance.sockets.iter().map(&mut holder).collect();
         let seen = Seen {
             holders,
-            workers: self.backend.seen_workers(now_ms),
+            workers: self.seen_workers(now_ms),
             calls: self.caller.as_mut().map(|caller| caller.figures(now_ms)),
             is_well: self.backend.endpoint_is_well(),
             failures: self.failures.newest(),
         };
         // The one who asked may have gone.
         let _ = glance.answer.send(seen);
+    }
+
+    /// The workers, and the shards that serve their links.
+    fn seen_workers(&mut self, now_ms: u64) -> Vec<(SeenWorker, Option<u16>)> {
+        let workers = self.backend.seen_workers(now_ms).into_iter();
+        let served = |worker: SeenWorker| {
+            let way = worker.link.and_then(|link| self.links.get(&link));
+            let pipe = way.and_then(|way| way.pipe.as_ref());
+            let is_served = pipe.is_some_and(|pipe| pipe.is_open());
+            let link = worker.link.filter(|_| is_served);
+            let shard = link.map(|link| shard_of(link, self.shards.shards()));
+            (worker, shard)
+        };
+        workers.map(served).collect()
     }
 
     /// A worker said something.

@@ -11,6 +11,8 @@ pub struct Figures {
     /// What may wait for its workers (`queue_max`).
     pub queue_bytes_max: AtomicU64,
     pub workers: AtomicU64,
+    /// Links of workers that shards serve.
+    pub links_of_shards: AtomicU64,
     pub sockets: AtomicU64,
     pub parked: AtomicU64,
     /// What is kept for workers.

@@ -21,7 +21,8 @@ pub(super) struct Glance {
 pub(crate) struct Seen {
     /// The workers that have the sockets that were asked about, in the same order.
     pub(crate) holders: Vec<Option<String>>,
-    pub(crate) workers: Vec<SeenWorker>,
+    /// With the shards that serve their links, if shards do.
+    pub(crate) workers: Vec<(SeenWorker, Option<u16>)>,
     /// Of calls, where its logic is called.
     pub(crate) calls: Option<PaceFigures>,
     /// Whether the endpoint is well; `None`: workers attach.

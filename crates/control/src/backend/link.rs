@@ -7,7 +7,7 @@ use super::accept::Conn;
 use super::driver::Letter;
 use super::intake::{Frames, HEAD_BYTES, Pulse, Source};
 use super::lodger::{Lodger, Returned};
-use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head};
+use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head, shard_of};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
 use crate::seats::Peer;
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -74,7 +74,7 @@ async fn lodge(
     let (intake, source) = frames.into_parts();
     let (stream, mut seat) = source.from.unsplit(outflow.to).take_apart()?;
     let core = attached.desk.core.clone()?;
-    let shard = (attached.link.0 % u64::from(core.shards.shards().max(1))) as u16;
+    let shard = shard_of(attached.link, core.shards.shards());
     let conn = (stream.into_std().ok()?, source.buffer);
     let whose = (attached.link, shard);
     let (lodger, mut back) = Lodger::new(

@@ -2,6 +2,7 @@
 //! writes it, and no thread is woken for that.
 
 use super::intake::HEAD_BYTES;
+use backend::Link;
 use prost::bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -33,6 +34,11 @@ pub(super) fn head(kind: u8, len: usize) -> [u8; HEAD_BYTES] {
     // No message has 4 GiB.
     let [a, b, c, d] = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
     [kind, a, b, c, d]
+}
+
+/// The shard that a link is for.
+pub(super) fn shard_of(link: Link, shards: u16) -> u16 {
+    (link.0 % u64::from(shards.max(1))) as u16
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +104,11 @@ impl Pipe {
             Flow::Open(open) => Some(open.rest.is_empty()),
             Flow::Closed => None,
         }
+    }
+
+    /// A shard serves the connection.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(&*self.flow(), Flow::Open(_))
     }
 
     /// Says that the gateway is there.

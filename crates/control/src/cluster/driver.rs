@@ -13,7 +13,7 @@ use super::gauges::Gauges;
 use super::joins::Joins;
 use super::member::{Office, Order};
 use super::number::{Entry, Number, Register};
-use super::roster::Roster;
+use super::roster::{Roster, Way};
 use super::seal::Seal;
 use super::standing::Orders;
 use crate::moving::Wish;
@@ -43,6 +43,8 @@ const BEHIND: Duration = Duration::from_millis(1);
 const PROBES_ALONE: u64 = 8;
 /// Nobody waits for the socket of a client that may be on a node that was silent for so long.
 const SILENCE_US: u64 = 2_000_000;
+/// How often operators are shown the way to the others anew.
+const WAY_INTERVAL: Duration = Duration::from_millis(500);
 /// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
@@ -115,6 +117,8 @@ struct Driver {
     /// Nodes that went, and may come back.
     gone: HashSet<NodeId>,
     leases: Leases,
+    /// When the way to the others was noted last.
+    noted: Option<Instant>,
 }
 
 /// Carries letters until asked to leave, or until another process has this node's number.
@@ -174,6 +178,7 @@ impl Driver {
             ended: None,
             gone: HashSet::new(),
             leases,
+            noted: None,
             rig,
         }
     }
@@ -222,6 +227,7 @@ impl Driver {
         self.confirm_joins();
         self.publish();
         self.count();
+        self.note_way();
     }
 
     /// At the start nobody knows this node, and it knows nobody: what it sent then would reach no one. A node whose lease stands
@@ -561,6 +567,18 @@ impl Driver {
         let published = self.rig.engine.publish(&sealed);
         self.batches
             .spawn(async move { (frames, published.await, sent) });
+    }
+
+    fn note_way(&mut self) {
+        let now = Instant::now();
+        if self.noted.is_some_and(|at| now < at + WAY_INTERVAL) {
+            return;
+        }
+        self.noted = Some(now);
+        self.rig.roster.note_way(Way {
+            engine: self.rig.engine.name(),
+            hearing: self.node.hearing(),
+        });
     }
 
     fn count(&self) {

@@ -320,6 +320,15 @@ impl Engine {
         Self(Carrier::Port(Arc::new(port)))
     }
 
+    /// As people call it.
+    pub(super) fn name(&self) -> &'static str {
+        match &self.0 {
+            Carrier::Memory(_) => "memory",
+            Carrier::Redis(_) => "Redis",
+            Carrier::Port(_) => "NATS",
+        }
+    }
+
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
     pub fn native(&self) -> Kind {
         match &self.0 {

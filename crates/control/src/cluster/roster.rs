@@ -3,6 +3,7 @@
 use super::card::Card;
 use super::number;
 use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::node::reports::Hearing;
 use cluster::numbers::Claim;
 use hub::Uplink;
 use std::collections::BTreeMap;
@@ -23,6 +24,15 @@ pub struct Roster {
     relays: bool,
     /// When a node was there last that takes no part in returns.
     unable: Mutex<Option<Instant>>,
+    /// What is between the nodes, and how well this one hears the others through it.
+    way: Mutex<Way>,
+}
+
+/// The way to the other nodes, as operators see it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Way {
+    pub(crate) engine: &'static str,
+    pub(crate) hearing: Hearing,
 }
 
 /// What a node published that knows no stamps is not on its way any more.
@@ -84,6 +94,7 @@ impl Roster {
             uplink,
             relays,
             unable: Mutex::default(),
+            way: Mutex::default(),
         }
     }
 
@@ -198,6 +209,16 @@ impl Roster {
             address: known.relay()?,
             life: known.life.subscribe(),
         })
+    }
+
+    pub(super) fn note_way(&self, way: Way) {
+        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+
+    /// As it was at most half a second ago.
+    pub(crate) fn way(&self) -> Way {
+        let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        way.clone()
     }
 
     /// All other nodes, by number.

@@ -82,8 +82,12 @@ struct WorkerHere {
     sockets: usize,
     /// Items that it was sent and has not handled.
     under_way: usize,
+    /// How much of its window they fill, 0 to 1. One large item may be above 1.
+    window_ratio: f64,
     /// Items that wait for its window.
     waiting: usize,
+    /// The shard that serves its link; `null`: the task of all backends does, or it is away.
+    shard: Option<u16>,
     /// Items that it has handled since it came.
     handled: u64,
     /// In the last ten to twenty seconds.
@@ -177,7 +181,7 @@ impl BackendHere {
     fn with(self, seen: Seen, in_words: bool) -> Self {
         let paces: Vec<PaceFigures> = match seen.calls {
             Some(calls) => vec![calls],
-            None => seen.workers.iter().map(|worker| worker.pace).collect(),
+            None => seen.workers.iter().map(|(worker, _)| worker.pace).collect(),
         };
         let slowest = paces.iter().max_by_key(|pace| (pace.p99_over, pace.p99_ms));
         let failures = seen.failures.into_iter();
@@ -198,14 +202,16 @@ impl BackendHere {
     }
 }
 
-impl From<SeenWorker> for WorkerHere {
-    fn from(seen: SeenWorker) -> Self {
+impl From<(SeenWorker, Option<u16>)> for WorkerHere {
+    fn from((seen, shard): (SeenWorker, Option<u16>)) -> Self {
         Self {
             instance: seen.instance,
             state: seen.state,
             sockets: seen.sockets,
             under_way: seen.under_way,
+            window_ratio: seen.window_ratio,
             waiting: seen.waiting,
+            shard,
             handled: seen.pace.total,
             handled_per_second: seen.pace.per_second,
             p99_ms: seen.pace.p99_ms,

@@ -1,4 +1,4 @@
-//! Sessions, rooms and ends of all nodes: each node is asked for its own, by the way of relayed connections, and those that do not answer are
+//! Sessions, rooms, ends and links of all nodes: each node is asked for its own, by the way of relayed connections, and those that do not answer are
 //! named. Nothing of this goes through Redis.
 
 use super::{
@@ -32,23 +32,25 @@ enum Wanted {
     Sessions,
     Rooms,
     Ends,
+    Links,
 }
 
 impl Wanted {
-    const ALL: [Self; 3] = [Self::Sessions, Self::Rooms, Self::Ends];
+    const ALL: [Self; 4] = [Self::Sessions, Self::Rooms, Self::Ends, Self::Links];
 
     fn word(self) -> &'static str {
         match self {
             Self::Sessions => "sessions",
             Self::Rooms => "rooms",
             Self::Ends => "ends",
+            Self::Links => "links",
         }
     }
 
     fn limit_max(self) -> usize {
         match self {
             Self::Sessions => SESSIONS_MAX,
-            Self::Rooms | Self::Ends => ITEMS_MAX,
+            Self::Rooms | Self::Ends | Self::Links => ITEMS_MAX,
         }
     }
 }
@@ -63,6 +65,16 @@ struct Asked {
     answered: bool,
     /// Why it is not; `null` if it is.
     why: Option<String>,
+}
+
+/// A room, as several nodes have it.
+#[derive(Default)]
+struct RoomOfNodes {
+    members: u64,
+    nodes: Vec<Value>,
+    /// Events each second, of the node that heard of most.
+    events: Option<f64>,
+    deliveries: f64,
 }
 
 /// The parts of all nodes.
@@ -113,6 +125,7 @@ impl Inside {
             Wanted::Sessions => self.sessions(query).await.map(serde_json::to_value),
             Wanted::Rooms => self.rooms(query).await.map(serde_json::to_value),
             Wanted::Ends => self.ends(query).await.map(serde_json::to_value),
+            Wanted::Links => self.links(query).map(serde_json::to_value),
         };
         found?.map_err(|error| Problem::new(Kind::Busy, error.to_string()))
     }
@@ -273,17 +286,35 @@ impl Gathered {
 
     /// Rooms of several nodes as one list, the largest first.
     fn rooms(self) -> Vec<Value> {
-        let mut rooms = BTreeMap::<(String, String), (u64, Vec<Value>)>::new();
+        let mut rooms = BTreeMap::<(String, String), RoomOfNodes>::new();
         for item in self.items {
             let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-            let (members, nodes) = rooms.entry((text("namespace"), text("room"))).or_default();
-            *members += item["members"].as_u64().unwrap_or_default();
-            nodes.push(item["node"].clone());
+            let known = rooms.entry((text("namespace"), text("room"))).or_default();
+            known.members += item["members"].as_u64().unwrap_or_default();
+            let events = item["events_per_second"].as_f64();
+            if events > known.events {
+                known.events = events;
+            }
+            let deliveries = item["deliveries_per_second"].as_f64().unwrap_or_default();
+            known.deliveries += deliveries;
+            known.nodes.push(item["node"].clone());
         }
         let mut rooms: Vec<_> = rooms.into_iter().collect();
-        // The sort keeps the order of names.
-        rooms.sort_by_key(|(_, (members, _))| std::cmp::Reverse(*members));
-        let room = |((namespace, room), (members, nodes))| json!({"namespace": namespace, "room": room, "members": members, "nodes": nodes});
+        // The sort keeps the order of names. Where the largest were wanted nobody tells deliveries.
+        rooms.sort_by(|(_, a), (_, b)| {
+            let busier = b.deliveries.total_cmp(&a.deliveries);
+            busier.then(b.members.cmp(&a.members))
+        });
+        let room = |((namespace, room), of): ((String, String), RoomOfNodes)| {
+            json!({
+                "namespace": namespace,
+                "room": room,
+                "members": of.members,
+                "nodes": of.nodes,
+                "events_per_second": of.events,
+                "deliveries_per_second": of.events.map(|_| of.deliveries),
+            })
+        };
         rooms.into_iter().map(room).collect()
     }
 }
@@ -344,7 +375,7 @@ pub(super) async fn sessions_of_nodes(
 /// Rooms of all nodes.
 #[derive(Debug, Serialize, ToSchema)]
 struct RoomsOfNodes {
-    /// The largest first: `namespace`, `room`, `members` and the `nodes` that they are at.
+    /// The largest or the busiest first: `namespace`, `room`, `members`, the `nodes` that they are at, and figures of the busiest.
     #[schema(value_type = Vec<serde_json::Value>)]
     rooms: Vec<Value>,
     /// There are more than these. Then a room may have more members, at nodes where it is none of the largest.
@@ -363,6 +394,7 @@ struct RoomsOfNodes {
         ("namespace" = Option<String>, Query, description = "Only rooms of this namespace."),
         ("contains" = Option<String>, Query, description = "Only rooms whose names have this text in them."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
+        ("order" = Option<String>, Query, description = "`largest`, or `busiest`: up to 128 of each shard, of a sample; `largest` if it is left out."),
     ),
     responses((status = 200, description = "The rooms.", body = RoomsOfNodes), Problems))]
 pub(super) async fn rooms_of_nodes(
@@ -419,6 +451,39 @@ pub(super) async fn ends_of_nodes(
     ends.truncate(limit);
     let found = EndsOfNodes {
         ends,
+        complete: found.complete,
+        nodes: found.asked,
+    };
+    Ok(Json(found).into_response())
+}
+
+/// The links of all nodes.
+#[derive(Debug, Serialize, ToSchema)]
+struct LinksOfNodes {
+    /// By the number of the node.
+    #[schema(value_type = Vec<super::links::NodeLinks>)]
+    links: Vec<Value>,
+    /// `false`: a node did not answer in time.
+    complete: bool,
+    nodes: Vec<Asked>,
+}
+
+/// Show who talks to whom
+///
+/// Of each node: its load, the engine between the nodes and how long the way through it is, the nodes that it hears and relays to, its
+/// backends and bridges. Nodes that do not answer in 4 s are named in `nodes`, and `complete` is `false`.
+#[utoipa::path(get, path = "/v1/nodes/links",
+    params(("node" = Option<u16>, Query, description = "Only this node is asked.")),
+    responses((status = 200, description = "The links.", body = LinksOfNodes), Problems))]
+pub(super) async fn links_of_nodes(
+    State(inside): State<Inside>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    admit(&caller, Scope::Read)?;
+    let found = inside.gather(Wanted::Links, query.as_deref()).await?;
+    let found = LinksOfNodes {
+        links: found.items,
         complete: found.complete,
         nodes: found.asked,
     };

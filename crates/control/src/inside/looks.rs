@@ -2,9 +2,11 @@
 
 use crate::backend::Windows;
 use backend::Name;
-use hub::{Ended, SeenRoom, SeenSession, SeenSocket};
+use hub::metrics::Scope;
+use hub::{Ended, SeenRoom, SeenSession, SeenSocket, UsedRate};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// Sessions of this node.
@@ -51,12 +53,38 @@ pub(super) struct Session {
     input_bytes: usize,
     /// How long the last ping is unanswered, milliseconds; `null` if it was answered.
     silent_ms: Option<u32>,
+    /// The time from the last ping that was answered to the answer, milliseconds, 65,535 at most; `null` before the first, and of clients that ping by
+    /// themselves (Engine.IO 3).
+    round_trip_ms: Option<u16>,
     /// Messages that were rejected for their rate, less those accepted since.
     rejections: u16,
+    /// What is used of the rates that hold for its messages; empty without such rates.
+    rates: Vec<RateUsed>,
     /// Its sockets, eight at most.
     sockets: Vec<Socket>,
     /// How many it has.
     socket_count: usize,
+}
+
+/// What is used of a rate.
+#[derive(Debug, Serialize, ToSchema)]
+struct RateUsed {
+    /// Whose rate it is: `session`, `user` or `address`.
+    scope: &'static str,
+    /// Messages that count still.
+    used: u32,
+    /// Messages that may pass at once; where nodes share the rate, this node's part of them.
+    of: u32,
+}
+
+impl From<UsedRate> for RateUsed {
+    fn from(rate: UsedRate) -> Self {
+        Self {
+            scope: Scope::NAMES[rate.scope as usize],
+            used: rate.used,
+            of: rate.of,
+        }
+    }
 }
 
 /// A TCP connection as the kernel sees it. With a proxy in front it is the proxy's.
@@ -177,7 +205,9 @@ impl From<SeenSession> for Session {
             waiting_bytes: seen.waiting_bytes,
             input_bytes: seen.input_bytes,
             silent_ms: seen.silent_ms,
+            round_trip_ms: seen.round_trip_ms,
             rejections: seen.rejections,
+            rates: seen.rates.into_iter().map(RateUsed::from).collect(),
             sockets: seen.sockets.into_iter().map(Socket::from).collect(),
             socket_count: seen.socket_count,
         }
@@ -216,7 +246,7 @@ pub(super) struct Rooms {
 }
 
 /// A room.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = RoomOfNode)]
 pub(super) struct Room {
     /// Its namespace.
@@ -225,29 +255,48 @@ pub(super) struct Room {
     room: String,
     /// Members that are connected to this node.
     members: u64,
+    /// Events to it each second, in the last fifteen to thirty seconds, of one event in sixteen; `null` where the largest were wanted.
+    events_per_second: Option<f64>,
+    /// Deliveries of these events to members of this node.
+    deliveries_per_second: Option<f64>,
 }
 
-/// Rooms of several shards as one list. Each shard has counted the members on all of them.
-pub(super) fn largest(seen: Vec<SeenRoom>, limit: usize) -> Vec<Room> {
-    let mut members = HashMap::new();
-    for room in seen {
-        let known = members.entry((room.namespace, room.name)).or_insert(0);
-        *known = room.members.max(*known);
-    }
-    let rooms = members
-        .into_iter()
-        .map(|((namespace, room), members)| Room {
-            namespace: namespace.to_string(),
-            room: room.to_string(),
-            members,
+/// Rooms of several shards as one list, in the order of what they are wanted for. Each shard has counted the members on all of them, and the
+/// events that it heard of.
+pub(super) fn merged(seen: Vec<SeenRoom>, limit: usize) -> Vec<Room> {
+    let mut rooms = HashMap::<_, Room>::new();
+    for seen in seen {
+        let name = (Arc::clone(&seen.namespace), Arc::clone(&seen.name));
+        let known = rooms.entry(name).or_insert_with(|| Room {
+            namespace: seen.namespace.to_string(),
+            room: seen.name.to_string(),
+            members: 0,
+            events_per_second: None,
+            deliveries_per_second: None,
         });
-    let mut rooms: Vec<Room> = rooms.collect();
+        known.members = known.members.max(seen.members);
+        known.events_per_second = larger(known.events_per_second, seen.events_per_s);
+        known.deliveries_per_second = sum(known.deliveries_per_second, seen.deliveries_per_s);
+    }
+    let mut rooms: Vec<Room> = rooms.into_values().collect();
     rooms.sort_by(|a, b| {
+        let busy = |room: &Room| room.deliveries_per_second.unwrap_or_default();
         let by_name = || (&a.namespace, &a.room).cmp(&(&b.namespace, &b.room));
-        b.members.cmp(&a.members).then_with(by_name)
+        busy(b)
+            .total_cmp(&busy(a))
+            .then_with(|| b.members.cmp(&a.members))
+            .then_with(by_name)
     });
     rooms.truncate(limit);
     rooms
+}
+
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
+fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(|a, b| a + b)
 }
 
 /// Sessions of this node that ended.
@@ -319,6 +368,8 @@ mod tests {
             name: name.into(),
             here,
             members,
+            events_per_s: None,
+            deliveries_per_s: None,
         };
         let seen = vec![
             room("a", 1, 3),
@@ -326,8 +377,29 @@ mod tests {
             room("a", 2, 3),
             room("c", 9, 9),
         ];
-        let rooms = largest(seen, 2);
+        let rooms = merged(seen, 2);
         let named: Vec<_> = rooms.iter().map(|r| (&*r.room, r.members)).collect();
         assert_eq!(named, [("c", 9), ("b", 5)]);
+    }
+
+    #[test]
+    fn a_busy_room_is_before_a_large_one_and_each_shard_delivers_its_part() {
+        let room = |name: &str, members, events, deliveries| SeenRoom {
+            namespace: "/".into(),
+            name: name.into(),
+            here: 1,
+            members,
+            events_per_s: Some(events),
+            deliveries_per_s: Some(deliveries),
+        };
+        let seen = vec![
+            room("large", 900, 1.0, 900.0),
+            room("busy", 3, 400.0, 800.0),
+            room("busy", 3, 380.0, 380.0),
+        ];
+        let rooms = merged(seen, 9);
+        assert_eq!((&*rooms[0].room, rooms[0].members), ("busy", 3));
+        let paces = (rooms[0].events_per_second, rooms[0].deliveries_per_second);
+        assert_eq!(paces, (Some(400.0), Some(1_180.0)));
     }
 }

@@ -6,7 +6,9 @@ mod backends;
 mod conditions;
 mod everywhere;
 mod leaving;
+mod links;
 mod looks;
+mod near;
 mod series;
 
 pub use audit::Audit;
@@ -28,12 +30,13 @@ use axum::{Extension, Json, Router};
 use backends::{__path_node_backends, node_backends};
 use conditions::{Conditions, Finding};
 use everywhere::{
-    __path_ends_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes, ends_of_nodes,
-    rooms_of_nodes, sessions_of_nodes,
+    __path_ends_of_nodes, __path_links_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes,
+    ends_of_nodes, links_of_nodes, rooms_of_nodes, sessions_of_nodes,
 };
 use hub::{Classes, Question, RoomsWanted, SessionsWanted, Sight};
 use leaving::{DrainPlan, DrainProgress, DrainView, SessionClasses};
 use looks::{Ends, Rooms, Sessions};
+use near::{NearLimit, Refusal};
 use serde::Serialize;
 use series::{Point, Series};
 use std::fmt::Debug;
@@ -64,6 +67,8 @@ pub struct Setting {
     /// Its value. Secrets are hidden.
     #[schema(value_type = serde_json::Value)]
     pub value: serde_json::Value,
+    /// The same where it is a number, and the bytes of a size; `null` otherwise.
+    pub number: Option<u64>,
     /// Where it comes from, such as a file and its line.
     pub source: String,
 }
@@ -202,6 +207,7 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(sessions_of_nodes))
         .routes(routes!(rooms_of_nodes))
         .routes(routes!(ends_of_nodes))
+        .routes(routes!(links_of_nodes))
         .routes(routes!(node_drain))
         .routes(routes!(node_config))
         .routes(routes!(node_audit))
@@ -274,6 +280,8 @@ struct Overview {
     now_ms: u64,
     limits: Bounds,
     health: Health,
+    /// What was refused or cut since the node began, by reason.
+    refusals: Vec<Refusal>,
     /// One a second, the oldest first.
     points: Vec<Point>,
 }
@@ -309,6 +317,7 @@ async fn node_overview(State(inside): State<Inside>, RawQuery(query): RawQuery) 
             memory_bytes: bounds.and_then(|bounds| bounds.memory_bytes),
         },
         health: inside.health(),
+        refusals: inside.refusals(),
         points: inside.hour.after(after.unwrap_or_default(), limit),
     };
     Ok(Json(overview).into_response())
@@ -384,12 +393,13 @@ impl Inside {
 
 /// Find rooms of the node
 ///
-/// The largest first. Only members at the node that is asked are counted: `/v1/rooms` counts those of all nodes.
+/// The largest or the busiest first. Only members at the node that is asked are counted: `/v1/rooms` counts those of all nodes.
 #[utoipa::path(get, path = "/v1/node/rooms",
     params(
         ("namespace" = Option<String>, Query, description = "Only rooms of this namespace."),
         ("contains" = Option<String>, Query, description = "Only rooms whose names have this text in them."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
+        ("order" = Option<String>, Query, description = "`largest`, or `busiest`: up to 128 of each shard, of a sample; `largest` if it is left out."),
     ),
     responses((status = 200, description = "The rooms.", body = Rooms), Problems))]
 async fn node_rooms(
@@ -404,19 +414,27 @@ async fn node_rooms(
 
 impl Inside {
     async fn rooms(&self, query: Option<&str>) -> Result<Rooms, Problem> {
-        let query = Query::read(query, &["namespace", "contains", "limit"])?;
+        let query = Query::read(query, &["namespace", "contains", "limit", "order"])?;
         let limit = limited(&query, ITEMS_MAX, ITEMS)?;
         let wanted = RoomsWanted {
             namespace: query.get("namespace").map(str::to_owned),
             contains: query.get("contains").unwrap_or_default().to_owned(),
             limit: limit + 1,
         };
-        let (sights, complete) = self.look(Question::Rooms(wanted)).await?;
+        let question = match query.get("order") {
+            None | Some("largest") => Question::Rooms(wanted),
+            Some("busiest") => Question::BusyRooms(wanted),
+            Some(other) => {
+                let detail = format!("{other:?} is neither \"largest\" nor \"busiest\"");
+                return Err(Problem::field("order", detail));
+            }
+        };
+        let (sights, complete) = self.look(question).await?;
         let seen = sights.into_iter().flat_map(|sight| match sight {
             Sight::Rooms(seen) => seen.items,
             _ => Vec::new(),
         });
-        let mut rooms = looks::largest(seen.collect(), limit + 1);
+        let mut rooms = looks::merged(seen.collect(), limit + 1);
         let more = rooms.len() > limit;
         rooms.truncate(limit);
         Ok(Rooms {
@@ -506,19 +524,25 @@ async fn node_drain(
 struct Configuration {
     settings: Vec<Setting>,
     reload: Reload,
+    /// Limits that have a figure beside them, the nearest first.
+    limits: Vec<NearLimit>,
 }
 
 /// Show the configuration
 ///
-/// Every setting of the node that is asked and where it comes from, and what a reload would change. Secrets are hidden.
+/// Every setting of the node that is asked and where it comes from, what a reload would change, and how near the node is to its limits. Secrets
+/// are hidden.
 #[utoipa::path(get, path = "/v1/node/config",
     responses((status = 200, description = "The configuration.", body = Configuration), Problems))]
 async fn node_config(State(inside): State<Inside>, caller: Caller) -> Called {
     admit(&caller, Scope::Operate)?;
-    let settings = Arc::clone(&inside.settings);
-    let read = tokio::task::spawn_blocking(move || Configuration {
-        settings: settings.shown(),
-        reload: settings.reload(),
+    let read = tokio::task::spawn_blocking(move || {
+        let settings = inside.settings.shown();
+        Configuration {
+            limits: inside.near(&settings),
+            reload: inside.settings.reload(),
+            settings,
+        }
     });
     let stopping = |_| Problem::new(Kind::Busy, "the gateway is stopping");
     Ok(Json(read.await.map_err(stopping)?).into_response())

@@ -139,6 +139,10 @@ impl Series {
         kept.points.push_back(point);
     }
 
+    pub(crate) fn newest(&self) -> Option<Point> {
+        self.kept().points.back().copied()
+    }
+
     /// The points after this time, at most so many of the newest.
     pub(crate) fn after(&self, t: u64, max: usize) -> Vec<Point> {
         let kept = self.kept();

@@ -12,6 +12,12 @@ pub(super) const BACKENDS: &[Metric] = &[
         |v| sum(v, |f| &f.workers),
     ),
     gauge(
+        "sockeye_backend_links_of_shards",
+        "Links of workers that shards serve. Others are served by the thread of all workers, which costs more: links by gRPC or TLS, those of a gateway \
+         that stores large events, and one that sent a message above 2 MiB, until its worker attaches again.",
+        |v| sum(v, |f| &f.links_of_shards),
+    ),
+    gauge(
         "sockeye_backend_without_worker",
         "Backends without a worker, and those whose endpoint is not well.",
         |v| {

@@ -56,9 +56,14 @@ impl Exporter {
         }
     }
 
-    /// All metrics as text.
-    pub fn text(&self, format: Format) -> String {
-        text::encode(&self.view(Usage::read()), format)
+    /// The metrics whose names begin so, as text; all, if it is empty.
+    pub fn text(&self, prefix: &str, format: Format) -> String {
+        // With many connections a look at the process' files takes milliseconds.
+        let usage = match prefix.is_empty() || prefix.starts_with("process") {
+            true => Usage::read(),
+            false => Usage::default(),
+        };
+        text::encode(&self.view(usage), prefix, format)
     }
 
     fn view(&self, usage: Usage) -> View<'_> {
@@ -107,6 +112,14 @@ impl Exporter {
 pub(crate) struct Figures<'a>(View<'a>);
 
 impl Figures<'_> {
+    /// The values of a metric by its label.
+    pub(crate) fn labelled(&self, name: &str) -> Vec<(String, f64)> {
+        match find(name).map(|metric| (metric.read)(&self.0)) {
+            Some(Samples::Labelled(values)) => values,
+            _ => Vec::new(),
+        }
+    }
+
     /// A metric's value: a gauge's largest, a counter's sum over the values of its label that count; none named: all.
     pub(crate) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let metric = find(name)?;

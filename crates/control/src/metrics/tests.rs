@@ -35,7 +35,7 @@ fn shards_are_added_up() {
         shard.limits[Limit::Payload as usize].store(count, Ordering::Relaxed);
         shard.delivered[2].store(count, Ordering::Relaxed);
     }
-    let text = exporter.text(Format::Classic);
+    let text = exporter.text("", Format::Classic);
     for series in [
         "websocket_connections_total",
         "websocket_messages_total",
@@ -72,7 +72,7 @@ fn each_shard_has_its_own_numbers() {
     let start = Instant::now();
     exporter.sample(start);
     exporter.sample(start + Duration::from_secs(2));
-    let text = exporter.text(Format::Classic);
+    let text = exporter.text("", Format::Classic);
     let both = |name: &str| ["0", "1"].map(|n| value(&text, &format!("{name}{{shard=\"{n}\"}}")));
     assert_eq!(
         both("sockeye_shard_busy_seconds_total"),
@@ -96,7 +96,7 @@ fn durations_are_cumulative_histograms_with_the_bounds_that_were_agreed() {
     shards[1].durations[6].store(1, Ordering::Relaxed);
     shards[1].duration_us.store(1_500, Ordering::Relaxed);
     node.cluster.lag.observe(Duration::from_millis(30));
-    let text = exporter.text(Format::Classic);
+    let text = exporter.text("", Format::Classic);
     let buckets = |name: &str| -> Vec<(String, f64)> {
         let start = format!("{name}_bucket{{le=\"");
         let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
@@ -136,8 +136,8 @@ fn durations_are_cumulative_histograms_with_the_bounds_that_were_agreed() {
 fn the_formats_differ_where_they_must() {
     let (_, _, exporter) = exporter();
     let (open, classic) = (
-        exporter.text(Format::OpenMetrics),
-        exporter.text(Format::Classic),
+        exporter.text("", Format::OpenMetrics),
+        exporter.text("", Format::Classic),
     );
     for (text, line) in [
         (&open, "# TYPE websocket_messages counter\n"),
@@ -166,13 +166,13 @@ fn the_formats_differ_where_they_must() {
 fn what_is_not_known_is_left_out() {
     let (_, node, exporter) = exporter();
     let series = "sockeye_memory_limit_bytes";
-    assert!(!exporter.text(Format::Classic).contains(series));
+    assert!(!exporter.text("", Format::Classic).contains(series));
     let bounds = Bounds {
         connections: 9,
         memory_bytes: Some(1 << 30),
     };
     node.bounds.set(bounds).expect("set once");
-    let text = exporter.text(Format::Classic);
+    let text = exporter.text("", Format::Classic);
     assert_eq!(value(&text, series), Some(f64::from(1 << 30)));
     assert_eq!(value(&text, "sockeye_connections_limit"), Some(9.0));
 }
@@ -181,7 +181,7 @@ fn what_is_not_known_is_left_out() {
 fn reloads_are_told_with_the_last_one_s_result() {
     let (_, node, exporter) = exporter();
     let state = || {
-        let text = exporter.text(Format::Classic);
+        let text = exporter.text("", Format::Classic);
         [
             "sockeye_config_reloads_total{result=\"success\"}",
             "sockeye_config_reloads_total{result=\"failure\"}",

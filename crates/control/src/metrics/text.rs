@@ -48,9 +48,10 @@ impl Format {
     }
 }
 
-pub(super) fn encode(view: &View<'_>, format: Format) -> String {
+pub(super) fn encode(view: &View<'_>, prefix: &str, format: Format) -> String {
     let mut out = String::with_capacity(32 * 1024);
-    for metric in GROUPS.iter().flat_map(|group| group.metrics) {
+    let all = GROUPS.iter().flat_map(|group| group.metrics);
+    for metric in all.filter(|metric| metric.name.starts_with(prefix)) {
         let samples = (metric.read)(view);
         if samples == Samples::One(None) {
             continue;

@@ -355,6 +355,12 @@ fn kinds(line: &Line, payload: bool) -> Option<String> {
 }
 
 impl Part {
+    /// It does nothing but come and leave.
+    pub(super) fn leaves_at_once(&self) -> bool {
+        let first = self.steps.first();
+        first.is_some_and(|step| matches!(step.deed, Deed::Leave))
+    }
+
     /// Steps other than leaving.
     pub(super) fn sayings(&self) -> u64 {
         let steps = self.steps.iter();

@@ -20,12 +20,13 @@ use lock::{Keyring, Lock};
 use pipe::{Client, Owner};
 use rustls::ServerConfig;
 use shares::{Share, Shares};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -116,6 +117,8 @@ struct Shared {
     places: Arc<Places>,
     shares: Arc<Shares>,
     gauges: Arc<Gauges>,
+    /// Connections that are relayed now, by the node that they go to.
+    open: Mutex<BTreeMap<u16, u64>>,
     answerer: Answerer,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
@@ -150,6 +153,7 @@ impl Relays {
             places: Arc::clone(places),
             shares: Arc::new(Shares::new(places, relays_max)),
             gauges: Arc::clone(gauges),
+            open: Mutex::default(),
             answerer: Answerer::default(),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
@@ -176,7 +180,7 @@ impl Relays {
         };
         refused.fetch_add(u64::from(displaced), Ordering::Relaxed);
         self.0.runtime.spawn(async move {
-            let open = Open::new(&shared.gauges);
+            let open = Open::new(&shared, relayed.node);
             if let Err(error) = shared.pass(relayed, share).await {
                 tracing::debug!(%error, "cannot take over a connection that is to be relayed");
             }
@@ -187,6 +191,12 @@ impl Relays {
     /// Connections that are relayed now.
     pub fn open(&self) -> u64 {
         self.0.gauges.open.load(Ordering::Relaxed)
+    }
+
+    /// The same by the node that they go to.
+    pub(crate) fn open_by_node(&self) -> BTreeMap<u16, u64> {
+        let open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.clone()
     }
 
     /// Sends the clients of relayed connections away, evenly over the window.
@@ -417,17 +427,32 @@ async fn serve_follower(desk: Desk, acceptor: Option<TlsAcceptor>, stream: TcpSt
 }
 
 /// Counts a connection while it is relayed.
-struct Open<'a>(&'a Gauges);
+struct Open<'a> {
+    shared: &'a Shared,
+    node: u16,
+}
 
 impl<'a> Open<'a> {
-    fn new(gauges: &'a Gauges) -> Self {
-        gauges.open.fetch_add(1, Ordering::Relaxed);
-        Self(gauges)
+    fn new(shared: &'a Shared, node: u16) -> Self {
+        shared.gauges.open.fetch_add(1, Ordering::Relaxed);
+        let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open.entry(node).or_default() += 1;
+        drop(open);
+        Self { shared, node }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.shared.gauges.open.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self
+            .shared
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.node) {
+            *count -= 1;
+        }
+        open.retain(|_, count| *count > 0);
     }
 }

@@ -151,6 +151,7 @@ impl Settings for InForce {
         let shown = rows.map(|(path, setting)| Shown {
             key: path.to_string(),
             value: setting.value.to_json(),
+            number: setting.value.number(),
             source: setting.source.to_string(),
         });
         shown.collect()

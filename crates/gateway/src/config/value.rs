@@ -179,6 +179,14 @@ impl Value {
         }
     }
 
+    /// A number, or the bytes of a size.
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Value::Integer(number) | Value::Size(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Bool(on) => (*on).into(),

@@ -138,6 +138,8 @@ fn questions_that_cannot_be_used_are_refused_with_their_field() {
         ("/v1/node/ends?limit=1001", "limit"),
         ("/v1/node/overview?after=-1", "after"),
         ("/v1/node/audit?limit=1&limit=2", "limit"),
+        ("/v1/nodes/links?limit=1", "limit"),
+        ("/v1/node/rooms?order=x", "order"),
     ] {
         let (status, problem) = asked(&node, &OPS.0, path);
         assert_eq!((status, &problem["field"]), (400, &json!(field)), "{path}");
@@ -148,6 +150,7 @@ fn questions_that_cannot_be_used_are_refused_with_their_field() {
         ("/v1/node/rooms", 200),
         ("/v1/node/ends", 200),
         ("/v1/node/backends", 200),
+        ("/v1/nodes/links", 200),
         ("/v1/node/config", 403),
         ("/v1/node/audit", 403),
     ] {
@@ -184,6 +187,24 @@ fn rooms_of_both_shards_are_one_list_with_the_largest_first() {
     assert_eq!(rooms("contains=iv"), (vec!["five 5".to_owned()], false));
     assert_eq!(rooms("contains=own-").0.len(), 12);
     assert_eq!(rooms("namespace=/lab"), (Vec::new(), false));
+    // A small room with much traffic is before a large one with little.
+    for n in 0..330 {
+        let room = if n % 11 == 0 { "all" } else { "five" };
+        let body = json!({"event": "news", "rooms": [room]}).to_string();
+        let headers = format!("Authorization: Bearer {}\r\n", OPS.0);
+        let answer = request(node.admin, "POST", "/v1/emit", &headers, &body);
+        assert!(answer.status < 300, "{}", answer.body);
+    }
+    let busy = ask(&node, "/v1/node/rooms?order=busiest");
+    assert_eq!(
+        (&busy["rooms"][0]["room"], &busy["rooms"][0]["members"]),
+        (&json!("five"), &json!(5))
+    );
+    let first = &busy["rooms"][0];
+    let [events, deliveries] =
+        ["events_per_second", "deliveries_per_second"].map(|name| first[name].as_f64());
+    assert!(events > Some(1.0) && deliveries > events, "{busy}");
+    assert_eq!(rooms("order=busiest&contains=own-").0.len(), 0);
     drop(clients);
     assert!(eventually(PATIENCE, || rooms("").0.is_empty()));
 }

@@ -4,7 +4,7 @@ use crate::backend::receiver::{Receiver, Reply};
 use crate::backend::worker::Worker;
 use crate::backend::{KEY, Kitchen};
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
-use ::client::full::{Encoding, Plain, WebSocket, request};
+use ::client::full::{self, Encoding, Plain, WebSocket, request};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -100,6 +100,120 @@ fn a_session_is_shown_with_its_program_its_claims_and_its_connection() {
     assert_eq!(others.filter(|one| one["agent"].is_null()).count(), 1);
 }
 
+#[test]
+fn a_session_is_shown_with_its_rates_and_the_time_of_its_heartbeat() {
+    let node = Gateway::start_with(
+        &format!(
+            "[socketio]\nping_interval = \"300ms\"\n[rates]\nsession = \"600/h\"\naddress = \"6000/h\"\n\
+             [namespaces.\"/\"]\nclient_joins = true\n{}",
+            admin()
+        ),
+        &["--profile", "socket.io"],
+    );
+    let mut client = full::SocketIo::websocket(node.addr, "/", json!({}));
+    let fresh = ask(&node, "/v1/node/sessions")["sessions"][0].clone();
+    assert_eq!(fresh["rates"][0]["of"], 600, "{fresh}");
+    let mut session = Value::Null;
+    assert!(eventually(PATIENCE, || {
+        // It answers pings while it waits for its own answers.
+        client.ask("join", &[json!("den")]);
+        session = ask(&node, "/v1/node/sessions")["sessions"][0].clone();
+        session["round_trip_ms"].as_u64() > Some(0)
+    }));
+    let rates = session["rates"].as_array().expect("rates");
+    let scopes: Vec<&Value> = rates.iter().map(|rate| &rate["scope"]).collect();
+    assert_eq!(scopes, ["session", "address"], "{session}");
+    let used = rates[0]["used"].as_u64();
+    assert!((Some(1)..=Some(600)).contains(&used), "{session}");
+    assert_eq!(rates[1]["of"], 6_000, "{session}");
+}
+
+#[test]
+fn limits_are_shown_with_what_is_used_of_them_and_refusals_with_their_reasons() {
+    let more = "[limits]\nroom_name_bytes_max = 8\n[namespaces.\"/\"]\nclient_joins = true\n";
+    let node = Gateway::start_with(&format!("{more}{}", admin()), &["--profile", "socket.io"]);
+    let mut client = full::SocketIo::websocket(node.addr, "/", json!({}));
+    client.ask("join", &[json!("a name of more than eight bytes")]);
+    let config = ask(&node, "/v1/node/config");
+    let limits = config["limits"].as_array().expect("limits");
+    let share = |limit: &Value| {
+        limit["used"].as_f64().expect("used") / limit["limit"].as_f64().expect("a limit")
+    };
+    assert!(
+        limits
+            .windows(2)
+            .all(|two| share(&two[0]) >= share(&two[1])),
+        "{limits:?}"
+    );
+    let keys = limits.iter().filter_map(|limit| limit["key"].as_str());
+    let keys: Vec<&str> = keys.collect();
+    for key in [
+        "memory",
+        "descriptors",
+        "limits.conns_max",
+        "limits.waiting_bytes_max",
+    ] {
+        assert!(keys.contains(&key), "{key}: {keys:?}");
+    }
+    let refusals = ask(&node, "/v1/node/overview")["refusals"].clone();
+    let refusals = refusals.as_array().expect("refusals").iter();
+    let mut names = refusals.filter(|one| one["reason"] == "room_name");
+    let refused = names.next().expect("the name was refused");
+    assert_eq!(
+        (&refused["what"], &refused["times"]),
+        (&json!("limit reached"), &json!(1))
+    );
+}
+
+/// An operator who reads one of them need not read the others.
+#[test]
+fn the_console_the_probe_and_the_terminal_say_the_same_sentence() {
+    let config = format!("[server]\nshards = 1\n{}", admin());
+    let node = Gateway::start(&config);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("sockeye.toml");
+    let text = format!(
+        "profile = \"socket.io\"\n[server]\nadmin = \"{}\"\n",
+        node.admin
+    );
+    std::fs::write(&file, text).expect("a file");
+    let doctor = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.args(["doctor", "--live", "--config"]).arg(&file);
+        let output = command.output().expect("sockeye runs");
+        let said = String::from_utf8(output.stdout).expect("text");
+        (output.status.code(), said)
+    };
+    let console = || ask(&node, "/v1/node/overview")["health"].clone();
+    let probe = || {
+        let answer = request(node.admin, "GET", "/ready?verbose", "", "");
+        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        (answer.status, body["health"].clone())
+    };
+    assert!(eventually(PATIENCE, || console()["sentence"] == "All is well."));
+    assert_eq!(probe(), (200, console()));
+    assert_eq!(doctor(), (Some(0), "ready: All is well.\n".to_owned()));
+    assert!(top(&node, &[]).contains("All is well."));
+
+    node.reload("[limits]\nconns_max = \"many\"\n");
+    let refused = "The configuration was refused at the last reload: the old one is in force.";
+    assert!(eventually(PATIENCE, || console()["sentence"] == refused));
+    // It takes clients all the same.
+    assert_eq!(probe(), (200, console()));
+    let (code, said) = doctor();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with(&format!("ready: {refused}\n")), "{said}");
+    assert!(
+        said.contains("SockeyeReloadFailed, docs/operations.md#"),
+        "{said}"
+    );
+    assert!(top(&node, &[]).contains(refused));
+    node.reload(&config);
+    assert!(eventually(PATIENCE, || console()["ok"] == true));
+    drop(node);
+    assert_eq!(doctor().0, Some(2));
+}
+
 /// Each name of a program is kept once, and no flood of names makes the node larger.
 #[test]
 fn a_flood_of_names_of_programs_is_kept_within_a_bound() {
@@ -160,6 +274,13 @@ fn each_worker_is_shown_with_what_it_has_and_how_fast_it_is() {
         "{worker}"
     );
     assert!(worker["p99_ms"].as_u64() >= Some(1), "{worker}");
+    // Links by gRPC are none of a shard's.
+    let by_grpc = std::env::var("WORKERS_FRAMING").is_ok_and(|framing| framing == "grpc");
+    assert_eq!(worker["shard"].is_null(), by_grpc, "{worker}");
+    let links = node.metric_settles("sockeye_backend_links_of_shards", |links| {
+        (links == 1.0) != by_grpc
+    });
+    assert!(links.is_ok(), "{links:?}");
     let session = ask(node, &format!("/v1/node/sessions?id={}", client.sid));
     assert_eq!(
         session["sessions"][0]["sockets"][0]["worker"],

@@ -141,6 +141,15 @@ impl Gcra {
         u32::try_from(used).unwrap_or(u32::MAX)
     }
 
+    /// Events of a whole window.
+    pub(crate) fn events(self) -> u32 {
+        let events = match self.fixed {
+            Some(fixed) => fixed.events,
+            None => self.per_us / self.interval_us,
+        };
+        u32::try_from(events).unwrap_or(u32::MAX)
+    }
+
     /// A state that holds as many events when the share has changed. Nobody owes more than a window.
     pub(crate) fn rescaled(self, state_us: u64, now_us: u64, (before, after): (u32, u32)) -> u64 {
         let ahead_us = state_us.saturating_sub(now_us);

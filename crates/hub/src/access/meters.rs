@@ -135,6 +135,27 @@ impl<'a> Account<'a> {
     }
 }
 
+/// What is used of a rate now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedRate {
+    /// Whose rate it is.
+    pub scope: Scope,
+    /// Messages that count still.
+    pub used: u32,
+    /// Messages that may pass at once; where nodes share the rate, this node's part of them.
+    pub of: u32,
+}
+
+impl UsedRate {
+    fn new(scope: Scope, gcra: Gcra, state_us: u64, now_us: u64) -> Self {
+        Self {
+            scope,
+            used: gcra.used(state_us, now_us),
+            of: gcra.events(),
+        }
+    }
+}
+
 /// The owner of the messages that are booked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
@@ -248,6 +269,18 @@ impl Meters {
         }
         let more = (2 * owed + 1).min(lot.saturating_sub(1));
         Ok(if plenty { more } else { 0 })
+    }
+
+    /// What is used of the rates of a session in this state, and of its user and address.
+    pub(crate) fn used(&self, session_us: u64, sender: Sender<'_>, now_us: u64) -> Vec<UsedRate> {
+        let session = self.session.iter();
+        let session =
+            session.map(|meter| UsedRate::new(Scope::Session, meter.gcra, session_us, now_us));
+        let accounts = self.accounts(sender);
+        let accounts = accounts.iter().flatten();
+        let shared = accounts
+            .map(|account| UsedRate::new(account.scope, account.gcra, account.state_us, now_us));
+        session.chain(shared).collect()
     }
 
     /// Books messages that have passed.

@@ -2,9 +2,10 @@
 
 use crate::access::addresses::holder;
 use crate::access::gcra::{Exceeded, Gcra};
-use crate::access::meters::{Meters, Sender};
+use crate::access::meters::{Meters, Sender, UsedRate};
 use crate::books::metrics::Scope;
 use crate::clients::people::People;
+use crate::clients::session::Session;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 
 /// Books an event with a limiter of the socket's session.
@@ -78,6 +79,16 @@ impl Meters {
         let address = holder(slot.peer);
         let user = self.user_to_charge(people, session, socket.map(|socket| socket.id()));
         self.book(Sender { user, address }, now_us, owed)
+    }
+
+    /// What is used of the rates that hold for a session's messages.
+    pub(crate) fn used_by(&self, people: &People, now_us: u64, session: &Session) -> Vec<UsedRate> {
+        let user = self.user.as_ref().and_then(|_| {
+            let mut sockets = session.sockets.iter();
+            sockets.find_map(|socket| people.user_of(*socket))
+        });
+        let address = holder(session.peer);
+        self.used(session.dues.rate, Sender { user, address }, now_us)
     }
 
     /// Books what a session still owes, before it ends or one of its sockets is nobody's or another's. From then on it is

@@ -1,12 +1,14 @@
 //! Looking for sessions, rooms and ends between turns, for operators. A table of a million slots takes a while to walk, so a shard walks
 //! it in steps, a few thousand slots a turn, as it does to count its memory.
 
+use crate::access::meters::UsedRate;
 use crate::books::ends::Ended;
 use crate::census::classes::Classes;
 use crate::clients::session::{Protocol, Session};
 use crate::clients::socket::Socket;
 use crate::hub::Hub;
 use crate::parts::Parts;
+use crate::rooms::busy::Pace;
 use crate::rooms::room::{Room, RoomKind};
 use crate::tables::id::socket_made_ms;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
@@ -26,6 +28,8 @@ pub enum Question {
     Sessions(SessionsWanted),
     /// Rooms that clients can name, the largest first.
     Rooms(RoomsWanted),
+    /// The busiest of these, of a sample.
+    BusyRooms(RoomsWanted),
     /// Sessions that ended, the newest first.
     Ends {
         /// So many at most.
@@ -120,8 +124,13 @@ pub struct SeenSession {
     pub input_bytes: usize,
     /// How long the last ping is unanswered, milliseconds; none if it was answered.
     pub silent_ms: Option<u32>,
+    /// The time from its last ping that was answered to the answer, milliseconds, 65,535 at most; none before the first, and of clients that ping
+    /// by themselves.
+    pub round_trip_ms: Option<u16>,
     /// Messages that were rejected for their rate, less those accepted since.
     pub rejections: u16,
+    /// What is used of the rates that hold for its messages.
+    pub rates: Vec<UsedRate>,
     /// Its sockets: the first eight.
     pub sockets: Vec<SeenSocket>,
     /// How many it has.
@@ -183,6 +192,10 @@ pub struct SeenRoom {
     pub here: u64,
     /// Members on all shards of this node.
     pub members: u64,
+    /// Events to it each second, of a sample; none where the largest were wanted.
+    pub events_per_s: Option<f64>,
+    /// Deliveries to its members on this shard each second, in the same way.
+    pub deliveries_per_s: Option<f64>,
 }
 
 /// A look under way. Slots that come or go meanwhile may be missed.
@@ -238,11 +251,23 @@ impl Look {
                 });
                 is_done.then_some(Sight::Classes(self.classes))
             }
+            Question::BusyRooms(wanted) => {
+                for pace in parts.rooms.busy.paces(parts.clock.now.mono_ms) {
+                    if let Some(room) = parts.rooms.get(pace.room) {
+                        self.look_at_room(parts, &wanted, room, Some(pace));
+                    }
+                }
+                self.rooms.truncate(wanted.limit);
+                Some(Sight::Rooms(Seen {
+                    items: std::mem::take(&mut self.rooms),
+                    matched: self.matched,
+                }))
+            }
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
                     let room = parts.rooms.get(parts.rooms.nth(slot)?);
                     if let Some(room) = room.filter(|room| room.kind() == RoomKind::Named) {
-                        look.look_at_room(parts, &wanted, room);
+                        look.look_at_room(parts, &wanted, room, None);
                     }
                     Some(())
                 });
@@ -315,7 +340,13 @@ impl Look {
         }
     }
 
-    fn look_at_room(&mut self, parts: &Parts, wanted: &RoomsWanted, room: &Room) {
+    fn look_at_room(
+        &mut self,
+        parts: &Parts,
+        wanted: &RoomsWanted,
+        room: &Room,
+        pace: Option<Pace>,
+    ) {
         let Some(namespace) = parts.people.label(room.namespace()) else {
             return;
         };
@@ -333,9 +364,11 @@ impl Look {
             name: Arc::clone(room.name()),
             here: room.members().len() as u64,
             members: room.total(),
+            events_per_s: pace.map(|pace| pace.events_per_s),
+            deliveries_per_s: pace.map(|pace| pace.deliveries_per_s),
         });
         // A table of a million rooms is not copied.
-        if self.rooms.len() >= 2 * wanted.limit.max(1) {
+        if pace.is_none() && self.rooms.len() >= 2 * wanted.limit.max(1) {
             self.keep_largest(wanted.limit);
         }
     }
@@ -408,7 +441,12 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
             + queue.map_or(0, |queue| queue.cost()),
         input_bytes: conn.map_or(0, |conn| conn.input.as_ref().map_or(0, |input| input.len())),
         silent_ms: session.heart.silent_ms(parts.clock.now.mono_ms),
+        round_trip_ms: Some(session.round_trip_ms).filter(|ms| *ms > 0),
         rejections: session.dues.rejections,
+        rates: parts
+            .access
+            .meters
+            .used_by(&parts.people, parts.clock.now_us(), session),
         sockets: sockets.take(SOCKETS_SHOWN).collect(),
         socket_count: session.sockets.len(),
     }

@@ -73,6 +73,8 @@ pub(crate) struct Session {
     pub(crate) revision: Revision,
     pub(crate) flags: Flags,
     pub(crate) heart: Heart,
+    /// The time from its last ping to the answer, milliseconds; 0: it has answered none.
+    pub(crate) round_trip_ms: u16,
     /// The WebSocket or event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
     pub(crate) peer: IpAddr,
@@ -172,6 +174,7 @@ impl Session {
             revision,
             flags: Flags::default(),
             heart: Heart::default(),
+            round_trip_ms: 0,
             conn: None,
             peer,
             agent: Tag::default(),

@@ -62,6 +62,13 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
         return true;
     }
     slot.heart.heard = false;
+    let waited_ms = u64::from((parts.clock.now.mono_ms as u32).wrapping_sub(slot.heart.pinged_ms));
+    // An extension began the time anew.
+    let before_ms = match slot.heart.extended {
+        true => parts.books.config.ping_timeout.as_millis() as u64,
+        false => 0,
+    };
+    slot.round_trip_ms = (before_ms + waited_ms).clamp(1, u64::from(u16::MAX)) as u16;
     if parts.recovery.is_some() {
         parking::confirm(parts, session);
     }

@@ -6,6 +6,7 @@ use crate::clients::speaker::Speaker;
 use crate::recovery::exchange::Recovery;
 use crate::recovery::headings::{Heading, Kind};
 use crate::recovery::journal::Moment;
+use crate::rooms::busy::Busy;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::rooms::target::Target;
@@ -130,6 +131,9 @@ impl Audience<'_> {
             Some(_) => &members[..live],
             None => &members[..],
         };
+        if Busy::wants(self.speaker.books.counts.broadcasts) && kind == RoomKind::Named {
+            self.rooms.busy.note(self.now_ms, room, receivers.len());
+        }
         for index in receivers {
             self.deliver_member(*index, mark, out);
         }

@@ -1,6 +1,7 @@
 //! Rooms: membership, fan-out and history.
 
 pub(crate) mod arrivals;
+pub(crate) mod busy;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;

@@ -7,6 +7,7 @@ use crate::clients::people::People;
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::rooms::arrivals::Arrivals;
+use crate::rooms::busy::Busy;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::elsewhere::Elsewhere;
@@ -148,6 +149,7 @@ pub(crate) struct Rooms {
     pub(crate) elsewhere: Elsewhere,
     pub(crate) rolls: Rolls,
     pub(crate) arrivals: Arrivals,
+    pub(crate) busy: Busy,
     directory: Arc<Directory>,
     me: Identity,
     pub(crate) kept: Log,
@@ -166,6 +168,7 @@ impl Rooms {
             elsewhere: Elsewhere::default(),
             rolls: Rolls::default(),
             arrivals: Arrivals::default(),
+            busy: Busy::default(),
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
@@ -283,6 +286,7 @@ impl Rooms {
         if let Ok(entry) = self.by_name.find_entry(hash, |other| *other == index) {
             entry.remove();
         }
+        self.busy.forget(index);
         let room = self.slots.remove(index)?;
         if let Some(card) = &room.card {
             self.directory.leave(card, self.me.shard);
@@ -519,5 +523,6 @@ impl Rooms {
             + self.elsewhere.heap_bytes()
             + self.rolls.heap_bytes()
             + self.arrivals.heap_bytes()
+            + self.busy.heap_bytes()
     }
 }

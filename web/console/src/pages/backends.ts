@@ -1,4 +1,4 @@
-// Workers, webhooks and Kafka one by one: who is attached, what waits, what was refused and lost; then sums of all.
+// Workers, webhooks and bridges one by one: who is attached, what waits, what was refused and lost; then sums of all.
 
 import { make } from "../../../chat/src/dom.ts";
 import type { BackendsHere } from "../answers.ts";
@@ -92,13 +92,13 @@ export function backends(view: View): void {
       section(group.title, make("p", "about", group.about), list.element),
     ),
   );
-  view.head("Backends", "Workers, webhooks and the bridge to Kafka of this node.");
+  view.head("Backends", "Workers, webhooks, and the bridges of this node to Kafka and NATS.");
   const cards = new BackendCards();
   const sums = make("h2", "", "All backends together");
   view.add(cards.element, sums, figures, read, grid);
   view.every(EVERY_MS, async () => {
     const [text, one] = await Promise.all([
-      view.api.text("/metrics", view.signal),
+      view.api.text(`/metrics?prefix=${PREFIX}`, view.signal),
       view.api.allows("read")
         ? view.api.get<BackendsHere>("/v1/node/backends", view.signal)
         : undefined,
@@ -120,6 +120,7 @@ function summary(now: Reading, before: Reading | undefined): [string, string][] 
   return [
     ["Workers and endpoints that are well", count(of("workers"))],
     ["Backends without one", count(of("without_worker"))],
+    ["Links served by shards", count(of("links_of_shards"))],
     ["Sockets", count(of("sockets"))],
     ["Sockets that wait for a worker", count(of("parked_sockets"))],
     ["Kept until handled", bytes(of("kept_bytes"))],

@@ -1,9 +1,9 @@
-// What is in force and where it comes from, and what a reload would change.
+// What is in force and where it comes from, what a reload would change, and how near the limits are.
 
 import { make } from "../../../chat/src/dom.ts";
-import type { Configuration, Setting } from "../answers.ts";
+import type { Configuration, NearLimit, Setting } from "../answers.ts";
 import { badge, button, checkbox, section, textField } from "../controls.ts";
-import { counted } from "../format.ts";
+import { bytes, count, counted, percent } from "../format.ts";
 import { Table } from "../table.ts";
 import type { View } from "../view.ts";
 
@@ -13,16 +13,18 @@ export function config(view: View): void {
   const changed = checkbox("Only what is not a default", false);
   const found = make("p", "found");
   const reload = make("div");
+  const near = limitsTable();
+  const untouched = make("p", "about");
   const table = new Table<Setting>(
     "Settings",
     [
       { head: "Key", text: ({ key }) => key, className: "mono" },
-      { head: "Value", text: ({ value }) => JSON.stringify(value), className: "name mono" },
+      { head: "Value", text: ({ value }) => JSON.stringify(value), className: "name fate mono" },
       {
         head: "From",
         text: ({ source }) => source,
         node: ({ source }) => badge(source, source === "default" ? "calm" : "ok"),
-        className: "name",
+        className: "name fate",
       },
     ],
     ({ key }) => key,
@@ -43,6 +45,10 @@ export function config(view: View): void {
     settings = answer.settings;
     render();
     reload.replaceChildren(dryRun(answer.reload));
+    const touched = answer.limits.filter(({ used }) => used > 0);
+    near.render(touched);
+    const rest = answer.limits.length - touched.length;
+    untouched.textContent = `Of ${counted(rest, "other limit")} nothing is used.`;
   };
   view.head(
     "Configuration",
@@ -53,8 +59,42 @@ export function config(view: View): void {
   const form = make("div", "filters");
   form.append(filter.element, changed.element);
   form.addEventListener("input", render);
-  view.add(reload, form, found, table.element);
+  const limits = section("Limits, the nearest first", untouched, near.element);
+  view.add(reload, limits, form, found, table.element);
   void view.once(look);
+}
+
+function limitsTable(): Table<NearLimit> {
+  const figure = ({ unit }: NearLimit, value: number) =>
+    unit === "bytes" ? bytes(value) : count(value);
+  return new Table<NearLimit>(
+    "Limits",
+    [
+      { head: "Limit", text: ({ key }) => key, className: "mono" },
+      {
+        head: "How near",
+        text: ({ used, limit }) => percent(used / limit),
+        node: nearness,
+        figure: true,
+      },
+      { head: "Used", text: (row) => figure(row, row.used), figure: true },
+      { head: "Of", text: (row) => figure(row, row.limit), figure: true },
+    ],
+    ({ key }) => key,
+    "No limit has a figure.",
+  );
+}
+
+/** The share, and its length beside the whole. */
+function nearness({ used, limit }: NearLimit): HTMLElement {
+  const part = used / limit;
+  const size = make("span", `size near ${part > 0.9 ? "bad" : part > 0.8 ? "warn" : ""}`);
+  const track = make("span", "track");
+  const bar = make("i");
+  bar.style.width = `${Math.min(100, 100 * part)}%`;
+  track.append(bar);
+  size.append(track, make("span", "", percent(part)));
+  return size;
 }
 
 /** What SIGHUP would do now. */

@@ -1,9 +1,12 @@
-// The nodes of the cluster, and how one is drained.
+// The nodes of the cluster and their links, and how a node is drained.
 
 import { make } from "../../../chat/src/dom.ts";
-import type { NodeLine } from "../answers.ts";
-import { badge, button, given, named, type Tone } from "../controls.ts";
-import { clock, count, counted, duration, moment, NONE } from "../format.ts";
+import type { LinksOfNodes, NodeLine, NodeLinks } from "../answers.ts";
+import { badge, button, given, named, section, type Tone } from "../controls.ts";
+import { missing } from "../everywhere.ts";
+import { bytes, clock, cores, count, counted, duration, NONE, rate } from "../format.ts";
+import { type LinkRow, Links } from "../links.ts";
+import { Picture } from "../picture.ts";
 import { Table } from "../table.ts";
 import type { View } from "../view.ts";
 
@@ -18,46 +21,138 @@ const CANNOT: Record<string, string> = {
   silent: "It is not heard from",
 };
 
+/** A node, and what it tells of itself; nothing while it does not answer. */
+interface Row {
+  node: NodeLine;
+  links: NodeLinks | undefined;
+}
+
 export function nodes(view: View): void {
-  view.head("Nodes", "All nodes of the cluster, as this one knows them.");
-  const table = new Table<NodeLine>(
+  const links = new Links();
+  const picture = new Picture(links);
+  const table = nodesTable(view);
+  const rows = linksTable();
+  const list = section("Links", rows.element);
+  const found = make("p", "found");
+  const me = () => view.feed.last?.node.number;
+  view.head("Nodes", "All nodes of the cluster, as this one knows them, and who talks to whom.");
+  view.add(found, picture.element, table.element, list);
+  picture.watchWidth(() => picture.render(me()), view.signal);
+  list.hidden = true;
+  view.every(EVERY_MS, async () => {
+    const may = view.api.allows("read");
+    const [{ nodes }, all] = await Promise.all([
+      view.api.get<{ nodes: NodeLine[] }>("/v1/nodes", view.signal),
+      may ? view.api.get<LinksOfNodes>("/v1/nodes/links", view.signal) : undefined,
+    ]);
+    links.take(nodes, all?.links ?? [], performance.now());
+    table.render(nodes.map((node) => ({ node, links: links.of(node.number) })));
+    picture.render(me());
+    const linkRows = links.rows();
+    list.hidden = linkRows.length === 0;
+    rows.render(linkRows);
+    const sessions = nodes.reduce((sum, node) => sum + node.sessions, 0);
+    const what = `${counted(nodes.length, "node")} with ${counted(sessions, "session")}${inAll(links.links)}`;
+    const part = all
+      ? missing(all.complete, all.nodes)
+      : " Links are for keys with the scope read.";
+    found.textContent = `${what}, at ${clock(Date.now())}.${part}`;
+  });
+}
+
+/** What the nodes that answered do together. */
+function inAll(links: NodeLinks[]): string {
+  if (links.length === 0) return "";
+  const sum = (of: (links: NodeLinks) => number) =>
+    rate(links.reduce((sum, one) => sum + of(one), 0));
+  const [heard, told] = [sum((one) => one.messages_in), sum((one) => one.deliveries)];
+  return `, ${heard} messages in and ${told} deliveries each second`;
+}
+
+function nodesTable(view: View): Table<Row> {
+  const of = (read: (links: NodeLinks) => string) => (row: Row) =>
+    row.links ? read(row.links) : NONE;
+  return new Table<Row>(
     "Nodes",
     [
       {
         head: "Node",
         // The feed may have its first answer after this page.
-        text: ({ number }) =>
+        text: ({ node: { number } }) =>
           `${number}${number === view.feed.last?.node.number ? " (this one)" : ""}`,
+        className: "when",
       },
-      { head: "Name", text: ({ name }) => name, node: ({ name }) => given(name) },
+      {
+        head: "State",
+        text: ({ node: { state, leaving } }) => `${state} ${leaving}`,
+        node: ({ node }) => stateOf(node),
+      },
+      { head: "Sessions", text: ({ node: { sessions } }) => count(sessions), figure: true },
+      {
+        head: "Messages /s",
+        text: of(
+          ({ messages_in, deliveries }) => `${rate(messages_in)} in, ${rate(deliveries)} out`,
+        ),
+        figure: true,
+      },
+      {
+        head: "Load",
+        text: of(({ cpu, cores: all }) => (cpu === null ? NONE : `${cores(cpu)} of ${all} cores`)),
+        figure: true,
+      },
+      {
+        head: "Memory",
+        text: of(({ memory_bytes }) => (memory_bytes === null ? NONE : bytes(memory_bytes))),
+        figure: true,
+      },
+      {
+        head: "Name",
+        text: ({ node: { name } }) => name,
+        node: ({ node: { name } }) => given(name),
+      },
+      { head: "Version", text: ({ node: { version } }) => version },
+      { head: "Up", text: ({ node: { age_seconds } }) => duration(age_seconds), figure: true },
+      { head: "Door for nodes", text: ({ node: { relay } }) => relay ?? NONE },
+      {
+        head: "Action",
+        text: ({ node: { state, number } }) => `${state} ${number}`,
+        node: ({ node }) => drainButton(view, node),
+      },
+    ],
+    ({ node: { number, life } }) => `${number}/${life}`,
+    "No node is known: this one is not in its cluster yet.",
+  );
+}
+
+function linksTable(): Table<LinkRow> {
+  return new Table<LinkRow>(
+    "Links",
+    [
+      { head: "From", text: ({ from }) => from },
+      { head: "To", text: ({ to }) => to, node: ({ to }) => given(to) },
       {
         head: "State",
         text: ({ state }) => state,
-        node: ({ state }) => badge(state, TONES[state] ?? "calm"),
+        node: ({ state, tone }) => badge(state, tone),
       },
-      { head: "Sessions", text: ({ sessions }) => count(sessions), figure: true },
-      { head: "Version", text: ({ version }) => version },
-      { head: "Up", text: ({ age_seconds }) => duration(age_seconds), figure: true },
-      { head: "Started", text: ({ started }) => moment(started * 1000), figure: true },
-      { head: "Takes relayed connections at", text: ({ relay }) => relay ?? NONE },
       {
-        head: "Action",
-        text: ({ state, number }) => `${state} ${number}`,
-        node: (node) => drainButton(view, node),
+        head: "Messages heard /s",
+        text: ({ perSecond }) => (perSecond === null ? NONE : rate(perSecond)),
+        figure: true,
       },
+      { head: "And", text: ({ figures }) => figures, className: "name fate" },
     ],
-    ({ number, life }) => `${number}/${life}`,
-    "No node is known: this one is not in its cluster yet.",
+    ({ key }) => key,
+    "No link is known.",
   );
-  const found = make("p", "found");
-  view.add(found, table.element);
-  view.every(EVERY_MS, async () => {
-    const answer = await view.api.get<{ nodes: NodeLine[] }>("/v1/nodes", view.signal);
-    table.render(answer.nodes);
-    const sessions = answer.nodes.reduce((sum, node) => sum + node.sessions, 0);
-    const nodes = counted(answer.nodes.length, "node");
-    found.textContent = `${nodes} with ${counted(sessions, "session")}, at ${clock(Date.now())}.`;
-  });
+}
+
+/** The state, and a rebalance that is under way. */
+function stateOf({ state, leaving }: NodeLine): HTMLElement {
+  const all = make("span", "states");
+  all.append(badge(state, TONES[state] ?? "calm"));
+  if (leaving > 0) all.append(badge(`${counted(leaving, "session")} to go elsewhere`, "warn"));
+  return all;
 }
 
 function drainButton(view: View, node: NodeLine): HTMLElement {

@@ -2,7 +2,7 @@
 
 import { make } from "../../../chat/src/dom.ts";
 import type { Overview, Point } from "../answers.ts";
-import { badge, button, given, segments, type Tone } from "../controls.ts";
+import { badge, button, given, section, segments, type Tone } from "../controls.ts";
 import {
   above,
   atMost,
@@ -14,8 +14,10 @@ import {
   NONE,
   percent,
   rate,
+  words,
 } from "../format.ts";
 import { Plot, type PlotOptions, type Series, sparkline } from "../plot.ts";
+import { Table } from "../table.ts";
 import type { View } from "../view.ts";
 
 interface Tile extends Series {
@@ -109,6 +111,20 @@ const SPANS: [string, string][] = [
   ["60", "1 hour"],
 ];
 
+type Refusal = Overview["refusals"][number];
+
+const refusalsTable = () =>
+  new Table<Refusal>(
+    "Refused and cut",
+    [
+      { head: "What", text: ({ what }) => what },
+      { head: "Reason", text: ({ reason }) => words(reason), className: "name" },
+      { head: "Since the start", text: ({ times }) => count(times), figure: true },
+    ],
+    ({ what, reason }) => `${what} ${reason}`,
+    "Nothing was refused since this node began.",
+  );
+
 export function overview(view: View): void {
   const page = new OverviewPage(view);
   page.open();
@@ -123,6 +139,7 @@ class OverviewPage {
   #figures: Figure[] = TILES.map((tile) => new Figure(tile));
   #conditions = make("ul", "conditions");
   #about = make("p", "about");
+  #refusals = refusalsTable();
   #frozen: { points: Point[]; now: number } | undefined;
   #plots: Plot[];
 
@@ -156,7 +173,8 @@ class OverviewPage {
       plot.watchWidth(() => this.#changed(), view.signal);
     }
     this.#tiles.append(...this.#figures.map(({ element }) => element));
-    view.add(this.#conditions, this.#tiles, grid);
+    const refused = section("Refused and cut, by reason", this.#refusals.element);
+    view.add(this.#conditions, this.#tiles, grid, refused);
     view.feed.watched = true;
     view.signal.addEventListener("abort", () => {
       view.feed.watched = false;
@@ -190,6 +208,7 @@ class OverviewPage {
     const state = this.#paused ? " Paused." : "";
     this.#about.textContent = `Node ${last.node.number}, ${last.node.name}: ${last.node.state}, up ${age}.${state}`;
     this.#renderConditions();
+    this.#refusals.render(last.refusals);
     for (const figure of this.#figures) figure.render(points, last);
     const newest = points.at(-1)?.t ?? now;
     const span = { from: newest - this.#minutes * 60_000, to: newest + 1000 };

@@ -4,9 +4,9 @@ import { make } from "../../../chat/src/dom.ts";
 import type { RoomHere, RoomsHere, RoomsPage } from "../answers.ts";
 import { button, choiceField, link, segments, textField } from "../controls.ts";
 import { missing } from "../everywhere.ts";
-import { clock, count, counted } from "../format.ts";
+import { clock, count, counted, NONE, rate } from "../format.ts";
 import { callPath, rememberQuery, roomHref } from "../route.ts";
-import { Table } from "../table.ts";
+import { type Column, Table } from "../table.ts";
 import type { View } from "../view.ts";
 import { oneRoom } from "./room.ts";
 
@@ -19,6 +19,10 @@ export function rooms(view: View): void {
   if (room !== null) oneRoom(view, query.get("namespace") ?? "/", room);
   else new RoomSearch(view).open();
 }
+
+/** Of a sample. */
+const about = (perSecond: number | null | undefined): string =>
+  perSecond === null || perSecond === undefined ? NONE : rate(perSecond);
 
 class RoomSearch {
   #where = "node";
@@ -33,35 +37,57 @@ class RoomSearch {
     ],
     String(LIMIT),
   );
+  #order = choiceField(
+    "First",
+    [
+      ["", "the largest"],
+      ["busiest", "the busiest"],
+    ],
+    "",
+  );
   #found = make("p", "found");
   #more = button("More", "plain", () => void this.view.once(() => this.#cluster(this.#next)));
   #next: string | undefined;
   #shown: RoomHere[] = [];
   #asked = 0;
   /** What "Find" took from the fields: half a name that is being typed is not asked for. */
-  #wanted = { namespace: "", name: "", limit: LIMIT };
-  #table = new Table<RoomHere>(
-    "Rooms",
-    [
-      {
-        head: "Room",
-        text: ({ namespace, room }) => `${namespace} ${room}`,
-        node: ({ namespace, room }) => link(roomHref(namespace, room), room),
-        className: "name",
-      },
-      { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
-      {
-        head: "Members",
-        text: ({ members }) => `${members} of ${this.#most}`,
-        node: ({ members }) => this.#size(members),
-        figure: true,
-      },
-    ],
-    ({ namespace, room }) => `${namespace} ${room}`,
-    "No room matches.",
-  );
+  #wanted = { namespace: "", name: "", limit: LIMIT, order: "" };
+  #table = this.#newTable([]);
+  /** With figures that only the busiest have. */
+  #busy = this.#newTable([
+    { head: "Events /s", text: ({ events_per_second }) => about(events_per_second), figure: true },
+    {
+      head: "Deliveries /s",
+      text: ({ deliveries_per_second }) => about(deliveries_per_second),
+      figure: true,
+    },
+  ]);
 
   constructor(readonly view: View) {}
+
+  #newTable(more: Column<RoomHere>[]): Table<RoomHere> {
+    return new Table<RoomHere>(
+      "Rooms",
+      [
+        {
+          head: "Room",
+          text: ({ namespace, room }) => `${namespace} ${room}`,
+          node: ({ namespace, room }) => link(roomHref(namespace, room), room),
+          className: "name",
+        },
+        { head: "Namespace", text: ({ namespace }) => namespace, className: "name" },
+        {
+          head: "Members",
+          text: ({ members }) => `${members} of ${this.#most}`,
+          node: ({ members }) => this.#size(members),
+          figure: true,
+        },
+        ...more,
+      ],
+      ({ namespace, room }) => `${namespace} ${room}`,
+      "No room matches.",
+    );
+  }
 
   get #most(): number {
     return Math.max(1, ...this.#shown.map(({ members }) => members));
@@ -98,18 +124,20 @@ class RoomSearch {
         this.#look();
       },
     );
-    view.head("Rooms", "The largest rooms first. A room opens with its members.", choice);
+    this.#order.input.value = query.get("order") ?? "";
+    view.head("Rooms", "The largest or the busiest first. A room opens with its members.", choice);
     const form = make("form", "filters");
     const find = button("Find", "primary", () => {});
     find.type = "submit";
-    form.append(this.#namespace.element, this.#name.element, this.#limit.element, find);
+    form.append(this.#namespace.element, this.#name.element, this.#order.element);
+    form.append(this.#limit.element, find);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#look();
     });
     this.#found.setAttribute("role", "status");
     this.#more.hidden = true;
-    view.add(form, this.#found, this.#table.element, this.#more);
+    view.add(form, this.#found, this.#table.element, this.#busy.element, this.#more);
     this.#prepare();
     // The list of the cluster costs every node something: only a person asks for it.
     if (this.#where !== "node") this.#look();
@@ -130,11 +158,16 @@ class RoomSearch {
     if (label) label.textContent = cluster ? "Name begins with" : "Name contains";
     this.#namespace.input.placeholder = cluster ? "/" : "any";
     const [namespace, name] = [this.#namespace.input.value, this.#name.input.value];
-    this.#wanted = { namespace, name, limit: Number(this.#limit.input.value) };
+    const order = cluster ? "" : this.#order.input.value;
+    this.#order.element.hidden = cluster;
+    this.#wanted = { namespace, name, limit: Number(this.#limit.input.value), order };
+    this.#table.element.hidden = order !== "";
+    this.#busy.element.hidden = order === "";
     rememberQuery("rooms", {
       where: this.#where === "node" ? "" : this.#where,
       namespace,
       contains: name,
+      order,
     });
     this.#more.hidden = true;
   }
@@ -142,15 +175,19 @@ class RoomSearch {
   async #largest(): Promise<void> {
     this.#asked += 1;
     const asked = this.#asked;
-    const { namespace, name, limit } = this.#wanted;
-    const path = callPath(`/v1/${this.#where}/rooms`, { namespace, contains: name, limit });
+    const { namespace, name, limit, order } = this.#wanted;
+    const query = { namespace, contains: name, limit, order };
+    const path = callPath(`/v1/${this.#where}/rooms`, query);
     const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
     if (asked !== this.#asked) return;
     this.#shown = answer.rooms;
-    this.#table.render(this.#shown);
+    (order === "" ? this.#table : this.#busy).render(this.#shown);
     const part = missing(answer.complete, answer.nodes);
     const rooms = counted(answer.rooms.length, "room");
-    const shown = answer.more ? `The largest ${rooms}, of more` : rooms;
+    const busy = order !== "";
+    const first = busy ? "busiest" : "largest";
+    const some = answer.more ? `The ${first} ${rooms}, of more` : rooms;
+    const shown = busy ? `${some} with traffic lately, of a sample` : some;
     this.#found.textContent = `${shown}, at ${clock(Date.now())}.${part}`;
   }
 

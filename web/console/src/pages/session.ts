@@ -173,10 +173,21 @@ function connection(found: SessionHere): [string, Node | string][] {
     ["Claims of its token", claims(found)],
     ["Waiting to be sent", bytes(found.waiting_bytes)],
     ["Unread input", bytes(found.input_bytes)],
+    [
+      "Last ping answered within",
+      found.round_trip_ms === null ? NONE : millis(found.round_trip_ms),
+    ],
     ["Ping unanswered for", millis(found.silent_ms)],
+    ["Rates used", rates(found)],
     ["Rejections", count(found.rejections)],
     ...kernel(found.kernel),
   ];
+}
+
+/** Of a rate that nodes share, this node's part. */
+function rates({ rates: all }: SessionHere): string {
+  const used = all.map(({ scope, used, of }) => `${scope} ${count(used)} of ${count(of)}`);
+  return used.join(", ") || "no rate holds";
 }
 
 /** Names and kinds: a value may be a secret. */

@@ -198,6 +198,12 @@ fn every_operation_answers_as_the_document_says() {
         ),
         (
             "get",
+            "/v1/nodes/links",
+            "/v1/nodes/links".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
             "/v1/node/config",
             "/v1/node/config".to_owned(),
             Value::Null,

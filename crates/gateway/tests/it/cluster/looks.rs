@@ -1,4 +1,4 @@
-//! Operators who look for sessions, rooms and ends of all nodes: nodes ask each other by the door for relayed connections, and one that stands
+//! Operators who look for sessions, rooms, ends and links of all nodes: nodes ask each other by the door for relayed connections, and one that stands
 //! still is named.
 
 use super::{all_up, closed, number};
@@ -121,7 +121,7 @@ fn all_nodes_are_looked_at_from_each_of_them() {
         let (status, problem) = asked(&a, &OPS.0, &format!("/v1/nodes/sessions?{wrong}"));
         assert_eq!(status, 400, "{wrong}: {problem}");
     }
-    for path in ["sessions", "rooms", "ends"] {
+    for path in ["sessions", "rooms", "ends", "links"] {
         let path = format!("/v1/nodes/{path}");
         assert_eq!(asked(&a, &EMITTER.0, &path).0, 403, "{path}");
         assert_eq!(asked(&a, "wrong", &path).0, 401, "{path}");
@@ -179,6 +179,63 @@ fn a_node_that_stands_still_is_named_and_holds_up_nobody_for_long() {
         ask(&a, "/v1/nodes/sessions?room=den")["complete"] == true
     });
     assert!(back);
+}
+
+/// What a node tells of itself among the links of all.
+fn links_of(found: &Value, node: u64) -> &Value {
+    let links = found["links"].as_array().expect("links").iter();
+    let mut own = links.filter(|one| one["node"] == node);
+    own.next().unwrap_or(&Value::Null)
+}
+
+/// How a node hears another one.
+fn heard(links: &Value, to: u64) -> &Value {
+    let others = links["others"].as_array().into_iter().flatten();
+    let mut one = others.filter(|other| other["to"] == to);
+    one.next().unwrap_or(&Value::Null)
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn nodes_tell_whom_they_hear_and_one_that_stands_still_is_silent() {
+    let redis = Redis::start();
+    let [a, b, c] = nodes::<3>(&redis, "");
+    let mut first = comes(&a, &["den"]);
+    let _others = [comes(&b, &["den"]), comes(&c, &["den"])];
+    let numbers = [number(&a), number(&b), number(&c)];
+    let ask_links = |node: &Gateway| ask(node, "/v1/nodes/links");
+    let all = eventually(PATIENCE, || {
+        first.emit("news", &[json!("x")]);
+        let found = ask_links(&b);
+        let is_well = |own: u64| {
+            let links = links_of(&found, own);
+            let engine = &links["engine"];
+            let hears =
+                |to: &u64| *to == own || heard(links, *to)["silent_ms"].as_u64() < Some(2_000);
+            (&engine["name"], &engine["up"]) == (&json!("Redis"), &json!(true))
+                && engine["round_trip_ms"].as_f64() > Some(0.0)
+                && links["cores"].as_u64() > Some(0)
+                && links["memory_bytes"].as_u64() > Some(0)
+                && numbers.iter().all(hears)
+        };
+        found["complete"] == true && numbers.iter().all(|own| is_well(*own))
+    });
+    assert!(all, "{}", ask_links(&b));
+    let of_b = ask(&a, &format!("/v1/nodes/links?node={}", number(&b)));
+    assert_eq!(of_b["links"].as_array().map(Vec::len), Some(1), "{of_b}");
+    b.freeze();
+    let silent = eventually(PATIENCE, || {
+        let found = ask_links(&a);
+        let of = links_of(&found, number(&a));
+        missing(&found).0 == [number(&b)]
+            && heard(of, number(&b))["silent_ms"].as_u64() > Some(1_000)
+            && heard(of, number(&c))["silent_ms"].as_u64() < Some(1_000)
+    });
+    assert!(silent, "{}", ask_links(&a));
+    b.signal(Signal::CONT);
+    assert!(eventually(PATIENCE, || ask_links(&a)["complete"] == true));
+    let (status, problem) = asked(&a, &OPS.0, "/v1/nodes/links?limit=3");
+    assert_eq!((status, &problem["field"]), (400, &json!("limit")));
 }
 
 #[test]

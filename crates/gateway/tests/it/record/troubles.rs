@@ -4,6 +4,7 @@ use super::{BINARY, OPS, Recorder, comes, config, played, replay};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use rustix::process::Signal;
 use serde_json::json;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -173,6 +174,53 @@ fn one_that_the_gateway_puts_out_before_it_leaves_has_left() {
             assert!(eventually(PATIENCE, || node.metric("sockeye_sockets") == 0.0));
         });
     }
+}
+
+/// One read had all of it, and the client counted as one that was not let in.
+#[test]
+fn one_that_is_let_in_and_put_out_in_one_read_has_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.jsonl");
+    let line = |at: u64, what: &str| {
+        format!(
+            "{{\"kind\":\"line\",\"at_ms\":{at},\"direction\":\"in\",\"what\":\"{what}\",\"session\":\"s\",\"socket\":\"one\",\"namespace\":\"/\"}}\n"
+        )
+    };
+    let text = [
+        "{\"sockeye_recording\":1}\n".to_owned(),
+        line(1, "connect"),
+        line(100, "end"),
+        "{\"kind\":\"end\",\"lines\":2}\n".to_owned(),
+    ];
+    std::fs::write(&file, text.concat()).expect("a file");
+    // No gateway can be told to write both in one segment.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = listener.local_addr().expect("its address");
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut read = [0; 4_096];
+        let mut came = Vec::new();
+        while !came.ends_with(b"\r\n\r\n") {
+            let count = stream.read(&mut read).expect("a head");
+            came.extend_from_slice(&read[..count]);
+        }
+        let frame = |text: &str| [&[0x81, text.len() as u8], text.as_bytes()].concat();
+        let head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        let open =
+            frame("0{\"sid\":\"s\",\"upgrades\":[],\"pingInterval\":25000,\"pingTimeout\":20000}");
+        stream
+            .write_all(&[&head[..], &open].concat())
+            .expect("written");
+        assert!(stream.read(&mut read).expect("a CONNECT") > 0);
+        let both = [frame("40{\"sid\":\"t\"}"), frame("41")].concat();
+        stream.write_all(&both).expect("written");
+        while stream.read(&mut read).is_ok_and(|count| count > 0) {}
+    });
+    let output = replay(&file, addr, &["--json"]);
+    let report = played(&output);
+    assert_eq!(output.status.code(), Some(0), "{report:#}");
+    assert_eq!(report["failed"], 0, "{report:#}");
+    peer.join().expect("the peer");
 }
 
 #[test]
