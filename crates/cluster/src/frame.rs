@@ -322,6 +322,23 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A position or a time of a record: later ones must find room behind it.
+pub(crate) fn bounded(number: u64) -> Result<u64, &'static str> {
+    let fits = number < 1 << 62;
+    fits.then_some(number).ok_or("a position that is too large")
+}
+
+/// How many letters these are, each behind its length; `None`: something else.
+pub(crate) fn count_letters(letters: &[u8]) -> Option<usize> {
+    let (mut rest, mut count) = (Reader(letters), 0);
+    while !rest.0.is_empty() {
+        let len = rest.u32()?;
+        rest.bytes(len as usize)?;
+        count += 1;
+    }
+    Some(count)
+}
+
 /// Writes frames of one publisher.
 pub(crate) struct Writer(Vec<u8>);
 

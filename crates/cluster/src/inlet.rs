@@ -3,6 +3,7 @@
 //! A publisher has two sequences for us: its flood and its inbox lane. Each frame names the position of the other sequence before
 //! it, so that one order over both is kept without one channel for both.
 
+mod handing;
 mod pace;
 
 use crate::frame::{Known, Letters, Peer, Stream};

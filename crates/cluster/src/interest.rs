@@ -5,6 +5,7 @@
 //! needlessly, but never to too few.
 
 use crate::frame::NodeId;
+use handoff::cluster as record;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Keys in one letter of a snapshot.
@@ -117,6 +118,51 @@ impl Interest {
             let changed = self.changed.insert(key);
             self.coming += usize::from(changed && is_mine);
         }
+    }
+
+    /// Keys that the peers were told.
+    pub(crate) fn announced(&self) -> impl Iterator<Item = u64> + '_ {
+        self.announced.iter().copied()
+    }
+
+    /// Keys that nodes may hold soon.
+    pub(crate) fn expected(&self) -> impl Iterator<Item = record::Expected> + '_ {
+        let keys = self.expected.iter();
+        keys.map(|(until_us, key, node)| record::Expected {
+            node: u32::from(node.0),
+            key: *key,
+            until_us: *until_us,
+        })
+    }
+
+    /// Until when a peer may hold any key soon.
+    pub(crate) fn expected_of(&self, node: NodeId) -> u64 {
+        self.peers.get(&node).map_or(0, |theirs| theirs.expected_us)
+    }
+
+    /// The same, as another process has known it.
+    pub(crate) fn expect_all_of(&mut self, node: NodeId, until_us: u64) {
+        if let Some(theirs) = self.peers.get_mut(&node) {
+            theirs.expected_us = until_us;
+        }
+    }
+
+    /// The peers were told these keys, by another process.
+    pub(crate) fn restore(&mut self, announced: &[u64]) {
+        for key in announced {
+            if self.announced.insert(*key) {
+                self.announced_digest ^= mix(*key);
+            }
+        }
+    }
+
+    /// All local members are known: what the peers were told besides went.
+    pub(crate) fn settle(&mut self) {
+        let announced = self.announced.iter().copied();
+        let went: Vec<u64> = announced
+            .filter(|key| !self.mine.contains_key(key))
+            .collect();
+        went.into_iter().for_each(|key| self.note(key));
     }
 
     /// Whether the peers were told of all own keys. Those that went are told late, and nobody waits for that.

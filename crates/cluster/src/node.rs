@@ -1,5 +1,6 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
+mod handing;
 mod news;
 pub mod reports;
 
@@ -23,7 +24,6 @@ pub const DEAD_US: u64 = 15_000_000;
 const DIGEST_US: u64 = 10_000_000;
 /// Keys that went are told this late: members who leave and come back cost nothing then.
 const RELEASE_US: u64 = 250_000;
-
 /// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
 const UNHEARD_US: u64 = 2 * WORKING_US;
 /// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.

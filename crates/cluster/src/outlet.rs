@@ -5,6 +5,7 @@
 //! longer than [`Limits::linger_us`].
 
 mod counts;
+mod handing;
 mod lane;
 mod pace;
 

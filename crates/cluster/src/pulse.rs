@@ -46,6 +46,16 @@ impl Pulse {
         self.taken_us = now_us;
     }
 
+    /// The node goes on after so many heartbeats.
+    pub(crate) fn go_on(&mut self, beats: u64, now_us: u64) {
+        self.beats = beats;
+        self.taken_us = now_us;
+    }
+
+    pub(crate) fn beats(&self) -> u64 {
+        self.beats
+    }
+
     /// The number of the next heartbeat.
     pub(crate) fn beat(&mut self, now_us: u64) -> u64 {
         self.beats += 1;

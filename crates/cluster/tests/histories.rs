@@ -4,6 +4,9 @@
 //! before the first letter to the end is delivered or told as lost. The same holds for a room that a node came to in between, from
 //! the ack of its join on. `CLUSTER_SEED=17` plays one history again, `CLUSTER_SEEDS=10000` that many.
 
+#[path = "histories/upgrades.rs"]
+mod upgrades;
+
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish};
@@ -39,6 +42,8 @@ struct Faults {
     reorders: bool,
     /// Nodes die, and come back as another life.
     deaths: bool,
+    /// Processes hand their places over to others, which go on as the same lives.
+    upgrades: bool,
     /// Bytes of the rings; 0 = the default.
     ring_bytes: usize,
 }
@@ -52,6 +57,8 @@ enum Step {
     Acked(usize),
     Kill(usize),
     Restart(usize),
+    Upgrade(usize),
+    Resume(usize),
 }
 
 /// One life of a node, and what its clients saw.
@@ -73,6 +80,11 @@ struct Life {
     joins: Vec<(u64, u64, Option<u64>)>,
     /// Rooms that were come to, and when that was acked.
     acked: BTreeMap<u64, u64>,
+    /// It stands still: its place as bytes.
+    standing: Option<Vec<u8>>,
+    /// What came meanwhile, and behind it what a successor that listened before has heard, too.
+    feed: Vec<Arc<[u8]>>,
+    recent: VecDeque<Arc<[u8]>>,
 }
 
 struct World {
@@ -128,16 +140,20 @@ impl World {
         world
     }
 
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if self.faults.ring_bytes > 0 {
+            limits.outlet.ring_bytes = self.faults.ring_bytes;
+        }
+        limits
+    }
+
     fn life(&mut self, number: usize, epoch: u64) -> Life {
         let peer = Peer {
             node: NodeId(number as u16),
             epoch: Epoch(epoch),
         };
-        let mut limits = Limits::default();
-        if self.faults.ring_bytes > 0 {
-            limits.outlet.ring_bytes = self.faults.ring_bytes;
-        }
-        let mut node = Node::new(peer, limits);
+        let mut node = Node::new(peer, self.limits());
         node.begin(self.now_us);
         for room in (0..STEADY_ROOMS).filter(|room| holds(number, *room)) {
             node.hold(room);
@@ -156,6 +172,9 @@ impl World {
             waiting: VecDeque::new(),
             joins: Vec::new(),
             acked: BTreeMap::new(),
+            standing: None,
+            feed: Vec::new(),
+            recent: VecDeque::new(),
         }
     }
 
@@ -173,6 +192,13 @@ impl World {
             // Clients come when the nodes know each other.
             let first = 3 * SECOND + self.rng.u64(..SECOND);
             self.at(first, Step::Act(number));
+        }
+        if self.faults.upgrades {
+            for _ in 0..8 * nodes {
+                let at = self.rng.u64(4 * SECOND..self.quiet_us + 5 * SECOND);
+                let number = self.rng.usize(..nodes);
+                self.at(at, Step::Upgrade(number));
+            }
         }
         if self.faults.deaths {
             for _ in 0..2 {
@@ -197,7 +223,16 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
+            Step::Arrive(life, frame) if self.lives[life].standing.is_some() => {
+                self.lives[life].feed.push(frame);
+            }
+            Step::Wake(_) | Step::Act(_) | Step::Acked(_) if self.stands(&step) => {
+                self.at(self.now_us + MS, step);
+            }
+            Step::Upgrade(number) => self.stand(number),
+            Step::Resume(life) => self.resume(life),
             Step::Arrive(life, frame) => {
+                self.note_recent(life, &frame);
                 if self.lives[life].alive {
                     self.lives[life].node.begin(self.now_us);
                     self.lives[life].node.arrived(&frame);

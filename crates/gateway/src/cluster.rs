@@ -1,7 +1,8 @@
 //! Joining a cluster, and what its end means for this process.
 
-use crate::config::{Adapter, Cluster, Compat, RedisMode, Resolved};
+use crate::config::{self, Adapter, Cluster, Compat, RedisMode, Resolved};
 use crate::relay::{self, Door};
+use crate::upgrade::Heritage;
 use anyhow::{Context, Result};
 use compat::plane;
 use compat::verb::own_uid;
@@ -16,6 +17,7 @@ use control::cluster::way::Way;
 use control::cluster::{Gone, Joining, Member, Office, Settings, Shares};
 use control::health::Readiness;
 use control::metrics::node::Node as Facts;
+use handoff::cluster::Membership;
 use hub::Inbox;
 use hub::limits::Limits;
 use shard::Shards;
@@ -23,23 +25,74 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
+
+/// How often it is looked whether a process has arrived.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Begins to find the engine and a node number. `number`: the one that is configured.
 pub fn join(
     cluster: &Cluster,
     number: Option<u16>,
     namespaces: Vec<String>,
-    hostname: &str,
     facts: &Facts,
 ) -> Result<(Joining, Option<Door>)> {
-    let way = way(cluster)?;
-    let door = Door::open(cluster, way.first().as_ref())?;
+    let door = Door::open(cluster, way(cluster)?.first().as_ref())?;
+    let card = card(&config::hostname(), door.as_ref());
+    let settings = settings(cluster, card, namespaces);
+    let joining = begin(cluster, Settings { number, ..settings }, facts);
+    Ok((joining?, door))
+}
+
+/// Goes on as the node that the process before is.
+pub fn go_on(
+    cluster: &Cluster,
+    mut heritage: Heritage,
+    namespaces: Vec<String>,
+    facts: &Facts,
+) -> Result<(Member, Option<Door>)> {
+    let door = heritage.door()?.map(Door::inherited);
+    let Membership {
+        life, started_s, ..
+    } = heritage.membership;
+    let card = Card {
+        life,
+        started_s,
+        ..card(&config::hostname(), door.as_ref())
+    };
     let settings = Settings {
+        succeeds: Some(heritage.life()?),
+        ..settings(cluster, card, namespaces)
+    };
+    let mut joining = begin(cluster, settings, facts)?;
+    loop {
+        // It has a deadline of its own.
+        if let Some(member) = joining.wait(LOOK_INTERVAL)? {
+            return Ok((member, door));
+        }
+    }
+}
+
+fn begin(cluster: &Cluster, settings: Settings, facts: &Facts) -> Result<Joining> {
+    if cluster.secret.is_none() {
+        tracing::warn!(
+            "a program that can publish to the servers in cluster.urls can speak for every node: set cluster.secret"
+        );
+    }
+    let way = way(cluster)?;
+    let gauges = Arc::clone(&facts.cluster);
+    let pulse = facts.vitals.pulse("the thread for the cluster");
+    Ok(Joining::begin(settings, gauges, pulse, move || {
+        way.clone().open()
+    })?)
+}
+
+fn settings(cluster: &Cluster, card: Card, namespaces: Vec<String>) -> Settings {
+    Settings {
         prefix: cluster.prefix.clone(),
-        number,
-        card: card(hostname, door.as_ref()),
+        number: None,
+        card,
         secret: cluster
             .secret
             .as_ref()
@@ -52,16 +105,8 @@ pub fn join(
         join_wait: cluster.join_wait,
         naming: cluster.compat.naming(),
         namespaces,
-    };
-    if cluster.secret.is_none() {
-        tracing::warn!(
-            "a program that can publish to the servers in cluster.urls can speak for every node: set cluster.secret"
-        );
+        succeeds: None,
     }
-    let gauges = Arc::clone(&facts.cluster);
-    let pulse = facts.vitals.pulse("the thread for the cluster");
-    let joining = Joining::begin(settings, gauges, pulse, move || way.clone().open());
-    Ok((joining?, door))
 }
 
 /// Why this process cannot say yet where it is; `None`: it can.
@@ -77,12 +122,16 @@ pub fn is_nowhere(cluster: &Cluster) -> Result<Option<Trouble>> {
     Ok(relay::lacks_address(cluster, engine.as_ref()).then(why))
 }
 
+/// As large as a number of JSON can be.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish() >> 11
+}
+
 /// The description of this process, for others.
 pub fn card(hostname: &str, door: Option<&Door>) -> Card {
     Card {
         name: format!("{hostname}/{}", std::process::id()),
-        // As large as a number of JSON can be.
-        life: RandomState::new().build_hasher().finish() >> 11,
+        life: random(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         relay: door.map(|door| door.address),
         returns: true,
@@ -166,13 +215,14 @@ pub fn whole_world(config: &Resolved) -> Option<BTreeSet<String>> {
 
 /// The orders under Idempotency-Keys that all nodes know, on the runtime that is entered.
 pub fn ledger(member: Option<(&Cluster, &Member)>, facts: &Facts) -> Result<Option<Arc<Ledger>>> {
-    let Some((cluster, member)) = member else {
+    let Some((cluster, _)) = member else {
         return Ok(None);
     };
     Ok(Some(Ledger::start(ledger::Plan {
         way: way(cluster)?,
         prefix: cluster.prefix.clone(),
-        life: member.card().life,
+        // Of this process, and not of the node: what another one has begun, and not ended, is not to be carried out again.
+        life: random(),
         remembered: REMEMBERED,
         gauges: Arc::clone(&facts.ledger),
     })))

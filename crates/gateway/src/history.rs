@@ -13,11 +13,13 @@ const OPEN_TIME: Duration = Duration::from_secs(30);
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// Where nothing is stored, there is nothing to start.
-pub fn start(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
+/// `takes_over`: another process has the folder of a store on disk, and closes it when this one takes over.
+pub fn start(config: &Resolved, facts: &Facts, runtime: &Runtime, takes_over: bool) -> Result<()> {
     let Some(settings) = config.history.clone() else {
         return Ok(());
     };
-    let opening = async { tokio::time::timeout(OPEN_TIME, History::start(settings)).await };
+    let opening =
+        async { tokio::time::timeout(OPEN_TIME, History::start(settings, takes_over)).await };
     let opened = runtime.block_on(opening);
     let opened = opened.context("the store of history (history.store) does not answer")?;
     let history = opened.context("cannot open the store of history (history.store)")?;

@@ -25,6 +25,7 @@ mod history_calls;
 mod init;
 mod inside;
 mod inside_calls;
+mod joining;
 mod listeners;
 mod memory;
 mod nodes;

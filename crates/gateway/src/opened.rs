@@ -4,11 +4,13 @@ use crate::config::Resolved;
 use crate::foyer::Listeners;
 use crate::listeners;
 use crate::operators::{Front, Service};
+use crate::relay;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
-use crate::upgrade::{self, Door, Host, Inheritance, Owner, Takeover};
-use crate::workers::{Counter, Held};
+use crate::upgrade::{self, Door, Goes, Heritage, Host, Inheritance, Owner, Seat, Takeover};
+use crate::workers::Held;
 use anyhow::Result;
+use control::cluster::Member;
 use control::metrics::node::Node as Facts;
 use shard::Shards;
 use std::net::TcpListener;
@@ -33,8 +35,12 @@ pub struct Opened {
     door: Option<Door>,
     /// The workers' listener of another process.
     pub workers: Option<TcpListener>,
+    /// The place in the cluster of another process.
+    pub heritage: Option<Heritage>,
     /// What a successor gets of backends.
     held: Held,
+    /// What it gets of the place in the cluster.
+    seat: Option<Seat>,
 }
 
 impl Opened {
@@ -53,7 +59,9 @@ impl Opened {
             owner: None,
             door: None,
             workers: None,
+            heritage: None,
             held: Held::default(),
+            seat: None,
         })
     }
 
@@ -65,6 +73,8 @@ impl Opened {
             unix,
             admin,
             workers,
+            heritage,
+            ..
         } = inheritance;
         Ok(Self {
             admin: listeners::adopted(admin)?,
@@ -76,8 +86,17 @@ impl Opened {
             owner: None,
             door: None,
             workers,
+            heritage,
             held: Held::default(),
+            seat: None,
         })
+    }
+
+    /// Notes what a successor gets of the place in the cluster.
+    pub fn note_seat(&mut self, member: Option<&Member>, door: Option<&relay::Door>) -> Result<()> {
+        let seat = member.map(|member| Seat::of(member, door));
+        self.seat = seat.transpose()?;
+        Ok(())
     }
 
     /// All that is listened on.
@@ -96,7 +115,7 @@ impl Opened {
         &mut self,
         config: &Resolved,
         shards: &mut Shards,
-        workers: Option<&mut Counter>,
+        (workers, member, history): Goes<'_>,
     ) -> Result<Front> {
         let front = Front::of(self.admin.take())?;
         let (takeover, path) = (self.takeover.take(), config.upgrade.as_ref());
@@ -106,7 +125,7 @@ impl Opened {
             self.held = workers.held()?;
         }
         if let Some(takeover) = takeover {
-            self.owner = Some(takeover.finish(shards, workers)?);
+            self.owner = Some(takeover.finish(shards, (workers, member, history))?);
             self.files = unix::adopt(&config.server.unix);
         }
         Ok(front)
@@ -127,7 +146,8 @@ impl Opened {
             let givers = shards.givers();
             let kept = (held, facts.history.get().cloned());
             let readiness = facts.readiness.clone();
-            let parts = upgrade::Parts::new(config, givers, readiness, service, kept);
+            let place = (self.seat.take(), facts.relays.get().cloned());
+            let parts = upgrade::Parts::new(config, givers, readiness, service, kept, place);
             Host::open(door, parts)
         });
         let host = match (host.transpose(), self.owner.take()) {

@@ -56,6 +56,16 @@ impl Door {
             address: advertise.unwrap_or(address),
         }))
     }
+
+    /// The one of the process before.
+    pub fn inherited((listener, address): (TcpListener, SocketAddr)) -> Self {
+        Self { listener, address }
+    }
+
+    /// A copy, for another process.
+    pub fn listener(&self) -> std::io::Result<TcpListener> {
+        self.listener.try_clone()
+    }
 }
 
 /// Whether the address that others are told depends on Redis' name, which may not be known yet.

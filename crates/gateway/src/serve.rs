@@ -11,16 +11,17 @@ use crate::credentials::Credentials;
 use crate::departures;
 use crate::descriptors;
 use crate::errands::Errands;
-use crate::foyer::{Foyer, Listeners};
+use crate::foyer::Foyer;
 use crate::greeting;
 use crate::history;
 use crate::inside::Seen;
+use crate::joining::{join_cluster, namespaces};
 use crate::memory;
 use crate::opened::{Opened, Sockets};
 use crate::operators;
 use crate::outside::{Desks, Link, TokenDesk};
 use crate::programs;
-use crate::relay::{self, Door};
+use crate::relay;
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
@@ -30,6 +31,7 @@ use crate::upgrade::{self, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
 use control::cluster::{Ended, Gone, Member, Order};
+use control::history::History;
 use control::identity::Verifier;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
@@ -53,6 +55,8 @@ const CONTROL_THREADS: usize = 2;
 const CONNS_RESERVE: usize = 48;
 /// What is still being answered to browsers when all else has ended.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
+/// Behind an upgrade, connections for sessions of other nodes end by themselves within this time, if they are polls.
+const RELAYED_GRACE: Duration = Duration::from_secs(30);
 /// How long backends have for the last news, and how it is seen that they have them.
 const LAST_NEWS: Duration = Duration::from_secs(2);
 const QUIET_LOOK: Duration = Duration::from_millis(30);
@@ -77,13 +81,13 @@ pub fn start<'a>(
     let certificates = Certificates::start(config, &facts)?;
     let mut workers = open_counter(config, &certificates, opened.workers.take())?;
     let credentials = Credentials::start(config, workers.as_ref());
-    let listeners = opened.listeners(certificates.of_clients());
     let places = places(config);
-    let joined = join_cluster(&loaded, listeners, &runtime, (&facts, &places), &wishes)?;
+    let comes = (&mut opened, certificates.of_clients());
+    let joined = join_cluster(&loaded, comes, &runtime, (&facts, &places), &wishes)?;
     let Some((mut member, door, foyer)) = joined else {
         return Ok(None);
     };
-    start_stores(config, &facts, &runtime)?;
+    start_stores(config, &facts, &runtime, request.takes_over)?;
     let relays = start_relays(config, member.as_ref(), &runtime, &places, &facts)?;
     let (rules, tracer) = make_rules(config, workers.as_ref(), &facts)?;
     let certified = certificates.of_clients();
@@ -91,7 +95,8 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    let front = opened.finish(config, &mut shards, workers.as_mut())?;
+    let gone_on = (workers.as_mut(), member.as_mut(), history_of(&facts));
+    let front = opened.finish(config, &mut shards, gone_on)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(config, member.as_ref());
@@ -133,10 +138,15 @@ pub fn start<'a>(
 }
 
 /// Of large events, of history, and the bridges.
-fn start_stores(config: &Resolved, facts: &Facts, runtime: &Runtime) -> Result<()> {
+fn start_stores(
+    config: &Resolved,
+    facts: &Facts,
+    runtime: &Runtime,
+    takes_over: bool,
+) -> Result<()> {
     bodies::start(config, facts)?;
     bridges::start(config, facts)?;
-    history::start(config, facts, runtime)
+    history::start(config, facts, runtime, takes_over)
 }
 
 /// For the connections of clients.
@@ -184,48 +194,8 @@ fn open_counter(
     backends.map(open).transpose()
 }
 
-/// A member and its door, if there are other nodes, and the listeners that answer until its shards do.
-type Joined = (Option<Member>, Option<Door>, Option<Foyer>);
-
-/// `None`: it was told to stop meanwhile.
-fn join_cluster(
-    loaded: &Loaded,
-    listeners: Listeners<'_>,
-    runtime: &Runtime,
-    (facts, places): (&Arc<Facts>, &Arc<Places>),
-    wishes: &Receiver<Wish>,
-) -> Result<Option<Joined>> {
-    let config = &loaded.resolved;
-    let Some(cluster) = &config.cluster else {
-        return Ok(Some((None, None, None)));
-    };
-    facts.readiness.set_joining();
-    let foyer = Foyer::open(config, listeners, runtime, facts, places)?;
-    greeting::say_starting(&foyer, listeners.admin);
-    // It lives, and may wait for long: a supervisor would end what does not begin.
-    upgrade::ready();
-    if !foyer.wait_for_name(cluster, wishes)? {
-        return Ok(None);
-    }
-    let hostname = config::hostname();
-    let joining = cluster::join(
-        cluster,
-        config.server.node,
-        namespaces(config),
-        &hostname,
-        facts,
-    );
-    let (mut joining, door) = joining?;
-    let Some(member) = foyer.wait(&mut joining, wishes)? else {
-        return Ok(None);
-    };
-    Ok(Some((Some(member), door, Some(foyer))))
-}
-
-/// Those that have a table of their own.
-fn namespaces(config: &Resolved) -> Vec<String> {
-    let names = config.rules.namespaces.keys();
-    names.filter(|name| *name != "*").cloned().collect()
+fn history_of(facts: &Facts) -> Option<&History> {
+    facts.history.get().map(AsRef::as_ref)
 }
 
 fn start_relays(
@@ -490,6 +460,9 @@ impl Node<'_> {
         let mut kept = memory::Kept::default();
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
+                if ended.is_ok() && self.has_handed_over() {
+                    return self.leave();
+                }
                 return ended.context("cannot go on");
             }
             // Asked first: where another process serves, operators are served there.
@@ -525,15 +498,35 @@ impl Node<'_> {
         }
     }
 
+    /// Shards end when another process has what they had, mostly before that is noted.
+    fn has_handed_over(&self) -> bool {
+        let host = self.host.as_ref();
+        host.is_some_and(|host| {
+            host.settle();
+            host.is_gone()
+        })
+    }
+
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
     fn leave(&mut self) -> Result<()> {
         carrier::stop(&self.facts);
-        let deadline = Instant::now() + self.loaded.resolved.server.drain_grace;
-        while Instant::now() < deadline {
-            if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
-                tracing::info!("stopped: another process serves");
-                return ended.context("cannot drain");
+        let grace = self.loaded.resolved.server.drain_grace;
+        let (began, mut ended) = (Instant::now(), None);
+        // What is relayed to other nodes needs nothing of the cluster.
+        while began.elapsed() < grace || ended.is_some() && began.elapsed() < RELAYED_GRACE {
+            ended = ended.or_else(|| self.shards.wait_for(LOOK_INTERVAL));
+            let relayed = self.relays.as_ref().map_or(0, Relays::open);
+            match ended {
+                Some(ended) if relayed == 0 || ended.is_err() => {
+                    tracing::info!("stopped: another process serves");
+                    return ended.context("cannot drain");
+                }
+                Some(_) => std::thread::sleep(LOOK_INTERVAL),
+                None => {}
             }
+        }
+        if let Some(relays) = &self.relays {
+            relays.drain(Duration::ZERO);
         }
         let connections = self.shards.open_conns();
         tracing::warn!(

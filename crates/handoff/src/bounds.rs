@@ -28,6 +28,8 @@ pub const PARTED_MAX: usize = 64;
 pub const LISTENERS_MAX: usize = 16_384;
 /// The record of one backend.
 pub const BACKEND_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// The record of a place in a cluster: what is kept for other nodes is most of it.
+pub const PLACE_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Backends of a process.
 pub const BACKENDS_MAX: usize = 1_024;
 /// Sockets that stay, in one message.

@@ -189,6 +189,12 @@ fn check_socket(socket: &Socket) -> Result<(), Unfit> {
         "sockets.asked",
         "at most 65,536, each once",
     )?;
+    let once = socket.rounds.iter().all(|round| ids.insert(round.id));
+    need(
+        once && socket.rounds.len() <= OWED_MAX,
+        "sockets.rounds",
+        "at most 65,536, each id once",
+    )?;
     let user = socket.user.as_ref();
     user.map_or(Ok(()), |user| is_name("sockets.user", user))
 }

@@ -1,5 +1,6 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
+use crate::cluster::Membership;
 use crate::record::{Session, Visitor};
 use prost::Message;
 
@@ -41,12 +42,14 @@ pub enum Kind {
     Backend = 16,
     /// [`Stays`](crate::backend::Stays): sockets that do not come.
     Stays = 17,
+    /// [`Piece`](crate::backend::Piece): a part of the [`Place`](crate::cluster::Place) in the cluster.
+    Place = 18,
 }
 
 impl Kind {
     /// `None`: nothing is said by this byte.
     pub fn of(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 17] = [
+        const ALL: [Kind; 18] = [
             Kind::Hello,
             Kind::Welcome,
             Kind::Refused,
@@ -64,6 +67,7 @@ impl Kind {
             Kind::Serving,
             Kind::Backend,
             Kind::Stays,
+            Kind::Place,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -109,6 +113,9 @@ pub struct Fit {
     /// Backends, each with its namespaces.
     #[prost(string, repeated, tag = "8")]
     pub backends: Vec<String>,
+    /// The engine between nodes, and its prefix; empty: a node by itself.
+    #[prost(string, tag = "9")]
+    pub cluster: String,
 }
 
 impl Fit {
@@ -125,6 +132,7 @@ impl Fit {
         let admin = [self.admin.clone()];
         let others = [other.admin.clone()];
         let (workers, their_workers) = ([self.workers.clone()], [other.workers.clone()]);
+        let (cluster, their_cluster) = ([self.cluster.clone()], [other.cluster.clone()]);
         let lists = [
             ("server.listen", &*self.listen, &*other.listen),
             ("tls.listen", &*self.secure, &*other.secure),
@@ -132,6 +140,7 @@ impl Fit {
             ("server.admin", &admin, &others),
             ("workers.listen", &workers, &their_workers),
             ("namespaces.NAME.backend", &*self.backends, &*other.backends),
+            ("cluster", &cluster, &their_cluster),
         ];
         let list = lists.into_iter().find(|(_, own, other)| own != other)?;
         let (key, own, other) = (list.0, list.1.join(", "), list.2.join(", "));
@@ -140,13 +149,16 @@ impl Fit {
 }
 
 /// The answer to [`Hello`].
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub struct Welcome {
     #[prost(uint32, tag = "1")]
     pub version: u32,
     /// Sessions about to come.
     #[prost(uint64, tag = "2")]
     pub sessions: u64,
+    /// The node as which the successor goes on, if it is one of a cluster.
+    #[prost(message, optional, tag = "3")]
+    pub member: Option<Membership>,
 }
 
 /// A sentence for people.
@@ -170,7 +182,7 @@ pub struct Order {
 /// One listening socket.
 #[derive(Clone, PartialEq, Message)]
 pub struct Listener {
-    /// 1 public, 2 Unix, 3 the operators', 4 the workers'.
+    /// 1 public, 2 Unix, 3 the operators', 4 the workers', 5 that for other nodes.
     #[prost(uint32, tag = "1")]
     pub role: u32,
     /// The shard that accepts from it.
@@ -218,7 +230,7 @@ mod tests {
         let known: Vec<u8> = (0..=u8::MAX)
             .filter(|byte| Kind::of(*byte).is_some())
             .collect();
-        assert_eq!(known, (1..=17).collect::<Vec<u8>>());
+        assert_eq!(known, (1..=18).collect::<Vec<u8>>());
         assert!(
             known
                 .iter()

@@ -162,6 +162,28 @@ pub struct Socket {
     /// Questions of its backend that its client has not answered.
     #[prost(message, repeated, tag = "13")]
     pub asked: Vec<Asked>,
+    /// Questions of other nodes to many that its client has not answered.
+    #[prost(message, repeated, tag = "14")]
+    pub rounds: Vec<Round>,
+}
+
+/// A question of another node to many, as one client was asked.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Round {
+    /// The id by which it was asked.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// Who waits for the answer.
+    #[prost(uint32, tag = "2")]
+    pub node: u32,
+    #[prost(uint32, tag = "3")]
+    pub shard: u32,
+    /// The number under which that one knows the question.
+    #[prost(uint64, tag = "4")]
+    pub number: u64,
+    /// How long it waits in all.
+    #[prost(uint64, tag = "5")]
+    pub timeout_ms: u64,
 }
 
 /// A question that a client has not answered.

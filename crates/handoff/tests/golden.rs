@@ -1,8 +1,8 @@
 //! Version 1 of the record, as bytes: what a build writes today, every later build reads.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Owed, Polling, Session, Socket,
-    Unit, VERSION,
+    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Owed, Polling, Round, Session,
+    Socket, Unit, VERSION,
 };
 use prost::Message;
 
@@ -26,6 +26,13 @@ fn socket(grants: Grants) -> Socket {
             id: 5,
             query: 3,
             left_ms: 9,
+        }],
+        rounds: vec![Round {
+            id: 6,
+            node: 2,
+            shard: 1,
+            number: 8,
+            timeout_ms: 500,
         }],
     }
 }

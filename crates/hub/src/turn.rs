@@ -249,6 +249,8 @@ impl<W: World> Turn<'_, W> {
             stage.parts.rounds.go_on_from(onward.next_ack);
             stage.parts.rooms.forget_changes();
             stage.call(None, |handler, _| handler.go_on_from(onward.numbers));
+            // Other nodes were told of these members: that must be known before anything is said to them.
+            send::post_parcel(&mut stage.parts);
         });
     }
 

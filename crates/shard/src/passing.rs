@@ -27,10 +27,11 @@ impl Census {
         }
     }
 
-    /// Sessions about which somebody is being asked.
+    /// Sessions about which somebody is being asked, and those whose rooms other nodes are told of.
     pub fn undecided(&self) -> u64 {
-        let at = Stays::ALL.iter().position(|one| *one == Stays::Question);
-        at.map_or(0, |at| self.stays[at])
+        let stays = Stays::ALL.iter().zip(self.stays);
+        let passing = stays.filter(|(why, _)| matches!(why, Stays::Question | Stays::Joining));
+        passing.map(|(_, count)| count).sum()
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

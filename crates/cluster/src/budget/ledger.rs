@@ -106,6 +106,12 @@ impl Ledger {
         ledger
     }
 
+    /// Sheets of this life have larger numbers than this: another process may have shown some.
+    #[must_use]
+    pub fn behind(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+
     /// Takes the changes for this node since the last call, in order.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)

@@ -25,6 +25,16 @@ pub struct Hearing {
 }
 
 impl Node {
+    /// Its clock at the last call.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// All other nodes that were heard, also those that are not up.
+    pub fn heard(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.neighbours.keys().copied()
+    }
+
     /// How well it hears the others now.
     pub fn hearing(&self) -> Hearing {
         let up = self.neighbours.iter().filter(|(_, one)| one.up);

@@ -3,10 +3,10 @@
 use super::card::Card;
 use super::engine::{Engine, News, Opened, Topic, Trouble};
 use super::feed::Feed;
-use super::number::{Number, RENEWAL, Register};
+use super::number::{Entry, Number, RENEWAL, Register};
 use super::seal::Seal;
 use cluster::frame::{self, NodeId, Peer};
-use cluster::numbers::{Choice, KEY_US, NUMBERS, Newcomer};
+use cluster::numbers::{Choice, Claim, KEY_US, NUMBERS, Newcomer};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::{sleep, timeout};
 
@@ -16,6 +16,10 @@ const RETRY: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
 /// The log repeats itself after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// A key that an engine has lost is there again within this time.
+const KEY_LOST: Duration = RENEWAL.saturating_add(Duration::from_secs(1));
+/// A process that goes on with a place has so long to hear.
+const SUCCESSION: Duration = Duration::from_secs(10);
 /// A given number may still be its last life's for so long.
 const GIVEN_WAIT: Duration = Duration::from_micros(KEY_US).saturating_add(RENEWAL);
 
@@ -44,6 +48,8 @@ pub(super) struct Arrived {
     pub(super) number: Number,
     /// The nodes that were heard before.
     pub(super) expected: Vec<Peer>,
+    /// All numbers, if the nodes were not waited for.
+    pub(super) leases: Vec<Entry>,
 }
 
 /// What the log was told.
@@ -115,6 +121,90 @@ impl Arrival<'_> {
     }
 }
 
+/// A process that goes on as a life of a node that another one is.
+pub(super) struct Succession<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) life: Peer,
+    pub(super) card: &'a Card,
+    pub(super) seal: &'a Seal,
+}
+
+impl Succession<'_> {
+    /// Hears all that the process before hears, and says nothing. It is not waited for an engine that is away: that process serves.
+    pub(super) async fn arrive<F>(&self, open: impl Fn() -> F) -> Result<Arrived, Trouble>
+    where
+        F: Future<Output = Result<Opened, Trouble>>,
+    {
+        let silent = || {
+            Trouble::new(
+                "cannot go on with the place in the cluster: its engine does not answer; try again when it does",
+            )
+        };
+        let arrive = timeout(SUCCESSION, self.listen(open)).await;
+        arrive.map_err(|_| silent())?
+    }
+
+    async fn listen<F>(&self, open: impl Fn() -> F) -> Result<Arrived, Trouble>
+    where
+        F: Future<Output = Result<Opened, Trouble>>,
+    {
+        let (engine, mut feed) = open().await?;
+        let kind = engine.native();
+        let channels = [flood(self.prefix), inbox(self.prefix, self.life.node)];
+        let topics = channels.map(|channel| Topic::Channel(kind, channel));
+        engine.subscribe(topics.to_vec());
+        // What comes before that the process before has heard, for it hears until this one is ready.
+        let mut unheard = topics.to_vec();
+        while !unheard.is_empty() {
+            match feed.next().await {
+                Some(News::Heard(heard)) => unheard.retain(|topic| !heard.contains(topic)),
+                Some(News::Unheard(topics)) => unheard.extend(topics),
+                Some(_) => {}
+                None => return Err(Trouble::new("the engine was closed by this process")),
+            }
+        }
+        let entries = self.find_life(&engine).await?;
+        Ok(Arrived {
+            engine,
+            feed,
+            number: Number::go_on(self.prefix, self.life, (self.card, self.seal)),
+            expected: Vec::new(),
+            leases: entries,
+        })
+    }
+}
+
+impl Succession<'_> {
+    /// All numbers, once the own key is there. An engine that has lost it gets it again from the process before.
+    async fn find_life(&self, engine: &Engine) -> Result<Vec<Entry>, Trouble> {
+        let (register, NodeId(number)) = (Register::new(self.prefix, self.seal), self.life.node);
+        let began = Instant::now();
+        loop {
+            let entries = register.read(engine).await?;
+            let own = entries.get(usize::from(number)).map(|own| own.claim);
+            match own {
+                Some(Claim::Held(epoch)) if epoch == self.life.epoch => return Ok(entries),
+                Some(Claim::Free) if began.elapsed() < KEY_LOST => sleep(STEP).await,
+                Some(Claim::Free) => {
+                    return Err(Trouble::new(format!(
+                        "cannot go on as node {number}: the engine of the cluster does not have its key; try again when it does"
+                    )));
+                }
+                _ => {
+                    return Err(Trouble::lasting(format!(
+                        "cannot go on as node {number}: the engine of the cluster does not know it by this cluster.prefix and cluster.secret; take the change back, or restart"
+                    )));
+                }
+            }
+        }
+    }
+}
+
+/// The channel of one node.
+pub(super) fn inbox(prefix: &str, node: NodeId) -> super::engine::Name {
+    format!("{prefix}{{n{}}}", node.0).into_bytes().into()
+}
+
 /// The channel that all nodes read.
 pub(super) fn flood(prefix: &str) -> super::engine::Name {
     format!("{prefix}{{all}}").into_bytes().into()
@@ -161,6 +251,7 @@ impl Listener<'_> {
                     feed: self.feed,
                     number,
                     expected,
+                    leases: Vec::new(),
                 });
             }
         }
@@ -247,7 +338,7 @@ fn dice() -> u64 {
 }
 
 /// Where epochs begin if the engine knows of none: above those that it may have forgotten.
-fn clock() -> u64 {
+pub(super) fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(1, |since| since.as_micros() as u64)
 }

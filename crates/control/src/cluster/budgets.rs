@@ -2,6 +2,7 @@
 //! shards their shares. One command does both, so often in a second, however many messages and connections there are. What the
 //! shares are is decided by [`cluster::budget`].
 
+use super::arrival::clock;
 use super::engine::{Board, Engine, Name, Trouble};
 use super::gauges::Gauges;
 use super::roster::Roster;
@@ -112,7 +113,7 @@ impl Trader {
             bytes_max: SHEET_BYTES_MAX + 64,
         };
         let mut trader = Self {
-            ledger: Ledger::new(exchange.me, limits),
+            ledger: Ledger::new(exchange.me, limits).behind(clock()),
             board,
             exchange,
             shares,

@@ -1,8 +1,10 @@
 //! The loop between the shards, the native plane and the engine. Everything that is there is taken in first; then what is to be
 //! published leaves in one batch. While it is under way the next one fills.
 
+mod handing;
 mod leases;
 
+use super::arrival;
 use super::card::Card;
 use super::engine::{Engine, Kind, Name, News, Publish, Published, Topic};
 use super::feed::Feed;
@@ -10,9 +12,10 @@ use super::foreign::Passed;
 use super::gauges::Gauges;
 use super::joins::Joins;
 use super::member::{Office, Order};
-use super::number::{Number, Register};
+use super::number::{Entry, Number, Register};
 use super::roster::{Roster, Way};
 use super::seal::Seal;
+use super::standing::Orders;
 use crate::moving::Wish;
 use cluster::frame::{NodeId, Peer};
 use cluster::interest::Address;
@@ -45,6 +48,9 @@ const WAY_INTERVAL: Duration = Duration::from_millis(500);
 /// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
+/// What is under way to the engine is waited for so long, before the place in the cluster is another process's.
+const LAST_BATCHES: Duration = Duration::from_millis(500);
+
 /// Why a member is none any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -52,6 +58,8 @@ pub enum Ended {
     Left,
     /// Another process has its number.
     Superseded,
+    /// Another process goes on as this life of the node.
+    HandedOver,
 }
 
 /// What a driver is made of.
@@ -62,6 +70,8 @@ pub(super) struct Rig {
     pub(super) number: Number,
     /// The nodes that were heard before it had its number.
     pub(super) expected: Vec<Peer>,
+    /// All numbers, as they were read already.
+    pub(super) leases: Vec<Entry>,
     pub(super) engine: Engine,
     pub(super) feed: Feed,
     pub(super) office: Office,
@@ -71,10 +81,16 @@ pub(super) struct Rig {
     pub(super) card: Card,
     pub(super) roster: Arc<Roster>,
     pub(super) orders: UnboundedReceiver<Order>,
+    pub(super) stops: UnboundedReceiver<Orders>,
+    /// The place in the cluster that another process had.
+    pub(super) place: Option<Box<Node>>,
 }
 
 /// The letter that orders a node to send its clients away.
 const DRAIN: &[u8] = b"drain";
+/// The letter of a process that goes on for another one without some of its sockets: it is to be asked whom it has. A node that does not know it
+/// counts them until rooms change.
+pub(super) const DOUBT: &[u8] = b"doubt";
 
 type Batch = (Vec<Frame>, Published, Instant);
 
@@ -83,7 +99,11 @@ struct Driver {
     node: Node,
     kind: Kind,
     me: NodeId,
+    /// The node's clock then, which must not be 0.
+    began_us: u64,
     started: Instant,
+    /// With the place of another process.
+    goes_on: bool,
     batches: JoinSet<Batch>,
     /// Parcels whose letters wait.
     waiting: VecDeque<Parcel>,
@@ -104,7 +124,7 @@ struct Driver {
 /// Carries letters until asked to leave, or until another process has this node's number.
 pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
     let mut driver = Driver::new(rig);
-    driver.listen();
+    driver.begin();
     let mut lease = Driver::renewals();
     loop {
         driver.step();
@@ -119,6 +139,11 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
             _ = lease.tick() => driver.renew(),
             Some(Ok(looked)) = driver.leases.looks.join_next() => driver.on_look(&looked),
             Some(order) = driver.rig.orders.recv() => driver.on_order(order),
+            Some(orders) = driver.rig.stops.recv() => {
+                if driver.stand(orders).await {
+                    return Ended::HandedOver;
+                }
+            }
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
             Some(news) = driver.rig.feed.next(), if !driver.shards_are_behind() => driver.on_news(news),
             Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(parcel),
@@ -128,17 +153,21 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
 }
 
 impl Driver {
-    fn new(rig: Rig) -> Self {
+    fn new(mut rig: Rig) -> Self {
         let register = Register::new(&rig.prefix, &rig.seal);
-        let leases = Leases::new(rig.number.clone(), register, rig.expected.clone());
+        let mut leases = Leases::new(rig.number.clone(), register, rig.expected.clone());
+        for (number, entry) in (0..).map(NodeId).zip(std::mem::take(&mut rig.leases)) {
+            leases.guests.read(number, entry.claim);
+        }
         let me = leases.me();
-        let now = Instant::now();
+        let place = rig.place.take();
         Self {
-            node: Node::new(me, rig.limits),
+            goes_on: place.is_some(),
+            began_us: place.as_ref().map_or(1_000, |place| place.now_us()),
+            node: place.map_or_else(|| Node::new(me, rig.limits), |place| *place),
             kind: rig.engine.native(),
             me: me.node,
-            // The node's clock must not begin with 0.
-            started: now - Duration::from_millis(1),
+            started: Instant::now(),
             batches: JoinSet::new(),
             waiting: VecDeque::new(),
             joins: Joins::default(),
@@ -156,11 +185,18 @@ impl Driver {
 
     fn channel(&self, channel: Channel) -> Name {
         let prefix = &self.rig.prefix;
-        let name = match channel {
-            Channel::Inbox(NodeId(number)) => format!("{prefix}{{n{number}}}"),
-            Channel::Flood => format!("{prefix}{{all}}"),
-        };
-        name.into_bytes().into()
+        match channel {
+            Channel::Inbox(node) => arrival::inbox(prefix, node),
+            Channel::Flood => arrival::flood(prefix),
+        }
+    }
+
+    fn begin(&mut self) {
+        match self.goes_on {
+            // It listens already.
+            true => self.go_on(),
+            false => self.listen(),
+        }
     }
 
     fn listen(&self) {
@@ -215,11 +251,12 @@ impl Driver {
     }
 
     fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.began_us + self.started.elapsed().as_micros() as u64
     }
 
     fn due(&self) -> Instant {
-        let due = self.started + Duration::from_micros(self.node.due());
+        let due_us = self.node.due().saturating_sub(self.began_us);
+        let due = self.started + Duration::from_micros(due_us);
         let now = Instant::now();
         // Nothing can be published now.
         let due = match self.may_publish() {
@@ -355,6 +392,10 @@ impl Driver {
                         "another node passes on the order to drain"
                     );
                     self.rig.office.readiness.ask_to_drain();
+                }
+                Event::Order { from, order } if *order == *DOUBT => {
+                    let (node, lost) = (from.node.0, false);
+                    self.tell_all(&Arc::new(Tidings::Missed { node, lost }.into()));
                 }
                 Event::Order { from, order } => match Wish::read(&order) {
                     Some(wish) => {

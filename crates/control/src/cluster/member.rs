@@ -1,20 +1,21 @@
 //! This process as a member of a cluster: a thread that owns the engine, the native plane and the node's number.
 
-use super::arrival::{Arrival, Arrived, Start};
+use super::arrival::{Arrival, Arrived, Start, Succession};
 use super::budgets::{Exchange, Shares};
 use super::card::Card;
 use super::directory::Directory;
-use super::driver::{Ended, Rig, drive};
+use super::driver::{DOUBT, Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
 use super::foreign::Ear;
 use super::gauges::Gauges;
 use super::roster::Roster;
 use super::seal::Seal;
+use super::standing::{Orders, Stop};
 use crate::health::Readiness;
 use crate::moving::Wish;
 use crate::vitals::Pulse;
-use cluster::frame::Peer;
-use cluster::node::Limits;
+use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::node::{Limits, Node};
 use hub::{Inbox, Letter, Naming, Parcel, Uplink};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub naming: Naming,
     /// Namespaces that clients may join; others come with their first clients.
     pub namespaces: Vec<String>,
+    /// Number and epoch of the life as which this process goes on, once another one has handed it over.
+    pub succeeds: Option<(u16, u64)>,
 }
 
 /// What is there once the shards run.
@@ -98,13 +101,18 @@ pub enum Order {
 #[derive(Debug)]
 pub struct Member {
     number: u16,
+    epoch: u64,
+    limits: Limits,
+    stop: Stop,
+    /// The place in the cluster that another process had.
+    place: Option<Box<Node>>,
     card: Card,
     roster: Arc<Roster>,
     orders: UnboundedSender<Order>,
     uplink: Arc<Uplink>,
     gauges: Arc<Gauges>,
     parcels: UnboundedSender<Parcel>,
-    open: Option<oneshot::Sender<Office>>,
+    open: Option<oneshot::Sender<(Office, Option<Box<Node>>)>>,
     leave: Option<oneshot::Sender<()>>,
     directory: Option<Directory>,
     ended: mpsc::Receiver<Ended>,
@@ -115,7 +123,7 @@ pub struct Member {
 pub struct Joining {
     /// Without a number yet.
     member: Option<Member>,
-    number: mpsc::Receiver<Result<u16, Trouble>>,
+    number: mpsc::Receiver<Result<Peer, Trouble>>,
 }
 
 impl Joining {
@@ -144,10 +152,15 @@ impl Joining {
         let (parcels, received) = unbounded_channel();
         let (open_office, office) = oneshot::channel();
         let (leave, left) = oneshot::channel();
+        let (stop, stops) = Stop::new();
         let (joined, number) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let member = Member {
             number: 0,
+            epoch: 0,
+            limits: settings.limits(),
+            stop,
+            place: None,
             card: settings.card.clone(),
             roster: Arc::clone(&roster),
             orders,
@@ -168,6 +181,7 @@ impl Joining {
             parcels: received,
             office,
             left,
+            stops,
             joined,
         };
         spawn(move |runtime| {
@@ -186,8 +200,8 @@ impl Joining {
     /// # Errors
     /// Why this process cannot be a member.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<Member>, Trouble> {
-        let number = match self.number.recv_timeout(limit) {
-            Ok(number) => number?,
+        let life = match self.number.recv_timeout(limit) {
+            Ok(life) => life?,
             Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 return Err(Trouble::new(
@@ -196,7 +210,11 @@ impl Joining {
             }
         };
         let member = self.member.take();
-        Ok(member.map(|member| Member { number, ..member }))
+        Ok(member.map(|member| Member {
+            number: life.node.0,
+            epoch: life.epoch.0,
+            ..member
+        }))
     }
 }
 
@@ -216,6 +234,43 @@ impl Member {
     /// The node's number.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Tells this life of the node from all others.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Where it is brought to a stand for another process.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Another process had this place in the cluster. Nothing is published before [`Self::open`]. `some_stay`: some of its sockets are not
+    /// here, and others count them until they ask.
+    ///
+    /// # Errors
+    /// The record contradicts itself.
+    pub fn go_on_with(&mut self, record: &[u8], some_stay: bool) -> Result<(), String> {
+        let me = Peer {
+            node: NodeId(self.number),
+            epoch: Epoch(self.epoch),
+        };
+        let place = Node::restored(me, self.limits, record);
+        let mut place =
+            place.map_err(|why| format!("the record of the place in the cluster has {why}"))?;
+        // Shards may serve somebody before the thread begins.
+        let peers: Vec<Peer> = place.peers().collect();
+        for peer in &peers {
+            self.uplink.meets(peer.node.0);
+            self.roster.up(peer.node.0, peer.epoch.0);
+        }
+        self.uplink.counts_nodes(peers.len() as u64);
+        if some_stay {
+            peers.iter().for_each(|peer| place.order(peer.node, DOUBT));
+        }
+        self.place = Some(Box::new(place));
+        Ok(())
     }
 
     /// The description of this node for others, as it was at its start.
@@ -251,7 +306,7 @@ impl Member {
     /// The shards run: letters can be delivered.
     pub fn open(&mut self, office: Office) {
         if let Some(open) = self.open.take() {
-            let _ = open.send(office);
+            let _ = open.send((office, self.place.take()));
         }
     }
 
@@ -279,6 +334,42 @@ impl Member {
 }
 
 impl Settings {
+    /// Comes into the cluster: as a new life of a node, or as the one that another process is.
+    async fn arrive<F>(
+        &self,
+        seal: &Seal,
+        roster: &Roster,
+        open: impl Fn() -> F,
+    ) -> Result<Arrived, Trouble>
+    where
+        F: Future<Output = Result<Opened, Trouble>>,
+    {
+        let (prefix, card) = (&self.prefix, &self.card);
+        let Some((node, epoch)) = self.succeeds else {
+            let arrival = Arrival {
+                prefix,
+                given: self.number,
+                card,
+                seal,
+                start: self.start,
+            };
+            return arrival.arrive(open).await;
+        };
+        let life = Peer {
+            node: NodeId(node),
+            epoch: Epoch(epoch),
+        };
+        let succession = Succession {
+            prefix,
+            life,
+            card,
+            seal,
+        };
+        let arrived = succession.arrive(open).await?;
+        roster.leases(node, &arrived.leases);
+        Ok(arrived)
+    }
+
     /// The bounds of the native plane.
     fn limits(&self) -> Limits {
         let mut limits = Limits {
@@ -300,9 +391,10 @@ struct Seed {
     uplink: Arc<Uplink>,
     gauges: Arc<Gauges>,
     parcels: UnboundedReceiver<Parcel>,
-    office: oneshot::Receiver<Office>,
+    office: oneshot::Receiver<(Office, Option<Box<Node>>)>,
     left: oneshot::Receiver<()>,
-    joined: mpsc::Sender<Result<u16, Trouble>>,
+    stops: UnboundedReceiver<Orders>,
+    joined: mpsc::Sender<Result<Peer, Trouble>>,
 }
 
 impl Seed {
@@ -312,19 +404,13 @@ impl Seed {
     {
         let settings = self.settings;
         let seal = Seal::new(settings.secret.as_deref());
-        let arrival = Arrival {
-            prefix: &settings.prefix,
-            given: settings.number,
-            card: &settings.card,
-            seal: &seal,
-            start: settings.start,
-        };
-        let arrived = arrival.arrive(open).await;
+        let arrived = settings.arrive(&seal, &self.roster, open).await;
         let Arrived {
             engine,
             feed,
             number,
             expected,
+            leases,
         } = match arrived {
             Ok(arrived) => arrived,
             Err(trouble) => {
@@ -332,34 +418,38 @@ impl Seed {
                 return Ended::Left;
             }
         };
-        let node = number.node.0;
-        let _ = self.joined.send(Ok(node));
+        let life = Peer {
+            node: number.node,
+            epoch: number.epoch(),
+        };
+        let node = life.node.0;
+        let _ = self.joined.send(Ok(life));
         if let Ok(server) = engine.server().await {
             let (name, version, mode) = (server.name, server.version, server.mode);
             tracing::info!(node, %name, %version, mode, "joined the cluster");
         }
-        let limits = settings.limits();
-        let Ok(mut office) = self.office.await else {
+        let Ok((mut office, place)) = self.office.await else {
             return Ended::Left;
         };
+        if settings.succeeds.is_some() != place.is_some() {
+            return Ended::Left;
+        }
         let exchange = Exchange {
             engine: engine.clone(),
             seal: seal.clone(),
             prefix: settings.prefix.clone(),
-            me: Peer {
-                node: number.node,
-                epoch: number.epoch(),
-            },
+            me: life,
             roster: Arc::clone(&self.roster),
             gauges: Arc::clone(&self.gauges),
         };
         let shares = office.shares.take().map(|of| exchange.start(of));
         let rig = Rig {
+            limits: settings.limits(),
             prefix: settings.prefix,
             seal,
-            limits,
             number,
             expected,
+            leases,
             engine,
             feed,
             office,
@@ -369,6 +459,8 @@ impl Seed {
             card: settings.card,
             roster: self.roster,
             orders: self.orders,
+            stops: self.stops,
+            place,
         };
         let ended = drive(rig, self.left).await;
         if let Some(shares) = shares.filter(|_| ended == Ended::Left) {

@@ -20,6 +20,7 @@ mod number;
 pub mod redis;
 pub mod roster;
 mod seal;
+mod standing;
 pub mod way;
 
 pub use arrival::Start;
@@ -27,3 +28,4 @@ pub use budgets::Shares;
 pub use driver::Ended;
 pub use member::{Gone, Joining, Member, Office, Order, Settings};
 pub use seal::name_key;
+pub use standing::{Stop, Stopped};

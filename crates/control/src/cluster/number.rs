@@ -4,7 +4,7 @@
 use super::card::Card;
 use super::engine::{Engine, Holder, Lease, Name, Taken, Trouble};
 use super::seal::Seal;
-use cluster::frame::{Epoch, NodeId};
+use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::numbers::{Claim, KEY_US, NUMBERS};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +78,18 @@ impl Register {
     }
 }
 
+fn lease(prefix: &str, node: NodeId, epoch: u64, card: &Card) -> Lease {
+    let counter = format!("{prefix}{{nodes}}:epoch");
+    Lease {
+        key: key(prefix, node.0),
+        counter: counter.into_bytes().into(),
+        epoch,
+        payload: card.text(),
+        over: None,
+        time: TIME,
+    }
+}
+
 impl Number {
     /// Takes a number that was free; `None`: somebody was faster. `clock` is a time: epochs rise also when the engine has lost the
     /// last one.
@@ -88,18 +100,11 @@ impl Number {
         (clock, card): (u64, &Card),
         seal: &Seal,
     ) -> Result<Option<Self>, Trouble> {
-        let counter = format!("{prefix}{{nodes}}:epoch");
         let mut number = Self {
             node,
-            lease: Lease {
-                key: key(prefix, node.0),
-                counter: counter.into_bytes().into(),
-                epoch: clock,
-                payload: card.text(),
-                over: entry.holder.as_ref().map(|holder| holder.value.clone()),
-                time: TIME,
-            },
+            lease: lease(prefix, node, clock, card),
         };
+        number.lease.over = entry.holder.as_ref().map(|holder| holder.value.clone());
         match engine.take(&number.lease).await? {
             Taken::Other(_) => return Ok(None),
             Taken::Mine(epoch) => number.lease.epoch = epoch,
@@ -109,6 +114,16 @@ impl Number {
         number.lease.over = None;
         engine.hold(&number.lease).await?;
         Ok(Some(number))
+    }
+
+    /// The number of this life, which another process took.
+    pub(super) fn go_on(prefix: &str, life: Peer, (card, seal): (&Card, &Seal)) -> Self {
+        let mut number = Self {
+            node: life.node,
+            lease: lease(prefix, life.node, life.epoch.0, card),
+        };
+        number.describe(card, seal);
+        number
     }
 
     /// Tells this life of the node from all before.

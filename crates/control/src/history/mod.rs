@@ -3,6 +3,7 @@
 
 mod books;
 mod carrying;
+mod lending;
 mod opening;
 mod pages;
 mod place;
@@ -25,6 +26,7 @@ pub use redis::open as open_redis;
 
 use ::history::{Ask, Fault, Forget, Intake, Page, Store};
 use hub::HistoryTap;
+use lending::Folder;
 use quotas::Quotas;
 use receipts::{Receipt, Receipts};
 use std::fmt;
@@ -46,6 +48,8 @@ const TRIM_AGAIN: Duration = Duration::from_millis(100);
 /// The store, its queue and its readers.
 pub struct History {
     store: Arc<dyn Store>,
+    /// The store, if one process at a time has it.
+    folder: Option<Arc<Folder>>,
     intake: Intake,
     plan: Plan,
     quotas: Quotas,
@@ -65,9 +69,23 @@ impl fmt::Debug for History {
 }
 
 impl History {
-    /// Opens the store and begins to take events from the tap. Within a runtime.
-    pub async fn start(settings: Settings) -> Result<Arc<Self>, Fault> {
-        let store = opening::open(&settings).await?;
+    /// Opens the store and begins to take events from the tap. Within a runtime. `is_lent`: another process has the folder, if there is
+    /// one, until [`Self::take`].
+    pub async fn start(settings: Settings, is_lent: bool) -> Result<Arc<Self>, Fault> {
+        let folder = match &settings.place {
+            Place::Disk { .. } => {
+                let folder = Folder::new(settings.clone());
+                if !is_lent {
+                    folder.take(Duration::ZERO).await?;
+                }
+                Some(Arc::new(folder))
+            }
+            _ => None,
+        };
+        let store: Arc<dyn Store> = match &folder {
+            Some(folder) => Arc::clone(folder) as _,
+            None => opening::open(&settings).await?,
+        };
         let Settings {
             plan,
             waiting_bytes_max,
@@ -78,6 +96,7 @@ impl History {
             intake: Intake::new(Arc::clone(&store), waiting_bytes_max, random()),
             tap: Arc::new(HistoryTap::new(plan.namespaces().map(str::to_owned))),
             store,
+            folder,
             plan,
             quotas: Quotas::new(quotas),
             receipts: Arc::default(),
@@ -188,6 +207,28 @@ impl History {
         carrying::drain(self);
         let settled = async { tokio::time::timeout(within, self.intake.settle()).await };
         self.runtime.block_on(settled).unwrap_or(false)
+    }
+
+    /// Closes a folder: another process is about to open it. For a thread of no runtime.
+    ///
+    /// # Errors
+    /// It cannot be closed, or not in time; it is to be taken back.
+    pub fn lend(&self, within: Duration) -> Result<(), Fault> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let lent = async { tokio::time::timeout(within, folder.lend()).await };
+        let lent = self.runtime.block_on(lent);
+        lent.unwrap_or_else(|_| Err(Fault::slow(within)))
+    }
+
+    /// Opens a folder that another process has closed. For a thread of no runtime.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn take(&self, within: Duration) -> Result<(), Fault> {
+        let folder = self.folder.as_ref();
+        folder.map_or(Ok(()), |folder| self.runtime.block_on(folder.take(within)))
     }
 
     /// Writes what waits, for at most so long, and closes the store, for at most so long again.

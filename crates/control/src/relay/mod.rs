@@ -25,7 +25,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -124,6 +124,10 @@ struct Shared {
     closing: watch::Sender<Option<Duration>>,
     /// Nothing is taken over any more.
     closed: watch::Sender<bool>,
+    /// Nothing is taken over now: who comes waits.
+    held: watch::Sender<bool>,
+    /// Connections of other nodes that have not shown what they are.
+    greetings: AtomicUsize,
     /// A stranger was told of.
     told: AtomicBool,
 }
@@ -153,6 +157,8 @@ impl Relays {
             answerer: Answerer::default(),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
+            held: watch::Sender::new(false),
+            greetings: AtomicUsize::new(0),
             told: AtomicBool::new(false),
         })))
     }
@@ -203,6 +209,20 @@ impl Relays {
         self.0.closed.send_replace(true);
     }
 
+    /// Takes nothing over until [`Self::go_on`]: who comes waits at the door, for this process or for one that gets it.
+    pub fn hold(&self) {
+        self.0.held.send_replace(true);
+    }
+
+    pub fn go_on(&self) {
+        self.0.held.send_replace(false);
+    }
+
+    /// Connections of other nodes that came and have not shown what they are.
+    pub fn greetings(&self) -> usize {
+        self.0.greetings.load(Ordering::Acquire)
+    }
+
     /// A conversation with another node's desk of live traces.
     pub(crate) async fn follow(&self, node: u16) -> io::Result<Box<dyn Duplex>> {
         let route = self.0.roster.route(node);
@@ -234,9 +254,16 @@ impl Shared {
     /// Lets nodes in that have the secret.
     async fn receive(self: &Arc<Self>, listener: TcpListener, services: &Arc<Services>) {
         let seats = Seats::new(&self.places);
+        let mut held = self.held.subscribe();
         loop {
             seats.settle().await;
-            let Ok((stream, from)) = listener.accept().await else {
+            // The sender is here.
+            let _ = held.wait_for(|held| !*held).await;
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = held.wait_for(|held| *held) => continue,
+            };
+            let Ok((stream, from)) = accepted else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
@@ -246,11 +273,13 @@ impl Shared {
                 self.gauges.displaced.fetch_add(1, Ordering::Relaxed);
             }
             let (shared, services) = (Arc::clone(self), Arc::clone(services));
+            shared.greetings.fetch_add(1, Ordering::AcqRel);
             tokio::spawn(async move {
                 let taken = tokio::select! {
                     taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &services)) => taken,
                     () = seat.lost() => Ok(Err(io::Error::other("its place was needed"))),
                 };
+                shared.greetings.fetch_sub(1, Ordering::AcqRel);
                 if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
                     shared.turned_away(from.ip(), &error);
                 }

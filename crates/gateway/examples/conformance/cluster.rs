@@ -185,6 +185,7 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
             ShardedMode::DynamicPrivate => Naming::RoomsAndSockets,
         },
         namespaces: namespaces(),
+        succeeds: None,
     };
     let engine = redis.clone();
     let pulse = Vitals::default().pulse("the cluster");

@@ -108,6 +108,11 @@ impl Records {
         Ok(())
     }
 
+    /// Some sockets do not come.
+    pub fn some_stay(&self) -> bool {
+        !self.stays.is_empty()
+    }
+
     /// All sessions are here: backends go on with them.
     pub fn restore(
         self,

@@ -1,9 +1,10 @@
 //! What must be the same in both processes, and what cannot be handed over yet.
 
-use crate::config::Resolved;
+use crate::config::{Cluster, Resolved};
 use backend::Scope;
 use control::history::Place;
 use handoff::Fit;
+use std::net::SocketAddr;
 
 /// The configuration as a successor must have it.
 pub fn of(config: &Resolved) -> Fit {
@@ -29,6 +30,16 @@ pub fn of(config: &Resolved) -> Fit {
             // A build that knows no such field says the same.
             .map_or(String::new(), |addr| addr.to_string()),
         backends: backends(config),
+        cluster: config.cluster.as_ref().map_or(String::new(), |cluster| {
+            let relay = cluster.relay.as_ref().map_or("off".to_owned(), |relay| {
+                let text = |addr: Option<SocketAddr>| {
+                    addr.map_or("auto".to_owned(), |addr| addr.to_string())
+                };
+                format!("{} as {}", text(relay.on), text(relay.advertise))
+            });
+            let adapter = format!("{:?}", cluster.adapter).to_lowercase();
+            format!("{adapter}, prefix {}, relay {relay}", cluster.prefix)
+        }),
     }
 }
 
@@ -46,10 +57,10 @@ fn backends(config: &Resolved) -> Vec<String> {
     all.collect()
 }
 
-/// Two processes cannot have it.
+/// It is this process's memory.
 fn keeps_history_here(config: &Resolved) -> bool {
     let place = config.history.as_ref().map(|history| &history.place);
-    matches!(place, Some(Place::Memory { .. } | Place::Disk { .. }))
+    matches!(place, Some(Place::Memory { .. }))
 }
 
 fn calls_an_endpoint(config: &Resolved) -> bool {
@@ -59,15 +70,19 @@ fn calls_an_endpoint(config: &Resolved) -> bool {
 
 /// The part of the configuration that keeps this process from handing anything over; `None`: nothing does.
 pub fn obstacle(config: &Resolved) -> Option<&'static str> {
+    let cluster = config.cluster.as_ref();
+    let is_kept = |is: fn(&Cluster) -> bool| cluster.is_some_and(is);
     let parts = [
-        (config.cluster.is_some(), "[cluster]"),
+        (is_kept(|all| all.compat.is_wanted()), "[compat]"),
+        (
+            is_kept(|all| all.directory.is_some()),
+            "[cluster.directory]",
+        ),
+        (is_kept(|all| !all.feeds.is_empty()), "[feeds]"),
         (calls_an_endpoint(config), "backends.NAME.url"),
         (config.kafka.is_some(), "[kafka]"),
         (config.nats.is_some(), "[nats]"),
-        (
-            keeps_history_here(config),
-            "history.store = \"memory\" or \"disk\"",
-        ),
+        (keeps_history_here(config), "history.store = \"memory\""),
         (config.bodies.is_some(), "[large]"),
     ];
     parts.into_iter().find(|(is, _)| *is).map(|(_, name)| name)

@@ -4,9 +4,11 @@ use super::backends::{self, DRIVER};
 use super::course::Course;
 use super::line::{Broken, Line};
 use super::parts::Parts;
-use super::taker::{ADMIN, PUBLIC, UNIX, WORKERS};
+use super::seat::{self, NODE};
+use super::taker::{ADMIN, PUBLIC, RELAY, UNIX, WORKERS};
 use crate::errands;
 use control::backend::Still;
+use control::cluster::Stopped;
 use handoff::bounds::DESCRIPTORS_MAX;
 use handoff::{Batch, Hello, Kind, Listener, OLDEST, VERSION, Welcome, agree};
 use shard::{Frozen, Listening, Unquiet};
@@ -24,6 +26,12 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The store of history takes what was said last.
 const HISTORY: Duration = Duration::from_millis(500);
+/// Other nodes that knock have so long to say what they want.
+const GREETINGS: Duration = Duration::from_millis(100);
+/// A node of a cluster stands still for less than a newcomer listens before it takes a number.
+const STAND_MAX: Duration = Duration::from_millis(1_800);
+/// A store that was closed for a successor is opened again within this time, or the log tells of it.
+const HISTORY_BACK: Duration = Duration::from_secs(10);
 /// Newcomers about whom workers decide are waited for so long.
 const DECISIONS: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -54,6 +62,10 @@ pub fn give(
     let given = until_commit(line, hello, parts, course);
     if let Err(why) = &given {
         errands::reopen();
+        if let Some(relays) = &parts.relays {
+            relays.go_on();
+        }
+        take_back(parts);
         let text = match why {
             Broken::Refused(text) => text.clone(),
             why => why.to_string(),
@@ -86,6 +98,7 @@ fn until_commit(
     let welcome = Welcome {
         version,
         sessions: census.goes,
+        member: parts.seat.as_ref().map(|seat| seat.membership.clone()),
     };
     line.send(Kind::Welcome, &welcome, STEP)?;
     send_listeners(line, parts)?;
@@ -94,17 +107,28 @@ fn until_commit(
     course.may_go_on()?;
     catch_up(parts, STEP)?;
     errands::hold();
+    hold_door(parts);
     let began = Instant::now();
-    let (frozen, still) = freeze(parts)?;
+    let (frozen, still, stopped) = freeze(parts)?;
     catch_up(parts, HISTORY)?;
-    let sessions = send_sessions(line, &frozen, parts.workers.drivers.are_there())?;
+    lend(parts)?;
+    let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
+    let sessions = send_sessions(line, &frozen, wants_stays)?;
+    in_time(parts, began)?;
     backends::send(line, &still)?;
+    if let Some(stopped) = &stopped {
+        seat::send(line, stopped)?;
+    }
     line.say(Kind::Complete, STEP)?;
     line.expect::<()>(Kind::Built, STEP)?;
+    in_time(parts, began)?;
     course.leave()?;
     line.say(Kind::Commit, STEP)?;
     frozen.commit();
     still.commit();
+    if let Some(stopped) = stopped {
+        stopped.commit();
+    }
     Ok(Given {
         sessions,
         stood_still: began.elapsed(),
@@ -121,28 +145,92 @@ fn catch_up(parts: &Parts, within: Duration) -> Result<(), Broken> {
     }
 }
 
-/// Nothing moves any more, in shards and in the drivers of backends.
-fn freeze(parts: &Parts) -> Result<(Frozen, Still), Broken> {
+/// Nothing comes from other nodes any more; what is at the door waits there for the next process.
+fn hold_door(parts: &Parts) {
+    let Some(relays) = &parts.relays else {
+        return;
+    };
+    relays.hold();
+    let deadline = Instant::now() + GREETINGS;
+    // What was just taken over has a moment to say what it wants.
+    std::thread::sleep(LOOK_INTERVAL * 2);
+    while relays.greetings() > 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// A node of a cluster that stands still for long is missed by others.
+fn in_time(parts: &Parts, began: Instant) -> Result<(), Broken> {
+    let stood = began.elapsed();
+    match parts.seat.is_some() && stood > STAND_MAX {
+        true => Err(Broken::Refused(format!(
+            "this node would have to stand still for more than {} ms (it did for {} ms), and others would miss it: try again when there is less to do",
+            STAND_MAX.as_millis(),
+            stood.as_millis()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A store in a folder is the next process's.
+fn lend(parts: &Parts) -> Result<(), Broken> {
+    let lent = parts.history.as_ref().map(|history| history.lend(STEP));
+    lent.unwrap_or(Ok(()))
+        .map_err(|fault| Broken::Strange(format!("cannot close the store of history: {fault}")))
+}
+
+/// It is this process's again, once the successor has ended. What is said meanwhile waits for it.
+fn take_back(parts: &Parts) {
+    let Some(history) = parts.history.clone() else {
+        return;
+    };
+    let take = move || {
+        while let Err(fault) = history.take(HISTORY_BACK) {
+            tracing::error!(
+                %fault,
+                "the store of history cannot be opened again after an upgrade that was given up: it is tried again; end the successor if it hangs"
+            );
+        }
+    };
+    let thread = std::thread::Builder::new().name("history-back".to_owned());
+    if let Err(error) = thread.spawn(take) {
+        tracing::error!(%error, "the store of history stays closed until a restart: no thread can be started");
+    }
+}
+
+/// Shards, drivers of backends, and the thread for the cluster.
+type Standing = (Frozen, Still, Option<Stopped>);
+
+/// Nothing moves any more.
+fn freeze(parts: &Parts) -> Result<Standing, Broken> {
     let drivers = &parts.workers.drivers;
     for _ in 0..TRIES {
         let paused = parts.givers.pause();
-        if drivers.are_there() {
+        if drivers.are_there() || parts.seat.is_some() {
             wait_for_decisions(parts)?;
         }
         let still = drivers.stand_still().map_err(Broken::Strange)?;
-        let round = || still.round(DRIVER).map_err(Unquiet);
+        let stopped = parts.seat.as_ref().map(|seat| seat.stop.stand_still());
+        let stopped = stopped.transpose().map_err(Broken::Strange)?;
+        let round = || {
+            let node = stopped
+                .as_ref()
+                .map_or(Ok(0), |stopped| stopped.round(NODE));
+            let worked = node.and_then(|node| Ok(node + still.round(DRIVER)?));
+            worked.map_err(Unquiet)
+        };
         let frozen = paused.freeze(QUIET, round)?;
         // A shard may have told of a silent client in the moment before it froze.
         if round()? == 0 {
-            return Ok((frozen, still));
+            return Ok((frozen, still, stopped));
         }
     }
     Err(Broken::Strange(format!(
-        "after {TRIES} tries shards still have news for backends"
+        "after {TRIES} tries shards still have news for backends or other nodes"
     )))
 }
 
-/// Clients about whom a worker is being asked cannot go. Workers are mostly quick.
+/// Clients about whom a worker is being asked, and those whose rooms other nodes do not know yet, cannot go. Both are mostly quick.
 fn wait_for_decisions(parts: &Parts) -> Result<(), Broken> {
     let deadline = Instant::now() + DECISIONS;
     while parts.givers.census(SHARD)?.undecided() > 0 && Instant::now() < deadline {
@@ -171,6 +259,18 @@ fn send_listeners(line: &mut Line, parts: &Parts) -> Result<(), Broken> {
         })?;
         let of = Listener {
             role: WORKERS,
+            shard: 0,
+            place: 0,
+        };
+        all.push((of, copy.into()));
+    }
+    let relay = parts.seat.as_ref().and_then(|seat| seat.relay.as_ref());
+    if let Some(relay) = relay {
+        let copy = relay.try_clone().map_err(|error| {
+            Broken::Strange(format!("cannot copy the listener for other nodes: {error}"))
+        })?;
+        let of = Listener {
+            role: RELAY,
             shard: 0,
             place: 0,
         };

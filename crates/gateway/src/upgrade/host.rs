@@ -9,6 +9,7 @@ use super::parts::Parts;
 use crate::errands;
 use crate::unix::{self, SocketFiles};
 use anyhow::{Context, Result};
+use control::relay::Relays;
 use handoff::{Hello, Kind, Order, Said};
 use hub::Stays;
 use shard::Census;
@@ -189,6 +190,9 @@ impl Desk {
         // First: whoever sees that parts of this process end must know why. It waits for the caller that is being served here.
         self.course.set_gone();
         errands::close();
+        if let Some(relays) = &self.parts.relays {
+            relays.close();
+        }
         if let Some(service) = &self.parts.admin_service {
             service.abort();
         }
@@ -243,7 +247,15 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
         return refuse(&mut line, why);
     }
     match desk.parts.givers.census(STEP) {
-        Ok(census) => describe(&census).into_iter().for_each(&mut tell),
+        Ok(census) => {
+            describe(&census).into_iter().for_each(&mut tell);
+            let relayed = desk.parts.relays.as_ref().map_or(0, Relays::open);
+            if relayed > 0 {
+                tell(format!(
+                    "{relayed} connections for sessions of other nodes stay with this process until they end, or are closed after a while"
+                ));
+            }
+        }
         Err(why) => return refuse(&mut line, &why.to_string()),
     }
     if order.dry_run {

@@ -11,10 +11,12 @@ mod host;
 mod line;
 mod notify;
 mod parts;
+mod seat;
 mod taker;
 
 pub use command::{UpgradeArgs, run};
 pub use host::{Door, Host};
 pub use notify::{ready, stopping};
 pub use parts::Parts;
-pub use taker::{Inheritance, Owner, Takeover};
+pub use seat::{Heritage, Seat};
+pub use taker::{Goes, Inheritance, Owner, Takeover};

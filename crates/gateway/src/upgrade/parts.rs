@@ -1,10 +1,12 @@
 //! What a process hands over with.
 
 use super::fit;
+use super::seat::Seat;
 use crate::config::Resolved;
 use crate::workers::Held;
 use control::health::Readiness;
 use control::history::History;
+use control::relay::Relays;
 use handoff::Fit;
 use shard::Givers;
 use std::net::TcpListener;
@@ -20,6 +22,9 @@ pub struct Parts {
     pub obstacle: Option<&'static str>,
     pub admin: Option<TcpListener>,
     pub workers: Held,
+    /// The place in the cluster.
+    pub seat: Option<Seat>,
+    pub relays: Option<Relays>,
     /// A store that all nodes have: what waits for it is stored before another process says more.
     pub history: Option<Arc<History>>,
     /// Whether an operator wants the clients elsewhere.
@@ -35,6 +40,7 @@ impl Parts {
         readiness: Readiness,
         (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
         (workers, history): (Held, Option<Arc<History>>),
+        (seat, relays): (Option<Seat>, Option<Relays>),
     ) -> Self {
         Self {
             givers,
@@ -42,6 +48,8 @@ impl Parts {
             obstacle: fit::obstacle(config),
             admin,
             workers,
+            seat,
+            relays,
             history,
             readiness,
             admin_service,

@@ -3,10 +3,13 @@
 use super::backends::Records;
 use super::fit;
 use super::line::{Broken, Line, decode};
+use super::seat::{Heritage, Record};
 use crate::cli::VERSION;
 use crate::config::Resolved;
 use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
+use control::cluster::Member;
+use control::history::History;
 use handoff::bounds::LISTENERS_MAX;
 use handoff::{
     Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, VERSION as RECORD, Welcome,
@@ -26,11 +29,15 @@ const COMMIT: Duration = Duration::from_secs(30);
 /// The answer of a shard.
 const SHARD: Duration = Duration::from_secs(10);
 
+/// The process before has closed the folder of the store of history.
+const HISTORY: Duration = Duration::from_secs(5);
+
 /// Roles of listening sockets.
 pub const PUBLIC: u32 = 1;
 pub const UNIX: u32 = 2;
 pub const ADMIN: u32 = 3;
 pub const WORKERS: u32 = 4;
+pub const RELAY: u32 = 5;
 
 /// The sockets of the process before, which listens on them still.
 #[derive(Debug, Default)]
@@ -41,6 +48,10 @@ pub struct Inheritance {
     pub unix: Vec<UnixListener>,
     pub admin: Option<TcpListener>,
     pub workers: Option<TcpListener>,
+    /// Where other nodes bring connections.
+    pub relay: Option<TcpListener>,
+    /// The place in the cluster.
+    pub heritage: Option<Heritage>,
 }
 
 impl Inheritance {
@@ -51,7 +62,8 @@ impl Inheritance {
         let workers = backends.is_some_and(|backends| backends.listen.is_some());
         let same = unix == config.server.unix.len()
             && admin == config.server.admin.is_some()
-            && workers == self.workers.is_some();
+            && workers == self.workers.is_some()
+            && config.cluster.is_some() == self.heritage.is_some();
         if !same {
             bail!(
                 "cannot take over: the process before has other listeners than this configuration"
@@ -60,6 +72,13 @@ impl Inheritance {
         Ok(())
     }
 }
+
+/// The parts that go on with what the process before had: backends, the place in the cluster, and the store of history.
+pub type Goes<'a> = (
+    Option<&'a mut Counter>,
+    Option<&'a mut Member>,
+    Option<&'a History>,
+);
 
 /// The way to the process before.
 #[derive(Debug)]
@@ -95,20 +114,25 @@ impl Takeover {
             fit: Some(fit::of(config)),
         };
         let begun = ask_for_listeners(&mut line, &hello, config.server.shards);
-        let (welcome, inheritance) = begun.map_err(|why| anyhow!("cannot take over: {why}"))?;
+        let begun = begun.map_err(|why| anyhow!("cannot take over: {why}"))?;
+        let (welcome, mut inheritance) = begun;
+        let relay = inheritance.relay.take();
+        inheritance.heritage = welcome
+            .member
+            .map(|membership| Heritage { membership, relay });
         let expected = welcome.sessions;
         Ok((Self { line, expected }, inheritance))
     }
 
     /// Gets the sessions, and lets the shards begin when that is allowed. Before that nothing is read and nothing is written; if it fails,
     /// the process before goes on. After it nobody else has the sessions: what fails then must not end this process.
-    pub fn finish(mut self, shards: &mut Shards, workers: Option<&mut Counter>) -> Result<Owner> {
+    pub fn finish(mut self, shards: &mut Shards, goes: Goes<'_>) -> Result<Owner> {
         let takers = shards
             .takers()
             .context("cannot take over: the shards have begun")?;
         tracing::info!(sessions = self.expected, "ready to take over");
         let began = Instant::now();
-        let taken = self.gather(&takers, workers);
+        let taken = self.gather(&takers, goes);
         let sessions = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
         takers.begin();
         tracing::info!(
@@ -119,11 +143,15 @@ impl Takeover {
         Ok(Owner { line: self.line })
     }
 
-    fn gather(&mut self, takers: &Takers, workers: Option<&mut Counter>) -> Result<usize, Broken> {
+    fn gather(
+        &mut self,
+        takers: &Takers,
+        (workers, member, history): Goes<'_>,
+    ) -> Result<usize, Broken> {
         let line = &mut self.line;
         line.say(Kind::Ready, STEP)?;
         let (mut ledger, mut onward) = (Ledger::default(), Vec::new());
-        let mut backends = Records::default();
+        let (mut backends, mut place) = (Records::default(), Record::default());
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
         loop {
@@ -140,6 +168,7 @@ impl Takeover {
                 }
                 Kind::Stays => backends.take_stays(&body)?,
                 Kind::Backend => backends.take(&body)?,
+                Kind::Place => place.take(&body)?,
                 Kind::Complete => break,
                 other => return Err(Broken::Strange(format!("it says {other:?} among sessions"))),
             }
@@ -148,7 +177,15 @@ impl Takeover {
         for word in onward {
             takers.complete(word, SHARD).map_err(Broken::Strange)?;
         }
+        let some_stay = backends.some_stay();
         backends.restore(workers, &ledger, shards)?;
+        place.restore(member, some_stay)?;
+        if let Some(history) = history {
+            let taken = history.take(HISTORY);
+            taken.map_err(|fault| {
+                Broken::Strange(format!("cannot open the store of history: {fault}"))
+            })?;
+        }
         line.say(Kind::Built, STEP)?;
         // An end without a word is no word: nobody may serve clients that another process may still have.
         line.expect::<()>(Kind::Commit, COMMIT)?;
@@ -236,6 +273,10 @@ fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, B
                 .is_none(),
             WORKERS => inheritance
                 .workers
+                .replace(TcpListener::from(socket))
+                .is_none(),
+            RELAY => inheritance
+                .relay
                 .replace(TcpListener::from(socket))
                 .is_none(),
             _ => false,

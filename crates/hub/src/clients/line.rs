@@ -43,9 +43,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether the connection speaks TLS.
+    /// Whether the connection speaks TLS, and the next request of its client may come by it: one that another node brought has only one.
     pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
-        self.conns.get(conn).is_some_and(|slot| slot.flags.secure)
+        let slot = self.conns.get(conn);
+        slot.is_some_and(|slot| slot.flags.secure && !slot.flags.relayed)
     }
 
     pub(crate) fn new(pool: Arc<Pool>) -> Self {

@@ -67,6 +67,15 @@ pub(crate) fn go_on_with(
     waits
 }
 
+/// A socket of another process was asked there in a round of another node, which waits for its answer.
+pub(crate) fn go_on_in(parts: &mut Parts, id: u64, round: RoundId, socket: SocketKey) {
+    match parts.rounds.go_on_in(id, round, socket) {
+        Some(true) => watch_ack(parts, id, round.timeout_ms),
+        Some(false) => {}
+        None => respond(parts, round, Response::Gone),
+    }
+}
+
 /// A client's ack: the token, if it answers a question that the handler asked this socket alone.
 pub(crate) fn acked(
     parts: &mut Parts,

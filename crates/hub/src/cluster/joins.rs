@@ -180,6 +180,14 @@ impl Joins {
         moved
     }
 
+    /// The sockets whose answers wait.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = SocketKey> + '_ {
+        self.parked.iter().filter_map(|parked| match &parked.what {
+            Waits::Ack { to, .. } => Some(to.socket),
+            Waits::Output(_) => None,
+        })
+    }
+
     fn forget(&mut self, upto: u64) {
         while let Some((ticket, key)) = self.open.front().copied()
             && ticket <= upto

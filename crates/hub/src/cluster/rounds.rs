@@ -197,6 +197,44 @@ impl Rounds {
         })
     }
 
+    /// Rounds of other nodes in which this socket has not answered, with the ids by which it was asked. Askers of this node are gone when
+    /// another process goes on with it.
+    pub(crate) fn parts_of(&self, socket: SocketKey) -> impl Iterator<Item = (u64, RoundId)> {
+        let own = self.owed.range((socket, 0)..=(socket, u64::MAX));
+        own.filter_map(|(_, id)| match self.waits.get(id)? {
+            Wait::Part { round, .. } if round.asker.node != self.node => Some((*id, *round)),
+            _ => None,
+        })
+    }
+
+    /// A socket of another process was asked there in a round of another node. `None`: somebody is asked for something else under this id
+    /// here; else whether the round is new.
+    pub(crate) fn go_on_in(&mut self, id: u64, round: RoundId, socket: SocketKey) -> Option<bool> {
+        if id >= IDS || round.asker.node == self.node {
+            return None;
+        }
+        let part = self.waits.entry(id).or_insert_with(|| Wait::Part {
+            round,
+            receivers: Vec::new(),
+            owing: 0,
+        });
+        let Wait::Part {
+            round: known,
+            receivers,
+            owing,
+        } = part
+        else {
+            return None;
+        };
+        if (known.asker, known.number) != (round.asker, round.number) {
+            return None;
+        }
+        receivers.push(socket);
+        *owing += 1;
+        self.owed.insert((socket, id));
+        Some(*owing == 1)
+    }
+
     /// A socket of another process was asked there under this id. `false`: somebody is asked under it here.
     pub(crate) fn go_on_with(
         &mut self,

@@ -9,6 +9,7 @@ use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Heart, Partial, Protocol, RequestToken, Session};
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
+use crate::cluster::letter::RoundId;
 use crate::dialect::speech::Variant;
 use crate::life::{handing, memberships};
 use crate::output::backlog::{Backlog, Fate, Unit};
@@ -97,6 +98,9 @@ pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
         let Some(id) = id_of(&socket.id) else {
             continue;
         };
+        for round in &socket.rounds {
+            asking::go_on_in(&mut stage.parts, round.id, round_of(round), key);
+        }
         for asked in &socket.asked {
             let token = stage.call(None, |handler, _| handler.goes_on_with(id, asked.query));
             let Some(token) = token.flatten() else {
@@ -107,6 +111,20 @@ pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
                 stage.call(None, |handler, cx| handler.ack_timed_out(cx, key, token));
             }
         }
+    }
+}
+
+fn round_of(record: &handoff::Round) -> RoundId {
+    let number = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+    RoundId {
+        asker: id::Place {
+            node: number(record.node),
+            shard: number(record.shard),
+        },
+        number: record.number,
+        ack: record.id,
+        timeout_ms: record.timeout_ms,
+        parts: 0,
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Stays {
     Question,
     /// A message is half there, in fragments.
     Fragments,
+    /// Other nodes do not know yet of a room that it joined.
+    Joining,
     /// It is about to end, or waits for the history of a room.
     Passing,
     /// More waits to be read or written than a record may have.
@@ -54,6 +56,7 @@ impl Stays {
         Self::CompressionWindow,
         Self::Question,
         Self::Fragments,
+        Self::Joining,
         Self::Passing,
         Self::TooLarge,
     ];
@@ -68,6 +71,7 @@ impl Stays {
             Self::CompressionWindow => "compression with a window of their own",
             Self::Question => "waiting for a decision or a page of history",
             Self::Fragments => "in the middle of a fragmented message",
+            Self::Joining => "in a room of which other nodes do not know yet",
             Self::Passing => "opening, closing or waiting for a history",
             Self::TooLarge => "with more output waiting than a record may have",
         }
@@ -84,6 +88,8 @@ pub struct Handing {
     asked: HashSet<SessionKey>,
     /// Those that wait for a room's history.
     following: HashSet<SessionId>,
+    /// Those with an answer that waits until other nodes know of a room.
+    joining: HashSet<SessionId>,
     /// Those that poll and whose last answer is not out.
     unanswered: HashSet<SessionKey>,
     /// Sockets of sessions that do not go.
@@ -107,6 +113,11 @@ impl Handing {
             let socket = parts.people.sockets.get(index)?;
             Some(socket.session)
         });
+        let away = parts.away.as_ref().map(|away| away.joins.answers());
+        let joining = away.into_iter().flatten().filter_map(|socket| {
+            let socket = parts.people.socket(socket)?;
+            Some(socket.session)
+        });
         let unconfirmed = parts.line.polls.unconfirmed();
         let unanswered = unconfirmed.filter(|conn| {
             let slot = parts.line.conns.get(*conn);
@@ -119,6 +130,7 @@ impl Handing {
             conn_at: 0,
             asked: asked.collect(),
             following: following.collect(),
+            joining: joining.collect(),
             stays: Vec::new(),
         }
     }
@@ -219,8 +231,11 @@ impl Handing {
         if slot.assembler.is_mid_message() {
             return Err(Stays::Fragments);
         }
+        if slot.flags.held > 0 || self.joining.contains(&index) {
+            return Err(Stays::Joining);
+        }
         let ends = slot.state != State::WebSocket || slot.flags.eof || session.flags.closing;
-        if ends || slot.flags.held > 0 || self.following.contains(&index) {
+        if ends || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
         let input = slot.input.as_ref().map_or(0, |input| input.len());
@@ -246,7 +261,10 @@ impl Handing {
         if polling.secure {
             return Err(Stays::Tls);
         }
-        let passes = session.flags.closing || polling.overflowed || polling.held > 0;
+        if polling.held > 0 || self.joining.contains(&index) {
+            return Err(Stays::Joining);
+        }
+        let passes = session.flags.closing || polling.overflowed;
         if passes || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
@@ -415,7 +433,8 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     let id = socket.id.encode();
     let rooms = parts.rooms.names_of(&parts.people, index).into_iter();
-    let asked = parts.rounds.asked(parts.people.socket_key(index));
+    let key = parts.people.socket_key(index);
+    let (asked, rounds) = (parts.rounds.asked(key), parts.rounds.parts_of(key));
     Some(handoff::Socket {
         id: socket.id.0.to_vec(),
         namespace: parts.people.label(socket.namespace)?.to_string(),
@@ -435,6 +454,15 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
                 id,
                 query: token,
                 left_ms: due_ms.saturating_sub(parts.clock.now.mono_ms),
+            })
+            .collect(),
+        rounds: rounds
+            .map(|(id, round)| handoff::Round {
+                id,
+                node: u32::from(round.asker.node),
+                shard: u32::from(round.asker.shard),
+                number: round.number,
+                timeout_ms: round.timeout_ms,
             })
             .collect(),
     })

@@ -49,6 +49,7 @@ fn member_with(
         join_wait: Duration::from_millis(50),
         naming: Naming::Nothing,
         namespaces: Vec::new(),
+        succeeds: None,
     };
     let broker = broker.clone();
     let open = move || std::future::ready(Ok(broker.open()));

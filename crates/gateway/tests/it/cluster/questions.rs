@@ -6,6 +6,7 @@ use ::client::full::{SocketIo, request};
 use serde_json::{Value, json};
 use servers::{NodePeer, Redis};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,8 +23,13 @@ pub fn api() -> String {
 
 /// A call of the server API, and its answer.
 pub fn post(gateway: &Gateway, path: &str, body: &Value) -> (u16, Value) {
-    let header = format!("Authorization: Bearer {}\r\n", KEY.0);
-    let response = request(gateway.admin, "POST", path, &header, &body.to_string());
+    post_with(gateway.admin, path, "", body)
+}
+
+/// The same with more headers.
+pub fn post_with(admin: SocketAddr, path: &str, more: &str, body: &Value) -> (u16, Value) {
+    let header = format!("Authorization: Bearer {}\r\n{more}", KEY.0);
+    let response = request(admin, "POST", path, &header, &body.to_string());
     let answer = serde_json::from_str(&response.body).unwrap_or_default();
     (response.status, answer)
 }

@@ -8,7 +8,7 @@ mod fault;
 mod nats;
 mod newcomers;
 mod record;
-mod traffic;
+pub mod traffic;
 
 use crate::harness::Gateway;
 use fault::{Fault, Scene};

@@ -50,6 +50,11 @@ pub struct Came {
 
 impl Traffic {
     pub fn start(nodes: &[Gateway; 3], seed: u64) -> Traffic {
+        Self::at(nodes.each_ref().map(|node| node.addr), seed)
+    }
+
+    /// The same at these addresses.
+    pub fn at(nodes: [SocketAddr; 3], seed: u64) -> Traffic {
         let clock = Instant::now();
         let places = [
             (0, &ROOMS[..]),
@@ -58,13 +63,13 @@ impl Traffic {
             (2, &ROOMS[1..]),
         ];
         let members = places.map(|(node, rooms)| {
-            let client = enter(nodes[node].addr, rooms);
+            let client = enter(nodes[node], rooms);
             let member = Member::new(rooms, seed, clock);
             spawn(move || member.follow(client))
         });
         let (stop, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let publishers = (0..PUBLISHERS).map(|publisher| {
-            let client = enter(nodes[0].addr, &ROOMS);
+            let client = enter(nodes[0], &ROOMS);
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
             spawn(move || {
                 let mut client = client;

@@ -41,6 +41,12 @@ fn call(node: &Gateway, method: &str, path: &str, body: &Value) -> (u16, Value) 
     (response.status, body)
 }
 
+/// Whether the store is there.
+pub fn answers(node: &Gateway, room: &str) -> bool {
+    let path = format!("/v1/history?room={room}&limit=1");
+    call(node, "GET", &path, &Value::Null).0 == 200
+}
+
 /// A page of `GET /v1/history`.
 fn page(node: &Gateway, query: &str) -> Value {
     let (status, body) = call(node, "GET", &format!("/v1/history?{query}"), &Value::Null);

@@ -1,6 +1,7 @@
 //! `sockeye upgrade`: a new process takes over live connections, and their clients notice nothing.
 
 pub mod chain;
+mod clustered;
 mod keeping;
 mod programs;
 mod stopping;

@@ -1,8 +1,13 @@
 //! Stores of history that outlive a process: what rooms said before, during and after upgrades is there once, in order.
 
-use super::chain::Chain;
-use crate::history::{all, config, join, say, soon};
+use super::chain::{Chain, signal, started};
+use crate::history::{all, answers, config, join, say, soon};
+use rustix::process::Signal;
 use servers::{Postgres, Redis};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 const EVENTS: u64 = 90;
 /// An upgrade behind so many.
@@ -51,4 +56,42 @@ fn history_in_redis_goes_on_and_waits_for_a_store_that_is_away() {
 fn history_in_postgres_goes_on() {
     let postgres = Postgres::start();
     keeps_its_order(&format!("store = \"postgres\"\nurl = {:?}", postgres.url()));
+}
+
+/// One process at a time has the folder. A successor that is killed with it in its hands gives it back by its end.
+#[test]
+fn history_on_disk_changes_hands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = format!(
+        "store = \"disk\"\nfolder = {:?}",
+        folder.path().join("history")
+    );
+    let chain = keeps_its_order(&store);
+    let mut client = join(&chain.first, "on-b");
+    let mut said = 0;
+    for delay_ms in (0..400).step_by(15) {
+        let mut command = chain.command(&[]);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.expect("sockeye upgrade");
+        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
+        let pid = lines.find_map(|line| started(&line.expect("a line")));
+        let pid = pid.expect("a successor");
+        sleep(Duration::from_millis(delay_ms));
+        signal(pid, Signal::KILL);
+        drop(lines);
+        if child.wait().expect("its end").success() {
+            println!("at {delay_ms} ms it had taken over");
+            break;
+        }
+        say(&mut client, "on-b", said);
+        said += 1;
+        let expected: Vec<u64> = (0..said).collect();
+        // The folder is opened again once the successor has ended.
+        soon("the folder is back", || answers(&chain.first, "on-b"));
+        soon("all is stored", || all(&chain.first, "on-b") == expected);
+    }
+    assert!(said > 1);
 }
