@@ -133,7 +133,7 @@ mod tests {
             let took_us = if n == 2 { 90_000 } else { 700 };
             let now_us = now_us + took_us;
             pulse.came_back(beat, now_us);
-            let seen = (2..18).contains(&n);
+            let seen = (2..19).contains(&n);
             let longest = if seen { 90_000 } else { 700 };
             assert_eq!(pulse.round_trip_us(now_us), Some(longest), "{n}");
         }
