@@ -48,7 +48,7 @@ pub enum Stays {
 
 impl Stays {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Polling,
         Self::EventStream,
         Self::Tls,
