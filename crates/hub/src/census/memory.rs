@@ -185,7 +185,9 @@ mod tests {
     #[test]
     fn each_part_sees_its_own_bytes() {
         let mut hub = hub();
-        assert!(hub.memory().iter().all(|(_, bytes)| *bytes == 0));
+        // The tables of busy rooms are there before the first event.
+        let mut others = hub.memory().into_iter();
+        assert!(others.all(|(part, bytes)| part == "rooms" || bytes == 0));
         let conn = input::open(&mut hub.stage.parts, [127, 0, 0, 1].into());
         let empty = part(&hub, "connections");
         assert!(empty > 0 && part(&hub, "timers") > 0);
