@@ -6,6 +6,7 @@ mod bodies;
 mod bridges;
 mod calls;
 mod certificates;
+mod chronicle;
 mod cli;
 mod cluster;
 mod companions;

@@ -255,7 +255,7 @@ fn open_to_others(
     let names = namespaces(config);
     let ear = cluster::hear_others(cluster, names, member, (shards, limits), runtime, facts)?;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
-    programs::serve(cluster, member, (shards, limits), runtime, facts)?;
+    programs::serve(cluster, member, (shards, config), runtime, facts)?;
     Ok(())
 }
 

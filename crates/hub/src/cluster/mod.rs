@@ -4,6 +4,7 @@ pub(crate) mod abroad;
 pub(crate) mod asking;
 pub(crate) mod awake;
 pub(crate) mod away;
+pub(crate) mod chronicle_mail;
 pub mod foreign;
 pub(crate) mod inbox;
 pub(crate) mod joins;

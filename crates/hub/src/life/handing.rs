@@ -40,11 +40,13 @@ pub enum Stays {
     Passing,
     /// More waits to be read or written than a record may have.
     TooLarge,
+    /// Its sockets come back by the store.
+    Chronicle,
 }
 
 impl Stays {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Polling,
         Self::EventStream,
         Self::Tls,
@@ -53,6 +55,7 @@ impl Stays {
         Self::Fragments,
         Self::Passing,
         Self::TooLarge,
+        Self::Chronicle,
     ];
 
     /// In an operator's words.
@@ -65,6 +68,7 @@ impl Stays {
             Self::Question => "waiting for a decision or a page of history",
             Self::Fragments => "in the middle of a fragmented message",
             Self::Passing => "opening, closing or waiting for a history",
+            Self::Chronicle => "with recovery of level cluster, by which they come back",
             Self::TooLarge => "with more output waiting than a record may have",
         }
     }
@@ -186,6 +190,9 @@ impl Handing {
         session: &Session,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Result<Option<(ConnId, &'a Conn)>, Stays> {
+        if parts.people.has_deed(session) {
+            return Err(Stays::Chronicle);
+        }
         if let Some(polling) = &session.polling {
             return self
                 .polling_fit(parts, index, session, polling)

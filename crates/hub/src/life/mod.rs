@@ -2,6 +2,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod arriving;
+pub(crate) mod chronicling;
 pub(crate) mod conns;
 pub(crate) mod ending;
 pub(crate) mod handing;
