@@ -288,6 +288,8 @@ async function crowd(url, count, processes = 4) {
   return { sockets, fresh, reports, lines };
 }
 
+const errors = {};
+
 /** Tells rooms, users and sockets in turn, each key by one node: so its events have one order. */
 async function publish(all, clients, sockets, [published, doubtful], until) {
   const perTick = number("rate") / 50;
@@ -316,7 +318,11 @@ async function publish(all, clients, sockets, [published, doubtful], until) {
       for (const [nodeOf, body] of own) {
         const said = call(nodeOf(), "POST", "/v1/emit", body);
         const { k, n } = body.args[0];
-        await (options.kill ? said.catch(() => doubtful.add(`${k} ${n}`)) : said);
+        await (options.kill ? said.catch(({ message }) => {
+          doubtful.add(`${k} ${n}`);
+          const why = message.slice(0, 100);
+          errors[why] = (errors[why] ?? 0) + 1;
+        }) : said);
       }
     }));
     await sleep(Math.max(0, 20 - (Date.now() - began)));
@@ -361,7 +367,7 @@ async function cutAtRandom(all) {
   const sum = (name) => own.reports.reduce((sum, report) => sum + report[name], 0);
   const names = ["received", "recovered", "fresh", "lost", "twice", "disordered", "connected"];
   return {
-    clients, seconds, kills, doubtful: doubtful.size, published: [...published.values()].reduce((sum, n) => sum + n, 0),
+    clients, seconds, kills, doubtful: doubtful.size, errors, published: [...published.values()].reduce((sum, n) => sum + n, 0),
     ...Object.fromEntries(names.map((name) => [name, sum(name)])),
     neverAnother: clients - new Set(own.fresh).size,
     bad: own.reports.flatMap(({ bad }) => bad).slice(0, 10),

@@ -65,5 +65,5 @@ pub fn start(
     let opened = runtime.block_on(opening);
     let opened =
         opened.context("Redis (cluster.urls) does not answer for recovery of level \"cluster\"")?;
-    Ok(opened.context("cannot begin with recovery of level \"cluster\"")?)
+    opened.context("cannot begin with recovery of level \"cluster\"")
 }

@@ -67,6 +67,7 @@ async fn fetch(
             .offered(claiming.shard, claiming.number, &adoption),
     );
     listing.await.map_err(|_| Ended::Refused(Unadopted::Late))?;
+    let mut is_claimed = false;
     loop {
         let part = course.range(upto).await?;
         let is_last = part.len() < course::PART;
@@ -74,13 +75,20 @@ async fn fetch(
             upto = entry.number;
             match entry.what {
                 What::Event(letter) | What::Order(letter) => adoption.read(upto, &letter),
-                What::Taken { fence, pid } if pid == claiming.pid => adoption.taken(fence),
+                What::Taken { fence, pid } if pid == claiming.pid => {
+                    is_claimed = true;
+                    adoption.taken(fence);
+                }
                 What::Taken { .. } => {}
             }
         }
         if is_last || adoption.is_over() {
             break;
         }
+    }
+    // The claim itself stands behind all that a client can have: its offset is made up.
+    if !is_claimed && !adoption.is_over() {
+        return Err(Ended::Refused(Unadopted::Trimmed));
     }
     // Its shard has all that is in it before it has the socket.
     let mut position = course.position.subscribe();

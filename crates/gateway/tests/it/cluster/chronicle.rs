@@ -28,6 +28,17 @@ fn outcomes(nodes: &[Gateway], outcome: &str) -> f64 {
     nodes.iter().map(|node| node.metric(&name)).sum()
 }
 
+/// What a client hears up to a number. Its own echo may stand in the stream before what another node says.
+fn hears_up_to(client: &mut Client, last: u64) -> Vec<u64> {
+    let mut heard = Vec::new();
+    let came = eventually(PATIENCE, || {
+        heard.extend(client.hears());
+        heard.last() == Some(&last)
+    });
+    assert!(came, "{last} did not come, but {heard:?}");
+    heard
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn clients_of_a_node_that_was_killed_have_missed_nothing() {
@@ -40,7 +51,7 @@ fn clients_of_a_node_that_was_killed_have_missed_nothing() {
     // Half of them hear something before, the others have no offset.
     say(&mut speaker, "room", 0..3, "");
     for client in clients.iter_mut().take(CLIENTS / 2) {
-        assert_eq!(client.hears(), [0, 1, 2]);
+        assert_eq!(hears_up_to(client, 2), [0, 1, 2]);
     }
     nodes[0].kill();
     let ids: Vec<String> = clients.iter().map(|client| client.sid.clone()).collect();
@@ -52,7 +63,7 @@ fn clients_of_a_node_that_was_killed_have_missed_nothing() {
         assert_eq!(client.sid, *id, "client {n}");
         let begun = if n < CLIENTS / 2 { 3 } else { 0 };
         assert_eq!(
-            client.hears(),
+            hears_up_to(&mut client, 19),
             (begun..20).collect::<Vec<u64>>(),
             "client {n}"
         );
@@ -62,12 +73,7 @@ fn clients_of_a_node_that_was_killed_have_missed_nothing() {
     // And once more, from the node that took them.
     say(&mut speaker, "room", 20..22, "x");
     for client in &mut clients {
-        let mut news = Vec::new();
-        let came = eventually(PATIENCE, || {
-            news.extend(client.hears());
-            news.len() >= 2
-        });
-        assert!(came && news == [20, 21], "{news:?}");
+        assert_eq!(hears_up_to(client, 21), [20, 21]);
     }
     let lost: Vec<Value> = clients.drain(..).map(Client::lose).collect();
     nodes[1].kill();
@@ -75,7 +81,11 @@ fn clients_of_a_node_that_was_killed_have_missed_nothing() {
     for (n, (id, auth)) in ids.iter().zip(lost).enumerate() {
         let mut client = Client::comes_back(&nodes[2], auth);
         assert_eq!(client.sid, *id, "client {n}");
-        assert_eq!(client.hears(), (22..30).collect::<Vec<u64>>(), "client {n}");
+        assert_eq!(
+            hears_up_to(&mut client, 29),
+            (22..30).collect::<Vec<u64>>(),
+            "client {n}"
+        );
     }
 }
 
@@ -92,14 +102,9 @@ fn a_client_that_comes_to_another_node_leaves_the_one_that_lives() {
         say(&mut speaker, "room", 0..5, "x");
         let mut back = Client::comes_back(&nodes[1], auth.clone());
         assert_eq!(back.sid, sid, "round {round}");
-        assert_eq!(back.hears(), [0, 1, 2, 3, 4]);
+        assert_eq!(hears_up_to(&mut back, 4), [0, 1, 2, 3, 4]);
         say(&mut speaker, "room", 5..7, "x");
-        let mut news = Vec::new();
-        let came = eventually(PATIENCE, || {
-            news.extend(back.hears());
-            news.len() >= 2
-        });
-        assert!(came && news == [5, 6], "{news:?}");
+        assert_eq!(hears_up_to(&mut back, 6), [5, 6]);
         // It is at one place: it goes back, and nothing comes twice.
         let auth = back.lose();
         let mut again = Client::comes_back(&nodes[0], auth);
@@ -119,19 +124,18 @@ fn what_a_client_made_up_gives_it_nothing() {
     let mut client = Client::new(&nodes[0]);
     client.join("room");
     say(&mut speaker, "room", 0..4, "x");
-    assert_eq!(client.hears(), [0, 1, 2, 3]);
+    assert_eq!(hears_up_to(&mut client, 3), [0, 1, 2, 3]);
     let sid = client.sid.clone();
     let auth = client.lose();
     nodes[0].kill();
     let mut forged = auth.clone();
     forged["pid"] = json!("A".repeat(28));
     assert_ne!(Client::comes_back(&nodes[1], forged).sid, sid);
-    // An offset that is none is as good as none: it gets all from its beginning.
+    // Of what is still to come nobody has anything.
     let mut forged = auth.clone();
     forged["offset"] = json!("B".repeat(28));
-    let mut back = Client::comes_back(&nodes[1], forged);
-    let heard = back.hears();
-    assert!(heard.is_empty() || heard == [0, 1, 2, 3], "{heard:?}");
+    assert_ne!(Client::comes_back(&nodes[1], forged).sid, sid);
+    assert_eq!(outcomes(&nodes[1..], "trimmed"), 1.0);
 }
 
 /// A second connection with the same secret takes the socket from the first: there is never more than one.
@@ -174,36 +178,37 @@ fn of_two_claimers_one_has_the_socket() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_redis_that_forgot_recovers_nobody_falsely() {
     let mut redis = Redis::start();
-    let mut nodes: Vec<Gateway> = nodes::<3>(&redis).into();
-    let mut speaker = Client::new(&nodes[2]);
+    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let mut nodes = [(); 3].map(|()| with_key(&redis, &entry));
+    all_up(&nodes);
     let mut client = Client::new(&nodes[0]);
     client.join("room");
-    say(&mut speaker, "room", 0..4, "x");
-    assert_eq!(client.hears(), [0, 1, 2, 3]);
+    let say = |node: &Gateway, n: u64| {
+        let body = json!({"event": "say", "rooms": ["room"], "args": [{"n": n}]});
+        call(node, &key, "/v1/emit", &body) == 202
+    };
+    assert!(eventually(PATIENCE, || say(&nodes[2], 1)));
+    assert!(hears_up_to(&mut client, 1).contains(&1));
     let mut idle = Client::new(&nodes[0]);
     idle.join("room");
     redis.kill();
     redis.restart();
-    let mut after = Vec::new();
-    let speaks = eventually(PATIENCE, || {
-        say(&mut speaker, "room", 10..11, "x");
-        after.extend(client.hears());
-        !after.is_empty()
-    });
-    assert!(speaks, "events come again");
+    let all = [0, 1, 2].map(|at| eventually(3 * PATIENCE, || say(&nodes[at], 10)));
+    assert_eq!(all, [true; 3], "all of them speak again");
+    // Each node has seen by then that it is another.
     std::thread::sleep(Duration::from_secs(2));
-    say(&mut speaker, "room", 11..12, "x");
-    let came = eventually(PATIENCE, || client.hears().contains(&11));
-    assert!(came);
-    let (sid, auth) = (client.sid.clone(), client.lose());
-    let (idle_sid, idle_auth) = (idle.sid.clone(), idle.lose());
+    assert!(say(&nodes[2], 11));
+    hears_up_to(&mut client, 11);
+    let ids = [client.sid.clone(), idle.sid.clone()];
+    let lost = [client.lose(), idle.lose()];
     nodes[0].kill();
-    say(&mut speaker, "room", 12..14, "x");
-    // It heard something of the new one.
+    assert!(say(&nodes[2], 12) && say(&nodes[2], 13));
+    // It heard something of the new one, and the other proves nothing of since then.
+    let [auth, idle] = lost;
     let mut back = Client::comes_back(&nodes[1], auth);
-    assert_eq!(back.sid, sid);
-    assert_eq!(back.hears(), [12, 13]);
-    assert_ne!(Client::comes_back(&nodes[1], idle_auth).sid, idle_sid);
+    assert_eq!(back.sid, ids[0]);
+    assert_eq!(hears_up_to(&mut back, 13), [12, 13]);
+    assert_ne!(Client::comes_back(&nodes[1], idle).sid, ids[1]);
     assert_eq!(outcomes(&nodes[1..2], "trimmed"), 1.0);
 }
 
@@ -285,47 +290,49 @@ fn without_redis_nobody_is_told_anything_that_might_not_hold() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn after_a_failover_clients_come_back_to_what_was_said_since() {
     let mut set = Sentinels::start(1_000);
-    let urls: Vec<String> = set
-        .addrs()
-        .iter()
-        .map(|addr| format!("redis://{addr}"))
-        .collect();
+    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
     let config = format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[cluster]\nadapter = \"redis\"\nmode = \"sentinel\"\nmaster = {:?}\n\
-         urls = {urls:?}\nsecret = \"s\"\n{RECOVERS}",
-        set.name()
+         urls = {:?}\nsecret = \"s\"\n[admin]\napi_keys = [{entry:?}]\n{RECOVERS}",
+        set.name(),
+        set.addrs()
+            .iter()
+            .map(|addr| format!("redis://{addr}"))
+            .collect::<Vec<_>>(),
     );
     let mut nodes = [(); 3].map(|()| Gateway::start(&config));
     all_up(&nodes);
-    let mut speaker = Client::new(&nodes[2]);
+    let say = |node: &Gateway, n: u64| {
+        let body = json!({"event": "say", "rooms": ["room"], "args": [{"n": n}]});
+        call(node, &key, "/v1/emit", &body) == 202
+    };
     let mut client = Client::new(&nodes[0]);
     client.join("room");
-    say(&mut speaker, "room", 0..4, "x");
-    assert_eq!(client.hears(), [0, 1, 2, 3]);
+    let mut idle = Client::new(&nodes[0]);
+    idle.join("room");
+    assert!(say(&nodes[2], 1));
+    hears_up_to(&mut client, 1);
     let master = set.master().expect("a master");
     set.servers[master].kill();
     let failed_over = || set.master().is_some_and(|now| now != master);
     assert!(eventually(3 * PATIENCE, failed_over));
-    let mut n = 10;
-    let speaks = eventually(3 * PATIENCE, || {
-        say(&mut speaker, "room", n..n + 1, "x");
-        n += 1;
-        !client.hears().is_empty()
-    });
-    assert!(speaks, "events come again");
+    let all = [0, 1, 2].map(|at| eventually(3 * PATIENCE, || say(&nodes[at], 10)));
+    assert_eq!(all, [true; 3], "all of them speak again");
     std::thread::sleep(Duration::from_secs(2));
-    say(&mut speaker, "room", 500..501, "x");
-    assert!(eventually(PATIENCE, || client.hears().contains(&500)));
+    assert!(say(&nodes[2], 11));
+    hears_up_to(&mut client, 11);
     // A newcomer of the time between.
     let mut newcomer = Client::new(&nodes[0]);
     newcomer.join("room");
-    let ids = [client.sid.clone(), newcomer.sid.clone()];
-    let lost = [client.lose(), newcomer.lose()];
+    let ids = [&client, &newcomer, &idle].map(|one| one.sid.clone());
+    let lost = [client, newcomer, idle].map(Client::lose);
     nodes[0].kill();
-    say(&mut speaker, "room", 501..504, "x");
-    for (id, auth) in ids.iter().zip(lost) {
+    assert!(say(&nodes[2], 12) && say(&nodes[2], 13));
+    let [first, second, third] = lost;
+    for (id, auth) in ids.iter().zip([first, second]) {
         let mut back = Client::comes_back(&nodes[1], auth);
         assert_eq!(back.sid, *id);
-        assert_eq!(back.hears(), [501, 502, 503]);
+        assert_eq!(hears_up_to(&mut back, 13), [12, 13]);
     }
+    assert_ne!(Client::comes_back(&nodes[1], third).sid, ids[2]);
 }
