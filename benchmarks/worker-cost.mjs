@@ -1,5 +1,6 @@
-// What an acked event costs, in CPU of all processes that serve it: by a worker behind the gateway, by Socket.IO on Node, and by a rule of the gateway.
-// One run measures all of them in turn, at each load: node worker-cost.mjs [--rounds 5] [--loads 100,1000,10000,depth-1,depth-8] [--servers worker,node,rule]
+// What an acked event costs, in CPU of all processes that serve it: by a worker behind the gateway (on Node or Bun), by Socket.IO on Node, on Bun
+// with its own engine, and by a rule of the gateway. Loads: events a second, depths, and `rooms-1000`: publishes a second to rooms of one.
+// One run measures all of them in turn, at each load: node worker-cost.mjs [--rounds 5] [--loads 100,1000,depth-8,rooms-1000,rooms] [--servers worker,bun-worker,node,bun,rule]
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages). Prints a table, and JSON with --json FILE.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,15 +17,16 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values: options } = parseArgs({
   options: {
     rounds: { type: "string", default: "5" },
-    loads: { type: "string", default: "100,1000,10000,depth-1,depth-8" },
-    servers: { type: "string", default: "worker,node,rule" },
+    loads: { type: "string", default: "100,1000,10000,depth-1,depth-8,rooms-1000,rooms" },
+    servers: { type: "string", default: "worker,node,bun,rule" },
     json: { type: "string" },
   },
 });
 const GATEWAY = process.env.SOCKEYE_BIN ?? here("../target/production/sockeye");
 const BENCH = process.env.SOCKEYE_BENCH_BIN ?? here("../target/production/sockeye-bench");
 const SDK = process.env.SDK ?? here("../sdk/node");
-const PACED = here("../crates/bench/scenarios/worker-paced.toml");
+const BUN = join(SDK, "node_modules/.bin/bun");
+const SCENARIOS = here("../crates/bench/scenarios");
 const folder = mkdtempSync(join(tmpdir(), "sockeye-cost-"));
 const children = [];
 
@@ -57,29 +59,45 @@ async function accepts(port) {
   }
 }
 
+async function worker(program) {
+  const [, key] = execFileSync(GATEWAY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
+  const digest = createHash("sha256").update(key).digest("hex");
+  const config = `[workers]\nlisten = "127.0.0.1:0"\n[backends.kitchen]\napi_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`;
+  const { url, workers, pid } = await gateway("worker", config);
+  const { pid: own } = start(program, [join(SDK, "examples/measure.mjs"), workers, key]);
+  return { url, pids: { gateway: pid, worker: own } };
+}
+
+async function alone(program, name) {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address();
+  await new Promise((resolve) => free.close(resolve));
+  const { pid } = start(program, [join(SDK, "examples/measure.mjs"), port]);
+  await accepts(port);
+  return { url: `http://127.0.0.1:${port}`, pids: { [name]: pid } };
+}
+
 const SERVERS = {
-  async worker() {
-    const [, key] = execFileSync(GATEWAY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
-    const digest = createHash("sha256").update(key).digest("hex");
-    const config = `[workers]\nlisten = "127.0.0.1:0"\n[backends.kitchen]\napi_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`;
-    const { url, workers, pid } = await gateway("worker", config);
-    const worker = start(process.execPath, [join(SDK, "examples/measure.mjs"), workers, key]);
-    return { url, pids: { gateway: pid, worker: worker.pid } };
-  },
-  async node() {
-    const free = createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address();
-    await new Promise((resolve) => free.close(resolve));
-    const child = start(process.execPath, [join(SDK, "examples/measure.mjs"), port]);
-    await accepts(port);
-    return { url: `http://127.0.0.1:${port}`, pids: { node: child.pid } };
-  },
+  worker: () => worker(process.execPath),
+  "bun-worker": () => worker(BUN),
+  node: () => alone(process.execPath, "node"),
+  bun: () => alone(BUN, "bun"),
   async rule() {
-    const { url, pid } = await gateway("rule", '[namespaces."/".events.echo]\naction = "reply"\n');
+    const events = '[namespaces."/".events.echo]\naction = "reply"\n[namespaces."/".events.tell]\naction = "rooms"\necho = true\n';
+    const { url, pid } = await gateway("rule", `[namespaces."/"]\nclient_joins = true\n${events}`);
     return { url, pids: { gateway: pid } };
   },
 };
+
+/** What the load generator runs. */
+function scenarioOf(load) {
+  const [, kind, rate] = /^(rooms-?)?(\d+)?$/.exec(load) ?? [];
+  if (load === "rooms") return [here("workers/rooms.toml")];
+  if (kind) return [join(SCENARIOS, "rooms-paced.toml"), "--scale", String(Number(rate) / 1_000)];
+  if (rate) return [join(SCENARIOS, "worker-paced.toml"), "--scale", String(Number(rate) / 1_000)];
+  return [here(`suite/ack-${load}.toml`)];
+}
 
 /** Times that threads of a process gave up their core to wait for something. */
 function sleeps(pid) {
@@ -92,7 +110,7 @@ function sleeps(pid) {
 }
 
 function measure({ url, pids }, load) {
-  const scenario = load.startsWith("depth") ? [here(`suite/ack-${load}.toml`)] : [PACED, "--scale", String(Number(load) / 1_000)];
+  const scenario = scenarioOf(load);
   const file = join(folder, "result.json");
   const names = Object.keys(pids);
   const before = names.map((name) => sleeps(pids[name]));
@@ -101,10 +119,13 @@ function measure({ url, pids }, load) {
   const result = JSON.parse(readFileSync(file, "utf8"));
   const phases = result.phases ?? result.outcome?.phases;
   const measured = phases.find(({ name }) => name === "measured");
-  const events = phases.reduce((sum, { acked }) => sum + acked, 0);
-  const us = Object.fromEntries(names.map((name, at) => [name, (measured.process_cpu_s[at] * 1e6) / measured.acked]));
+  // A publish ends with its delivery.
+  const [ended, latency] = load.startsWith("rooms") ? ["received", "delivery"] : ["acked", "ack"];
+  const events = phases.reduce((sum, phase) => sum + phase[ended], 0);
+  const us = Object.fromEntries(names.map((name, at) => [name, (measured.process_cpu_s[at] * 1e6) / measured[ended]]));
   const waits = Object.fromEntries(names.map((name, at) => [name, (sleeps(pids[name]) - before[at]) / events]));
-  return { rate: measured.acked / measured.duration_s, us, waits, p50_ms: quantile(measured.ack, 0.5), p99_ms: quantile(measured.ack, 0.99) };
+  const [p50_ms, p99_ms] = [0.5, 0.99].map((share) => quantile(measured[latency], share));
+  return { rate: measured[ended] / measured.duration_s, us, waits, p50_ms, p99_ms };
 }
 
 /** Of a distribution: its buckets have their highest value and their count. */

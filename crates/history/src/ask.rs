@@ -126,6 +126,18 @@ impl<'a> Filling<'a> {
         true
     }
 
+    #[cfg(feature = "redis")]
+    /// How many more events are worth reading at once, at most `most`: one more than there is room for, by the mean size of those that are there.
+    pub(crate) fn part(&self, most: usize) -> usize {
+        let count = self.page.events.len();
+        let places = self.ask.events_max.saturating_sub(count);
+        let fitting = match self.bytes.checked_div(count) {
+            None | Some(0) => most,
+            Some(mean) => self.ask.bytes_max.saturating_sub(self.bytes) / mean,
+        };
+        places.min(fitting).saturating_add(1).min(most)
+    }
+
     pub(crate) fn done(self) -> Page {
         self.page
     }

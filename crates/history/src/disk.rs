@@ -9,7 +9,7 @@ use crate::plan::{Keep, Plan};
 use crate::position::Position;
 use crate::store::{Answer, Store};
 use crate::sync::Sync;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as Changes, PersistMode};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as Changes, PersistMode};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -416,9 +416,10 @@ impl Open {
         let database = Database::builder(folder)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
-            .worker_threads(2)
+            .worker_threads(1)
             .open()?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(TREE_BYTES);
+        // Never by its own threads: see `make_room`.
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(u64::MAX);
         let keyspace = |name: &str| database.keyspace(name, options);
         Ok(Self {
             events: keyspace("events")?,
@@ -443,15 +444,30 @@ impl Open {
         Ok(rooms)
     }
 
-    /// The next start reads no journal.
-    fn write_out(&self) -> Result<(), fjall::Error> {
-        for tree in [
+    fn trees(&self) -> [&Keyspace; 5] {
+        [
             &self.events,
             &self.rooms,
             &self.times,
             &self.users,
             &self.facts,
-        ] {
+        ]
+    }
+
+    /// Has full trees written out. The writer asks for it, not a thread of fjall: those ask by a queue of 1,000 places that they empty
+    /// themselves, and each commit to a full tree takes a place. A full queue stops them for ever, and memory grows.
+    fn make_room(&self) -> Result<(), fjall::Error> {
+        for tree in self.trees() {
+            if tree.tree.active_memtable().size() > TREE_BYTES {
+                tree.rotate_memtable()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next start reads no journal.
+    fn write_out(&self) -> Result<(), fjall::Error> {
+        for tree in self.trees() {
             tree.rotate_memtable_and_wait()?;
         }
         self.database.persist(PersistMode::SyncAll)
@@ -504,7 +520,8 @@ impl<'a> Step<'a> {
             }
         }
         let mode = (self.sync == Sync::Always).then_some(PersistMode::SyncData);
-        self.changes.durability(mode).commit()
+        self.changes.durability(mode).commit()?;
+        self.open.make_room()
     }
 
     fn room(&mut self, room: &[u8]) -> Result<&mut (u64, u64), fjall::Error> {

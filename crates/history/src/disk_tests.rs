@@ -1,4 +1,4 @@
-//! Folders that an older version wrote.
+//! The folder from within: the memory of its trees, and what an older version wrote.
 
 use super::*;
 
@@ -13,21 +13,51 @@ fn event(n: u64) -> Event {
     }
 }
 
-/// Older versions wrote nothing beside the times of events.
-#[test]
-fn no_more_makes_way_where_an_older_version_wrote() {
+fn opened(folder: &tempfile::TempDir) -> Inner {
     let keep = Keep {
         events: 1_000,
         bytes: 1 << 20,
         age_ms: 1 << 40,
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let inner = Inner {
+    Inner {
         folder: folder.path().to_owned(),
         sync: Sync::Os,
         plan: Plan::new([("/".to_owned(), "*".to_owned(), keep)]),
         state: Mutex::default(),
-    };
+    }
+}
+
+/// Whatever the threads of fjall are busy with: no tree grows in memory, and no writer waits for ever.
+#[test]
+fn no_tree_holds_more_than_its_part_in_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = opened(&folder);
+    let text = format!("\"{}\"", "x".repeat(60_000));
+    for number in 1..=1_000 {
+        let said = |n| Event {
+            args: text.clone(),
+            ..event(n)
+        };
+        let batch = Batch {
+            writer: 1,
+            number,
+            events: vec![said(number)],
+        };
+        inner.append(&batch).expect("stored");
+        let open = inner.state().expect("it is open").open;
+        for tree in open.trees() {
+            let bytes = tree.tree.active_memtable().size();
+            assert!(bytes <= TREE_BYTES, "{bytes} after {number} batches");
+        }
+    }
+    inner.close().expect("closed");
+}
+
+/// Older versions wrote nothing beside the times of events.
+#[test]
+fn no_more_makes_way_where_an_older_version_wrote() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = opened(&folder);
     let batch = Batch {
         writer: 1,
         number: 1,

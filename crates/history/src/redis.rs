@@ -8,7 +8,6 @@ use crate::memory::keep_of;
 use crate::plan::Plan;
 use crate::position::Position;
 use crate::store::{Answer, Store};
-use ::redis::streams::{StreamId, StreamRangeReply};
 use ::redis::{Cmd, FromRedisValue, Value, cmd, from_redis_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,8 +18,10 @@ const APPEND: &str = include_str!("append.lua");
 const REPLICAS_MS: u64 = 1_000;
 /// Events of a user that one step deletes.
 const STEP: usize = 500;
-/// Entries that are read at once.
+/// Entries that the first read of a page asks for. They tell how large events are.
 const PART: usize = 32;
+/// Later reads ask for at most so many times what the one before did: small events may be followed by large ones.
+const PART_GROWTH: usize = 3;
 /// Bits of the counter in a position.
 const COUNTER_BITS: u32 = 20;
 
@@ -175,14 +176,17 @@ impl Redis {
         }
         let bounds = ask.clone();
         let mut filling = Filling::new(&bounds);
+        let mut part = PART;
         loop {
-            let entries = self.entries(&ask).await?;
-            let is_last = entries.len() < part(&ask);
+            part = filling.part(part);
+            let entries = self.entries(&ask, part).await?;
+            let is_last = entries.len() < part;
+            part *= PART_GROWTH;
             for entry in entries {
-                let kept = kept(&ask, &entry).ok_or_else(|| {
+                let kept = kept(&ask, entry).map_err(|id| {
                     let text = format!(
-                        "an event of the room {:?} in Redis cannot be read: {}",
-                        ask.room, entry.id
+                        "an event of the room {:?} in Redis cannot be read: {id}",
+                        ask.room
                     );
                     Fault::new(Kind::Torn, text)
                 })?;
@@ -201,7 +205,7 @@ impl Redis {
     }
 
     /// A part of a page: how many bytes its events have is known afterwards.
-    async fn entries(&self, ask: &Ask) -> Result<Vec<StreamId>, Fault> {
+    async fn entries(&self, ask: &Ask, part: usize) -> Result<Vec<Value>, Fault> {
         let bound = |at: Option<Position>, open: &str| match at {
             None => open.to_owned(),
             Some(at) => format!("({}", id(at)),
@@ -217,9 +221,8 @@ impl Redis {
         let stream = stream(&ask.namespace, &ask.room);
         let mut command = cmd(name);
         command.arg(&stream).arg(from).arg(to);
-        command.arg("COUNT").arg(part(ask));
-        let entries: StreamRangeReply = self.ask(&stream, command).await?;
-        Ok(entries.ids)
+        command.arg("COUNT").arg(part);
+        self.ask(&stream, command).await
     }
 
     async fn delete(&self, what: &Forget) -> Result<u64, Fault> {
@@ -292,23 +295,51 @@ fn now_ms() -> u64 {
 }
 
 /// One more than a page has says whether there is more.
-fn part(ask: &Ask) -> usize {
-    PART.min(ask.events_max.saturating_add(1))
+/// Takes an entry of a stream apart: its id, then names and values in turn.
+///
+/// # Errors
+/// The id of one that is not as it was written.
+fn kept(ask: &Ask, entry: Value) -> Result<Kept, String> {
+    let Ok((id, fields)) = from_redis_value::<(String, Vec<Value>)>(entry) else {
+        return Err("an entry without an id".to_owned());
+    };
+    event(ask, &id, fields).ok_or(id)
 }
 
-fn kept(ask: &Ask, entry: &StreamId) -> Option<Kept> {
-    let has_user: u8 = entry.get("h")?;
+fn event(ask: &Ask, id: &str, fields: Vec<Value>) -> Option<Kept> {
+    let (mut name, mut args, mut user, mut has_user, mut time) = (None, None, None, None, None);
+    let mut fields = fields.into_iter().map(text);
+    while let Some(field) = fields.next() {
+        let value = fields.next().flatten();
+        match field?.as_str() {
+            "n" => name = value,
+            "a" => args = value,
+            "u" => user = value,
+            "h" => has_user = value,
+            "t" => time = value,
+            _ => {}
+        }
+    }
     Some(Kept {
-        at: place(&entry.id)?,
+        at: place(id)?,
         event: Event {
             namespace: ask.namespace.clone(),
             room: ask.room.clone(),
-            name: entry.get("n")?,
-            args: entry.get("a")?,
-            user: (has_user == 1).then(|| entry.get("u")).flatten(),
-            time_ms: entry.get("t")?,
+            name: name?,
+            args: args?,
+            user: (has_user? == "1").then_some(user).flatten(),
+            time_ms: time?.parse().ok()?,
         },
     })
+}
+
+/// Without a copy.
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
 }
 
 impl Store for Redis {

@@ -6,9 +6,9 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [(&str, &str); 15] = built_in! {
+const BUILT_IN: [(&str, &str); 16] = built_in! {
     "staircase" "chat-public" "chat-10k" "million-idle" "push-ack" "push-churn" "ticker" "storm"
-    "nodes-rooms" "nodes-crowd" "nodes-chat" "nodes-paced" "nodes-steady" "nodes-joins" "worker-paced"
+    "nodes-rooms" "nodes-crowd" "nodes-chat" "nodes-paced" "nodes-steady" "nodes-joins" "worker-paced" "rooms-paced"
 };
 
 pub fn names() -> impl Iterator<Item = &'static str> {
