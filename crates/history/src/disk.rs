@@ -9,7 +9,10 @@ use crate::plan::{Keep, Plan};
 use crate::position::Position;
 use crate::store::{Answer, Store};
 use crate::sync::Sync;
-use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as Changes, PersistMode};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as Changes,
+    PersistMode,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

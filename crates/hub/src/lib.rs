@@ -44,6 +44,7 @@ pub use clients::trace::{
     LiveTrace, Speaker, Subject, TraceBounds, TraceDecision, TraceLine, TraceWho,
 };
 pub use clients::whereabouts::Whereabouts;
+pub use cluster::adoption::{Adoption, Stored};
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::chronicle_mail::{ChronicleMail, Unadopted};
 pub use cluster::foreign;
@@ -59,7 +60,6 @@ pub use hub::Hub;
 pub use life::arriving::Unable;
 pub use life::handing::{Handed, Handing, Stays};
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
-pub use recovery::adoption::{Adoption, Stored};
 pub use recovery::chronicle::{Chronicle, ChronicleWord, Claiming, Saving};
 pub use rooms::history::{HistoryTap, Recorded};
 pub use rooms::keeping::{Form, Keeping, Keeps};

@@ -1,7 +1,8 @@
 //! A client came to this node, which does not have its socket: it is taken from the store, with what the stream has for it.
 
-use super::course::{self, Course, What, bytes, generation_asked, generation_of, number, text};
-use super::writing::user;
+use super::course::{
+    self, Course, What, bytes, generation_asked, generation_of, number, text, user,
+};
 use super::{Desk, Office};
 use crate::cluster::engine::Trouble;
 use ::redis::cmd;

@@ -41,6 +41,11 @@ pub(super) fn id(number: u64) -> String {
     format!("{}-{counter}", number >> COUNTER_BITS)
 }
 
+/// Nobody is another user than one without a name.
+pub(super) fn user(uid: Option<&str>) -> String {
+    uid.map_or_else(|| "-".to_owned(), |uid| format!("+{uid}"))
+}
+
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),

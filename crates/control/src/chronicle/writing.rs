@@ -1,7 +1,7 @@
 //! What hubs have for the streams: in order, in batches, each until Redis has taken it.
 
 use super::adopting;
-use super::course::{Course, text};
+use super::course::{Course, text, user};
 use super::{Desk, Office};
 use ::redis::{Cmd, Value, cmd};
 use hub::{ChronicleWord, Saving};
@@ -184,9 +184,4 @@ fn pid_of(word: &ChronicleWord) -> Option<&str> {
         ChronicleWord::Arrived { pid, .. } | ChronicleWord::Ended { pid, .. } => Some(pid),
         _ => None,
     }
-}
-
-/// Nobody is another user than one without a name.
-pub(super) fn user(uid: Option<&str>) -> String {
-    uid.map_or_else(|| "-".to_owned(), |uid| format!("+{uid}"))
 }

@@ -6,11 +6,12 @@ use super::rules::{events, hears_others, names_below};
 use super::value::Value;
 
 /// Each of them, with what to do.
-pub(super) fn hindrances(layer: &Layer, name: &str, keys: &Namespace) -> Vec<String> {
+pub(super) fn hindrances(layer: &Layer, name: &str) -> Vec<String> {
     let own = Recovery::of(layer, name);
     if *own.level != RecoveryLevel::Cluster {
         return Vec::new();
     }
+    let keys = Namespace::of(layer, name);
     let mut found = Vec::new();
     let mut hinders = |is_so: bool, why: &str| {
         if is_so {

@@ -1,7 +1,6 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
-use super::chronicle;
 use super::keys::{
     Event, HistoryReaders, LargeEvents, Namespace, Reaction, Recovery, RecoveryLevel, RoomHistory,
     RoomPresence,
@@ -322,9 +321,6 @@ impl Reader<'_> {
                 "must be \"5m\" or less: for so long each member that was lost takes memory"
                     .to_owned(),
             );
-        }
-        for message in chronicle::hindrances(self.layer, name, keys) {
-            self.problem(&Recovery::of(self.layer, name).level.path, message);
         }
         let mut rules = NamespaceRules {
             backend: self.backend(&keys.backend),

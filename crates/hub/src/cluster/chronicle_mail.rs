@@ -1,10 +1,10 @@
 //! What the store of chronicles has for the shards of a process, as letters. What must stay behind events goes by the home of its namespace.
 
+use crate::cluster::adoption::Adoption;
 use crate::cluster::inbox::Read;
 use crate::cluster::letter::{ByHome, ChronicleNews, Letter, OfChronicle, Order, RoomNews};
 use crate::cluster::shared::Process;
 use crate::cluster::wire::{self, Post};
-use crate::recovery::adoption::Adoption;
 use crate::recovery::messages::NotRecovered;
 use crate::recovery::pid::Pid;
 use crate::tables::shards::ShardSet;

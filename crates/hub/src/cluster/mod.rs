@@ -1,6 +1,7 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
 pub(crate) mod abroad;
+pub(crate) mod adoption;
 pub(crate) mod asking;
 pub(crate) mod awake;
 pub(crate) mod away;

@@ -3,7 +3,7 @@
 use crate::books::faults::{self, Fault};
 use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::send::note_interest;
-use crate::life::chronicling;
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
@@ -12,13 +12,13 @@ use crate::tables::slot::{ConnId, SessionId, SocketKey};
 /// hears of that once other nodes know. All that is said to the client keeps its order behind that.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
-    if let Some(ticket) = chronicling::ticket_of(parts, socket)
+    if let Some(ticket) = deeds::ticket_of(parts, socket)
         && let Some(carrier) = hold(parts, session)
     {
         let now_ms = parts.clock.now.mono_ms;
-        let recovery = parts.recovery.as_mut();
-        let surplus = recovery.and_then(|recovery| {
-            let saves = &mut recovery.saves;
+        let away = parts.away.as_mut();
+        let surplus = away.and_then(|away| {
+            let saves = &mut away.saves;
             saves.park(ticket, Waits::Output(carrier), now_ms)
         });
         release(parts, surplus);
@@ -65,9 +65,7 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
     if let Some(away) = &mut parts.away {
         let times = away.joins.carry_over(from, to);
         parts.line.hold(conn, times);
-    }
-    if let Some(recovery) = &mut parts.recovery {
-        let times = recovery.saves.carry_over(from, to);
+        let times = away.saves.carry_over(from, to);
         parts.line.hold(conn, times);
     }
 }
@@ -75,15 +73,15 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
 /// Answers an event, once other nodes know what its client joined before.
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     note_interest(parts);
-    if let Some(ticket) = chronicling::ticket_of(parts, to.socket)
-        && let Some(recovery) = &mut parts.recovery
+    if let Some(ticket) = deeds::ticket_of(parts, to.socket)
+        && let Some(away) = &mut parts.away
     {
         let ack = Waits::Ack {
             to,
             args: args.into(),
             attachments: attachments.to_vec(),
         };
-        let surplus = recovery.saves.park(ticket, ack, parts.clock.now.mono_ms);
+        let surplus = away.saves.park(ticket, ack, parts.clock.now.mono_ms);
         return release_saved(parts, surplus);
     }
     ack_saved(parts, to, args, attachments);
@@ -129,7 +127,6 @@ pub(crate) fn confirmed(parts: &mut Parts, ticket: u64) {
 
 /// What other nodes have not confirmed in time leaves, too.
 pub(crate) fn release_late(parts: &mut Parts) {
-    chronicling::end_late(parts);
     if let Some(away) = &mut parts.away {
         let late = away.joins.due(parts.clock.now.mono_ms);
         parts.books.counts.joins_unconfirmed += late.len() as u64;
@@ -140,10 +137,7 @@ pub(crate) fn release_late(parts: &mut Parts) {
 pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
     let away = parts.away.as_ref();
     let joins = away.and_then(|away| away.joins.next_due_ms());
-    joins
-        .into_iter()
-        .chain(chronicling::next_due_ms(parts))
-        .min()
+    joins.into_iter().chain(deeds::next_due_ms(parts)).min()
 }
 
 fn release(parts: &mut Parts, ready: impl IntoIterator<Item = Waits>) {

@@ -1,7 +1,7 @@
 //! The one way by which a socket comes into rooms and out of them, and becomes a user's. Where clients come back, each change has its
 //! place in the journal.
 
-use crate::life::chronicling;
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::recovery::headings::{Kind, Membership};
 use crate::rooms::membership::JoinError;
@@ -82,6 +82,6 @@ fn change(parts: &mut Parts, index: SocketId, joined: bool, member: Membership) 
         let journal = &mut recovery.journal;
         journal.change(now_ms, (namespace, &id), joined, member.clone());
         let key = parts.people.socket_key(index);
-        chronicling::change(parts, key, joined, &member);
+        deeds::change(parts, key, joined, &member);
     }
 }

@@ -7,7 +7,7 @@ use crate::clients::session::Protocol;
 use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
 use crate::dialect::speech::Emit;
-use crate::life::chronicling;
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::recovery::circle::{Post, To};
 use crate::recovery::exchange::Recovery;
@@ -44,7 +44,7 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     let comes_back = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
     let name = parts.people.label(slot.namespace).map(Arc::clone);
     let name = name.unwrap_or_default();
-    if !comes_back || !gets_offsets || !chronicling::is_open(parts, &name) {
+    if !comes_back || !gets_offsets || !deeds::is_open(parts, &name) {
         return;
     }
     let Some(recovery) = &parts.recovery else {
@@ -59,7 +59,7 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     };
     attach(parts, socket, lifeline);
     if let Some(members) = members(parts, socket.id()) {
-        chronicling::begin(parts, socket, &name, members.into_iter());
+        deeds::begin(parts, socket, &name, members.into_iter());
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let at = recovery.journal.before(pinged_ms);
     let own = slot.sockets.clone();
     for index in own {
-        chronicling::confirm(parts, parts.people.socket_key(index), pinged_ms);
+        deeds::confirm(parts, parts.people.socket_key(index), pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
         // What a socket got when it began, its client may not have had when that ping came.
@@ -157,7 +157,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     if !how.may_return() || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.socket_key(index));
         let namespace = label.as_deref().unwrap_or_default();
-        chronicling::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
+        deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
         return false;
     }
     let Some(record) = record(parts, index, *lifeline) else {

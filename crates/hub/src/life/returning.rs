@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
-use crate::life::{chronicling, ending, parking};
+use crate::life::{deeds, ending, parking};
 use crate::parts::Parts;
 use crate::recovery::circle::{Circle, Door, Sender};
 use crate::recovery::exchange::{Abroad, Comer, Verdict};
@@ -59,13 +59,13 @@ pub(crate) fn find(
             let asked = recovery.map(|recovery| recovery.ask(comer, circle, now_ms));
             match asked.unwrap_or(Err(NotRecovered::Unknown)) {
                 Ok(number) => {
-                    chronicling::remember(parts, Some(number), namespace, comer, shown);
+                    deeds::remember(parts, Some(number), namespace, comer, shown);
                     parking::settle(parts);
                     return Found::Asked(number);
                 }
                 Err(why) => {
-                    let number = chronicling::remember(parts, None, namespace, comer, shown);
-                    if let Some(number) = number.filter(|number| chronicling::ask(parts, *number)) {
+                    let number = deeds::remember(parts, None, namespace, comer, shown);
+                    if let Some(number) = number.filter(|number| deeds::ask(parts, *number)) {
                         parking::settle(parts);
                         return Found::Asked(number);
                     }
@@ -273,7 +273,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         recovered: true,
     };
     parking::attach(parts, socket, lifeline);
-    chronicling::resume(parts, socket);
+    deeds::resume(parts, socket);
 }
 
 /// Sends a client what it missed, after the answer to its CONNECT.
@@ -397,7 +397,7 @@ pub(crate) fn decided(parts: &mut Parts, number: u64, result: Result<Box<Back>, 
 /// A socket that was taken from another shard is kept here until its client is let in.
 fn decide(parts: &mut Parts, verdict: Verdict) {
     let Verdict { number, result } = verdict;
-    if matches!(result, Err(NotRecovered::Unknown)) && chronicling::ask(parts, number) {
+    if matches!(result, Err(NotRecovered::Unknown)) && deeds::ask(parts, number) {
         return;
     }
     if let Some(recovery) = &mut parts.recovery {

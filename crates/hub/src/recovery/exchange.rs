@@ -4,7 +4,6 @@
 //! A step ends with messages to post and news of what is wanted here. The caller lists the shard on the cards of rooms by the news
 //! **before** the messages leave: what a fence promises is true then.
 
-use crate::cluster::joins::Joins;
 use crate::dialect::speech::Emit;
 use crate::recovery::apart::Apart;
 use crate::recovery::chronicle::Chronicle;
@@ -58,9 +57,6 @@ pub(crate) struct Adopting {
     pub(crate) is_asked: bool,
 }
 
-/// What a client is told waits so long for the store.
-const SAVE_MS: u64 = 5_000;
-
 /// A claim of this shard is over.
 #[derive(Debug)]
 pub(crate) struct Verdict {
@@ -112,8 +108,6 @@ pub(crate) struct Recovery {
     pub(crate) waiting: HashMap<u64, AskKey>,
     /// Where namespaces have streams that all nodes read.
     pub(crate) chronicle: Option<Arc<Chronicle>>,
-    /// What clients are told waits until it is stored.
-    pub(crate) saves: Joins,
     /// Sockets that changed in this turn.
     pub(crate) dirty: Vec<SocketKey>,
     /// When this shard had come how far in the streams.
@@ -146,7 +140,6 @@ impl Recovery {
             promised: HashMap::new(),
             waiting: HashMap::new(),
             chronicle: None,
-            saves: Joins::new(SAVE_MS),
             dirty: Vec::new(),
             marks: Marks::default(),
             adoptions: BTreeMap::new(),

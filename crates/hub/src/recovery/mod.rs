@@ -1,7 +1,6 @@
 //! Sockets that come back: what was said while they were away, what is left of them meanwhile, and how another shard takes them.
 //! [ADR 38](../../../../docs/adr/0038-a-socket-that-comes-back-is-taken.md) has the reasons.
 
-pub mod adoption;
 pub(crate) mod apart;
 mod between;
 pub(crate) mod bytes;

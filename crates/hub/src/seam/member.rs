@@ -7,7 +7,7 @@ use crate::cluster::asking;
 use crate::cluster::letter::Target;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::{chronicling, ending, memberships, parking};
+use crate::life::{deeds, ending, memberships, parking};
 use crate::parts::Parts;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
@@ -15,7 +15,6 @@ use crate::seam::context::{Context, may_emit, millis};
 use crate::seam::effect::{Brief, Notice};
 use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
-use crate::seam::publish;
 use crate::tables::position::Position;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
@@ -147,7 +146,7 @@ impl<'a> Member<'a> {
                 ..Target::default()
             };
             // What finds no room is counted.
-            let _ = publish::publish(self.parts, &to, event);
+            let _ = deeds::say(self.parts, &to, event);
             return;
         }
         let mut out = Outgoing::new(&namespace, event);
@@ -295,7 +294,7 @@ impl Member<'_> {
             && let Some(slot) = self.parts.people.sockets.live_mut(self.key)
         {
             slot.extra.get_or_insert_default().data = Some(data.into());
-            chronicling::touch(self.parts, self.key);
+            deeds::touch(self.parts, self.key);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::{chronicling, parking, stream};
+use crate::life::{deeds, parking, stream};
 use crate::parts::Parts;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::keeping::Record;
@@ -47,7 +47,7 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
     if let Some(tap) = &parts.rooms.tap {
         tap.pass(to, event);
     }
-    if let Some(reach) = chronicling::say(parts, to, event) {
+    if let Some(reach) = deeds::say(parts, to, event) {
         return reach;
     }
     let reach = send::reach(parts, to);
