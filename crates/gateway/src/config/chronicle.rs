@@ -104,7 +104,7 @@ mod tests {
             ),
             (
                 format!("{GOOD}[cluster.feed.c]\nnamespace = \"/a\"\npublish = [\"e\"]\n"),
-                "feeds",
+                "[cluster.feed]",
             ),
         ] {
             assert!(problems(&text).contains(why), "{why}: {}", problems(&text));
