@@ -1,7 +1,7 @@
 //! Sessions and sockets that somebody follows, and the lines about what passes them.
 
 use crate::clients::people::People;
-use crate::clients::trace::{self, LiveTrace, Speaker, Subject, TraceDecision, TraceWho};
+use crate::clients::trace::{self, Speaker, Subject, TraceDecision, TraceWho};
 use crate::clients::traces::{FOLLOWED_MAX, Followers, NOT_READY, Passing, is_in_share};
 use crate::dialect::speech::{Author, Emit};
 use crate::tables::id::socket_made_ms;
@@ -10,28 +10,26 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl People {
-    /// Those that follow this socket or its session.
+    /// Those that follow this socket or its session. Most sockets are followed by nobody: what a subject does not need is not looked up.
     pub(crate) fn followers(&self, index: SocketId) -> Followers {
         let Some(socket) = self.sockets.get(index) else {
             return Followers::new();
         };
-        let namespace = self.namespace_of(index);
-        let sid = self.sessions.get(socket.session).map(|slot| slot.sid);
-        let is_chosen = self.traces.chosen.contains(&self.sockets.key(index));
-        let of = |trace: &&Arc<LiveTrace>| {
+        let sid = || self.sessions.get(socket.session).map(|slot| slot.sid);
+        self.traces.those(|trace| {
             let is_meant = match trace.subject() {
-                Subject::Session(id) => *id == socket.id || Some(*id) == sid,
+                Subject::Session(id) => *id == socket.id || Some(*id) == sid(),
                 Subject::User(user) => self.user_of(index) == Some(user),
                 Subject::Share(share) => {
                     // Another share may have chosen it, before this one began.
                     let is_new = socket_made_ms(&socket.id) >= trace.began_ms();
-                    is_chosen && is_new && sid.is_some_and(|sid| is_in_share(&sid, *share))
+                    let is_chosen = self.traces.chosen.contains(&self.sockets.key(index));
+                    is_chosen && is_new && sid().is_some_and(|sid| is_in_share(&sid, *share))
                 }
                 Subject::Room(_) | Subject::Event(_) => false,
             };
-            is_meant && trace.is_in(namespace)
-        };
-        self.traces.live.iter().filter(of).cloned().collect()
+            is_meant && trace.is_in(self.namespace_of(index))
+        })
     }
 
     /// Those that follow a session as a whole, or one of its sockets.

@@ -174,22 +174,30 @@ impl Traces {
         live.any(|trace| matches!(trace.subject(), Subject::Room(_)))
     }
 
+    pub(super) fn those(&self, is_meant: impl Fn(&LiveTrace) -> bool) -> Followers {
+        let mut found = Followers::new();
+        for trace in &self.live {
+            if is_meant(trace) {
+                found.push(Arc::clone(trace));
+            }
+        }
+        found
+    }
+
     /// Those of a room, by its name.
     pub(crate) fn of_rooms(&self, namespace: &str, is_meant: impl Fn(&str) -> bool) -> Followers {
-        let of = |trace: &&Arc<LiveTrace>| match trace.subject() {
+        self.those(|trace| match trace.subject() {
             Subject::Room(room) => trace.is_in(namespace) && is_meant(room),
             _ => false,
-        };
-        self.live.iter().filter(of).cloned().collect()
+        })
     }
 
     /// Those of an event's name.
     pub(crate) fn of_event(&self, namespace: &str, event: &str) -> Followers {
-        let of = |trace: &&Arc<LiveTrace>| match trace.subject() {
+        self.those(|trace| match trace.subject() {
             Subject::Event(name) => trace.is_in(namespace) && **name == *event,
             _ => false,
-        };
-        self.live.iter().filter(of).cloned().collect()
+        })
     }
 
     /// A volatile event was dropped for this socket.
