@@ -32,12 +32,16 @@ pub(super) async fn adopt(office: Arc<Office>, claiming: Claiming) {
     let Some(desk) = office.desks.get(&claiming.namespace) else {
         return;
     };
+    let (_, era) = desk.course.generation();
     let why = match timeout(PATIENCE, fetch(&office, desk, &claiming)).await {
         Ok(Ok((adoption, upto))) => {
-            let read = office
-                .mail
-                .adopted(&claiming.namespace, asker, adoption, upto);
-            return office.deliver(&read);
+            let mail = &office.mail;
+            let read = mail.adopted(&claiming.namespace, asker, adoption, upto);
+            // Its shard must not have it after it was told that what it is made of may be lost.
+            if desk.course.within(era, || office.deliver(&read)) {
+                return;
+            }
+            Unadopted::Trimmed
         }
         Ok(Err(Ended::Refused(why))) => why,
         Ok(Err(Ended::Trouble(trouble))) => {
@@ -68,10 +72,20 @@ async fn fetch(
             .offered(claiming.shard, claiming.number, &adoption),
     );
     listing.await.map_err(|_| Ended::Refused(Unadopted::Late))?;
+    // Those who find no place in time are new.
+    let place = office.claims.acquire().await;
+    let _place = place.map_err(|_| Ended::Refused(Unadopted::Late))?;
     let mut is_claimed = false;
+    let mut count = course::PART_MIN;
     loop {
-        let part = course.range(upto).await?;
-        let is_last = part.len() < course::PART;
+        let (part, trimmed) = course.range(upto, count).await?;
+        // Part of it may have gone before it was read.
+        if trimmed > upto {
+            adoption.trimmed(trimmed);
+            break;
+        }
+        let is_last = part.len() < count;
+        count = course::part_behind(&part, count);
         for entry in part {
             upto = entry.number;
             match entry.what {
@@ -113,7 +127,8 @@ async fn take(office: &Office, course: &Course, claiming: &Claiming) -> Result<A
         .arg(&claiming.pid);
     let commands = vec![generation_asked(), call];
     let answers = course
-        .writer
+        .ports
+        .claims
         .carry_out_together(stream.as_bytes(), commands)
         .await?;
     let [info, answer] = &answers[..] else {

@@ -1,12 +1,13 @@
 -- One batch of a node: events and orders go to the end of the stream, sockets into records.
 -- KEYS: stream, facts, the writer's last batch, then the record of each word that has one.
--- ARGV: batch, its time to live, window in ms, bytes of the stream, generation, words, then each word with its fields.
-if redis.call('GET', KEYS[3]) == ARGV[1] then return {'again'} end
+-- ARGV: batch, its time to live, window in ms, bytes of the stream, words, then each word with its fields.
+-- Numbers of batches grow. One that comes late by a connection that was given up was carried out before its successors.
+if tonumber(redis.call('GET', KEYS[3]) or '0') >= tonumber(ARGV[1]) then return {'again'} end
 local bytes = tonumber(redis.call('HGET', KEYS[2], 'bytes') or '0')
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local last = newest[1] and newest[1][1] or '0-0'
-local at, key, answer = 6, 3, {'done'}
-for word = 1, tonumber(ARGV[6]) do
+local at, key, answer = 5, 3, {'done'}
+for word = 1, tonumber(ARGV[5]) do
   local kind = ARGV[at + 1]
   if kind == 'e' or kind == 'o' then
     last = redis.call('XADD', KEYS[1], '*', kind, ARGV[at + 2])
@@ -19,13 +20,13 @@ for word = 1, tonumber(ARGV[6]) do
     if kind == 's' then
       if tonumber(fence or '0') <= tonumber(ARGV[at + 2]) then
         redis.call('HSET', record, 'fence', ARGV[at + 2], 'body', ARGV[at + 3], 'uid', ARGV[at + 4], 'ttl', ARGV[at + 5],
-          'generation', ARGV[5], 'written', last)
+          'generation', ARGV[at + 6], 'written', last)
         redis.call('PEXPIRE', record, ARGV[at + 5])
       else
         -- Somebody took it.
         table.insert(answer, word .. ' ' .. fence)
       end
-      at = at + 5
+      at = at + 6
     elseif kind == 'a' then
       if fence == ARGV[at + 2] then
         redis.call('HSET', record, 'confirmed', ARGV[at + 3])

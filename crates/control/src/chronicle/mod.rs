@@ -4,19 +4,24 @@
 mod adopting;
 mod course;
 mod reading;
+#[cfg(test)]
+mod tests;
+mod tickets;
 mod writing;
 
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::{self, Port, settings::Settings};
 use crate::history::receipts::{Receipt, Receipts};
-use course::Course;
+use course::{Course, Ports};
 use hub::mailbox::waker;
 use hub::{Chronicle, ChronicleMail, Letter, Read};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, oneshot};
+use tickets::Tickets;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use writing::Tray;
 
 /// Brings a letter to a shard.
 pub type Postman = Box<dyn Fn(u16, Arc<Letter>) + Send + Sync>;
@@ -72,9 +77,13 @@ impl std::fmt::Debug for Plan {
     }
 }
 
+/// Claims that read the stream at once: what they read waits in memory.
+const CLAIMS_MAX: usize = 16;
+
 /// One namespace.
 struct Desk {
     course: Course,
+    tray: Tray,
     /// Redis takes nothing, or does not answer.
     writes_fail: AtomicBool,
     reads_fail: AtomicBool,
@@ -105,6 +114,8 @@ struct Office {
     stream_bytes_max: u64,
     /// Claims that wait until their shard is listed.
     listings: Mutex<HashMap<(u16, u64), oneshot::Sender<()>>>,
+    claims: Semaphore,
+    tickets: Tickets,
 }
 
 impl Office {
@@ -149,11 +160,18 @@ impl Office {
 /// # Errors
 /// Redis cannot be found now: why, and what to do.
 pub async fn start(plan: Plan) -> Result<(), Trouble> {
-    let mut desks = BTreeMap::new();
+    let (mut desks, mut trays) = (BTreeMap::new(), Vec::new());
     for (namespace, window) in &plan.windows {
-        let ports = (port(&plan.redis).await?, port(&plan.redis).await?);
+        let ports = Ports {
+            writer: port(&plan.redis).await?,
+            reader: port(&plan.redis).await?,
+            claims: port(&plan.redis).await?,
+        };
+        let (tray, words) = Tray::new(plan.stream_bytes_max);
+        trays.push((namespace.clone(), words));
         let desk = Desk {
             course: Course::new(namespace, &plan.prefix, *window, ports),
+            tray,
             writes_fail: AtomicBool::new(false),
             reads_fail: AtomicBool::new(true),
         };
@@ -172,14 +190,17 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
         writer: format!("{:016x}", u64::from_be_bytes(random)),
         stream_bytes_max: plan.stream_bytes_max,
         listings: Mutex::default(),
+        claims: Semaphore::new(CLAIMS_MAX),
+        tickets: Tickets::default(),
     });
     let bell = Arc::new(Notify::new());
     let rung = Arc::clone(&bell);
     office
         .chronicle
         .wake_for_each(waker(move || rung.notify_one()));
-    tokio::spawn(writing::run(Arc::clone(&office), bell));
-    for (namespace, _) in plan.windows {
+    tokio::spawn(writing::sort(Arc::clone(&office), bell));
+    for (namespace, words) in trays {
+        tokio::spawn(writing::run(Arc::clone(&office), namespace.clone(), words));
         tokio::spawn(reading::run(Arc::clone(&office), namespace));
     }
     Ok(())

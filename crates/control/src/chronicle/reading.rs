@@ -1,7 +1,9 @@
 //! The stream of a namespace on its way to the shards of this node.
 
-use super::course::{Sign, What};
+use super::course::{self, Entry, News, What};
 use super::{Desk, Office};
+use crate::cluster::engine::Trouble;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
@@ -11,6 +13,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const BREATH: Duration = Duration::from_millis(2);
 /// How often it is looked whether it is still the same Redis.
 const LOOK: Duration = Duration::from_millis(500);
+/// So many numbers are remembered: a failover that lost more is one that nobody knows anything of.
+const KNOWN_MAX: usize = 16_384;
 /// How often shards are told how far they are.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -22,6 +26,8 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
     let course = &desk.course;
     begin(&office, desk).await;
     let (mut looked, mut told) = (Instant::now(), (Instant::now(), 0));
+    let (mut known, mut part) = (Known::default(), course::PART_MAX);
+    known.note(*course.position.borrow());
     loop {
         if (office.are_behind)() {
             sleep(BREATH).await;
@@ -29,15 +35,21 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         }
         let at = *course.position.borrow();
         let asks = looked.elapsed() >= LOOK;
-        match course.next(at, asks).await {
-            Ok((sign, entries)) => {
-                if let Some(sign) = sign {
+        let mut news = course.next(at, part, asks).await;
+        if let Ok(found) = &news
+            && let Err(trouble) = look(&office, desk, found, at, &known).await
+        {
+            news = Err(trouble);
+        }
+        match news {
+            Ok(found) => {
+                if asks {
                     looked = Instant::now();
-                    look(&office, desk, sign, at);
                 }
                 desk.reads_fail(false);
                 office.note_state(desk);
-                pass(&office, desk, entries);
+                part = course::part_behind(&found.entries, part);
+                pass(&office, desk, found.entries, &mut known);
             }
             Err(trouble) => {
                 if desk.reads_fail(true) {
@@ -76,28 +88,73 @@ async fn begin(office: &Office, desk: &Desk) {
     }
 }
 
-/// Another Redis may lack the last that was said and stored: what clients have of the one before proves nothing there.
-fn look(office: &Office, desk: &Desk, sign: Sign, at: u64) {
+/// Another Redis may lack the last that was said and stored: what clients have of the one before proves nothing there. And who was not
+/// sent something is not to believe that it has all.
+async fn look(
+    office: &Office,
+    desk: &Desk,
+    news: &News,
+    at: u64,
+    known: &Known,
+) -> Result<(), Trouble> {
     let course = &desk.course;
-    let before = course.note_generation(sign.generation);
-    let is_another = before.is_some_and(|before| !before.is_empty());
-    // It may have been away for longer than the stream keeps what is said.
-    let is_behind = at != 0 && sign.trimmed > at;
-    if is_another || is_behind {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = now.map_or(0, |now| now.as_millis() as u64);
-        let upto = at.max(now_ms << 20);
+    let another = news.generation.as_deref();
+    let another = another.filter(|now| course.is_another(now));
+    // It may have been away for longer than the stream keeps what is said, or read more slowly than others wrote.
+    let is_behind = news.trimmed > at;
+    let mut misses = is_behind;
+    if let Some(now) = another {
+        // What others said meanwhile may stand below what this node has read of the one before.
+        let last = course.lift(at).await?;
+        misses |= last != 0 && !known.has(last);
+        let era = course.note_generation(now.to_owned());
+        tracing::warn!(
+            namespace = course.namespace,
+            "Redis failed over or was restarted: clients whose node dies now come back to what is said from now on"
+        );
+        let lost = office.mail.lost(&course.namespace, upto(at), era);
+        office.deliver(&lost);
+    }
+    if misses {
         tracing::warn!(
             namespace = course.namespace,
             is_behind,
-            "Redis failed over or was restarted, or was away for too long: clients whose node dies now come back to what is said from now on"
+            "events were lost before this node had read them: its clients are disconnected, so that they know. Give the stream more room \
+                (limits.journal_bytes_max, recovery.window) if Redis was not away"
         );
-        office.deliver(&office.mail.lost(&course.namespace, upto));
-        course.position.send_replace(at.max(sign.trimmed));
+        office.deliver(&office.mail.missed(&course.namespace, upto(at)));
+        course.position.send_replace(at.max(news.trimmed));
+    }
+    Ok(())
+}
+
+/// Of this moment, by the clock of this host.
+fn upto(at: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| now.as_millis() as u64);
+    at.max(now_ms << 20)
+}
+
+/// The numbers that were read last.
+#[derive(Default)]
+struct Known {
+    numbers: VecDeque<u64>,
+}
+
+impl Known {
+    fn note(&mut self, number: u64) {
+        if self.numbers.len() == KNOWN_MAX {
+            self.numbers.pop_front();
+        }
+        self.numbers.push_back(number);
+    }
+
+    fn has(&self, number: u64) -> bool {
+        self.numbers.binary_search(&number).is_ok()
     }
 }
 
-fn pass(office: &Office, desk: &Desk, entries: Vec<super::course::Entry>) {
+fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
     let course = &desk.course;
     let mut last = None;
     for entry in entries {
@@ -110,6 +167,7 @@ fn pass(office: &Office, desk: &Desk, entries: Vec<super::course::Entry>) {
         if let Some(read) = read {
             office.deliver(&read);
         }
+        known.note(entry.number);
         last = Some(entry.number);
     }
     if let Some(last) = last {

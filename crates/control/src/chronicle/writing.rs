@@ -1,4 +1,4 @@
-//! What hubs have for the streams: in order, in batches, each until Redis has taken it.
+//! What hubs have for the streams: for each namespace in order, in batches, each until Redis has taken it.
 
 use super::adopting;
 use super::course::{Course, text, user};
@@ -8,59 +8,122 @@ use hub::{ChronicleWord, Saving};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 const APPEND: &str = include_str!("append.lua");
 /// Words of one batch.
 const WORDS_MAX: usize = 512;
 const PAUSE: Duration = Duration::from_millis(100);
-/// A writer's last batch is remembered for so long.
-const BATCH_TTL_MS: u64 = 600_000;
+/// A writer's last batch is remembered for so long: no connection that was given up brings one later.
+const BATCH_TTL_MS: u64 = 3_600_000;
+/// Bytes of words that a namespace's writer may have before it.
+const TRAY_BYTES_MAX: usize = 8 << 20;
+/// What a word takes beside its texts.
+const WORD_BYTES: usize = 200;
 
-/// Writes until the process ends.
-pub(super) async fn run(office: Arc<Office>, bell: Arc<Notify>) {
-    let mut number = 0u64;
-    loop {
-        let batches = gather(&office);
-        if batches.is_empty() {
-            bell.notified().await;
-            continue;
-        }
-        for (namespace, words) in batches {
-            if let Some(desk) = office.desks.get(&namespace) {
-                number += 1;
-                write(&office, desk, &words, number).await;
-            }
+/// Words of one namespace on their way to its writer.
+pub(super) struct Tray {
+    words: UnboundedSender<Waiting>,
+    /// A permit for each byte.
+    room: Arc<Semaphore>,
+    room_max: u32,
+}
+
+/// A word, and the room that it takes until it is written.
+pub(super) type Waiting = (ChronicleWord, OwnedSemaphorePermit);
+
+impl Tray {
+    /// Where a stream keeps so many bytes: one batch takes no more than a part of it, or it would trim itself.
+    pub(super) fn new(stream_bytes_max: u64) -> (Self, UnboundedReceiver<Waiting>) {
+        let (words, receiver) = unbounded_channel();
+        let half = usize::try_from(stream_bytes_max / 2).unwrap_or(usize::MAX);
+        let room_max = TRAY_BYTES_MAX.min(half).max(1);
+        let room = Arc::new(Semaphore::new(room_max));
+        let room_max = room_max as u32;
+        let tray = Self {
+            words,
+            room,
+            room_max,
+        };
+        (tray, receiver)
+    }
+
+    async fn put(&self, word: ChronicleWord) {
+        let bytes = u32::try_from(bytes_of(&word)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room);
+        let room = room.acquire_many_owned(bytes.min(self.room_max)).await;
+        if let Ok(room) = room {
+            // Its writer ends with the process.
+            let _ = self.words.send((word, room));
         }
     }
 }
 
-/// What waits, by namespace; claims begin at once.
-fn gather(office: &Arc<Office>) -> BTreeMap<String, Vec<ChronicleWord>> {
-    let mut batches: BTreeMap<String, Vec<ChronicleWord>> = BTreeMap::new();
-    let mut count = 0;
-    while count < WORDS_MAX
-        && let Some(word) = office.chronicle.next()
-    {
-        count += 1;
-        let namespace = match &word {
-            ChronicleWord::Said { namespace, .. }
-            | ChronicleWord::Arrived { namespace, .. }
-            | ChronicleWord::Ended { namespace, .. } => namespace.clone(),
-            ChronicleWord::Saving(saving) => saving.namespace.clone(),
+/// Brings words to the writers of their namespaces until the process ends; claims begin at once. A namespace whose Redis is away holds
+/// the others only when its tray is full.
+pub(super) async fn sort(office: Arc<Office>, bell: Arc<Notify>) {
+    loop {
+        let Some(word) = office.chronicle.next() else {
+            bell.notified().await;
+            continue;
+        };
+        match &word {
             ChronicleWord::Claiming(claiming) => {
-                tokio::spawn(adopting::adopt(Arc::clone(office), claiming.clone()));
+                tokio::spawn(adopting::adopt(Arc::clone(&office), claiming.clone()));
                 continue;
             }
             ChronicleWord::Listed { shard, number } => {
                 office.listed(*shard, *number);
                 continue;
             }
-        };
-        batches.entry(namespace).or_default().push(word);
+            ChronicleWord::Saving(saving) => office.tickets.given(saving.shard, saving.ticket),
+            ChronicleWord::Said { .. }
+            | ChronicleWord::Arrived { .. }
+            | ChronicleWord::Ended { .. } => {}
+        }
+        if let Some(desk) = office.desks.get(namespace_of(&word)) {
+            desk.tray.put(word).await;
+        }
     }
-    batches
+}
+
+/// Writes what is said in a namespace until the process ends.
+pub(super) async fn run(
+    office: Arc<Office>,
+    namespace: String,
+    mut tray: UnboundedReceiver<Waiting>,
+) {
+    let Some(desk) = office.desks.get(&namespace) else {
+        return;
+    };
+    let (mut number, mut waiting) = (0u64, Vec::new());
+    while tray.recv_many(&mut waiting, WORDS_MAX).await > 0 {
+        number += 1;
+        let (words, _room): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
+        write(&office, desk, &words, number).await;
+    }
+}
+
+fn namespace_of(word: &ChronicleWord) -> &str {
+    match word {
+        ChronicleWord::Said { namespace, .. }
+        | ChronicleWord::Arrived { namespace, .. }
+        | ChronicleWord::Ended { namespace, .. } => namespace,
+        ChronicleWord::Saving(saving) => &saving.namespace,
+        ChronicleWord::Claiming(claiming) => &claiming.namespace,
+        ChronicleWord::Listed { .. } => "",
+    }
+}
+
+fn bytes_of(word: &ChronicleWord) -> usize {
+    WORD_BYTES
+        + match word {
+            ChronicleWord::Said { letter, .. } => letter.len(),
+            ChronicleWord::Saving(saving) => saving.body.len(),
+            _ => 0,
+        }
 }
 
 async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u64) {
@@ -69,6 +132,7 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
         let call = call(office, course, words, number);
         let stream = course.stream();
         let done = course
+            .ports
             .writer
             .carry_out_together(stream.as_bytes(), vec![call]);
         match done.await {
@@ -101,12 +165,12 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
             office.acks.receipts.answer(*receipt, Ok(()));
         }
         if let ChronicleWord::Saving(saving) = word {
-            let ticket = saved.entry(saving.shard).or_default();
-            *ticket = saving.ticket.max(*ticket);
+            let upto = office.tickets.stored(saving.shard, saving.ticket);
+            saved.insert(saving.shard, upto);
         }
     }
-    for (shard, ticket) in saved {
-        office.deliver(&office.mail.saved(shard, ticket));
+    for (shard, upto) in saved {
+        office.deliver(&office.mail.saved(shard, upto));
     }
 }
 
@@ -145,9 +209,8 @@ fn call(office: &Office, course: &Course, words: &[ChronicleWord], number: u64) 
     call.arg(number)
         .arg(BATCH_TTL_MS)
         .arg(course.window.as_millis() as u64);
-    call.arg(office.stream_bytes_max)
-        .arg(course.generation())
-        .arg(words.len());
+    call.arg(office.stream_bytes_max).arg(words.len());
+    let (generation, era) = course.generation();
     // A socket whose client is silent is told of with each of its pongs.
     let ttl_ms = 2 * course.window.as_millis() as u64 + 120_000;
     for word in words {
@@ -158,13 +221,20 @@ fn call(office: &Office, course: &Course, words: &[ChronicleWord], number: u64) 
                 call.arg(if *is_order { "o" } else { "e" }).arg(&letter[..]);
             }
             ChronicleWord::Saving(Saving {
-                uid, fence, body, ..
+                uid,
+                fence,
+                body,
+                era: made_in,
+                ..
             }) => {
+                // What was made before a failover knows nothing of what it lost.
+                let is_current = *made_in == era;
                 call.arg("s")
                     .arg(*fence)
                     .arg(&body[..])
                     .arg(user(uid.as_deref()))
-                    .arg(ttl_ms);
+                    .arg(ttl_ms)
+                    .arg(if is_current { &*generation } else { "" });
             }
             ChronicleWord::Arrived { fence, number, .. } => {
                 call.arg("a").arg(*fence).arg(super::course::id(*number));

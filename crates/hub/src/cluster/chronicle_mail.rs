@@ -95,8 +95,18 @@ impl ChronicleMail {
     }
 
     /// What the store had up to this number may be lost.
-    pub fn lost(&self, namespace: &str, upto: u64) -> Read {
+    pub fn lost(&self, namespace: &str, upto: u64, era: u64) -> Read {
         let news = ChronicleNews::Lost {
+            namespace: namespace.to_owned(),
+            upto,
+            era,
+        };
+        self.by_home(namespace, ShardSet::first(self.shards), news)
+    }
+
+    /// Something up to this number is lost and was not sent: who may have missed it is to know.
+    pub fn missed(&self, namespace: &str, upto: u64) -> Read {
+        let news = ChronicleNews::Missed {
             namespace: namespace.to_owned(),
             upto,
         };

@@ -373,7 +373,14 @@ pub(crate) enum ChronicleNews {
         fence: u64,
     },
     /// What the store had up to this number may be lost.
-    Lost { namespace: String, upto: u64 },
+    Lost {
+        namespace: String,
+        upto: u64,
+        /// How often that happened.
+        era: u64,
+    },
+    /// Something up to this number was lost before this node had read it.
+    Missed { namespace: String, upto: u64 },
     /// To the shard that waits: all up to this ticket is stored.
     Saved { ticket: u64 },
     /// To the claimer: it does not get it.

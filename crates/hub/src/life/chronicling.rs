@@ -47,6 +47,8 @@ fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
     let extra = slot.extra.as_ref()?;
     let lifeline = extra.lifeline.as_ref()?;
     let deed = lifeline.life.deed()?;
+    let eras = parts.recovery.as_ref().map(|recovery| &recovery.eras);
+    let era = eras.and_then(|eras| eras.get(&namespace)).copied();
     let mut body = Vec::new();
     adoption::write_body(&mut body, &slot.id, extra.data.as_deref(), deed);
     Some(Saving {
@@ -55,6 +57,7 @@ fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
         uid: lifeline.uid.as_deref().map(str::to_owned),
         fence: deed.fence,
         body,
+        era: era.unwrap_or_default(),
         shard: parts.ids.me.shard,
         ticket,
     })
@@ -93,7 +96,12 @@ pub(crate) fn heard(parts: &mut Parts, news: &ChronicleNews) {
             pid,
             fence,
         } => taken(parts, namespace, *pid, *fence),
-        ChronicleNews::Lost { namespace, upto } => lost(parts, namespace, *upto),
+        ChronicleNews::Lost {
+            namespace,
+            upto,
+            era,
+        } => lost(parts, namespace, *upto, *era),
+        ChronicleNews::Missed { namespace, upto } => missed(parts, namespace, *upto),
         ChronicleNews::Saved { ticket } => saved(parts, *ticket),
         ChronicleNews::Refused { number, why } => returning::decided(parts, *number, Err(*why)),
         ChronicleNews::Offered { number, record } => offered(parts, *number, record),
@@ -139,10 +147,11 @@ fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
 }
 
 /// What the store had up to a number may be lost, and is stored anew from what is here.
-fn lost(parts: &mut Parts, namespace: &str, upto: u64) {
+fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
+    recovery.eras.insert(namespace.to_owned(), era);
     // Other nodes may have been sent what this one was not.
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
@@ -153,6 +162,21 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64) {
                 deed.forgets(upto);
             }
             touch(parts, socket);
+        }
+    }
+}
+
+/// Events that were for sockets of the namespace did not come here: their clients are to know, and come again as new ones.
+fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    recovery.journal.breaks(parts.clock.now.mono_ms);
+    recovery.parked.forget_chronicle(namespace, upto);
+    let live: Vec<SocketKey> = recovery.live.values().copied().collect();
+    for socket in live {
+        if parts.people.label_of(socket).as_deref() == Some(namespace) {
+            abandon(parts, socket);
         }
     }
 }

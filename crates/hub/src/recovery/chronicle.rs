@@ -25,6 +25,8 @@ pub struct Saving {
     pub fence: u64,
     /// The rest, for [`Adoption`](crate::Adoption).
     pub body: Vec<u8>,
+    /// How often the store had lost something by then.
+    pub era: u64,
     /// The shard that waits until it is stored, and the ticket with which.
     pub shard: u16,
     /// See `shard`.

@@ -114,6 +114,8 @@ pub(crate) struct Recovery {
     pub(crate) marks: Marks,
     /// Clients whose socket the store may have, by the numbers of their claims.
     pub(crate) adoptions: BTreeMap<u64, Adopting>,
+    /// How often the store lost something, by namespaces.
+    pub(crate) eras: BTreeMap<String, u64>,
 }
 
 impl Recovery {
@@ -143,6 +145,7 @@ impl Recovery {
             dirty: Vec::new(),
             marks: Marks::default(),
             adoptions: BTreeMap::new(),
+            eras: BTreeMap::new(),
         }
     }
 
