@@ -34,7 +34,7 @@ impl Handler for Hall {
             _ => cx.socket(socket).emit(&Emit::new("error", event.args)),
         }
         if let Some(ack) = event.ack {
-            cx.ack(ack, "[]", &[]);
+            cx.ack(ack, "1", &[]);
         }
     }
 }
@@ -264,12 +264,12 @@ fn an_ack_left_before_its_event_was_stored() {
     };
     assert_eq!(store.net.texts(client), [""; 0]);
     store.stored(saving);
-    assert_eq!(store.net.texts(client), ["431[]"]);
+    assert_eq!(store.net.texts(client), ["431[1]"]);
     store.net.say(client, "422[\"fails\",1]");
     let texts = store.net.texts(client);
     assert_eq!(
         texts.last().map(|text| &**text),
-        Some("432[]"),
+        Some("432[1]"),
         "it said nothing"
     );
 }
