@@ -17,6 +17,9 @@ const OPEN_TIME: Duration = Duration::from_secs(10);
 /// A read of what is asked for waits no longer than a silent server is given.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What waits for Redis at the end has so long.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
 /// What hubs write; `None`: no namespace has it.
 pub fn of(config: &Resolved, facts: &Facts) -> Option<Arc<Chronicle>> {
     let recovery = &config.hub.recovery;
@@ -66,4 +69,11 @@ pub fn start(
     let opened =
         opened.context("Redis (cluster.urls) does not answer for recovery of level \"cluster\"")?;
     opened.context("cannot begin with recovery of level \"cluster\"")
+}
+
+/// All that was said, and what is known of sockets, is in Redis, if it takes it.
+pub fn close(facts: &Facts, runtime: &Runtime) {
+    if let Some(acks) = facts.chronicle.get() {
+        runtime.block_on(control::chronicle::close(acks, CLOSE_TIME));
+    }
 }

@@ -3,6 +3,7 @@
 use crate::bodies;
 use crate::bridges;
 use crate::certificates::Certificates;
+use crate::chronicle;
 use crate::cluster;
 use crate::config::show::InForce;
 use crate::config::{self, Loaded, Request, Resolved};
@@ -444,6 +445,7 @@ impl Node<'_> {
             self.tell_of_the_last();
         }
         // The last messages of clients that were told to go have left their shards by now.
+        chronicle::close(&self.facts, &self.runtime);
         history::close(&self.facts, &self.runtime);
         bridges::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {

@@ -220,6 +220,7 @@ impl Api {
         if stored {
             self.check_stored(&of, &wanted)?;
         }
+        self.check_local(&of, &wanted)?;
         note(caller, &wanted, &of);
         let Some(key) = key else {
             return self.carry_out(of, wanted, stored).await;
@@ -253,6 +254,24 @@ impl Api {
         let answer = slot.wait_for(Option::is_some).await;
         let answer = answer.ok().and_then(|answer| answer.clone());
         answer.unwrap_or_else(|| Err(stopping()))
+    }
+
+    /// What all nodes read goes to all nodes.
+    fn check_local(&self, of: &Chosen, wanted: &Wanted) -> Result<(), Problem> {
+        let Some(acks) = self.chronicle.as_ref().filter(|_| of.local) else {
+            return Ok(());
+        };
+        let mut own = acks.chronicle().namespaces();
+        match wanted {
+            Wanted::Emit(message) if !message.volatile && own.any(|name| name == of.namespace) => {
+                let detail = format!(
+                    "all nodes read what is said in {:?} (recovery.level = \"cluster\"): leave local out, or set \"volatile\": true",
+                    of.namespace
+                );
+                Err(Problem::field("local", detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn carry_out(&self, of: Chosen, wanted: Wanted, stored: bool) -> once::Answer {

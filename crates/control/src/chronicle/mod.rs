@@ -206,6 +206,24 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Waits until all that hubs had for the streams is there, but no longer than that.
+pub async fn close(acks: &Acks, within: Duration) {
+    const LOOK: Duration = Duration::from_millis(10);
+    let chronicle = acks.chronicle();
+    let emptied = async {
+        while chronicle.unwritten() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    if tokio::time::timeout(within, emptied).await.is_err() {
+        tracing::error!(
+            words = chronicle.unwritten(),
+            ?within,
+            "cannot write the last that clients may come back to: Redis takes nothing. What was said last is lost"
+        );
+    }
+}
+
 async fn port(settings: &Settings) -> Result<Port, Trouble> {
     let (port, mut news) = redis::connect(settings.clone()).await?;
     // The state of the connections is seen by what becomes of commands.

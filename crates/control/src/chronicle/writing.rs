@@ -155,6 +155,7 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
     }
     office.note_state(desk);
     tell_stale(office, &course.namespace, words, &answers);
+    office.chronicle.written(words.len());
     let mut saved: BTreeMap<u16, u64> = BTreeMap::new();
     for word in words {
         if let ChronicleWord::Said {

@@ -73,6 +73,7 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
 /// Answers an event, once other nodes know what its client joined before.
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     note_interest(parts);
+    deeds::before_ack(parts, to.socket);
     if let Some(ticket) = deeds::ticket_of(parts, to.socket)
         && let Some(away) = &mut parts.away
     {

@@ -28,10 +28,13 @@ pub(crate) fn save(parts: &mut Parts) {
         return;
     }
     let dirty = std::mem::take(&mut recovery.dirty);
-    let ticket = parts.away.as_ref().map_or(0, |away| away.saves.given());
-    for socket in dirty {
-        if let Some(saving) = saving(parts, socket, ticket)
-            && let Some(recovery) = &parts.recovery
+    for (socket, ticket) in dirty {
+        let Some(saving) = saving(parts, socket, ticket) else {
+            // Nothing is stored of it, so nobody says that it is.
+            withdraw(parts, ticket);
+            continue;
+        };
+        if let Some(recovery) = &parts.recovery
             && let Some(chronicle) = &recovery.chronicle
             && !chronicle.push(ChronicleWord::Saving(saving))
         {
@@ -215,6 +218,13 @@ fn adopted(parts: &mut Parts, number: u64, handover: &Handover) {
 fn saved(parts: &mut Parts, ticket: u64) {
     if let Some(away) = &mut parts.away {
         let ready = away.saves.confirmed(ticket);
+        waiting::release_saved(parts, ready);
+    }
+}
+
+fn withdraw(parts: &mut Parts, ticket: u64) {
+    if let Some(away) = &mut parts.away {
+        let ready = away.saves.withdrawn(ticket);
         waiting::release_saved(parts, ready);
     }
 }

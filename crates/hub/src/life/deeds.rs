@@ -10,9 +10,13 @@ use crate::recovery::deed::Deed;
 use crate::recovery::exchange::{Adopting, Comer, Recovery};
 use crate::recovery::headings::Membership;
 use crate::recovery::pid::Pid;
+use crate::rooms::target::Scope;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A record that nothing was told of for a window and this is stored anew. It lives longer than two windows and twice this.
+const UNTOLD_MS: u64 = 60_000;
 
 /// The chronicle of a namespace, if it has one.
 pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chronicle>> {
@@ -22,17 +26,35 @@ pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chroni
 /// Takes an event that is to stand in the stream; it comes back from there. `None`: it is none.
 pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Option<Reach> {
     let chronicle = of(parts, to.namespace).filter(|_| !event.volatile)?;
-    Some(
-        push(chronicle, to, Ask::Event(event), false).unwrap_or_else(|| {
-            parts.books.counts.away_refused += 1;
-            Reach::Nobody
-        }),
-    )
+    if to.scope == Scope::Node {
+        // All nodes would get it from there.
+        parts.books.counts.away_refused += 1;
+        return Some(Reach::Nobody);
+    }
+    let Some(reach) = push(chronicle, to, Ask::Event(event), false) else {
+        parts.books.counts.away_refused += 1;
+        return Some(Reach::Nobody);
+    };
+    if let Author::Client(socket) = event.author
+        && let Some(deed) = deed(parts, socket)
+    {
+        deed.has_said = true;
+    }
+    Some(reach)
 }
 
-/// An order to sockets: those that are nowhere now carry it out when they come back.
+/// A client is told that what it said is there when its record is stored, which stands behind that.
+pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
+    let deed = deed(parts, socket);
+    if deed.is_some_and(|deed| std::mem::take(&mut deed.has_said)) {
+        touch(parts, socket);
+    }
+}
+
+/// An order to sockets: those that are nowhere now carry it out when they come back. One to those of this node alone is not for them.
 pub(crate) fn order(parts: &Parts, to: &Target<'_>, ask: Ask<'_>) -> Reach {
-    let Some(chronicle) = of(parts, to.namespace) else {
+    let everywhere = to.scope == Scope::Everywhere;
+    let Some(chronicle) = of(parts, to.namespace).filter(|_| everywhere) else {
         return Reach::Everyone;
     };
     push(chronicle, to, ask, true).unwrap_or(Reach::ThisNode)
@@ -116,9 +138,10 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     }
     if let (Some(away), Some(recovery)) = (&mut parts.away, &mut parts.recovery) {
         let key = away.saves.given() + 1;
-        away.saves.hold(key);
+        // Its own: others may be stored earlier.
+        let ticket = away.saves.hold(key);
         away.saves.joined(socket, key);
-        recovery.dirty.push(socket);
+        recovery.dirty.push((socket, ticket));
     }
 }
 
@@ -151,21 +174,34 @@ pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
     };
     let recover = parts.books.config.recovery.of(&namespace);
     let every_ms = recover.map_or(u64::MAX, |recover| recover.window.as_millis() as u64 / 4);
-    let Some(chronicle) = of(parts, &namespace).map(Arc::clone) else {
+    let chronicle = of(parts, &namespace).map(Arc::clone);
+    // While nothing is stored, nothing is told.
+    let Some(chronicle) = chronicle.filter(|all| all.is_open(&namespace)) else {
         return;
     };
     let number = parts.recovery.as_ref().and_then(|recovery| {
         let place = chronicle.place(&namespace)?;
-        recovery.marks.before(place, pinged_ms)
+        let before = recovery.marks.before(place, pinged_ms);
+        // Where nothing was ever said there are no marks, and records end without being told of.
+        before.or((chronicle.passed(&namespace) == 0).then_some(0))
     });
     let extra = parts.people.sockets.live_mut(socket);
     let extra = extra.and_then(|slot| slot.extra.as_mut());
     let lifeline = extra.and_then(|extra| extra.lifeline.as_mut());
+    // The client may not have had what it was told when it came, as that ping came.
     if let (Some(lifeline), Some(number)) = (lifeline, number)
-        && let pid = lifeline.pid
+        && let (pid, since_ms) = (lifeline.pid, lifeline.since_ms)
+        && pinged_ms > since_ms
         && let Some(deed) = lifeline.life.deed_mut()
         && now_ms.saturating_sub(deed.told_ms) >= every_ms
     {
+        let silent_ms = now_ms.saturating_sub(deed.told_ms.max(since_ms));
+        let is_old = silent_ms > every_ms.saturating_mul(4).saturating_add(UNTOLD_MS);
+        if is_old && !std::mem::replace(&mut deed.is_renewed, true) {
+            // The store may have forgotten it meanwhile: it is stored anew, and told of with the next pong.
+            return touch(parts, socket);
+        }
+        deed.is_renewed = false;
         deed.told_ms = now_ms;
         // It is told again with a later pong.
         let _ = chronicle.push(ChronicleWord::Arrived {

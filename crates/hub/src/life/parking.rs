@@ -84,7 +84,9 @@ pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Op
         true => recovery.journal.head(),
         false => {
             let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
-            let said = Arc::new(Said::new(event));
+            // A client that is told this first when it comes back knows where it is then, as with any other word.
+            let number = recovery.number_at_head(namespace).unwrap_or_default();
+            let said = Arc::new(Said::new(event).numbered(number));
             recovery.journal.tell(now_ms, namespace, &id, &said)
         }
     };

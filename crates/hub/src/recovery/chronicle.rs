@@ -6,7 +6,7 @@ use crate::recovery::stamp::{STREAMS, Stamp};
 use crate::tables::id::Place;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::task::Waker;
 
 /// Cost of a word beside its texts.
@@ -86,6 +86,13 @@ pub enum ChronicleWord {
     },
 }
 
+impl ChronicleWord {
+    /// The others are questions.
+    fn is_stored(&self) -> bool {
+        !matches!(self, Self::Claiming(_) | Self::Listed { .. })
+    }
+}
+
 impl Weigh for ChronicleWord {
     fn bytes(&self) -> usize {
         OVERHEAD_BYTES
@@ -115,6 +122,8 @@ pub struct Chronicle {
     words: Copies<ChronicleWord>,
     /// Events find no room above half of it: what is known of sockets has the rest.
     bytes_max: usize,
+    /// Words that are to be stored and are not yet.
+    unwritten: AtomicUsize,
 }
 
 impl Chronicle {
@@ -132,6 +141,7 @@ impl Chronicle {
             courses: courses.collect(),
             words: Copies::bounded(bytes_max),
             bytes_max,
+            unwritten: AtomicUsize::new(0),
         }
     }
 
@@ -148,6 +158,16 @@ impl Chronicle {
     /// The next word; those of one shard are in order.
     pub fn next(&self) -> Option<ChronicleWord> {
         self.words.next()
+    }
+
+    /// So many of the words that were taken are stored now.
+    pub fn written(&self, words: usize) {
+        self.unwritten.fetch_sub(words, Ordering::Relaxed);
+    }
+
+    /// Words that are to be stored and are not yet, whether they were taken or not.
+    pub fn unwritten(&self) -> usize {
+        self.unwritten.load(Ordering::Relaxed)
     }
 
     /// Words that found no room.
@@ -219,7 +239,14 @@ impl Chronicle {
         if is_said && self.words.waiting() > self.bytes_max / 2 {
             return false;
         }
-        self.words.push(word).is_ok()
+        let is_stored = word.is_stored();
+        self.unwritten
+            .fetch_add(usize::from(is_stored), Ordering::Relaxed);
+        let has_room = self.words.push(word).is_ok();
+        if !has_room {
+            self.written(usize::from(is_stored));
+        }
+        has_room
     }
 }
 
@@ -254,6 +281,9 @@ mod tests {
             number: 1,
         };
         assert!(all.push(listed));
+        assert_eq!(all.unwritten(), 2, "a question is not stored");
+        all.written(2);
+        assert_eq!(all.unwritten(), 0);
         all.begins("/a", 7);
         assert_eq!(all.passed("/a"), 7);
         let stamp = all.stamp("/a", 9).expect("a stamp");

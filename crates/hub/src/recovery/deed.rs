@@ -39,6 +39,10 @@ pub(crate) struct Deed {
     pub(crate) is_dirty: bool,
     /// When its client's place was told last, monotonic milliseconds.
     pub(crate) told_ms: u64,
+    /// It was stored anew since then.
+    pub(crate) is_renewed: bool,
+    /// Its client said something that may not be stored yet.
+    pub(crate) has_said: bool,
 }
 
 impl Deed {
@@ -56,6 +60,8 @@ impl Deed {
             past: VecDeque::new(),
             is_dirty: false,
             told_ms: 0,
+            is_renewed: false,
+            has_said: false,
         }
     }
 
@@ -146,6 +152,8 @@ impl Deed {
             past: past.into(),
             is_dirty: false,
             told_ms: 0,
+            is_renewed: false,
+            has_said: false,
         })
     }
 }

@@ -109,7 +109,7 @@ pub(crate) struct Recovery {
     /// Where namespaces have streams that all nodes read.
     pub(crate) chronicle: Option<Arc<Chronicle>>,
     /// Sockets that changed in this turn.
-    pub(crate) dirty: Vec<SocketKey>,
+    pub(crate) dirty: Vec<(SocketKey, u64)>,
     /// When this shard had come how far in the streams.
     pub(crate) marks: Marks,
     /// Clients whose socket the store may have, by the numbers of their claims.
@@ -201,10 +201,14 @@ impl Recovery {
 
     /// The offset of a place of the journal, for a client that has all that came here.
     pub(crate) fn offset(&self, namespace: &str, at: u64) -> Offset {
-        let chronicle = self.chronicle.as_ref();
-        let place = chronicle.and_then(|chronicle| chronicle.place(namespace));
-        let number = place.map(|place| self.journal.seen().last_of(place).unwrap_or_default());
+        let number = self.number_at_head(namespace);
         self.journal.offset_text(at, number)
+    }
+
+    /// How far this shard is in the stream of a namespace, if it has one.
+    pub(crate) fn number_at_head(&self, namespace: &str) -> Option<u64> {
+        let place = self.chronicle.as_ref()?.place(namespace)?;
+        Some(self.journal.seen().last_of(place).unwrap_or_default())
     }
 
     // ---- the client's side --------------------------------------------------------------------------------------------

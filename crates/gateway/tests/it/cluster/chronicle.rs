@@ -278,6 +278,12 @@ fn without_redis_nobody_is_told_anything_that_might_not_hold() {
     let body = json!({"event": "say", "args": [{"n": 1}]});
     let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
     assert!(eventually(PATIENCE, is_taken));
+    let local = json!({"event": "say", "args": [{"n": 1}], "local": true});
+    assert_eq!(
+        call(&node, &key, "/v1/emit", &local),
+        400,
+        "all would get it"
+    );
     redis.kill();
     let is_refused = || call(&node, &key, "/v1/emit", &body) == 503;
     assert!(eventually(2 * PATIENCE, is_refused));
