@@ -54,7 +54,7 @@ impl Store {
             chronicle: true,
         };
         let names = ["/".to_owned(), "/b".to_owned()];
-        let named = names.clone().map(|name| (name, Some(recover.clone())));
+        let named = names.clone().map(|name| (name, Some(recover)));
         let config = Config {
             recovery: Recovery {
                 namespaces: named.into(),
