@@ -1,11 +1,12 @@
 // What clients miss that lose their connection and come back to whichever node a balancer gives them: three nodes of two shards, a Redis, stock
 // clients behind a proxy that cuts them, and a publisher that counts. Then raw clients that are all away, and all come back at once.
-// node returns.mjs [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000] [--away 120] [--stay 200]
+// With --kill a node is killed each minute, and started anew (recovery of level `cluster`); then there is no second part.
+// node returns.mjs [--kill] [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000] [--away 120] [--stay 200]
 // SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures; nothing may be lost.
 import { execFileSync, spawn } from "node:child_process";
 import { createHmac, randomBytes, createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { createRequire } from "node:module";
 import { connect, createServer } from "node:net";
@@ -21,13 +22,16 @@ const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
     clients: text("500"), minutes: text("10"), rate: text("500"), crowd: text("5000"), away: text("120"), stay: text("200"),
-    role: text("main"), url: text(""), from: text("0"), count: text("0"),
+    kill: { type: "boolean", default: false }, role: text("main"), url: text(""), from: text("0"), count: text("0"),
   },
 });
 const number = (name) => Number(options[name]);
 const NODES = 3;
 const CUT_AFTER_MS = [5_000, 60_000];
 const PROXY_RESTARTS_MS = 60_000;
+const KILLS_MS = 60_000;
+/** A node is away for so long. */
+const DEAD_MS = 3_000;
 /** Members of a room, sockets of a user. */
 const MEMBERS = 10;
 const MISSED = 20;
@@ -63,11 +67,13 @@ class Ledger {
     else this.twice++;
   }
 
-  close(published) {
+  /** `doubtful`: whoever said it was told nothing: it may have come or not. */
+  close(published, doubtful) {
     if (this.isOver) return;
     for (const [key, count] of published) {
       const own = this.keys.get(key) ?? { next: 0, open: new Set() };
-      this.lost += own.open.size + Math.max(0, count - own.next);
+      for (let n = own.next; n < count; n++) own.open.add(n);
+      for (const n of own.open) if (!doubtful.has(`${key} ${n}`)) this.lost++;
     }
   }
 }
@@ -101,8 +107,9 @@ async function stock() {
     return { client, ledger, socket };
   });
   for await (const line of createInterface({ input: process.stdin })) {
-    const published = new Map(JSON.parse(line));
-    for (const { client, ledger } of clients) ledger.close(keysOf(client).map((key) => [key, published.get(key) ?? 0]));
+    const said = JSON.parse(line);
+    const [published, doubtful] = [new Map(said.published), new Set(said.doubtful)];
+    for (const { client, ledger } of clients) ledger.close(keysOf(client).map((key) => [key, published.get(key) ?? 0]), doubtful);
     const sum = (name) => clients.reduce((sum, { ledger }) => sum + ledger[name], 0);
     const bad = clients.filter(({ ledger }) => ledger.lost + ledger.twice + ledger.disordered > 0).map(({ client }) => client);
     say({ ...totals, lost: sum("lost"), twice: sum("twice"), disordered: sum("disordered"), connected: clients.filter(({ socket }) => socket.connected).length, bad });
@@ -139,20 +146,30 @@ async function nodes(folder) {
     file,
     `profile = "socket.io"\n[server]\nshards = 2\n[socketio]\nping_interval = "3s"\nping_timeout = "2s"\n[auth]\nsecret = "${SECRET}"\nstyle = "strict"\n` +
       `[log]\nformat = "json"\n[admin]\napi_keys = ["run:${createHash("sha256").update(key).digest("hex")}"]\n[cluster]\nadapter = "redis"\n` +
-      `urls = ["${await redis(folder)}"]\nsecret = "of this run"\n[namespaces."/"]\nclient_joins = true\n[namespaces."/".recovery]\nlevel = "node"\nwindow = "5m"\n`,
+      `urls = ["${await redis(folder)}"]\nsecret = "of this run"\n[namespaces."/"]\nclient_joins = true\n[namespaces."/".recovery]\nlevel = "${options.kill ? "cluster" : "node"}"\nwindow = "5m"\n`,
   );
-  return Promise.all(
-    Array.from({ length: NODES }, async () => {
-      const child = start(program, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], ["ignore", "ignore", "pipe"]);
-      for await (const line of createInterface({ input: child.stderr })) {
-        if (!line.includes('"listening"')) continue;
-        child.stderr.resume();
-        const { addresses, admin } = JSON.parse(line);
-        return { pid: child.pid, host: addresses.split(",")[0], admin, key };
-      }
-      throw new Error(`cannot start ${program}: it ended`);
-    }),
-  );
+  const one = async () => {
+    const child = start(program, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], ["ignore", "ignore", "pipe"]);
+    for await (const line of createInterface({ input: child.stderr })) {
+      if (!line.includes('"listening"')) continue;
+      child.stderr.resume();
+      const { addresses, admin } = JSON.parse(line);
+      return { child, pid: child.pid, host: addresses.split(",")[0], admin, key, again: one };
+    }
+    throw new Error(`cannot start ${program}: it ended`);
+  };
+  return Promise.all(Array.from({ length: NODES }, one));
+}
+
+/** Kills a node, and starts another in its place. */
+async function kill(all, at, proxy) {
+  const dead = all[at];
+  all[at] = undefined;
+  process.kill(dead.pid, "SIGKILL");
+  await sleep(DEAD_MS);
+  const next = await dead.again();
+  proxy.hosts[at] = next.host;
+  all[at] = next;
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 8 });
@@ -174,7 +191,7 @@ function call(node, method, path, body) {
 
 async function metrics(all, name) {
   const sums = new Map();
-  for (const node of all) {
+  for (const node of all.filter(Boolean)) {
     for (const line of (await call(node, "GET", "/metrics")).split("\n")) {
       const [key, value] = line.split(" ");
       if (key.startsWith(name)) sums.set(key, (sums.get(key) ?? 0) + Number(value));
@@ -184,7 +201,7 @@ async function metrics(all, name) {
 }
 
 /** Processor time of processes, seconds. */
-const cpu = (pids) => pids.reduce((sum, pid) => {
+const cpu = (pids) => pids.filter((pid) => existsSync(`/proc/${pid}`)).reduce((sum, pid) => {
   const words = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
   return sum + (Number(words[11]) + Number(words[12])) / 100;
 }, 0);
@@ -271,8 +288,10 @@ async function crowd(url, count, processes = 4) {
   return { sockets, fresh, reports, lines };
 }
 
+const errors = {};
+
 /** Tells rooms, users and sockets in turn, each key by one node: so its events have one order. */
-async function publish(all, clients, sockets, published, until) {
+async function publish(all, clients, sockets, [published, doubtful], until) {
   const perTick = number("rate") / 50;
   let due = 0;
   let owed = 0;
@@ -286,14 +305,25 @@ async function publish(all, clients, sockets, published, until) {
       const [kind, name] = key.split(" ");
       const n = published.get(key) ?? 0;
       published.set(key, n + 1);
-      const node = all[[...key].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % all.length];
+      const nodeOf = () => {
+        const live = all.filter(Boolean);
+        return live[[...key].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % live.length];
+      };
       const to = kind === "socket" ? { sockets: [sockets.get(client)] } : { [`${kind}s`]: [name] };
-      calls.push([node, { event: "m", args: [{ k: key, n, filler: "x".repeat(80) }], ...to }]);
+      calls.push([nodeOf, { event: "m", args: [{ k: key, n, filler: "x".repeat(80) }], ...to }]);
     }
     // Those of one key one after the other, or they would overtake each other on their way to the node.
     const byKey = Map.groupBy ? Map.groupBy(calls, ([, { args }]) => args[0].k) : group(calls);
     await Promise.all([...byKey.values()].map(async (own) => {
-      for (const [node, body] of own) await call(node, "POST", "/v1/emit", body);
+      for (const [nodeOf, body] of own) {
+        const said = call(nodeOf(), "POST", "/v1/emit", body);
+        const { k, n } = body.args[0];
+        await (options.kill ? said.catch(({ message }) => {
+          doubtful.add(`${k} ${n}`);
+          const why = message.slice(0, 100);
+          errors[why] = (errors[why] ?? 0) + 1;
+        }) : said);
+      }
     }));
     await sleep(Math.max(0, 20 - (Date.now() - began)));
   }
@@ -315,25 +345,29 @@ async function cutAtRandom(all) {
   const [began, before] = [Date.now(), cpu(pids)];
   const until = began + number("minutes") * 60_000;
   const published = new Map();
+  const doubtful = new Set();
+  let kills = 0;
   proxy.cutting = true;
+  const killing = options.kill && setInterval(() => kill(all, kills++ % NODES, proxy), KILLS_MS);
   const restarts = setInterval(() => proxy.restart(port), PROXY_RESTARTS_MS);
   const load = [];
   const loads = setInterval(() => load.push(loadavg()[0]), 5_000);
-  await publish(all, clients, own.sockets, published, () => until);
+  await publish(all, clients, own.sockets, [published, doubtful], () => until);
   clearInterval(restarts);
+  clearInterval(killing);
   proxy.cutting = false;
   // Who was silenced comes back by its heartbeat.
   await sleep(20_000);
   const seconds = (Date.now() - began) / 1000;
   const used = cpu(pids) - before;
   const generators = cpu(own.lines.map(({ pid }) => pid));
-  own.lines.forEach(({ stdin }) => stdin.end(`${JSON.stringify([...published])}\n`));
+  own.lines.forEach(({ stdin }) => stdin.end(`${JSON.stringify({ published: [...published], doubtful: [...doubtful] })}\n`));
   while (own.reports.length < own.lines.length) await sleep(100);
   clearInterval(loads);
   const sum = (name) => own.reports.reduce((sum, report) => sum + report[name], 0);
   const names = ["received", "recovered", "fresh", "lost", "twice", "disordered", "connected"];
   return {
-    clients, seconds, published: [...published.values()].reduce((sum, n) => sum + n, 0),
+    clients, seconds, kills, doubtful: doubtful.size, errors, published: [...published.values()].reduce((sum, n) => sum + n, 0),
     ...Object.fromEntries(names.map((name) => [name, sum(name)])),
     neverAnother: clients - new Set(own.fresh).size,
     bad: own.reports.flatMap(({ bad }) => bad).slice(0, 10),
@@ -509,7 +543,7 @@ async function main() {
   // Sockets go from node to node when all of them have been there for a while.
   await sleep(11_000);
   if (number("clients") > 0) console.log(JSON.stringify(await cutAtRandom(all), null, 1));
-  if (number("crowd") > 0) console.log(JSON.stringify(await backAtOnce(all), null, 1));
+  if (number("crowd") > 0 && !options.kill) console.log(JSON.stringify(await backAtOnce(all), null, 1));
   process.exit(0);
 }
 

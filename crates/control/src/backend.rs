@@ -408,6 +408,7 @@ mod tests {
             large: crate::bodies::Namespaces::new(),
             bodies: None,
             history: None,
+            chronicle: None,
             keeping: Arc::default(),
             audit: Arc::default(),
             ledger: None,

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod bodies;
 pub mod bridge;
 mod causes;
+pub mod chronicle;
 pub mod cluster;
 pub mod debug;
 pub mod flood;

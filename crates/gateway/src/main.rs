@@ -7,6 +7,7 @@ mod bridges;
 mod calls;
 mod carrier;
 mod certificates;
+mod chronicle;
 mod cli;
 mod cluster;
 mod companions;

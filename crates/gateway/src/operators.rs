@@ -65,6 +65,7 @@ fn server_api(
     let settings = api::Settings {
         ledger,
         history: facts.history.get().cloned(),
+        chronicle: facts.chronicle.get().cloned(),
         keeping: rules.keeping(),
         audit: Arc::clone(&facts.audit),
         large: config.large.clone(),

@@ -1,5 +1,6 @@
 //! The things that programs outside share with this node in Redis: the directory of sockets, and channels of plain JSON.
 
+use crate::chronicle;
 use crate::cluster::redis_of;
 use crate::config::{Cluster, Resolved};
 use crate::errands::Errands;
@@ -8,7 +9,6 @@ use control::cluster::Member;
 use control::cluster::channels;
 use control::cluster::directory::{self, Directory, Documents};
 use control::metrics::node::Node as Facts;
-use hub::limits::Limits;
 use hub::mailbox::waker;
 use hub::{Outlets, RollCall, Tap};
 use shard::Shards;
@@ -24,6 +24,7 @@ pub fn outlets(config: &Resolved, facts: &Facts) -> Outlets {
         roll: directory.map(|_| Arc::new(RollCall::default())),
         tap: cluster.filter(|cluster| !cluster.feeds.is_empty()).map(tap),
         history: facts.history.get().map(|history| Arc::clone(history.tap())),
+        chronicle: chronicle::of(config, facts),
     }
 }
 
@@ -41,10 +42,12 @@ fn tap(cluster: &Cluster) -> Arc<Tap> {
 pub fn serve(
     cluster: &Cluster,
     member: &mut Member,
-    (shards, limits): (&Shards, &Limits),
+    (shards, config): (&Shards, &Resolved),
     runtime: &Runtime,
     facts: &Facts,
 ) -> Result<()> {
+    let limits = &config.hub.limits;
+    chronicle::start(cluster, shards, (config, facts), runtime)?;
     let _context = runtime.enter();
     let outlets = &shards.process().outlets;
     if let (Some(settings), Some(roll)) = (&cluster.directory, &outlets.roll) {

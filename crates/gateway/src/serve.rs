@@ -4,6 +4,7 @@ use crate::bodies;
 use crate::bridges;
 use crate::carrier;
 use crate::certificates::Certificates;
+use crate::chronicle;
 use crate::cluster;
 use crate::config::show::InForce;
 use crate::config::{self, Loaded, Request, Resolved};
@@ -228,7 +229,7 @@ fn open_to_others(
     let names = namespaces(config);
     let ear = cluster::hear_others(cluster, names, member, (shards, limits), runtime, facts)?;
     cluster::open(member, shards, limits, &facts.readiness, ear, gone);
-    programs::serve(cluster, member, (shards, limits), runtime, facts)?;
+    programs::serve(cluster, member, (shards, config), runtime, facts)?;
     Ok(())
 }
 
@@ -418,6 +419,7 @@ impl Node<'_> {
             self.tell_of_the_last();
         }
         // The last messages of clients that were told to go have left their shards by now.
+        chronicle::close(&self.facts, &self.runtime);
         history::close(&self.facts, &self.runtime);
         bridges::close(&self.facts, &self.runtime);
         if let Some(member) = &mut self.member {

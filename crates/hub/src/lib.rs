@@ -45,7 +45,9 @@ pub use clients::trace::{
     LiveTrace, Speaker, Subject, TraceBounds, TraceDecision, TraceLine, TraceWho,
 };
 pub use clients::whereabouts::Whereabouts;
+pub use cluster::adoption::{Adoption, Stored};
 pub use cluster::away::{Parcel, Piece, Uplink};
+pub use cluster::chronicle_mail::{ChronicleMail, Unadopted};
 pub use cluster::foreign;
 pub use cluster::inbox::{Inbox, Read};
 pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Scope, Target, Tidings};
@@ -59,6 +61,7 @@ pub use hub::Hub;
 pub use life::arriving::Unable;
 pub use life::handing::{Handed, Handing, Stays};
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
+pub use recovery::chronicle::{Chronicle, ChronicleWord, Claiming, Saving};
 pub use rooms::history::{HistoryTap, Recorded};
 pub use rooms::keeping::{Form, Keeping, Keeps};
 pub use rooms::membership::JoinError;

@@ -79,7 +79,8 @@ impl Parts {
         }
         let mut ids = Ids::new(me, entropy);
         let rounds = Rounds::new(me);
-        let rounds = match process.uplink.is_some() && config.recovery.goes_abroad() {
+        let moves = config.recovery.goes_abroad() || config.recovery.chronicled().next().is_some();
+        let rounds = match process.uplink.is_some() && moves {
             true => rounds.across_nodes(me),
             false => rounds,
         };
@@ -87,6 +88,9 @@ impl Parts {
         let mut recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         if let (Some(recovery), Some(uplink)) = (&mut recovery, &process.uplink) {
             recovery.apart = Arc::clone(uplink.apart());
+        }
+        if let Some(recovery) = &mut recovery {
+            recovery.chronicle = process.outlets.chronicle.clone();
         }
         Self {
             ids,

@@ -18,7 +18,7 @@ use crate::cluster::{receive, send};
 use crate::hearing::decisions;
 use crate::hub::Hub;
 use crate::life::arriving::{self, Unable};
-use crate::life::{conns, handing};
+use crate::life::{chronicling, conns, handing};
 use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
@@ -337,6 +337,7 @@ impl<W: World> Turn<'_, W> {
     }
 
     fn flush(&mut self) {
+        chronicling::save(&mut self.hub.stage.parts);
         send::post_parcel(&mut self.hub.stage.parts);
         self.carry_out();
         self.world.wake();

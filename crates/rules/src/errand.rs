@@ -87,6 +87,8 @@ pub enum Outcome {
     Present(Result<Presence, Unwatched>),
     /// Nothing was done: another process serves the clients from now on.
     Moved,
+    /// Nothing was done: what all nodes read cannot be written now.
+    Unwritten,
 }
 
 impl Errand {
@@ -153,8 +155,11 @@ impl Errands {
             // It is answered above.
             Wanted::Present => return,
         };
-        answer(Outcome::Done {
-            everywhere: reach == Reach::Everyone,
+        answer(match reach {
+            Reach::Nobody => Outcome::Unwritten,
+            reach => Outcome::Done {
+                everywhere: reach == Reach::Everyone,
+            },
         });
     }
 

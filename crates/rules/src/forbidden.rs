@@ -11,6 +11,8 @@ pub(crate) enum Forbidden {
     NotGranted,
     /// Other nodes cannot be reached.
     OnlyHere,
+    /// What all nodes read cannot be written.
+    Unwritten,
 }
 
 impl Forbidden {
@@ -18,6 +20,7 @@ impl Forbidden {
         match self {
             Self::NotInRoom => "Not in that room",
             Self::NotGranted => "Not allowed to publish to that room",
+            Self::Unwritten => "What is said here cannot be stored now: nobody got it",
             Self::OnlyHere => "Other nodes cannot be reached: only clients of this node got it",
         }
     }
@@ -26,7 +29,7 @@ impl Forbidden {
         match self {
             Self::NotInRoom => "NOT_IN_ROOM",
             Self::NotGranted => "FORBIDDEN",
-            Self::OnlyHere => "CLUSTER_UNAVAILABLE",
+            Self::OnlyHere | Self::Unwritten => "CLUSTER_UNAVAILABLE",
         }
     }
 
@@ -35,6 +38,7 @@ impl Forbidden {
         match reach {
             Reach::Everyone => Ok(()),
             Reach::ThisNode => Err(Self::OnlyHere),
+            Reach::Nobody => Err(Self::Unwritten),
         }
     }
 }

@@ -144,9 +144,11 @@ impl Api {
             .await?
         {
             Outcome::Found(found) => Ok(found),
-            Outcome::Done { .. } | Outcome::Collected(_) | Outcome::Present(_) | Outcome::Moved => {
-                Err(stopping())
-            }
+            Outcome::Done { .. }
+            | Outcome::Collected(_)
+            | Outcome::Present(_)
+            | Outcome::Moved
+            | Outcome::Unwritten => Err(stopping()),
         }
     }
 }

@@ -33,6 +33,7 @@ pub use shards::ToShards;
 
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
+use crate::chronicle::Acks;
 use crate::cluster::ledger::Ledger;
 use crate::history::History;
 use crate::inside::audit::Audit;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub bodies: Option<Arc<Bodies>>,
     /// The store of history, if there is one, and what it gets.
     pub history: Option<Arc<History>>,
+    /// Where an event is accepted when it stands in its namespace's stream.
+    pub chronicle: Option<Arc<Acks>>,
     /// The events that rooms keep.
     pub keeping: Arc<Keeping>,
     /// Notes the actions of operators.
@@ -94,6 +97,7 @@ pub struct Api {
     namespaces: Option<BTreeSet<String>>,
     large: Namespaces,
     bodies: Option<Arc<Bodies>>,
+    chronicle: Option<Arc<Acks>>,
     history: Option<Arc<History>>,
     keeping: Arc<Keeping>,
     audit: Arc<Audit>,
@@ -122,6 +126,7 @@ impl Api {
             large: settings.large,
             bodies: settings.bodies,
             history: settings.history,
+            chronicle: settings.chronicle,
             keeping: settings.keeping,
             audit: settings.audit,
             rates: Windows::new(settings.rate),
@@ -215,6 +220,7 @@ impl Api {
         if stored {
             self.check_stored(&of, &wanted)?;
         }
+        self.check_local(&of, &wanted)?;
         note(caller, &wanted, &of);
         let Some(key) = key else {
             return self.carry_out(of, wanted, stored).await;
@@ -250,10 +256,33 @@ impl Api {
         answer.unwrap_or_else(|| Err(stopping()))
     }
 
+    /// What all nodes read goes to all nodes.
+    fn check_local(&self, of: &Chosen, wanted: &Wanted) -> Result<(), Problem> {
+        let Some(acks) = self.chronicle.as_ref().filter(|_| of.local) else {
+            return Ok(());
+        };
+        let mut own = acks.chronicle().namespaces();
+        match wanted {
+            Wanted::Emit(message) if !message.volatile && own.any(|name| name == of.namespace) => {
+                let detail = format!(
+                    "all nodes read what is said in {:?} (recovery.level = \"cluster\"): leave local out, or set \"volatile\": true",
+                    of.namespace
+                );
+                Err(Problem::field("local", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn carry_out(&self, of: Chosen, wanted: Wanted, stored: bool) -> once::Answer {
         let mut wanted = self.make_small(&of.namespace, wanted).await?;
         let history = self.history.as_ref().filter(|_| stored);
         let receipt = history.map(|history| history.receipt());
+        let chronicle = self.chronicle.as_ref();
+        let receipt = receipt.or_else(|| match &wanted {
+            Wanted::Emit(message) if !message.volatile => chronicle?.receipt(&of.namespace),
+            _ => None,
+        });
         if let (Some(receipt), Wanted::Emit(message)) = (&receipt, &mut wanted) {
             message.receipt = Some(receipt.number());
         }
@@ -273,6 +302,7 @@ impl Api {
                 }))
             }
             Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
+            Outcome::Unwritten => Err(unwritten()),
             Outcome::Found(_) | Outcome::Present(_) | Outcome::Moved => Err(stopping()),
         }
     }
@@ -359,6 +389,13 @@ fn not_stored(fault: history::Fault) -> Problem {
 fn unstored(fault: Fault) -> Problem {
     let detail = format!("{}: nothing was sent", fault.message());
     Problem::new(Kind::Busy, detail)
+}
+
+fn unwritten() -> Problem {
+    Problem::new(
+        Kind::Busy,
+        "what is said in this namespace goes through Redis, which takes nothing now: nobody got it. Say it again later",
+    )
 }
 
 fn stopping() -> Problem {
@@ -497,6 +534,7 @@ mod tests {
             large: Namespaces::new(),
             bodies: None,
             history: None,
+            chronicle: None,
             keeping: Arc::default(),
             audit: Arc::default(),
             ledger: None,

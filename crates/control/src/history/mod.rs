@@ -9,7 +9,7 @@ mod pages;
 mod place;
 mod quotas;
 mod range;
-mod receipts;
+pub(crate) mod receipts;
 #[cfg(feature = "history-redis")]
 mod redis;
 mod wanted;

@@ -11,7 +11,7 @@ pub(crate) type Stored = Result<(), Fault>;
 
 /// Those who wait, by the number that travels with their event.
 #[derive(Debug, Default)]
-pub(super) struct Receipts {
+pub(crate) struct Receipts {
     open: Mutex<Open>,
 }
 
@@ -50,7 +50,7 @@ impl Receipt<'_> {
 
 impl Receipts {
     /// Somebody waits for an event that is to be published under this number.
-    pub(super) fn open(&self) -> Receipt<'_> {
+    pub(crate) fn open(&self) -> Receipt<'_> {
         let (sender, stored) = oneshot::channel();
         let number = self.with(|open| {
             open.made += 1;
@@ -64,7 +64,7 @@ impl Receipts {
         }
     }
 
-    pub(super) fn answer(&self, number: u64, stored: Stored) {
+    pub(crate) fn answer(&self, number: u64, stored: Stored) {
         if let Some(waiting) = self.with(|open| open.waiting.remove(&number)) {
             // It may have left.
             let _ = waiting.send(stored);

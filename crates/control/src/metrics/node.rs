@@ -50,6 +50,8 @@ pub struct Node {
     pub reloads: Reloads,
     /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
     pub certificate_expiry: AtomicU64,
+    /// Namespaces of recovery level `cluster`, if there are any.
+    pub chronicle: OnceLock<Arc<crate::chronicle::Acks>>,
     /// The way to other nodes.
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.

@@ -115,6 +115,7 @@ impl Flags {
             window: Duration::from_secs(120),
             offsets: config::Offsets::All,
             goes_abroad: false,
+            chronicle: false,
         };
         config::Recovery {
             namespaces: self

@@ -122,6 +122,7 @@ impl Counter {
             large: control::bodies::Namespaces::new(),
             bodies: None,
             history: None,
+            chronicle: None,
             keeping: std::sync::Arc::default(),
             audit: std::sync::Arc::default(),
             ledger: None,

@@ -5,6 +5,7 @@
 
 mod backends;
 mod bounds;
+mod chronicle;
 mod docs;
 mod doubts;
 mod edges;

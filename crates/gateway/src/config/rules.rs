@@ -84,7 +84,7 @@ fn built_in(layer: &Layer, (name, keys): (&str, &Namespace), event: &str) -> Opt
     BuiltIn::of(event, offers, || false)
 }
 
-fn reads_history(layer: &Layer, namespace: &str) -> bool {
+pub(super) fn reads_history(layer: &Layer, namespace: &str) -> bool {
     *RoomHistory::of(layer, namespace).readers != HistoryReaders::Nobody
 }
 
@@ -151,10 +151,11 @@ pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
 pub fn recovery(layer: &Layer) -> hub::config::Recovery {
     let own = namespaces(layer).map(|(name, _)| {
         let keys = Recovery::of(layer, name);
-        let recover = (*keys.level == RecoveryLevel::Node).then_some(Recover {
+        let recover = (*keys.level != RecoveryLevel::Off).then_some(Recover {
             window: *keys.window,
             offsets: *keys.offsets,
-            goes_abroad: may_come_back(layer) == Ok(true),
+            goes_abroad: *keys.level == RecoveryLevel::Node && may_come_back(layer) == Ok(true),
+            chronicle: *keys.level == RecoveryLevel::Cluster,
         });
         (name.to_owned(), recover)
     });
@@ -179,7 +180,7 @@ pub fn may_come_back(layer: &Layer) -> Result<bool, String> {
 }
 
 /// Servers of other kinds are heard, unless somebody says otherwise or there is a secret.
-fn hears_others(layer: &Layer) -> bool {
+pub(super) fn hears_others(layer: &Layer) -> bool {
     let secret = match layer.value("cluster.secret") {
         Some(Value::Secret(secret)) => !secret.reveal().is_empty(),
         _ => false,
@@ -251,7 +252,7 @@ fn namespaces(layer: &Layer) -> impl Iterator<Item = (&str, Namespace)> {
     names.map(|name| (name, Namespace::of(layer, name)))
 }
 
-fn events<'a>(layer: &'a Layer, namespace: &str) -> Vec<&'a str> {
+pub(super) fn events<'a>(layer: &'a Layer, namespace: &str) -> Vec<&'a str> {
     names_below(layer, &["namespaces", namespace, "events"])
 }
 

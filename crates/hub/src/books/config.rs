@@ -105,6 +105,9 @@ pub struct Recover {
     pub offsets: Offsets,
     /// They may come back to another node.
     pub goes_abroad: bool,
+    /// All that is said there stands in one stream outside of the nodes, which all of them read: clients may come back when their node
+    /// died.
+    pub chronicle: bool,
 }
 
 named! {
@@ -132,6 +135,14 @@ impl Recovery {
     pub fn goes_abroad(&self) -> bool {
         let mut recovering = self.namespaces.values().flatten();
         recovering.any(|recover| recover.goes_abroad)
+    }
+
+    /// The namespaces that have a stream.
+    pub fn chronicled(&self) -> impl Iterator<Item = (&str, &Recover)> {
+        let recovering = self.namespaces.iter();
+        let recovering =
+            recovering.filter_map(|(name, recover)| Some((&**name, recover.as_ref()?)));
+        recovering.filter(|(_, recover)| recover.chronicle)
     }
 
     /// The longest window of all; `None`: no namespace has recovery.

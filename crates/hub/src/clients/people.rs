@@ -376,6 +376,22 @@ impl People {
         self.namespaces.get(namespace).map(|slot| &slot.name)
     }
 
+    /// One of its sockets comes back by the store.
+    pub(crate) fn has_deed(&self, session: &Session) -> bool {
+        session.sockets.iter().any(|index| {
+            let socket = self.sockets.get(*index);
+            let extra = socket.and_then(|socket| socket.extra.as_ref());
+            let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
+            lifeline.is_some_and(|lifeline| lifeline.life.deed().is_some())
+        })
+    }
+
+    /// The namespace of a socket.
+    pub(crate) fn label_of(&self, socket: SocketKey) -> Option<Arc<str>> {
+        let slot = self.sockets.live(socket)?;
+        self.label(slot.namespace).map(Arc::clone)
+    }
+
     /// The session is not in this namespace any more; packets for it may still be on their way.
     pub(crate) fn note_parted(&mut self, session: SessionId, namespace: NamespaceId) {
         if let Some(slot) = self.sessions.get_mut(session)

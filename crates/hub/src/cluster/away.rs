@@ -47,6 +47,9 @@ pub struct Uplink {
     served: Vec<String>,
 }
 
+/// What a client is told waits so long for the store.
+const SAVE_MS: u64 = 5_000;
+
 /// Node numbers that an id has room for.
 const NODES: usize = 1024;
 
@@ -321,6 +324,8 @@ pub(crate) struct Away {
     uplink: Arc<Uplink>,
     parcel: Parcel,
     pub(crate) joins: Joins,
+    /// What clients are told waits until it is stored, where all nodes read one stream.
+    pub(crate) saves: Joins,
 }
 
 impl Away {
@@ -330,6 +335,7 @@ impl Away {
             uplink: Arc::clone(uplink),
             parcel: Parcel::new(me.shard),
             joins: Joins::new(uplink.join_wait_ms),
+            saves: Joins::new(SAVE_MS),
         };
         // The shard that speaks for the node is told what is for servers.
         if me.shard == 0 {

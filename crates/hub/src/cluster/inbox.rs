@@ -24,7 +24,7 @@ pub struct Inbox {
 pub struct Read {
     /// What the letter says.
     pub letter: Arc<Letter>,
-    shards: ShardSet,
+    pub(crate) shards: ShardSet,
 }
 
 impl Read {

@@ -209,6 +209,21 @@ impl Joins {
         self.take_while(|parked| parked.ticket < first)
     }
 
+    /// Nobody will confirm this one ticket; what may leave now.
+    pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
+        if let Ok(at) = self.open.binary_search_by_key(&ticket, |(open, _)| *open)
+            && let Some((_, key)) = self.open.remove(at)
+            && self.tickets.get(&key) == Some(&ticket)
+        {
+            self.tickets.remove(&key);
+        }
+        if self.open.is_empty() {
+            self.joined.clear();
+        }
+        let first = self.first_open();
+        self.take_while(|parked| parked.ticket < first)
+    }
+
     /// What has waited for long enough. Its keys are taken for known: while other nodes cannot be reached, a socket waits once and
     /// not with each of its acks.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {

@@ -354,6 +354,60 @@ pub enum Letter {
     ByHome(ByHome),
     /// About a client that comes back to another shard.
     Return(Return),
+    /// Of the store in which namespaces have one stream for all nodes.
+    Chronicle(OfChronicle),
+}
+
+/// What the store has for hubs.
+#[derive(Debug)]
+pub struct OfChronicle(pub(crate) ChronicleNews);
+
+#[derive(Debug)]
+pub(crate) enum ChronicleNews {
+    /// All up to this number was sent to the shards.
+    Passed { namespace: String, number: u64 },
+    /// Somebody took a socket, on whichever node.
+    Taken {
+        namespace: String,
+        pid: recovery::pid::Pid,
+        fence: u64,
+    },
+    /// What the store had up to this number may be lost.
+    Lost {
+        namespace: String,
+        upto: u64,
+        /// How often that happened.
+        era: u64,
+    },
+    /// Something up to this number was lost before this node had read it.
+    Missed { namespace: String, upto: u64 },
+    /// To the shard that waits: all up to this ticket is stored.
+    Saved { ticket: u64 },
+    /// To the claimer: it does not get it.
+    Refused {
+        number: u64,
+        why: recovery::messages::NotRecovered,
+    },
+    /// To the claimer: what its socket may be a member of.
+    Offered {
+        number: u64,
+        record: Box<recovery::record::Record>,
+    },
+    /// To the claimer, behind what was published before.
+    Adopted {
+        number: u64,
+        handover: Box<recovery::messages::Handover>,
+    },
+}
+
+impl ChronicleNews {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Offered { record, .. } => record.bytes(),
+            Self::Adopted { handover, .. } => handover.bytes(),
+            _ => 0,
+        }
+    }
 }
 
 /// A step by which one shard takes a socket from another.
@@ -435,6 +489,7 @@ impl Letter {
             Self::Uplink(_) => 0,
             Self::ByHome(inner) => inner.letter.bytes(),
             Self::Return(step) => step.message.bytes(),
+            Self::Chronicle(news) => news.0.bytes(),
             Self::Room(RoomNews::Publish(broadcast)) => broadcast.bytes(),
             Self::Room(RoomNews::Forget { rooms, .. }) => rooms.iter().map(String::len).sum(),
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),

@@ -1,9 +1,11 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
 pub(crate) mod abroad;
+pub(crate) mod adoption;
 pub(crate) mod asking;
 pub(crate) mod awake;
 pub(crate) mod away;
+pub(crate) mod chronicle_mail;
 pub mod foreign;
 pub(crate) mod inbox;
 pub(crate) mod joins;

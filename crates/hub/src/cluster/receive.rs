@@ -5,7 +5,7 @@ use crate::cluster::letter::{
     Broadcast, ByHome, Letter, Order, RoomNews, RoundId, Target, borrowed,
 };
 use crate::cluster::send;
-use crate::life::{ending, returning};
+use crate::life::{chronicling, ending, returning};
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::orders;
@@ -23,6 +23,7 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
         }
         Letter::Room(news) => room_news(parts, news),
         Letter::Return(step) => returning::heard(parts, step),
+        Letter::Chronicle(news) => chronicling::heard(parts, &news.0),
         Letter::ByHome(ByHome {
             shards,
             letter: inner,

@@ -19,6 +19,18 @@ pub enum Reach {
     Everyone,
     /// Other nodes cannot be reached, and too much waits for them: only this node's members got it.
     ThisNode,
+    /// What all nodes read cannot be written: nobody gets it.
+    Nobody,
+}
+
+impl Reach {
+    /// The shorter one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match self {
+            Self::Everyone => other,
+            short => short,
+        }
+    }
 }
 
 /// Other shards that hold somebody the target may mean.

@@ -11,6 +11,7 @@ use crate::clients::whereabouts::Whereabouts;
 use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
+use crate::recovery::chronicle::Chronicle;
 use crate::rooms::directory::Directory;
 use crate::rooms::history::HistoryTap;
 use crate::rooms::keeping::Keeping;
@@ -57,6 +58,8 @@ pub struct Outlets {
     pub tap: Option<Arc<Tap>>,
     /// Events for a store of history.
     pub history: Option<Arc<HistoryTap>>,
+    /// What is said where all nodes read one stream.
+    pub chronicle: Option<Arc<Chronicle>>,
 }
 
 impl Process {

@@ -3,6 +3,7 @@
 use crate::books::faults::{self, Fault};
 use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::send::note_interest;
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
@@ -11,17 +12,38 @@ use crate::tables::slot::{ConnId, SessionId, SocketKey};
 /// hears of that once other nodes know. All that is said to the client keeps its order behind that.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
+    if let Some(ticket) = deeds::ticket_of(parts, socket)
+        && let Some(carrier) = hold(parts, session)
+    {
+        let now_ms = parts.clock.now.mono_ms;
+        let away = parts.away.as_mut();
+        let surplus = away.and_then(|away| {
+            let saves = &mut away.saves;
+            saves.park(ticket, Waits::Output(carrier), now_ms)
+        });
+        release(parts, surplus);
+    }
     let away = parts.away.as_mut();
     let ticket = away.and_then(|away| away.joins.ticket_of(socket));
     let Some(ticket) = ticket.filter(|_| !faults::is_back(Fault::WelcomeEarly)) else {
         return;
     };
-    let sessions = &mut parts.people.sessions;
-    let key = sessions.key(session);
-    let Some(slot) = sessions.get_mut(session) else {
+    let Some(carrier) = hold(parts, session) else {
         return;
     };
-    let carrier = match (&mut slot.polling, slot.conn) {
+    let now_ms = parts.clock.now.mono_ms;
+    if let Some(away) = &mut parts.away {
+        let surplus = away.joins.park(ticket, Waits::Output(carrier), now_ms);
+        release(parts, surplus);
+    }
+}
+
+/// Nothing leaves for a client until it is released.
+fn hold(parts: &mut Parts, session: SessionId) -> Option<Carrier> {
+    let sessions = &mut parts.people.sessions;
+    let key = sessions.key(session);
+    let slot = sessions.get_mut(session)?;
+    Some(match (&mut slot.polling, slot.conn) {
         (Some(polling), _) => {
             polling.held = polling.held.saturating_add(1);
             Carrier::Polls(key)
@@ -30,13 +52,8 @@ pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: Socket
             parts.line.hold(conn, 1);
             Carrier::Conn(parts.line.conns.key(conn))
         }
-        (None, None) => return,
-    };
-    let now_ms = parts.clock.now.mono_ms;
-    if let Some(away) = &mut parts.away {
-        let surplus = away.joins.park(ticket, Waits::Output(carrier), now_ms);
-        release(parts, surplus);
-    }
+        (None, None) => return None,
+    })
 }
 
 /// A session goes on over a WebSocket: what its polls did not get yet waits there.
@@ -48,12 +65,31 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
     if let Some(away) = &mut parts.away {
         let times = away.joins.carry_over(from, to);
         parts.line.hold(conn, times);
+        let times = away.saves.carry_over(from, to);
+        parts.line.hold(conn, times);
     }
 }
 
 /// Answers an event, once other nodes know what its client joined before.
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     note_interest(parts);
+    deeds::before_ack(parts, to.socket);
+    if let Some(ticket) = deeds::ticket_of(parts, to.socket)
+        && let Some(away) = &mut parts.away
+    {
+        let ack = Waits::Ack {
+            to,
+            args: args.into(),
+            attachments: attachments.to_vec(),
+        };
+        let surplus = away.saves.park(ticket, ack, parts.clock.now.mono_ms);
+        return release_saved(parts, surplus);
+    }
+    ack_saved(parts, to, args, attachments);
+}
+
+/// All that its client did is stored; other nodes may not know it yet.
+fn ack_saved(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     if let Some(away) = &mut parts.away
         && let Some(ticket) = away.joins.ticket_of(to.socket)
     {
@@ -66,6 +102,20 @@ pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u
         return release(parts, surplus);
     }
     parts.speaker().say_ack(to.socket, to.id, args, attachments);
+}
+
+/// What waited for the store, which has it now.
+pub(crate) fn release_saved(parts: &mut Parts, ready: impl IntoIterator<Item = Waits>) {
+    for waits in ready {
+        match waits {
+            Waits::Ack {
+                to,
+                args,
+                attachments,
+            } => ack_saved(parts, to, &args, &attachments),
+            output => release(parts, [output]),
+        }
+    }
 }
 
 /// Other nodes know all that was joined up to a ticket.
@@ -86,7 +136,9 @@ pub(crate) fn release_late(parts: &mut Parts) {
 }
 
 pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
-    parts.away.as_ref()?.joins.next_due_ms()
+    let away = parts.away.as_ref();
+    let joins = away.and_then(|away| away.joins.next_due_ms());
+    joins.into_iter().chain(deeds::next_due_ms(parts)).min()
 }
 
 fn release(parts: &mut Parts, ready: impl IntoIterator<Item = Waits>) {

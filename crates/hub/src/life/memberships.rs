@@ -1,6 +1,7 @@
 //! The one way by which a socket comes into rooms and out of them, and becomes a user's. Where clients come back, each change has its
 //! place in the journal.
 
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::recovery::headings::{Kind, Membership};
 use crate::rooms::membership::JoinError;
@@ -78,8 +79,9 @@ fn change(parts: &mut Parts, index: SocketId, joined: bool, member: Membership) 
         && let Some(namespace) = parts.people.label(socket.namespace)
     {
         let (now_ms, id) = (parts.clock.now.mono_ms, socket.id.to_string());
-        recovery
-            .journal
-            .change(now_ms, (namespace, &id), joined, member);
+        let journal = &mut recovery.journal;
+        journal.change(now_ms, (namespace, &id), joined, member.clone());
+        let key = parts.people.socket_key(index);
+        deeds::change(parts, key, joined, &member);
     }
 }

@@ -2,7 +2,9 @@
 
 pub(crate) mod answers;
 pub(crate) mod arriving;
+pub(crate) mod chronicling;
 pub(crate) mod conns;
+pub(crate) mod deeds;
 pub(crate) mod ending;
 pub(crate) mod handing;
 pub(crate) mod heartbeat;

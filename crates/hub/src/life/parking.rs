@@ -7,6 +7,7 @@ use crate::clients::session::Protocol;
 use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
 use crate::dialect::speech::Emit;
+use crate::life::deeds;
 use crate::parts::Parts;
 use crate::recovery::circle::{Post, To};
 use crate::recovery::exchange::Recovery;
@@ -14,7 +15,7 @@ use crate::recovery::headings::{Kind, Membership};
 use crate::recovery::journal::{Action, Moment, Said};
 use crate::recovery::members::Members;
 use crate::recovery::parked::News;
-use crate::recovery::pid::{OFFSET_LEN, Pid};
+use crate::recovery::pid::{Offset, Pid};
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::rooms::room::RoomKind;
 use crate::tables::id::{self, Identity};
@@ -27,9 +28,9 @@ use wire::engineio::Revision;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
 pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
-    let Some(recovery) = &mut parts.recovery else {
+    if parts.recovery.is_none() {
         return;
-    };
+    }
     let Some(slot) = parts.people.socket(socket) else {
         return;
     };
@@ -41,9 +42,14 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     };
     let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
     let comes_back = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
-    if !comes_back || !gets_offsets {
+    let name = parts.people.label(slot.namespace).map(Arc::clone);
+    let name = name.unwrap_or_default();
+    if !comes_back || !gets_offsets || !deeds::is_open(parts, &name) {
         return;
     }
+    let Some(recovery) = &parts.recovery else {
+        return;
+    };
     let lifeline = Lifeline {
         pid: Pid::draw(&mut parts.ids),
         life: Life::new(recovery.journal.head()),
@@ -52,6 +58,9 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         recovered: false,
     };
     attach(parts, socket, lifeline);
+    if let Some(members) = members(parts, socket.id()) {
+        deeds::begin(parts, socket, &name, members.into_iter());
+    }
 }
 
 /// A socket can come back from now on.
@@ -66,11 +75,7 @@ pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
 }
 
 /// Writes down what one socket is told, if it may come back. Its place; of what is for this instant only, the last place before it.
-pub(crate) fn tell(
-    parts: &mut Parts,
-    socket: SocketKey,
-    event: &Emit<'_>,
-) -> Option<[u8; OFFSET_LEN]> {
+pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Option<Offset> {
     let recovery = parts.recovery.as_mut()?;
     let slot = parts.people.socket(socket)?;
     slot.extra.as_ref()?.lifeline.as_ref()?;
@@ -79,11 +84,13 @@ pub(crate) fn tell(
         true => recovery.journal.head(),
         false => {
             let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
-            let said = Arc::new(Said::new(event));
+            // A client that is told this first when it comes back knows where it is then, as with any other word.
+            let number = recovery.number_at_head(namespace).unwrap_or_default();
+            let said = Arc::new(Said::new(event).numbered(number));
             recovery.journal.tell(now_ms, namespace, &id, &said)
         }
     };
-    Some(recovery.journal.offset_text(at))
+    Some(recovery.offset(namespace, at))
 }
 
 /// A socket is told the history of a room next.
@@ -118,7 +125,9 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
         return;
     };
     let at = recovery.journal.before(pinged_ms);
-    for index in slot.sockets.clone() {
+    let own = slot.sockets.clone();
+    for index in own {
+        deeds::confirm(parts, parts.people.socket_key(index), pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
         // What a socket got when it began, its client may not have had when that ping came.
@@ -148,6 +157,9 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     recovery.live.remove(&lifeline.pid);
     // What was said to a room before its history came, only the history has, and that is not made up for.
     if !how.may_return() || parts.rooms.follows(&parts.people, index) {
+        let label = parts.people.label_of(parts.people.socket_key(index));
+        let namespace = label.as_deref().unwrap_or_default();
+        deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
         return false;
     }
     let Some(record) = record(parts, index, *lifeline) else {
@@ -174,15 +186,21 @@ pub(crate) fn keep(parts: &mut Parts, record: Record) {
     }
 }
 
-fn record(parts: &Parts, index: SocketId, lifeline: Lifeline) -> Option<Record> {
-    let socket = parts.people.sockets.get(index)?;
-    let namespace = parts.people.label(socket.namespace)?;
+/// What a socket is a member of now.
+fn members(parts: &Parts, index: SocketId) -> Option<Vec<Membership>> {
+    parts.people.sockets.get(index)?;
     let rooms = parts.rooms.names_of(&parts.people, index);
     let rooms = rooms.iter().map(|name| Membership::new(Kind::Room, name));
     let user = parts.people.user_of(index);
     let user = user.map(|name| Membership::new(Kind::User, name));
     let everyone = Membership::new(Kind::Everyone, "");
-    let members: Members = rooms.chain(user).chain([everyone]).collect();
+    Some(rooms.chain(user).chain([everyone]).collect())
+}
+
+fn record(parts: &Parts, index: SocketId, lifeline: Lifeline) -> Option<Record> {
+    let socket = parts.people.sockets.get(index)?;
+    let namespace = parts.people.label(socket.namespace)?;
+    let members: Members = members(parts, index)?.into_iter().collect();
     let extra = socket.extra.as_ref();
     Some(Record {
         pid: lifeline.pid,
@@ -204,6 +222,9 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
         return;
     }
     let now_ms = parts.clock.now.mono_ms;
+    if let Some(chronicle) = &recovery.chronicle {
+        recovery.parked.passed = chronicle.passed(of.namespace);
+    }
     recovery.command(Moment::new(now_ms), &of.aim(), &action());
     settle(parts);
 }

@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
-use crate::life::{ending, parking};
+use crate::life::{deeds, ending, parking};
 use crate::parts::Parts;
 use crate::recovery::circle::{Circle, Door, Sender};
 use crate::recovery::exchange::{Abroad, Comer, Verdict};
@@ -36,7 +36,7 @@ pub(crate) fn find(
     parts: &mut Parts,
     session: SessionId,
     namespace: &str,
-    comer: Comer<'_>,
+    (comer, shown): (Comer<'_>, Option<u64>),
 ) -> Found {
     give_up_transport(parts, Some((session, namespace)), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
@@ -59,10 +59,18 @@ pub(crate) fn find(
             let asked = recovery.map(|recovery| recovery.ask(comer, circle, now_ms));
             match asked.unwrap_or(Err(NotRecovered::Unknown)) {
                 Ok(number) => {
+                    deeds::remember(parts, Some(number), namespace, comer, shown);
                     parking::settle(parts);
                     return Found::Asked(number);
                 }
-                Err(why) => why,
+                Err(why) => {
+                    let number = deeds::remember(parts, None, namespace, comer, shown);
+                    if let Some(number) = number.filter(|number| deeds::ask(parts, *number)) {
+                        parking::settle(parts);
+                        return Found::Asked(number);
+                    }
+                    why
+                }
             }
         }
         Err(why) => why,
@@ -105,7 +113,7 @@ fn note_nodes(parts: &mut Parts) {
 }
 
 /// What waits for one client at once leaves room for what is said next.
-fn replay_bytes_max(parts: &Parts) -> usize {
+pub(crate) fn replay_bytes_max(parts: &Parts) -> usize {
     parts.books.config.limits.outbox_bytes_max / 2
 }
 
@@ -265,16 +273,20 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         recovered: true,
     };
     parking::attach(parts, socket, lifeline);
+    deeds::resume(parts, socket);
 }
 
 /// Sends a client what it missed, after the answer to its CONNECT.
 pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
     let namespace = Arc::clone(&back.record.namespace);
+    // Where the client is then in the stream that all nodes read, if it is known.
+    let mut number = None;
     for (at, said) in &back.missed {
         let event = said.event();
         let mut out = Outgoing::new(&namespace, &event);
         let recovery = parts.recovery.as_ref();
-        out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at));
+        number = said.number().or(number);
+        out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at, number));
         let exempt = &parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, &[]);
         parts.speaker().deliver(socket.id(), &mut out);
@@ -374,9 +386,23 @@ pub(crate) fn tick(parts: &mut Parts) {
     parking::settle(parts);
 }
 
+/// The store decided about a claim.
+pub(crate) fn decided(parts: &mut Parts, number: u64, result: Result<Box<Back>, NotRecovered>) {
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.give_up(number);
+    }
+    decide(parts, Verdict { number, result });
+}
+
 /// A socket that was taken from another shard is kept here until its client is let in.
 fn decide(parts: &mut Parts, verdict: Verdict) {
     let Verdict { number, result } = verdict;
+    if matches!(result, Err(NotRecovered::Unknown)) && deeds::ask(parts, number) {
+        return;
+    }
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.adoptions.remove(&number);
+    }
     let recovery = parts.recovery.as_mut();
     let key = recovery.and_then(|recovery| recovery.waiting.remove(&number));
     let bytes_max = replay_bytes_max(parts);

@@ -55,6 +55,11 @@ impl<T: Weigh> Copies<T> {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Bytes that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// The next copy; those of one shard are in order.
     pub(crate) fn next(&self) -> Option<T> {
         let copy = self.queue.pop()?;

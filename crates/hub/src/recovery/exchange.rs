@@ -6,20 +6,22 @@
 
 use crate::dialect::speech::Emit;
 use crate::recovery::apart::Apart;
+use crate::recovery::chronicle::Chronicle;
 use crate::recovery::circle::{Circle, Post, Sender, To};
 use crate::recovery::headings::Heading;
 use crate::recovery::journal::{self, Action, Journal, Moment};
+use crate::recovery::marks::Marks;
 use crate::recovery::members::Aim;
 use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
 use crate::recovery::parked::{self, Asked, Fenced, News, Parked, Pass};
-use crate::recovery::pid::Pid;
+use crate::recovery::pid::{Offset, Pid};
 use crate::recovery::record::Record;
 use crate::recovery::stamp::{Stamp, Stamps, Vector};
 use crate::recovery::taking::{self, Back, Taking};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
 use crate::tables::slot::{AskKey, SessionKey, SocketKey};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -40,6 +42,19 @@ pub(crate) struct Comer<'a> {
     pub(crate) pid: Pid,
     pub(crate) offset: Option<Position>,
     pub(crate) uid: Option<&'a str>,
+}
+
+/// A client whose socket the store may have.
+#[derive(Debug)]
+pub(crate) struct Adopting {
+    pub(crate) pid: Pid,
+    pub(crate) uid: Option<Box<str>>,
+    pub(crate) namespace: Arc<str>,
+    /// Where it is in the stream.
+    pub(crate) shown: Option<u64>,
+    pub(crate) deadline_ms: u64,
+    /// The other shards do not have it.
+    pub(crate) is_asked: bool,
 }
 
 /// A claim of this shard is over.
@@ -91,6 +106,16 @@ pub(crate) struct Recovery {
     pub(crate) promised: HashMap<Pid, SessionKey>,
     /// Questions that wait for verdicts, by their numbers.
     pub(crate) waiting: HashMap<u64, AskKey>,
+    /// Where namespaces have streams that all nodes read.
+    pub(crate) chronicle: Option<Arc<Chronicle>>,
+    /// Sockets that changed in this turn.
+    pub(crate) dirty: Vec<(SocketKey, u64)>,
+    /// When this shard had come how far in the streams.
+    pub(crate) marks: Marks,
+    /// Clients whose socket the store may have, by the numbers of their claims.
+    pub(crate) adoptions: BTreeMap<u64, Adopting>,
+    /// How often the store lost something, by namespaces.
+    pub(crate) eras: BTreeMap<String, u64>,
 }
 
 impl Recovery {
@@ -116,6 +141,11 @@ impl Recovery {
             live: HashMap::new(),
             promised: HashMap::new(),
             waiting: HashMap::new(),
+            chronicle: None,
+            dirty: Vec::new(),
+            marks: Marks::default(),
+            adoptions: BTreeMap::new(),
+            eras: BTreeMap::new(),
         }
     }
 
@@ -159,6 +189,26 @@ impl Recovery {
         for (claim, circle) in ended {
             self.refuse(claim, circle.as_ref(), NotRecovered::Disconnected);
         }
+    }
+
+    /// The number of an event in the stream that all nodes read; 0: it is not there.
+    pub(crate) fn number_of(&self, namespace: &str, stamp: Option<Stamp>) -> u64 {
+        let chronicle = self.chronicle.as_ref();
+        let place = chronicle.and_then(|chronicle| chronicle.place(namespace));
+        let own = stamp.filter(|stamp| Some(stamp.from) == place);
+        own.map_or(0, |stamp| stamp.number)
+    }
+
+    /// The offset of a place of the journal, for a client that has all that came here.
+    pub(crate) fn offset(&self, namespace: &str, at: u64) -> Offset {
+        let number = self.number_at_head(namespace);
+        self.journal.offset_text(at, number)
+    }
+
+    /// How far this shard is in the stream of a namespace, if it has one.
+    pub(crate) fn number_at_head(&self, namespace: &str) -> Option<u64> {
+        let place = self.chronicle.as_ref()?.place(namespace)?;
+        Some(self.journal.seen().last_of(place).unwrap_or_default())
     }
 
     // ---- the client's side --------------------------------------------------------------------------------------------
@@ -243,8 +293,36 @@ impl Recovery {
         }))
     }
 
+    pub(crate) fn takings_max(&self) -> usize {
+        self.bounds.takings_max
+    }
+
+    /// The number of the next claim.
+    pub(crate) fn next_claim(&mut self) -> u64 {
+        self.claims += 1;
+        self.claims
+    }
+
+    /// A socket came from the store: it goes on here.
+    pub(crate) fn adopt(
+        &mut self,
+        number: u64,
+        handover: Handover,
+        now_ms: u64,
+    ) -> Result<Box<Back>, NotRecovered> {
+        let pid = handover.record.pid;
+        self.adoptions.remove(&number).ok_or(NotRecovered::Late)?;
+        let came = self.parked.arrived(pid, self.own(number));
+        let (since, wants) = came.ok_or(NotRecovered::Claimed)?;
+        let back = taking::switch_over(&mut self.journal, now_ms, handover, (since, &wants))?;
+        Ok(Box::new(back))
+    }
+
     /// The client that waits for this verdict is gone.
     pub(crate) fn give_up(&mut self, number: u64) {
+        if let Some(adopting) = self.adoptions.remove(&number) {
+            self.parked.arrived(adopting.pid, self.own(number));
+        }
         let Some(taking) = self.takings.remove(&number) else {
             return;
         };
@@ -351,7 +429,7 @@ impl Recovery {
         });
     }
 
-    pub(super) fn own(&self, number: u64) -> Claim {
+    pub(crate) fn own(&self, number: u64) -> Claim {
         let by = self.me;
         Claim { by, number }
     }
@@ -524,6 +602,10 @@ impl Recovery {
         let late = self.takings.iter();
         let late = late.filter(|(_, taking)| taking.deadline_ms <= now_ms);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        let stale = self.adoptions.iter();
+        let stale = stale.filter(|(_, adopting)| adopting.deadline_ms <= now_ms);
+        let stale: Vec<u64> = stale.map(|(number, _)| *number).collect();
+        let late: BTreeSet<u64> = late.into_iter().chain(stale).collect();
         for number in &late {
             self.give_up(*number);
         }
@@ -539,6 +621,8 @@ impl Recovery {
     /// When the next record or claim ends.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let claims = self.takings.values().map(|taking| taking.deadline_ms);
+        let adoptions = self.adoptions.values().map(|one| one.deadline_ms);
+        let claims = claims.chain(adoptions);
         claims.chain(self.parked.next_deadline_ms()).min()
     }
 

@@ -6,7 +6,7 @@
 use crate::dialect::speech::Emit;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};
 use crate::recovery::members::{Aim, Members};
-use crate::recovery::pid::{self, OFFSET_LEN, OFFSET_LIMIT};
+use crate::recovery::pid::{self, OFFSET_LIMIT, Offset};
 use crate::recovery::spans::{Change, Spans};
 use crate::recovery::stamp::{Stamp, Vector};
 use crate::tables::id::Ids;
@@ -30,6 +30,8 @@ pub(crate) struct Said {
     name: Box<str>,
     args: Box<str>,
     attachments: Vec<Vec<u8>>,
+    /// In the stream that all nodes read; 0: it is not there.
+    number: u64,
 }
 
 impl Said {
@@ -38,7 +40,17 @@ impl Said {
             name: name.into(),
             args: args.into(),
             attachments,
+            number: 0,
         }
+    }
+
+    /// It has this number in the stream that all nodes read.
+    pub(crate) fn numbered(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+
+    pub(crate) fn number(&self) -> Option<u64> {
+        (self.number != 0).then_some(self.number)
     }
 
     pub(crate) fn new(event: &Emit<'_>) -> Self {
@@ -46,6 +58,7 @@ impl Said {
             name: event.name.into(),
             args: event.args.into(),
             attachments: event.attachments.to_vec(),
+            number: 0,
         }
     }
 
@@ -194,6 +207,8 @@ pub(crate) struct Moment {
     pub(crate) stamp: Option<Stamp>,
     /// Its rooms keep it.
     pub(crate) kept: bool,
+    /// In the stream that all nodes read; 0: it is not there.
+    pub(crate) number: u64,
 }
 
 impl Moment {
@@ -202,6 +217,7 @@ impl Moment {
             now_ms,
             stamp: None,
             kept: false,
+            number: 0,
         }
     }
 }
@@ -317,9 +333,9 @@ impl Journal {
         }
     }
 
-    /// The same as text.
-    pub(crate) fn offset_text(&self, offset: u64) -> [u8; OFFSET_LEN] {
-        pid::offset(self.position(offset))
+    /// The same as text. `number`: of the stream that all nodes read, if there is one.
+    pub(crate) fn offset_text(&self, offset: u64, number: Option<u64>) -> Offset {
+        pid::offset(self.position(offset), number)
     }
 
     /// The offset of a place in this journal.
@@ -343,6 +359,11 @@ impl Journal {
         self.seen.see(stamp);
     }
 
+    /// The same of what a vector has of streams that all nodes read: nothing of it is on its way here any more.
+    pub(crate) fn see_streams(&mut self, seen: &Vector) {
+        self.seen.see_streams(seen);
+    }
+
     /// The same of all that a vector covers.
     pub(crate) fn see_all(&mut self, seen: &Vector) {
         self.seen.see_all(seen);
@@ -360,7 +381,7 @@ impl Journal {
         wants: impl Fn(Heading<'_>) -> bool,
     ) -> u64 {
         let what = || What::Said {
-            said: Arc::new(Said::new(event)),
+            said: Arc::new(Said::new(event).numbered(moment.number)),
             except: owned(aim.except),
             kept: moment.kept,
         };

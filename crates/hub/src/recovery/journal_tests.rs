@@ -27,6 +27,7 @@ fn at(now_ms: u64) -> Moment {
         now_ms,
         stamp: None,
         kept: false,
+        number: 0,
     }
 }
 

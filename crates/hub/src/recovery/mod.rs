@@ -4,10 +4,13 @@
 pub(crate) mod apart;
 mod between;
 pub(crate) mod bytes;
+pub mod chronicle;
 pub(crate) mod circle;
+pub(crate) mod deed;
 pub(crate) mod exchange;
 pub(crate) mod headings;
 pub(crate) mod journal;
+pub(crate) mod marks;
 pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod parked;

@@ -2,6 +2,7 @@
 //! `pid`, by what they are members of, and by the time at which they end.
 
 use crate::recovery::circle::Circle;
+use crate::recovery::deed::Deed;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};
 use crate::recovery::journal::{Action, Journal, Moment};
 use crate::recovery::members::{Aim, Members};
@@ -111,6 +112,8 @@ pub(crate) struct Parked {
     left: Vec<Id20>,
     /// Records that made way for others and were not counted yet.
     crowded: u64,
+    /// How far the stream of a namespace is passed that a command is about.
+    pub(crate) passed: u64,
 }
 
 impl Parked {
@@ -125,6 +128,7 @@ impl Parked {
             news: Vec::new(),
             left: Vec::new(),
             crowded: 0,
+            passed: 0,
         }
     }
 
@@ -404,6 +408,9 @@ impl Parked {
         };
         if changed {
             let member = Membership::new(Kind::Room, room);
+            if let Some(deed) = slot.record.life.deed_mut() {
+                deed.change(joins, &member, self.passed);
+            }
             let socket = slot.record.socket.to_string();
             let namespace = &slot.record.namespace;
             journal.change(now_ms, (namespace, &socket), joins, member.clone());
@@ -442,6 +449,25 @@ impl Parked {
     pub(crate) fn keeps(&self, pid: Pid) -> bool {
         let slot = self.find(pid).map(|(_, slot)| &slot.state);
         slot.is_some_and(|state| !matches!(state, State::Coming { .. }))
+    }
+
+    /// Whether something holds for what the store is told of it.
+    pub(crate) fn deed_is(&self, pid: Pid, holds: impl FnOnce(Option<&Deed>) -> bool) -> bool {
+        let found = self.find(pid);
+        holds(found.and_then(|(_, slot)| slot.record.life.deed()))
+    }
+
+    /// What the store had up to a number may be lost.
+    pub(crate) fn forget_chronicle(&mut self, namespace: &str, upto: u64) {
+        let ids: Vec<RecordId> = self.slots.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let slot = self.slots.get_mut(id);
+            if let Some(slot) = slot.filter(|slot| *slot.record.namespace == *namespace)
+                && let Some(deed) = slot.record.life.deed_mut()
+            {
+                deed.forgets(upto);
+            }
+        }
     }
 
     pub(crate) fn has(&self, pid: Pid) -> bool {

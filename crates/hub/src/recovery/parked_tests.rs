@@ -104,6 +104,7 @@ impl Shard {
             now_ms: 1,
             stamp: None,
             kept: false,
+            number: 0,
         };
         let journal = &mut self.journal;
         let ended = self.parked.command(moment, &aim, action, journal);

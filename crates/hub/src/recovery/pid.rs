@@ -56,32 +56,65 @@ const HALF: usize = 6;
 /// Names and places of a journal stay below.
 pub(crate) const OFFSET_LIMIT: u64 = 1 << (8 * HALF);
 /// Characters of an offset.
-pub(crate) const OFFSET_LEN: usize = 2 * HALF / 3 * 4;
+const OFFSET_LEN: usize = 2 * HALF / 3 * 4;
+/// Bytes of the number behind a place, and of one more for the text to come out even.
+const TAIL: usize = 1 + 8;
+/// Characters of an offset with a number.
+const LONG_LEN: usize = (2 * HALF + TAIL) / 3 * 4;
 
-/// The offset of a place, as clients keep it.
-pub(crate) fn offset(at: Position) -> [u8; OFFSET_LEN] {
-    let mut bytes = [0; 2 * HALF];
-    bytes[..HALF].copy_from_slice(&at.log.to_be_bytes()[8 - HALF..]);
-    bytes[HALF..].copy_from_slice(&at.offset.to_be_bytes()[8 - HALF..]);
-    let mut text = [0; OFFSET_LEN];
-    base64url::write(&bytes, &mut text);
-    text
+/// An offset, as clients keep it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offset {
+    text: [u8; LONG_LEN],
+    len: usize,
 }
 
-/// `None`: it is no offset of ours.
-pub(crate) fn read_offset(text: &str) -> Option<Position> {
-    let mut bytes = [0; 2 * HALF];
-    if !base64url::read(text.as_bytes(), &mut bytes) {
+impl Offset {
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+}
+
+/// The offset of a place. `number`: where the client is then in the stream that all nodes read, if its namespace has one.
+pub(crate) fn offset(at: Position, number: Option<u64>) -> Offset {
+    let mut bytes = [0; 2 * HALF + TAIL];
+    bytes[..HALF].copy_from_slice(&at.log.to_be_bytes()[8 - HALF..]);
+    bytes[HALF..2 * HALF].copy_from_slice(&at.offset.to_be_bytes()[8 - HALF..]);
+    let mut offset = Offset {
+        text: [0; LONG_LEN],
+        len: OFFSET_LEN,
+    };
+    match number {
+        None => base64url::write(&bytes[..2 * HALF], &mut offset.text[..OFFSET_LEN]),
+        Some(number) => {
+            offset.len = LONG_LEN;
+            bytes[2 * HALF + 1..].copy_from_slice(&number.to_be_bytes());
+            base64url::write(&bytes, &mut offset.text);
+        }
+    }
+    offset
+}
+
+/// The place, and the number if there is one. `None`: it is no offset of ours.
+pub(crate) fn read_offset(text: &str) -> Option<(Position, Option<u64>)> {
+    let mut bytes = [0; 2 * HALF + TAIL];
+    let is_long = text.len() == LONG_LEN;
+    let own = match is_long {
+        true => &mut bytes[..],
+        false => &mut bytes[..2 * HALF],
+    };
+    if !base64url::read(text.as_bytes(), own) {
         return None;
     }
-    let number = |half: &[u8]| {
-        let bytes = half.iter();
+    let number = |part: &[u8]| {
+        let bytes = part.iter();
         bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
-    Some(Position {
+    let at = Position {
         log: number(&bytes[..HALF]),
-        offset: number(&bytes[HALF..]),
-    })
+        offset: number(&bytes[HALF..2 * HALF]),
+    };
+    Some((at, is_long.then(|| number(&bytes[2 * HALF..]))))
 }
 
 #[cfg(test)]
@@ -123,10 +156,12 @@ mod tests {
     fn offsets_go_both_ways_and_are_short() {
         for (log, at) in [(1, 0), (OFFSET_LIMIT - 1, OFFSET_LIMIT - 1), (7, 1 << 40)] {
             let position = Position { log, offset: at };
-            let text = offset(position);
-            let text = std::str::from_utf8(&text).expect("text");
-            assert!(text.len() <= 16);
-            assert_eq!(read_offset(text), Some(position));
+            let text = offset(position, None);
+            assert!(text.as_str().len() <= 16);
+            assert_eq!(read_offset(text.as_str()), Some((position, None)));
+            let long = offset(position, Some(1 << 60 | at));
+            let read = read_offset(long.as_str());
+            assert_eq!(read, Some((position, Some(1 << 60 | at))));
         }
         for text in [
             "",

@@ -1,5 +1,6 @@
 //! The rest of a socket that has no transport.
 
+use crate::recovery::deed::Deed;
 use crate::recovery::journal::{Journal, Missed, Reader};
 use crate::recovery::members::Members;
 use crate::recovery::pid::{OFFSET_LIMIT, Pid};
@@ -44,6 +45,8 @@ pub(crate) struct Life {
     confirmed: u64,
     /// Journals of shards that had it before. A client that got nothing of this one yet shows a place in one of them.
     formers: Vec<Former>,
+    /// Where it may come back when its node died.
+    deed: Option<Box<Deed>>,
 }
 
 /// A journal that a socket was in before, and where the first that it was told here stood there: `begun + 1`, `begun + 2` and so on.
@@ -62,7 +65,28 @@ impl Life {
             begun,
             confirmed: begun,
             formers: Vec::new(),
+            deed: None,
         }
+    }
+
+    /// As the store has it: it was in no journal of this node.
+    pub(crate) fn of_deed(deed: Deed) -> Self {
+        Self {
+            deed: Some(Box::new(deed)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn deed(&self) -> Option<&Deed> {
+        self.deed.as_deref()
+    }
+
+    pub(crate) fn deed_mut(&mut self) -> Option<&mut Deed> {
+        self.deed.as_deref_mut()
+    }
+
+    pub(crate) fn set_deed(&mut self, deed: Deed) {
+        self.deed = Some(Box::new(deed));
     }
 
     /// As another node wrote it. `None`: it is no life.
@@ -79,6 +103,7 @@ impl Life {
             begun,
             confirmed,
             formers: formers.collect(),
+            deed: None,
         };
         (sorted && near && life.formers.len() <= FORMERS_MAX).then_some(life)
     }
@@ -142,13 +167,15 @@ impl Life {
             begun,
             confirmed: begun,
             formers,
+            deed: self.deed.clone(),
         })
     }
 
     fn bytes(&self) -> usize {
         let formers = self.formers.iter();
         let places = formers.map(|former| size_of_val(&*former.places));
-        size_of_val(&*self.formers) + places.sum::<usize>()
+        let deed = self.deed.as_ref().map_or(0, |deed| deed.bytes());
+        size_of_val(&*self.formers) + places.sum::<usize>() + deed
     }
 }
 

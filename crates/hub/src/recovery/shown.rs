@@ -14,6 +14,8 @@ pub(crate) struct Shown {
     pub(crate) pid: Option<Pid>,
     /// `None`: it has no place, or none of ours.
     pub(crate) offset: Option<Position>,
+    /// Where it is in the stream that all nodes read, if its offset says so.
+    pub(crate) number: Option<u64>,
 }
 
 impl Shown {
@@ -49,7 +51,12 @@ pub(crate) fn take_out(payload: &str) -> (Cow<'_, str>, Option<Shown>) {
         }
     }
     rest.push('}');
-    (Cow::Owned(rest), Some(Shown { pid, offset }))
+    let shown = Shown {
+        pid,
+        offset: offset.map(|(at, _)| at),
+        number: offset.and_then(|(_, number)| number),
+    };
+    (Cow::Owned(rest), Some(shown))
 }
 
 fn is(key: &str, name: &str) -> bool {

@@ -11,6 +11,9 @@ pub(crate) struct Stamp {
     pub(crate) number: u64,
 }
 
+/// Stands for a node in stamps of streams that all nodes read.
+pub(crate) const STREAMS: u16 = u16::MAX;
+
 /// A shard gives out fewer events in each millisecond of its life.
 const PER_MS_BITS: u32 = 20;
 
@@ -71,6 +74,12 @@ impl Vector {
         }
     }
 
+    /// The same of what a vector has of streams that all nodes read: they have no shard.
+    pub(crate) fn see_streams(&mut self, other: &Self) {
+        let streams = other.iter().filter(|stamp| stamp.from.node == STREAMS);
+        streams.for_each(|stamp| self.see(stamp));
+    }
+
     /// All of another vector was seen here.
     pub(crate) fn see_all(&mut self, other: &Self) {
         other.iter().for_each(|stamp| self.see(stamp));
@@ -82,6 +91,11 @@ impl Vector {
             from: *from,
             number: *number,
         })
+    }
+
+    /// The last number of a shard.
+    pub(crate) fn last_of(&self, from: Place) -> Option<u64> {
+        self.last.get(&from).copied()
     }
 
     pub(crate) fn covers(&self, stamp: Stamp) -> bool {

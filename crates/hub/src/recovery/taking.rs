@@ -211,6 +211,7 @@ pub(super) fn switch_over(
         log,
         seen,
     } = handover;
+    journal.see_streams(&seen);
     let (places, mut missed): (Vec<u64>, Vec<Arc<Said>>) = missed.into_iter().unzip();
     let mut read = missed.len();
     let later = journal.under(&record.namespace, wants, since);

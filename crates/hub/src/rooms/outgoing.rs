@@ -5,7 +5,7 @@ use crate::output::backlog::Fate;
 use crate::output::compression::SHARED_FORMS;
 use crate::output::log::Range;
 use crate::output::piece::Piece;
-use crate::recovery::pid::OFFSET_LEN;
+use crate::recovery::pid::Offset;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::target::Target;
 use crate::tables::position::Position;
@@ -38,7 +38,7 @@ pub(crate) struct Outgoing<'a> {
     /// It is for this instant only: whoever comes back later does not get it.
     pub(crate) passes: bool,
     /// Its place in this shard's journal. Clients that come back get it as one more argument, unless they are to answer.
-    pub(crate) offset: Option<[u8; OFFSET_LEN]>,
+    pub(crate) offset: Option<Offset>,
     pub(super) made: Encodings,
 }
 
@@ -115,13 +115,13 @@ impl<'a> Outgoing<'a> {
         else {
             return variant.dialect.write(message, &word);
         };
-        let mut args = String::with_capacity(word.data.len() + offset.len() + 3);
+        let mut args = String::with_capacity(word.data.len() + offset.as_str().len() + 3);
         args.push_str(word.data);
         if !args.is_empty() {
             args.push(',');
         }
         args.push('"');
-        args.push_str(std::str::from_utf8(&offset).unwrap_or_default());
+        args.push_str(offset.as_str());
         args.push('"');
         word.data = &args;
         variant.dialect.write(message, &word);

@@ -4,9 +4,10 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::clients::socket::Socket;
 use crate::cluster::asking;
+use crate::cluster::letter::Target;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::{ending, memberships, parking};
+use crate::life::{deeds, ending, memberships, parking};
 use crate::parts::Parts;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
@@ -115,6 +116,14 @@ impl<'a> Member<'a> {
         self.deliver(history, None, Some((&room, at)));
     }
 
+    /// What is said to one socket that may come back from the store stands there like all else.
+    fn goes_by_chronicle(&self, event: &Emit<'_>) -> bool {
+        let lifeline = self.live().filter(|socket| !socket.flags.nameless);
+        let lifeline = lifeline.and_then(|socket| socket.extra.as_ref()?.lifeline.as_ref());
+        let has_deed = lifeline.is_some_and(|lifeline| lifeline.life.deed().is_some());
+        has_deed && !event.volatile && !notices::is_notice(event.name)
+    }
+
     fn deliver(
         &mut self,
         event: &Emit<'_>,
@@ -129,6 +138,17 @@ impl<'a> Member<'a> {
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
         let namespace = Arc::clone(namespace);
+        if ack.is_none() && history.is_none() && self.goes_by_chronicle(event) {
+            let id = socket.id.to_string();
+            let to = Target {
+                namespace: &namespace,
+                rooms: &[&id],
+                ..Target::default()
+            };
+            // What finds no room is counted.
+            let _ = deeds::say(self.parts, &to, event);
+            return;
+        }
         let mut out = Outgoing::new(&namespace, event);
         out.ack = ack;
         if let Some((room, at)) = history {
@@ -274,6 +294,7 @@ impl Member<'_> {
             && let Some(slot) = self.parts.people.sockets.live_mut(self.key)
         {
             slot.extra.get_or_insert_default().data = Some(data.into());
+            deeds::touch(self.parts, self.key);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
-use crate::life::{ending, memberships, parking};
+use crate::life::{deeds, ending, memberships, parking};
 use crate::parts::Parts;
 use crate::recovery::journal::Action;
 use crate::rooms::membership::JoinError;
@@ -73,7 +73,8 @@ fn elsewhere(
         let order = order(parts, Address::from(of));
         send::send_all(parts, shards, order);
     }
-    send::send_away(parts, of, ask)
+    let reach = deeds::order(parts, of, ask);
+    reach.and(send::send_away(parts, of, ask))
 }
 
 /// Lets all sockets of a target join rooms, wherever they are.

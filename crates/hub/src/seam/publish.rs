@@ -12,7 +12,7 @@ use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
-use crate::life::{parking, stream};
+use crate::life::{deeds, parking, stream};
 use crate::parts::Parts;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::keeping::Record;
@@ -47,11 +47,14 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
     if let Some(tap) = &parts.rooms.tap {
         tap.pass(to, event);
     }
+    if let Some(reach) = deeds::say(parts, to, event) {
+        return reach;
+    }
     let reach = send::reach(parts, to);
     let to = &Target {
         scope: match reach {
             Reach::Everyone => to.scope,
-            Reach::ThisNode => Scope::Node,
+            Reach::ThisNode | Reach::Nobody => Scope::Node,
         },
         ..*to
     };
@@ -172,6 +175,11 @@ fn spread(
     at: Option<Position>,
     first: Option<Stamp>,
 ) {
+    if let (Some(first), Some(recovery)) = (first, &parts.recovery)
+        && let Some(chronicle) = &recovery.chronicle
+    {
+        chronicle.passes(to.namespace, first);
+    }
     let shards = send::shards_of(parts, to);
     let recover = parts.books.config.recovery.of(to.namespace);
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);

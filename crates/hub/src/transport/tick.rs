@@ -3,7 +3,7 @@
 use crate::access::tokens;
 use crate::cluster::{asking, waiting};
 use crate::hearing::{decisions, expiry};
-use crate::life::{returning, roll, shedding};
+use crate::life::{chronicling, returning, roll, shedding};
 use crate::parts::Parts;
 use crate::rooms::membership::NewCount;
 use crate::seam::publish;
@@ -50,6 +50,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     while let Some(id) = stage.parts.clock.timers.pop_ack_due(now) {
         asking::ack_due(&mut stage.parts, id);
     }
+    chronicling::end_late(&mut stage.parts);
     waiting::release_late(&mut stage.parts);
     returning::tick(&mut stage.parts);
     // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.

@@ -56,6 +56,7 @@ fn nodes(count: u16) -> Nodes {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
         goes_abroad: true,
+        chronicle: false,
     };
     let config = Config {
         recovery: Recovery {

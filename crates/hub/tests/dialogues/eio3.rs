@@ -122,6 +122,7 @@ fn no_name_to_come_back_by_is_told_or_taken() {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
         goes_abroad: false,
+        chronicle: false,
     };
     let mut rig = lab(Config {
         recovery: Recovery {

@@ -254,6 +254,7 @@ fn play_with_cuts(seed: u64) -> u32 {
         window: std::time::Duration::from_secs(60),
         offsets: hub::config::Offsets::All,
         goes_abroad: false,
+        chronicle: false,
     };
     let config = Config {
         recovery: hub::config::Recovery {

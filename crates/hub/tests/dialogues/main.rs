@@ -3,6 +3,7 @@
 
 mod abroad;
 mod answers;
+mod chronicle;
 mod compression;
 mod counts;
 mod departures;

@@ -174,6 +174,7 @@ fn with_recovery() -> Config {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
         goes_abroad: false,
+        chronicle: false,
     };
     let mut config = config(100);
     let rule = config.presence.values_mut().flatten().next();

@@ -83,6 +83,7 @@ fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
         window: WINDOW,
         offsets: Offsets::All,
         goes_abroad: false,
+        chronicle: false,
     };
     let config = Config {
         recovery: Recovery {

@@ -33,10 +33,11 @@ pub enum LargeEvents {
 pub enum RecoveryLevel {
     Off,
     Node,
+    Cluster,
 }
 
 choice! {
-    RecoveryLevel { "off" => RecoveryLevel::Off, "node" => RecoveryLevel::Node }
+    RecoveryLevel { "off" => RecoveryLevel::Off, "node" => RecoveryLevel::Node, "cluster" => RecoveryLevel::Cluster }
     Offsets { "all" => Offsets::All, "asked" => Offsets::Asked }
     LargeEvents { "through" => LargeEvents::Through, "store" => LargeEvents::Store, "refuse" => LargeEvents::Refuse }
     Reaction {
@@ -111,7 +112,8 @@ table! {
     Recovery {
         level: RecoveryLevel = "off",
             "`node`: a Socket.IO client that loses its connection and comes back within `window`, to this node or to another that can take part \
-             ([recovery.md](recovery.md#other-nodes)), has its socket again: its id, its rooms, and all that was said to it meanwhile. `off`: it is a \
+             ([recovery.md](recovery.md#other-nodes)), has its socket again: its id, its rooms, and all that was said to it meanwhile. `cluster`: also when its node died \
+             ([recovery.md](recovery.md#when-a-node-dies)); all that is said goes through a stream in the Redis of `[cluster]` first. `off`: it is a \
              new socket.";
         window: Duration = "2m",
             "For so long a socket without a connection is kept. It leaves lists and counts at once, and handlers are told of its end.";

@@ -1,8 +1,10 @@
 //! `[cluster]`: what is needed to be a member.
 
 use super::Resolver;
+use crate::config::chronicle::hindrances;
 use crate::config::edges;
 use crate::config::keys::{Adapter, FEEDS, Feed, RedisMode, Routing, StartMode};
+use crate::config::layer::Path;
 use crate::config::rules::names_below;
 use crate::config::typed::Field;
 use compat::clustered::Mode;
@@ -133,6 +135,7 @@ const RENEW_MIN: Duration = Duration::from_secs(30);
 
 impl Resolver<'_> {
     pub(super) fn cluster(&mut self) -> Option<Cluster> {
+        self.chronicles();
         let keys = &self.settings.cluster;
         if *keys.adapter == Adapter::Memory {
             if !keys.urls.is_empty() {
@@ -198,6 +201,16 @@ impl Resolver<'_> {
             self.problem(&keys.credentials_file, message);
         }
         Some(cluster)
+    }
+
+    /// Namespaces whose clients come back when a node died.
+    fn chronicles(&mut self) {
+        for name in names_below(self.layer, &["namespaces"]) {
+            let place = Path::new(&["namespaces", name, "recovery", "level"]);
+            for message in hindrances(self.layer, name) {
+                self.problem_at(&place, message);
+            }
+        }
     }
 
     fn cluster_urls(&mut self, is_nats: bool) {

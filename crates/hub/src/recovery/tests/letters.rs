@@ -111,6 +111,7 @@ impl World {
             now_ms: self.now_ms,
             stamp: Some(stamp),
             kept: false,
+            number: 0,
         };
         let slot = &mut self.shards[shard];
         let args = number.to_string();
@@ -210,6 +211,7 @@ impl World {
             now_ms,
             stamp: Some(stamp),
             kept: false,
+            number: 0,
         };
         let slot = &mut self.shards[shard];
         let Shard { recovery, live, .. } = slot;

@@ -70,6 +70,7 @@ impl Pair {
             now_ms: 1,
             stamp: Some(claimer.stamp(None, 1)),
             kept: false,
+            number: 0,
         };
         let aim = Aim {
             namespace: NAMESPACE,
@@ -85,6 +86,7 @@ impl Pair {
             now_ms: 1,
             stamp: Some(self.shards[OWNER].stamp(None, 1)),
             kept: false,
+            number: 0,
         };
         let socket = self.record.socket.to_string();
         let aim = Aim {

@@ -1,0 +1,232 @@
+//! Namespaces of level `cluster`: all that is said there stands in one stream of Redis before anybody gets it, and so does what is known of
+//! their sockets. Clients whose node died come back by it. ADR 62.
+
+mod adopting;
+mod course;
+mod reading;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod writing;
+
+use crate::cluster::engine::Trouble;
+use crate::cluster::redis::{self, Port, settings::Settings};
+use crate::history::receipts::{Receipt, Receipts};
+use course::{Course, Ports};
+use hub::mailbox::waker;
+use hub::{Chronicle, ChronicleMail, Letter, Read};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tickets::Tickets;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use writing::Tray;
+
+/// Brings a letter to a shard.
+pub type Postman = Box<dyn Fn(u16, Arc<Letter>) + Send + Sync>;
+
+/// Programs that wait until what they said stands in the stream.
+#[derive(Debug)]
+pub struct Acks {
+    chronicle: Arc<Chronicle>,
+    receipts: Receipts,
+}
+
+impl Acks {
+    /// Of these streams.
+    pub fn new(chronicle: &Arc<Chronicle>) -> Self {
+        Self {
+            chronicle: Arc::clone(chronicle),
+            receipts: Receipts::default(),
+        }
+    }
+
+    /// What hubs write.
+    pub fn chronicle(&self) -> &Arc<Chronicle> {
+        &self.chronicle
+    }
+
+    /// For a program that says something there; `None`: the namespace has no stream.
+    pub(crate) fn receipt(&self, namespace: &str) -> Option<Receipt<'_>> {
+        let mut own = self.chronicle.namespaces();
+        own.any(|name| name == namespace)
+            .then(|| self.receipts.open())
+    }
+}
+
+/// What it needs.
+pub struct Plan {
+    pub redis: Settings,
+    /// Of all keys.
+    pub prefix: String,
+    /// The namespaces, and for how long each keeps what was said.
+    pub windows: Vec<(String, Duration)>,
+    /// Bytes of events that a namespace's stream keeps.
+    pub stream_bytes_max: u64,
+    pub acks: Arc<Acks>,
+    pub mail: ChronicleMail,
+    pub postman: Postman,
+    /// Some shard has more letters than it may.
+    pub are_behind: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").finish_non_exhaustive()
+    }
+}
+
+/// Claims that read the stream at once: what they read waits in memory.
+const CLAIMS_MAX: usize = 16;
+
+/// One namespace.
+struct Desk {
+    course: Course,
+    tray: Tray,
+    /// Redis takes nothing, or does not answer.
+    writes_fail: AtomicBool,
+    reads_fail: AtomicBool,
+}
+
+impl Desk {
+    /// Whether that is news.
+    fn writes_fail(&self, fail: bool) -> bool {
+        self.writes_fail.swap(fail, Ordering::Relaxed) != fail
+    }
+
+    /// The same of reading.
+    fn reads_fail(&self, fail: bool) -> bool {
+        self.reads_fail.swap(fail, Ordering::Relaxed) != fail
+    }
+}
+
+/// What the tasks share.
+struct Office {
+    desks: BTreeMap<String, Desk>,
+    chronicle: Arc<Chronicle>,
+    acks: Arc<Acks>,
+    mail: ChronicleMail,
+    postman: Postman,
+    are_behind: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Names this process.
+    writer: String,
+    stream_bytes_max: u64,
+    /// Claims that wait until their shard is listed.
+    listings: Mutex<HashMap<(u16, u64), oneshot::Sender<()>>>,
+    claims: Semaphore,
+    tickets: Tickets,
+}
+
+impl Office {
+    fn deliver(&self, read: &Read) {
+        for shard in read.shards() {
+            (self.postman)(shard, Arc::clone(&read.letter));
+        }
+    }
+
+    fn note_state(&self, desk: &Desk) {
+        let fails = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let is_away = fails(&desk.writes_fail) || fails(&desk.reads_fail);
+        self.chronicle.is_away(&desk.course.namespace, is_away);
+    }
+
+    fn listing(&self, asker: (u16, u64)) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let listings = self.listings.lock();
+        listings
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(asker, sender);
+        receiver
+    }
+
+    fn listed(&self, shard: u16, number: u64) {
+        if let Some(sender) = self.forget_listing((shard, number)) {
+            // It may have given up.
+            let _ = sender.send(());
+        }
+    }
+
+    fn forget_listing(&self, asker: (u16, u64)) -> Option<oneshot::Sender<()>> {
+        let listings = self.listings.lock();
+        listings
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&asker)
+    }
+}
+
+/// Connects, and begins to read and to write. Within a runtime.
+///
+/// # Errors
+/// Redis cannot be found now: why, and what to do.
+pub async fn start(plan: Plan) -> Result<(), Trouble> {
+    let (mut desks, mut trays) = (BTreeMap::new(), Vec::new());
+    for (namespace, window) in &plan.windows {
+        let ports = Ports {
+            writer: port(&plan.redis).await?,
+            reader: port(&plan.redis).await?,
+            claims: port(&plan.redis).await?,
+        };
+        let (tray, words) = Tray::new(plan.stream_bytes_max);
+        trays.push((namespace.clone(), words));
+        let desk = Desk {
+            course: Course::new(namespace, &plan.prefix, *window, ports),
+            tray,
+            writes_fail: AtomicBool::new(false),
+            reads_fail: AtomicBool::new(true),
+        };
+        desks.insert(namespace.clone(), desk);
+    }
+    let mut random = [0; 8];
+    // Without randomness no process gets so far.
+    let _ = aws_lc_rs::rand::fill(&mut random);
+    let office = Arc::new(Office {
+        desks,
+        chronicle: Arc::clone(plan.acks.chronicle()),
+        acks: plan.acks,
+        mail: plan.mail,
+        postman: plan.postman,
+        are_behind: plan.are_behind,
+        writer: format!("{:016x}", u64::from_be_bytes(random)),
+        stream_bytes_max: plan.stream_bytes_max,
+        listings: Mutex::default(),
+        claims: Semaphore::new(CLAIMS_MAX),
+        tickets: Tickets::default(),
+    });
+    let bell = Arc::new(Notify::new());
+    let rung = Arc::clone(&bell);
+    office
+        .chronicle
+        .wake_for_each(waker(move || rung.notify_one()));
+    tokio::spawn(writing::sort(Arc::clone(&office), bell));
+    for (namespace, words) in trays {
+        tokio::spawn(writing::run(Arc::clone(&office), namespace.clone(), words));
+        tokio::spawn(reading::run(Arc::clone(&office), namespace));
+    }
+    Ok(())
+}
+
+/// Waits until all that hubs had for the streams is there, but no longer than that.
+pub async fn close(acks: &Acks, within: Duration) {
+    const LOOK: Duration = Duration::from_millis(10);
+    let chronicle = acks.chronicle();
+    let emptied = async {
+        while chronicle.unwritten() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    if tokio::time::timeout(within, emptied).await.is_err() {
+        tracing::error!(
+            words = chronicle.unwritten(),
+            ?within,
+            "cannot write the last that clients may come back to: Redis takes nothing. What was said last is lost"
+        );
+    }
+}
+
+async fn port(settings: &Settings) -> Result<Port, Trouble> {
+    let (port, mut news) = redis::connect(settings.clone()).await?;
+    // The state of the connections is seen by what becomes of commands.
+    tokio::spawn(async move { while news.next().await.is_some() {} });
+    Ok(port)
+}

@@ -1,0 +1,79 @@
+//! Namespaces whose clients come back when a node died: what is said there goes through Redis.
+
+use crate::cluster::redis_of;
+use crate::config::Cluster;
+use crate::config::Resolved;
+use anyhow::{Context, Result};
+use control::chronicle::{Acks, Plan};
+use control::metrics::node::Node as Facts;
+use hub::{Chronicle, ChronicleMail};
+use shard::Shards;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Redis was found when the node joined.
+const OPEN_TIME: Duration = Duration::from_secs(10);
+/// A read of what is asked for waits no longer than a silent server is given.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What waits for Redis at the end has so long.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+/// What hubs write; `None`: no namespace has it.
+pub fn of(config: &Resolved, facts: &Facts) -> Option<Arc<Chronicle>> {
+    let recovery = &config.hub.recovery;
+    let names: Vec<String> = recovery
+        .chronicled()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let bytes_max = config.cluster.as_ref()?.queue_bytes;
+    if names.is_empty() {
+        return None;
+    }
+    let chronicle = Arc::new(Chronicle::new(names, bytes_max));
+    let acks = facts
+        .chronicle
+        .get_or_init(|| Arc::new(Acks::new(&chronicle)));
+    Some(Arc::clone(acks.chronicle()))
+}
+
+/// From now on it is written and read.
+pub fn start(
+    cluster: &Cluster,
+    shards: &Shards,
+    (config, facts): (&Resolved, &Facts),
+    runtime: &Runtime,
+) -> Result<()> {
+    let process = shards.process();
+    let Some(acks) = facts.chronicle.get() else {
+        return Ok(());
+    };
+    let (to, limits) = (shards.to_handlers(), config.hub.limits.clone());
+    let mut redis = redis_of(cluster)?;
+    redis.patience = PATIENCE;
+    let windows = config.hub.recovery.chronicled();
+    let windows = windows.map(|(name, recover)| (name.to_owned(), recover.window));
+    let plan = Plan {
+        redis,
+        prefix: cluster.prefix.clone(),
+        windows: windows.collect(),
+        stream_bytes_max: limits.journal_bytes_max as u64,
+        acks: Arc::clone(acks),
+        mail: ChronicleMail::new(process, shards.metrics().len() as u16),
+        postman: Box::new(shards.postman()),
+        are_behind: Box::new(move || to.are_behind(&limits)),
+    };
+    let opening = async { tokio::time::timeout(OPEN_TIME, control::chronicle::start(plan)).await };
+    let opened = runtime.block_on(opening);
+    let opened =
+        opened.context("Redis (cluster.urls) does not answer for recovery of level \"cluster\"")?;
+    opened.context("cannot begin with recovery of level \"cluster\"")
+}
+
+/// All that was said, and what is known of sockets, is in Redis, if it takes it.
+pub fn close(facts: &Facts, runtime: &Runtime) {
+    if let Some(acks) = facts.chronicle.get() {
+        runtime.block_on(control::chronicle::close(acks, CLOSE_TIME));
+    }
+}

@@ -1,0 +1,283 @@
+//! Where a namespace's events stand in one stream that all nodes read: what is said goes there first, what is known of sockets is stored there
+//! before their clients are told, and a client whose node died gets its socket from there. ADR 62.
+
+use crate::books::close::CloseReason;
+use crate::cluster::adoption;
+use crate::cluster::joins::{Carrier, Waits};
+use crate::cluster::letter::ChronicleNews;
+use crate::cluster::waiting;
+use crate::life::deeds::{deed, ended, of, pid_text, touch};
+use crate::life::{ending, parking, returning};
+use crate::parts::Parts;
+use crate::recovery::chronicle::{ChronicleWord, Saving};
+use crate::recovery::deed::Deed;
+use crate::recovery::exchange::Recovery;
+use crate::recovery::messages::Handover;
+use crate::recovery::pid::Pid;
+use crate::recovery::record::Record;
+use crate::tables::slot::{SessionId, SocketKey};
+
+// ---- what is known of sockets -------------------------------------------------------------------------------------------------
+
+/// At the end of a turn: what changed leaves for the store.
+pub(crate) fn save(parts: &mut Parts) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    if recovery.dirty.is_empty() {
+        return;
+    }
+    let dirty = std::mem::take(&mut recovery.dirty);
+    for (socket, ticket) in dirty {
+        let Some(saving) = saving(parts, socket, ticket) else {
+            // Nothing is stored of it, so nobody says that it is.
+            withdraw(parts, ticket);
+            continue;
+        };
+        if let Some(recovery) = &parts.recovery
+            && let Some(chronicle) = &recovery.chronicle
+            && !chronicle.push(ChronicleWord::Saving(saving))
+        {
+            abandon(parts, socket);
+        }
+    }
+}
+
+fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
+    deed(parts, socket)?.is_dirty = false;
+    let slot = parts.people.socket(socket)?;
+    let namespace = parts.people.label(slot.namespace)?.to_string();
+    let extra = slot.extra.as_ref()?;
+    let lifeline = extra.lifeline.as_ref()?;
+    let deed = lifeline.life.deed()?;
+    let eras = parts.recovery.as_ref().map(|recovery| &recovery.eras);
+    let era = eras.and_then(|eras| eras.get(&namespace)).copied();
+    let mut body = Vec::new();
+    adoption::write_body(&mut body, &slot.id, extra.data.as_deref(), deed);
+    Some(Saving {
+        namespace,
+        pid: pid_text(lifeline.pid),
+        uid: lifeline.uid.as_deref().map(str::to_owned),
+        fence: deed.fence,
+        body,
+        era: era.unwrap_or_default(),
+        shard: parts.ids.me.shard,
+        ticket,
+    })
+}
+
+/// What changed cannot be stored: the socket cannot come back, and its session ends, so that its client knows.
+fn abandon(parts: &mut Parts, socket: SocketKey) {
+    let Some(slot) = parts.people.sockets.live_mut(socket) else {
+        return;
+    };
+    let session = slot.session;
+    let lifeline = slot.extra.as_mut().and_then(|extra| extra.lifeline.take());
+    if let Some(lifeline) = lifeline {
+        let label = parts.people.label_of(socket);
+        ended(
+            parts,
+            label.as_deref().unwrap_or_default(),
+            lifeline.pid,
+            lifeline.life.deed(),
+        );
+        if let Some(recovery) = &mut parts.recovery {
+            recovery.live.remove(&lifeline.pid);
+        }
+    }
+    ending::close_session(parts, session, CloseReason::TransportClose);
+}
+
+// ---- a client comes back ------------------------------------------------------------------------------------------------------
+
+/// News of the store.
+pub(crate) fn heard(parts: &mut Parts, news: &ChronicleNews) {
+    match news {
+        ChronicleNews::Passed { namespace, number } => passed(parts, namespace, *number),
+        ChronicleNews::Taken {
+            namespace,
+            pid,
+            fence,
+        } => taken(parts, namespace, *pid, *fence),
+        ChronicleNews::Lost {
+            namespace,
+            upto,
+            era,
+        } => lost(parts, namespace, *upto, *era),
+        ChronicleNews::Missed { namespace, upto } => missed(parts, namespace, *upto),
+        ChronicleNews::Saved { ticket } => saved(parts, *ticket),
+        ChronicleNews::Refused { number, why } => returning::decided(parts, *number, Err(*why)),
+        ChronicleNews::Offered { number, record } => offered(parts, *number, record),
+        ChronicleNews::Adopted { number, handover } => adopted(parts, *number, handover),
+    }
+    parking::settle(parts);
+}
+
+fn passed(parts: &mut Parts, namespace: &str, number: u64) {
+    let now_ms = parts.clock.now.mono_ms;
+    let stamp = of(parts, namespace).and_then(|chronicle| chronicle.stamp(namespace, number));
+    if let (Some(stamp), Some(recovery)) = (stamp, &mut parts.recovery) {
+        recovery.journal.see(stamp);
+        recovery.marks.note(now_ms, stamp);
+    }
+}
+
+fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let is_older = |deed: Option<&Deed>| deed.is_some_and(|deed| deed.fence < fence);
+    if recovery.parked.deed_is(pid, is_older) {
+        recovery.parked.remove(pid);
+    }
+    let Some(socket) = recovery.live.get(&pid).copied() else {
+        return;
+    };
+    if parts.people.label_of(socket).as_deref() != Some(namespace) {
+        return;
+    }
+    if is_older(deed(parts, socket).map(|deed| &*deed)) {
+        if let Some(recovery) = &mut parts.recovery {
+            recovery.live.remove(&pid);
+        }
+        if let Some(slot) = parts.people.sockets.live_mut(socket) {
+            let session = slot.session;
+            // Nothing is kept of it here.
+            slot.extra.as_mut().and_then(|extra| extra.lifeline.take());
+            ending::close_session(parts, session, CloseReason::TransportClose);
+        }
+    }
+}
+
+/// What the store had up to a number may be lost, and is stored anew from what is here.
+fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    recovery.eras.insert(namespace.to_owned(), era);
+    // Other nodes may have been sent what this one was not.
+    recovery.journal.breaks(parts.clock.now.mono_ms);
+    recovery.parked.forget_chronicle(namespace, upto);
+    let live: Vec<SocketKey> = recovery.live.values().copied().collect();
+    for socket in live {
+        if parts.people.label_of(socket).as_deref() == Some(namespace) {
+            if let Some(deed) = deed(parts, socket) {
+                deed.forgets(upto);
+            }
+            touch(parts, socket);
+        }
+    }
+}
+
+/// Events that were for sockets of the namespace did not come here: their clients are to know, and come again as new ones.
+fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    recovery.journal.breaks(parts.clock.now.mono_ms);
+    recovery.parked.forget_chronicle(namespace, upto);
+    let live: Vec<SocketKey> = recovery.live.values().copied().collect();
+    for socket in live {
+        if parts.people.label_of(socket).as_deref() == Some(namespace) {
+            abandon(parts, socket);
+        }
+    }
+}
+
+fn offered(parts: &mut Parts, number: u64, record: &Record) {
+    let shard = parts.ids.me.shard;
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    if !recovery.expect_adopted(number, record) {
+        return;
+    }
+    // This shard is listed for its rooms before anybody reads on.
+    parking::settle(parts);
+    if let Some(chronicle) = parts
+        .recovery
+        .as_ref()
+        .and_then(|all| all.chronicle.as_ref())
+    {
+        // Without room for it the claim ends by its time.
+        let _ = chronicle.push(ChronicleWord::Listed { shard, number });
+    }
+}
+
+fn adopted(parts: &mut Parts, number: u64, handover: &Handover) {
+    let now_ms = parts.clock.now.mono_ms;
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    let result = recovery.adopt(number, handover.clone(), now_ms);
+    returning::decided(parts, number, result);
+}
+
+// ---- what waits until it is stored --------------------------------------------------------------------------------------------
+
+fn saved(parts: &mut Parts, ticket: u64) {
+    if let Some(away) = &mut parts.away {
+        let ready = away.saves.confirmed(ticket);
+        waiting::release_saved(parts, ready);
+    }
+}
+
+fn withdraw(parts: &mut Parts, ticket: u64) {
+    if let Some(away) = &mut parts.away {
+        let ready = away.saves.withdrawn(ticket);
+        waiting::release_saved(parts, ready);
+    }
+}
+
+/// The store has not taken it in time: the client is told nothing that might not hold, and its session ends.
+pub(crate) fn end_late(parts: &mut Parts) {
+    let now_ms = parts.clock.now.mono_ms;
+    let Some(away) = &mut parts.away else {
+        return;
+    };
+    for waits in away.saves.due(now_ms) {
+        match waits {
+            Waits::Ack { to, .. } => abandon(parts, to.socket),
+            Waits::Output(carrier) => {
+                let session = match carrier {
+                    Carrier::Conn(key) => {
+                        let conn = parts.line.conns.live(key);
+                        conn.and_then(|conn| conn.session)
+                    }
+                    Carrier::Polls(key) => {
+                        let sessions = &parts.people.sessions;
+                        sessions.live(key).map(|_| key.id())
+                    }
+                };
+                waiting::release_saved(parts, [Waits::Output(carrier)]);
+                if let Some(session) = session {
+                    abandon_session(parts, session);
+                }
+            }
+        }
+    }
+}
+
+fn abandon_session(parts: &mut Parts, session: SessionId) {
+    let sockets = parts.people.sessions.get(session);
+    let sockets = sockets.map(|slot| slot.sockets.clone());
+    let own = sockets.into_iter().flatten();
+    let keys: Vec<SocketKey> = own.map(|index| parts.people.socket_key(index)).collect();
+    keys.into_iter().for_each(|socket| abandon(parts, socket));
+}
+
+impl Recovery {
+    fn expect_adopted(&mut self, number: u64, record: &Record) -> bool {
+        let Some(adopting) = self.adoptions.get(&number) else {
+            return false;
+        };
+        if adopting.pid != record.pid || self.parked.has(record.pid) {
+            return false;
+        }
+        let (claim, deadline_ms) = (self.own(number), adopting.deadline_ms);
+        let since = self.journal.head();
+        self.parked
+            .expect(record.clone(), claim, since, deadline_ms);
+        true
+    }
+}

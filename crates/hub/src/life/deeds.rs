@@ -1,0 +1,294 @@
+//! What is said where all nodes read one stream, and what is known of sockets there, on their way to the store. ADR 62.
+
+use crate::cluster::letter::Target;
+use crate::cluster::send::Reach;
+use crate::cluster::wire::{self, Ask};
+use crate::dialect::speech::{Author, Emit};
+use crate::parts::Parts;
+use crate::recovery::chronicle::{self, Chronicle, ChronicleWord, Claiming};
+use crate::recovery::deed::Deed;
+use crate::recovery::exchange::{Adopting, Comer, Recovery};
+use crate::recovery::headings::Membership;
+use crate::recovery::pid::Pid;
+use crate::rooms::target::Scope;
+use crate::tables::slot::SocketKey;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A record that nothing was told of for a window and this is stored anew. It lives longer than two windows and twice this.
+const UNTOLD_MS: u64 = 60_000;
+
+/// The chronicle of a namespace, if it has one.
+pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chronicle>> {
+    chronicle::of(&parts.recovery.as_ref()?.chronicle, namespace)
+}
+
+/// Takes an event that is to stand in the stream; it comes back from there. `None`: it is none.
+pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Option<Reach> {
+    let chronicle = of(parts, to.namespace).filter(|_| !event.volatile)?;
+    if to.scope == Scope::Node {
+        // All nodes would get it from there.
+        parts.books.counts.away_refused += 1;
+        return Some(Reach::Nobody);
+    }
+    let Some(reach) = push(chronicle, to, Ask::Event(event), false) else {
+        parts.books.counts.away_refused += 1;
+        return Some(Reach::Nobody);
+    };
+    if let Author::Client(socket) = event.author
+        && let Some(deed) = deed(parts, socket)
+    {
+        deed.has_said = true;
+    }
+    Some(reach)
+}
+
+/// A client is told that what it said is there when its record is stored, which stands behind that.
+pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
+    let deed = deed(parts, socket);
+    if deed.is_some_and(|deed| std::mem::take(&mut deed.has_said)) {
+        touch(parts, socket);
+    }
+}
+
+/// An order to sockets: those that are nowhere now carry it out when they come back. One to those of this node alone is not for them.
+pub(crate) fn order(parts: &Parts, to: &Target<'_>, ask: Ask<'_>) -> Reach {
+    let everywhere = to.scope == Scope::Everywhere;
+    let Some(chronicle) = of(parts, to.namespace).filter(|_| everywhere) else {
+        return Reach::Everyone;
+    };
+    push(chronicle, to, ask, true).unwrap_or(Reach::ThisNode)
+}
+
+fn push(chronicle: &Chronicle, to: &Target<'_>, ask: Ask<'_>, is_order: bool) -> Option<Reach> {
+    if !chronicle.is_open(to.namespace) {
+        return None;
+    }
+    let mut letter = Vec::new();
+    wire::write(&mut letter, to, ask);
+    let word = ChronicleWord::Said {
+        namespace: to.namespace.to_owned(),
+        letter,
+        is_order,
+        receipt: match ask {
+            Ask::Event(event) => match event.author {
+                Author::Waiting(receipt) => Some(receipt),
+                _ => None,
+            },
+            _ => None,
+        },
+    };
+    chronicle.push(word).then_some(Reach::Everyone)
+}
+
+/// A socket begins, with what it is a member of.
+pub(crate) fn begin(
+    parts: &mut Parts,
+    socket: SocketKey,
+    namespace: &str,
+    members: impl Iterator<Item = Membership>,
+) {
+    let begun = of(parts, namespace).map(|chronicle| chronicle.passed(namespace));
+    if let Some(begun) = begun {
+        let deed = Deed::new(begun, members);
+        let slot = parts.people.sockets.live_mut(socket);
+        let extra = slot.and_then(|slot| slot.extra.as_mut());
+        if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
+            lifeline.life.set_deed(deed);
+        }
+        touch(parts, socket);
+    }
+}
+
+/// Whether a new socket of the namespace could come back.
+pub(crate) fn is_open(parts: &Parts, namespace: &str) -> bool {
+    of(parts, namespace).is_none_or(|chronicle| chronicle.is_open(namespace))
+}
+
+/// A membership of a socket that may come back changed.
+pub(crate) fn change(parts: &mut Parts, socket: SocketKey, joined: bool, member: &Membership) {
+    let Some(slot) = parts.people.socket(socket) else {
+        return;
+    };
+    let label = parts.people.label(slot.namespace).map(Arc::clone);
+    let Some(namespace) = label else {
+        return;
+    };
+    let passed = of(parts, &namespace).map(|chronicle| chronicle.passed(&namespace));
+    if let Some(passed) = passed {
+        if let Some(deed) = deed(parts, socket) {
+            deed.change(joined, member, passed);
+        }
+        touch(parts, socket);
+    }
+}
+
+pub(crate) fn deed(parts: &mut Parts, socket: SocketKey) -> Option<&mut Deed> {
+    let slot = parts.people.sockets.live_mut(socket)?;
+    slot.extra.as_mut()?.lifeline.as_mut()?.life.deed_mut()
+}
+
+/// Something of a socket is to be stored before its client is told more.
+pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
+    let Some(deed) = deed(parts, socket) else {
+        return;
+    };
+    if std::mem::replace(&mut deed.is_dirty, true) {
+        return;
+    }
+    if let (Some(away), Some(recovery)) = (&mut parts.away, &mut parts.recovery) {
+        let key = away.saves.given() + 1;
+        // Its own: others may be stored earlier.
+        let ticket = away.saves.hold(key);
+        away.saves.joined(socket, key);
+        recovery.dirty.push((socket, ticket));
+    }
+}
+
+/// A socket came back: the store is told that it is here.
+pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
+    if let Some(deed) = deed(parts, socket) {
+        deed.is_dirty = false;
+    }
+    touch(parts, socket);
+}
+
+/// A client will not come back to its socket.
+pub(crate) fn ended(parts: &Parts, namespace: &str, pid: Pid, deed: Option<&Deed>) {
+    if let (Some(chronicle), Some(deed)) = (of(parts, namespace), deed) {
+        // What finds no room ends by itself some time later.
+        let _ = chronicle.push(ChronicleWord::Ended {
+            namespace: namespace.to_owned(),
+            pid: pid_text(pid),
+            fence: deed.fence,
+        });
+    }
+}
+
+/// A client answered a ping: it has all that was known here before.
+pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
+    let now_ms = parts.clock.now.mono_ms;
+    let label = parts.people.label_of(socket);
+    let Some(namespace) = label else {
+        return;
+    };
+    let recover = parts.books.config.recovery.of(&namespace);
+    let every_ms = recover.map_or(u64::MAX, |recover| recover.window.as_millis() as u64 / 4);
+    let chronicle = of(parts, &namespace).map(Arc::clone);
+    // While nothing is stored, nothing is told.
+    let Some(chronicle) = chronicle.filter(|all| all.is_open(&namespace)) else {
+        return;
+    };
+    let number = parts.recovery.as_ref().and_then(|recovery| {
+        let place = chronicle.place(&namespace)?;
+        let before = recovery.marks.before(place, pinged_ms);
+        // Where nothing was ever said there are no marks, and records end without being told of.
+        before.or((chronicle.passed(&namespace) == 0).then_some(0))
+    });
+    let extra = parts.people.sockets.live_mut(socket);
+    let extra = extra.and_then(|slot| slot.extra.as_mut());
+    let lifeline = extra.and_then(|extra| extra.lifeline.as_mut());
+    // The client may not have had what it was told when it came, as that ping came.
+    if let (Some(lifeline), Some(number)) = (lifeline, number)
+        && let (pid, since_ms) = (lifeline.pid, lifeline.since_ms)
+        && pinged_ms > since_ms
+        && let Some(deed) = lifeline.life.deed_mut()
+        && now_ms.saturating_sub(deed.told_ms) >= every_ms
+    {
+        let silent_ms = now_ms.saturating_sub(deed.told_ms.max(since_ms));
+        let is_old = silent_ms > every_ms.saturating_mul(4).saturating_add(UNTOLD_MS);
+        if is_old && !std::mem::replace(&mut deed.is_renewed, true) {
+            // The store may have forgotten it meanwhile: it is stored anew, and told of with the next pong.
+            return touch(parts, socket);
+        }
+        deed.is_renewed = false;
+        deed.told_ms = now_ms;
+        // It is told again with a later pong.
+        let _ = chronicle.push(ChronicleWord::Arrived {
+            namespace: namespace.to_string(),
+            pid: pid_text(pid),
+            fence: deed.fence,
+            number,
+        });
+    }
+}
+
+/// If this node does not have its socket, the store is asked under this number.
+pub(crate) fn remember(
+    parts: &mut Parts,
+    number: Option<u64>,
+    namespace: &str,
+    comer: Comer<'_>,
+    shown: Option<u64>,
+) -> Option<u64> {
+    of(parts, namespace)?;
+    const TIMEOUT: Duration = Duration::from_secs(5);
+    let deadline_ms = parts.clock.now.mono_ms + TIMEOUT.as_millis() as u64;
+    let recovery = parts.recovery.as_mut()?;
+    let adopting = Adopting {
+        pid: comer.pid,
+        uid: comer.uid.map(Into::into),
+        namespace: namespace.into(),
+        shown,
+        deadline_ms,
+        is_asked: false,
+    };
+    recovery.remember(number, adopting)
+}
+
+/// No shard of this node has it: the store is asked. `false`: it cannot be.
+pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
+    let bytes_max = parts.books.config.limits.outbox_bytes_max / 2;
+    let (shard, now_ms) = (parts.ids.me.shard, parts.clock.now.mono_ms);
+    let Some(recovery) = &mut parts.recovery else {
+        return false;
+    };
+    let Some(adopting) = recovery.adoptions.get_mut(&number) else {
+        return false;
+    };
+    let chronicle = chronicle::of(&recovery.chronicle, &adopting.namespace);
+    let is_asked = chronicle.is_some_and(|chronicle| {
+        chronicle.is_open(&adopting.namespace)
+            && !adopting.is_asked
+            && chronicle.push(ChronicleWord::Claiming(Claiming {
+                namespace: adopting.namespace.to_string(),
+                pid: pid_text(adopting.pid),
+                uid: adopting.uid.as_deref().map(str::to_owned),
+                shown: adopting.shown,
+                bytes_max,
+                shard,
+                number,
+            }))
+    });
+    adopting.is_asked = is_asked;
+    adopting.deadline_ms = now_ms + 5_000;
+    if !is_asked {
+        recovery.adoptions.remove(&number);
+    }
+    is_asked
+}
+
+/// The ticket of what a socket waits for.
+pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<u64> {
+    parts.away.as_ref()?.saves.ticket_of(socket)
+}
+
+pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
+    parts.away.as_ref()?.saves.next_due_ms()
+}
+
+pub(crate) fn pid_text(pid: Pid) -> String {
+    String::from_utf8_lossy(&pid.text()).into_owned()
+}
+
+impl Recovery {
+    fn remember(&mut self, number: Option<u64>, adopting: Adopting) -> Option<u64> {
+        let number = match number {
+            Some(number) => number,
+            None if self.adoptions.len() >= self.takings_max() => return None,
+            None => self.next_claim(),
+        };
+        self.adoptions.insert(number, adopting);
+        Some(number)
+    }
+}

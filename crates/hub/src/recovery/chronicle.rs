@@ -1,0 +1,293 @@
+//! What is said in namespaces of level `cluster`, on its way to the one stream that all nodes read; and how far this node has read it.
+//! [ADR 62](../../../../docs/adr/0062-one-stream-that-all-nodes-read.md) has the reasons.
+
+use crate::output::copies::{Copies, Weigh};
+use crate::recovery::stamp::{STREAMS, Stamp};
+use crate::tables::id::Place;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::task::Waker;
+
+/// Cost of a word beside its texts.
+const OVERHEAD_BYTES: usize = 160;
+
+/// The state of a client's socket, as another node would need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saving {
+    /// Its namespace.
+    pub namespace: String,
+    /// The secret of its client.
+    pub pid: String,
+    /// The user of its token.
+    pub uid: Option<String>,
+    /// Whoever took it later has a larger one.
+    pub fence: u64,
+    /// The rest, for [`Adoption`](crate::Adoption).
+    pub body: Vec<u8>,
+    /// How often the store had lost something by then.
+    pub era: u64,
+    /// The shard that waits until it is stored, and the ticket with which.
+    pub shard: u16,
+    /// See `shard`.
+    pub ticket: u64,
+}
+
+/// A client came to a node that does not have its socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claiming {
+    /// Its namespace.
+    pub namespace: String,
+    /// The secret of its client.
+    pub pid: String,
+    /// The user of its token.
+    pub uid: Option<String>,
+    /// The number up to which it has all; `None`: it does not know.
+    pub shown: Option<u64>,
+    /// It may have missed so many bytes.
+    pub bytes_max: usize,
+    /// The shard that asks.
+    pub shard: u16,
+    /// Which of its questions.
+    pub number: u64,
+}
+
+/// What hubs have for the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
+pub enum ChronicleWord {
+    /// An event, or an order to sockets that may be away: a letter as between nodes.
+    Said {
+        namespace: String,
+        letter: Vec<u8>,
+        is_order: bool,
+        /// A program waits for it under this number.
+        receipt: Option<u64>,
+    },
+    Saving(Saving),
+    /// A client has all up to a number.
+    Arrived {
+        namespace: String,
+        pid: String,
+        fence: u64,
+        number: u64,
+    },
+    /// Its client cannot come back.
+    Ended {
+        namespace: String,
+        pid: String,
+        fence: u64,
+    },
+    Claiming(Claiming),
+    /// The shard that claims a socket is listed for all that it is a member of.
+    Listed {
+        shard: u16,
+        number: u64,
+    },
+}
+
+impl ChronicleWord {
+    /// The others are questions.
+    fn is_stored(&self) -> bool {
+        !matches!(self, Self::Claiming(_) | Self::Listed { .. })
+    }
+}
+
+impl Weigh for ChronicleWord {
+    fn bytes(&self) -> usize {
+        OVERHEAD_BYTES
+            + match self {
+                Self::Said { letter, .. } => letter.len(),
+                Self::Saving(saving) => saving.body.len(),
+                _ => 0,
+            }
+    }
+}
+
+/// One namespace's stream.
+#[derive(Debug)]
+struct Course {
+    /// Stands for it in stamps.
+    index: u16,
+    /// Shards of this node are sent all up to here.
+    passed: AtomicU64,
+    /// The store does not take anything.
+    away: AtomicBool,
+}
+
+/// The streams of all namespaces of level `cluster`.
+#[derive(Debug)]
+pub struct Chronicle {
+    courses: BTreeMap<String, Course>,
+    words: Copies<ChronicleWord>,
+    /// Events find no room above half of it: what is known of sockets has the rest.
+    bytes_max: usize,
+    /// Words that are to be stored and are not yet.
+    unwritten: AtomicUsize,
+}
+
+impl Chronicle {
+    /// Of these namespaces; so many bytes may wait for the store.
+    pub fn new(namespaces: impl IntoIterator<Item = String>, bytes_max: usize) -> Self {
+        let courses = namespaces.into_iter().enumerate().map(|(index, name)| {
+            let course = Course {
+                index: index as u16,
+                passed: AtomicU64::new(0),
+                away: AtomicBool::new(true),
+            };
+            (name, course)
+        });
+        Self {
+            courses: courses.collect(),
+            words: Copies::bounded(bytes_max),
+            bytes_max,
+            unwritten: AtomicUsize::new(0),
+        }
+    }
+
+    /// Its namespaces.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.courses.keys().map(String::as_str)
+    }
+
+    /// Wakes the one reader for each word from now on.
+    pub fn wake_for_each(&self, reader: Waker) {
+        self.words.wake_for_each(reader);
+    }
+
+    /// The next word; those of one shard are in order.
+    pub fn next(&self) -> Option<ChronicleWord> {
+        self.words.next()
+    }
+
+    /// So many of the words that were taken are stored now.
+    pub fn written(&self, words: usize) {
+        self.unwritten.fetch_sub(words, Ordering::Relaxed);
+    }
+
+    /// Words that are to be stored and are not yet, whether they were taken or not.
+    pub fn unwritten(&self) -> usize {
+        self.unwritten.load(Ordering::Relaxed)
+    }
+
+    /// Words that found no room.
+    pub fn dropped(&self) -> u64 {
+        self.words.dropped()
+    }
+
+    /// Whether the store takes nothing now: new sockets cannot come back then, and publishers are told.
+    pub fn is_away(&self, namespace: &str, is_away: bool) {
+        if let Some(course) = self.courses.get(namespace) {
+            course.away.store(is_away, Ordering::Relaxed);
+        }
+    }
+
+    /// Shards of this node are sent what comes behind this number.
+    pub fn begins(&self, namespace: &str, number: u64) {
+        if let Some(course) = self.courses.get(namespace) {
+            course.passed.fetch_max(number, Ordering::SeqCst);
+        }
+    }
+
+    // ---- for hubs -----------------------------------------------------------------------------------------------------
+
+    pub(crate) fn has(&self, namespace: &str) -> bool {
+        self.courses.contains_key(namespace)
+    }
+
+    /// Whether the store takes something now.
+    pub(crate) fn is_open(&self, namespace: &str) -> bool {
+        let course = self.courses.get(namespace);
+        course.is_some_and(|course| !course.away.load(Ordering::Relaxed))
+    }
+
+    /// The stamp of what has this number.
+    pub(crate) fn stamp(&self, namespace: &str, number: u64) -> Option<Stamp> {
+        let from = self.place(namespace)?;
+        Some(Stamp { from, number })
+    }
+
+    pub(crate) fn place(&self, namespace: &str) -> Option<Place> {
+        let course = self.courses.get(namespace)?;
+        Some(Place {
+            node: STREAMS,
+            shard: course.index,
+        })
+    }
+
+    /// The home sends shards all up to this number: a shard that lists itself behind it is sent what comes later. Before cards are read.
+    pub(crate) fn passes(&self, namespace: &str, stamp: Stamp) {
+        if let Some(course) = self.courses.get(namespace)
+            && stamp.from.node == STREAMS
+        {
+            course.passed.store(stamp.number, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Of a membership that is listed by now, this shard is sent all behind this number.
+    pub(crate) fn passed(&self, namespace: &str) -> u64 {
+        fence(Ordering::SeqCst);
+        let course = self.courses.get(namespace);
+        course.map_or(0, |course| course.passed.load(Ordering::SeqCst))
+    }
+
+    /// `false`: too much waits for the store.
+    #[must_use = "somebody must be told"]
+    pub(crate) fn push(&self, word: ChronicleWord) -> bool {
+        let is_said = matches!(word, ChronicleWord::Said { .. });
+        if is_said && self.words.waiting() > self.bytes_max / 2 {
+            return false;
+        }
+        let is_stored = word.is_stored();
+        self.unwritten
+            .fetch_add(usize::from(is_stored), Ordering::Relaxed);
+        let has_room = self.words.push(word).is_ok();
+        if !has_room {
+            self.written(usize::from(is_stored));
+        }
+        has_room
+    }
+}
+
+/// The chronicle of a namespace, if it has one.
+pub(crate) fn of<'a>(
+    chronicle: &'a Option<Arc<Chronicle>>,
+    namespace: &str,
+) -> Option<&'a Arc<Chronicle>> {
+    chronicle.as_ref().filter(|all| all.has(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_leave_room_for_what_is_known_of_sockets() {
+        let all = Chronicle::new(["/a".to_owned()], 4_096);
+        assert!(all.has("/a") && !all.has("/b") && !all.is_open("/a"));
+        all.is_away("/a", false);
+        assert!(all.is_open("/a"));
+        let said = || ChronicleWord::Said {
+            namespace: "/a".to_owned(),
+            letter: vec![0; 1_000],
+            is_order: false,
+            receipt: None,
+        };
+        let taken = (0..5).filter(|_| all.push(said())).count();
+        assert_eq!(taken, 2);
+        let listed = ChronicleWord::Listed {
+            shard: 0,
+            number: 1,
+        };
+        assert!(all.push(listed));
+        assert_eq!(all.unwritten(), 2, "a question is not stored");
+        all.written(2);
+        assert_eq!(all.unwritten(), 0);
+        all.begins("/a", 7);
+        assert_eq!(all.passed("/a"), 7);
+        let stamp = all.stamp("/a", 9).expect("a stamp");
+        all.passes("/a", stamp);
+        assert_eq!((all.passed("/a"), all.passed("/b")), (9, 0));
+    }
+}

@@ -1,0 +1,275 @@
+//! Sockets of level `cluster`, as the store sees them: what is stored when, what clients hear before it, and what a pong proves.
+
+use crate::rig::net::{Client, Net};
+use hub::config::{Config, Offsets, Recover, Recovery};
+use hub::{
+    Author, Chronicle, ChronicleMail, ChronicleWord, ConnectRequest, Context, Decision, Emit,
+    Event, Handler, Process, Reach, Saving, SocketKey, Uplink,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_secs(60);
+const NUMBER: u64 = 7 << 20;
+
+struct Hall;
+
+impl Handler for Hall {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let said = Emit {
+            author: Author::Client(socket),
+            ..Emit::new("said", event.args)
+        };
+        match event.name {
+            "say" => assert_eq!(cx.of("/").emit(&said), Reach::Everyone),
+            "local" => {
+                assert_eq!(cx.of("/").local().emit(&said), Reach::Nobody);
+                assert_eq!(cx.of("/").local().join(&["there"]), Reach::Everyone);
+            }
+            "join" => assert_eq!(cx.of("/").join(&["there"]), Reach::Everyone),
+            _ => cx.socket(socket).emit(&Emit::new("error", event.args)),
+        }
+        if let Some(ack) = event.ack {
+            cx.ack(ack, "1", &[]);
+        }
+    }
+}
+
+struct Store {
+    net: Net,
+    chronicle: Arc<Chronicle>,
+    mail: ChronicleMail,
+}
+
+impl Store {
+    fn new() -> Self {
+        let recover = Recover {
+            window: WINDOW,
+            offsets: Offsets::All,
+            goes_abroad: false,
+            chronicle: true,
+        };
+        let names = ["/".to_owned(), "/b".to_owned()];
+        let named = names.clone().map(|name| (name, Some(recover)));
+        let config = Config {
+            recovery: Recovery {
+                namespaces: named.into(),
+            },
+            ..Config::default()
+        };
+        let chronicle = Arc::new(Chronicle::new(names.clone(), 1 << 20));
+        names.iter().for_each(|name| chronicle.is_away(name, false));
+        let mut process = Process::new(&config.rates);
+        process.uplink = Some(Arc::new(Uplink::new(1 << 20, Duration::ZERO)));
+        process.outlets.chronicle = Some(Arc::clone(&chronicle));
+        Self {
+            net: Net::in_cluster(1, &config, 1, &process, |_| Box::new(Hall)),
+            mail: ChronicleMail::new(&process, 1),
+            chronicle,
+        }
+    }
+
+    fn words(&self) -> Vec<ChronicleWord> {
+        std::iter::from_fn(|| self.chronicle.next()).collect()
+    }
+
+    fn savings(&self) -> Vec<Saving> {
+        let words = self.words().into_iter();
+        let savings = words.filter_map(|word| match word {
+            ChronicleWord::Saving(saving) => Some(saving),
+            _ => None,
+        });
+        savings.collect()
+    }
+
+    /// The store has what one of these waits for.
+    fn stored(&mut self, saving: &Saving) {
+        let read = self.mail.saved(saving.shard, saving.ticket);
+        self.net.deliver(0, &read.letter);
+        self.net.pass(1);
+    }
+
+    fn all_stored(&mut self) {
+        for saving in self.savings() {
+            self.stored(&saving);
+        }
+    }
+
+    fn passed(&mut self, number: u64) {
+        let read = self.mail.passed("/", number);
+        self.net.deliver(0, &read.letter);
+        self.net.settle();
+    }
+
+    fn connects(&mut self, auth: &str) -> (Client, String) {
+        let client = self.net.websocket(0, "");
+        self.net.say(client, &format!("40{auth}"));
+        self.all_stored();
+        let texts = self.net.texts(client);
+        let welcome = texts.iter().find(|text| text.starts_with("40"));
+        let (_, rest) = welcome
+            .and_then(|text| text.split_once("\"pid\":\""))
+            .expect("a pid");
+        let pid = rest.split('"').next().unwrap_or_default().to_owned();
+        (client, pid)
+    }
+
+    /// A ping leaves.
+    fn pings(&mut self, client: Client) {
+        self.net
+            .pass(Config::default().ping_interval.as_millis() as u64 + 10);
+        let texts = self.net.texts(client);
+        assert!(texts.contains(&"2".to_owned()), "{texts:?}");
+    }
+
+    /// The numbers up to which clients have all.
+    fn arrived(&self) -> Vec<u64> {
+        let words = self.words().into_iter();
+        let arrived = words.filter_map(|word| match word {
+            ChronicleWord::Arrived { number, .. } => Some(number),
+            _ => None,
+        });
+        arrived.collect()
+    }
+}
+
+/// All sockets of a turn waited for the ticket of the last, so the first that was stored released them all.
+#[test]
+fn a_client_was_told_when_another_socket_was_stored() {
+    let mut store = Store::new();
+    let client = store.net.websocket(0, "");
+    let both = ["40".to_owned(), "40/b,".to_owned()];
+    store.net.say_all(client, both.into_iter());
+    let savings = store.savings();
+    assert_eq!(savings.len(), 2);
+    assert!(savings[0].ticket < savings[1].ticket, "{savings:?}");
+    store.stored(&savings[0]);
+    let welcomed = |texts: Vec<String>| texts.iter().filter(|text| text.starts_with("40")).count();
+    assert_eq!(welcomed(store.net.texts(client)), 0);
+    store.stored(&savings[1]);
+    assert_eq!(welcomed(store.net.texts(client)), 2);
+}
+
+/// A socket that comes and goes in one turn is not stored: what else its client waits for must not wait with it.
+#[test]
+fn a_socket_that_is_gone_at_the_end_of_its_turn_holds_nobody_up() {
+    let mut store = Store::new();
+    let client = store.net.websocket(0, "");
+    let all = ["40", "40/b,", "41/b,"].map(str::to_owned);
+    store.net.say_all(client, all.into_iter());
+    let savings = store.savings();
+    assert_eq!(savings.len(), 1, "{savings:?}");
+    store.stored(&savings[0]);
+    let texts = store.net.texts(client);
+    assert!(
+        texts.iter().any(|text| text.starts_with("40{")),
+        "{texts:?}"
+    );
+}
+
+/// The ping of a session comes before it is in the namespace; its pong confirmed what was sent in between.
+#[test]
+fn a_pong_confirmed_a_replay_that_came_after_its_ping() {
+    let mut store = Store::new();
+    let client = store.net.websocket(0, "");
+    store.passed(NUMBER);
+    store.pings(client);
+    store.net.say(client, "40");
+    store.all_stored();
+    store.net.say(client, "3");
+    assert_eq!(store.arrived(), [0; 0]);
+    store.pings(client);
+    store.net.say(client, "3");
+    assert_eq!(store.arrived(), [NUMBER]);
+}
+
+/// Where nothing was said there were no marks: no pong was told of, and records ended while their clients were there.
+#[test]
+fn idle_clients_of_a_silent_namespace_were_forgotten() {
+    let mut store = Store::new();
+    let (client, _) = store.connects("");
+    store.pings(client);
+    store.net.say(client, "3");
+    assert_eq!(store.arrived(), [0]);
+}
+
+/// The store takes nothing for longer than it keeps records.
+#[test]
+fn a_socket_of_which_nothing_was_told_for_long_is_stored_anew() {
+    let mut store = Store::new();
+    let (client, _) = store.connects("");
+    store.passed(NUMBER);
+    store.chronicle.is_away("/", true);
+    for _ in 0..6 {
+        store.pings(client);
+        store.net.say(client, "3");
+        assert_eq!(store.words().len(), 0);
+    }
+    store.chronicle.is_away("/", false);
+    store.pings(client);
+    store.net.say(client, "3");
+    assert_eq!(store.savings().len(), 1);
+    store.pings(client);
+    store.net.say(client, "3");
+    assert_eq!(store.arrived(), [NUMBER]);
+}
+
+/// The offset of the first word of a replay lacked the number when it was the gateway's own.
+#[test]
+fn a_replay_that_begins_with_a_notice_says_where_its_client_is() {
+    let mut store = Store::new();
+    let (client, pid) = store.connects("");
+    store.passed(NUMBER);
+    store.net.say(client, "42[\"fails\",\"why\"]");
+    let live = store.net.texts(client);
+    store.net.break_off(client);
+    let back = store.net.websocket(0, "");
+    store.net.say(back, &format!("40{{\"pid\":\"{pid}\"}}"));
+    store.all_stored();
+    let texts = store.net.texts(back);
+    let notice = |texts: &[String]| {
+        let mut texts = texts.iter();
+        texts.find(|text| text.starts_with("42[\"error\"")).cloned()
+    };
+    let offset = notice(&live).expect("a notice");
+    assert!(offset.len() > 40, "{offset}");
+    assert_eq!(notice(&texts), Some(offset), "{texts:?}");
+}
+
+/// What stands in the stream goes to all nodes, and to sockets of dead ones.
+#[test]
+fn what_is_for_one_node_went_to_all() {
+    let mut store = Store::new();
+    let (client, _) = store.connects("");
+    store.net.say(client, "42[\"local\",1]");
+    let is_said = |word: &ChronicleWord| matches!(word, ChronicleWord::Said { .. });
+    assert!(!store.words().iter().any(is_said));
+    store.net.say(client, "42[\"join\",1]");
+    assert!(store.words().iter().any(is_said));
+}
+
+/// The ack of an event left while the event waited for the store, and a node that died then took it along.
+#[test]
+fn an_ack_left_before_its_event_was_stored() {
+    let mut store = Store::new();
+    let (client, _) = store.connects("");
+    store.net.say(client, "421[\"say\",1]");
+    let words = store.words();
+    let [ChronicleWord::Said { .. }, ChronicleWord::Saving(saving)] = &words[..] else {
+        panic!("{words:?}");
+    };
+    assert_eq!(store.net.texts(client), [""; 0]);
+    store.stored(saving);
+    assert_eq!(store.net.texts(client), ["431[1]"]);
+    store.net.say(client, "422[\"fails\",1]");
+    let texts = store.net.texts(client);
+    assert_eq!(
+        texts.last().map(|text| &**text),
+        Some("432[1]"),
+        "it said nothing"
+    );
+}
