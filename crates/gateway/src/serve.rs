@@ -111,8 +111,7 @@ pub fn start<'a>(
     // Operators find the node itself from now on.
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
-    let shown = (&shards, &settings, seen);
-    let service = operators::serve(&runtime, front, shown, &facts, gate);
+    let service = operators::serve(&runtime, front, (&shards, &settings, seen), &facts, gate);
     let room = (&api, &places);
     let serve = |all: Counter| all.serve(config, number, &shards, &facts, room, tracer);
     let workers = workers.map(serve).transpose()?.flatten();
