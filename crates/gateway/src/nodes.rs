@@ -178,7 +178,8 @@ fn links(json: &Value) -> String {
     table.push_str(&out);
     for node in json["nodes"].as_array().into_iter().flatten() {
         if let Some(why) = node["why"].as_str() {
-            let _ = writeln!(table, "{:<4}  is missing: {}", node["node"], plain(why));
+            let number = node["node"].as_u64().unwrap_or_default();
+            let _ = writeln!(table, "{number:<4}  is missing: {}", plain(why));
         }
     }
     table

@@ -27,6 +27,5 @@ mod tls;
 mod trace;
 mod transcripts;
 mod upgrade;
-#[cfg(feature = "webtransport")]
 mod webtransport;
 mod workers;

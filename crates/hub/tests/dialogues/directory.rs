@@ -30,13 +30,16 @@ fn a_room_was_announced_to_every_shard() {
 #[test]
 fn bytes_of_a_room_do_not_grow_with_the_shards() {
     const ROOMS: usize = 1_000;
-    let [one, two, eight] = [1, 2, 8].map(|shards| {
-        let net = rooms(shards, ROOMS);
+    let of_rooms = |net: &Net, shards: usize| -> usize {
         let parts = (0..shards).flat_map(|at| net.hub(at).memory());
-        let bytes: usize = parts
+        parts
             .filter(|(part, _)| *part == "rooms")
             .map(|(_, n)| n)
-            .sum();
+            .sum()
+    };
+    let [one, two, eight] = [1, 2, 8].map(|shards| {
+        // What each shard has without rooms.
+        let bytes = of_rooms(&rooms(shards, ROOMS), shards) - of_rooms(&rooms(shards, 0), shards);
         println!(
             "a room of one member costs {} bytes on {shards} shards",
             bytes / ROOMS
