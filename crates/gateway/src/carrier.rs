@@ -43,12 +43,23 @@ pub fn start(
         let place = bring(stream, client)?;
         Some(Box::new(place) as Box<dyn Any + Send>)
     });
-    let carrier = webtransport::start(settings, &certificates.config(), bring);
-    let carrier = carrier.map_err(|why| anyhow!("cannot offer WebTransport: {why}"))?;
-    tracing::info!(listen, "WebTransport");
-    // Nobody else sets it.
-    let _ = facts.carrier.set(carrier);
-    Ok(())
+    match webtransport::start(settings, &certificates.config(), bring) {
+        Ok(carrier) => {
+            tracing::info!(listen, "WebTransport");
+            // Nobody else sets it.
+            let _ = facts.carrier.set(carrier);
+            Ok(())
+        }
+        // All sessions of the process before are here already.
+        Err(why) if takes_over => {
+            tracing::error!(
+                listen,
+                "cannot offer WebTransport until the next start: {why}"
+            );
+            Ok(())
+        }
+        Err(why) => Err(anyhow!("cannot offer WebTransport: {why}")),
+    }
 }
 
 /// Handshakes use these certificates from now on.

@@ -516,6 +516,10 @@ impl Node<'_> {
         // What is relayed to other nodes needs nothing of the cluster.
         while began.elapsed() < grace || ended.is_some() && began.elapsed() < RELAYED_GRACE {
             ended = ended.or_else(|| self.shards.wait_for(LOOK_INTERVAL));
+            if ended.is_some() {
+                // The next process waits for the port.
+                carrier::close(&self.loaded.resolved, &self.facts);
+            }
             let relayed = self.relays.as_ref().map_or(0, Relays::open);
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
@@ -613,6 +617,10 @@ impl Node<'_> {
         let mut ended = None;
         loop {
             ended = ended.or_else(|| self.shards.wait_for(LOOK_INTERVAL));
+            if ended.is_some() {
+                // The next process waits for the port.
+                carrier::close(&self.loaded.resolved, &self.facts);
+            }
             let relayed = self.relays.as_ref().map_or(0, Relays::open);
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {

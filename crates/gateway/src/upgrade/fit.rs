@@ -84,6 +84,11 @@ pub fn obstacle(config: &Resolved) -> Option<&'static str> {
         (config.nats.is_some(), "[nats]"),
         (keeps_history_here(config), "history.store = \"memory\""),
         (config.bodies.is_some(), "[large]"),
+        // The successor would begin at the newest entry of the stream.
+        (
+            config.hub.recovery.chronicled().next().is_some(),
+            "recovery.level = \"cluster\"",
+        ),
     ];
     parts.into_iter().find(|(is, _)| *is).map(|(_, name)| name)
 }
