@@ -211,6 +211,23 @@ impl Joins {
 
     /// Nobody will confirm this one ticket; what may leave now.
     pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
+        self.withdraw(ticket);
+        let first = self.first_open();
+        self.take_while(|parked| parked.ticket < first)
+    }
+
+    /// What has waited for long enough, where nothing may leave unconfirmed: its own tickets are given up, and those of others stay.
+    pub(crate) fn overdue(&mut self, now_ms: u64) -> Vec<Waits> {
+        let is_late = |parked: &&Parked| parked.due_ms <= now_ms;
+        let late = self.parked.iter().take_while(is_late);
+        let late: Vec<u64> = late.map(|parked| parked.ticket).collect();
+        for ticket in late {
+            self.withdraw(ticket);
+        }
+        self.take_while(|parked| parked.due_ms <= now_ms)
+    }
+
+    fn withdraw(&mut self, ticket: u64) {
         if let Ok(at) = self.open.binary_search_by_key(&ticket, |(open, _)| *open)
             && let Some((_, key)) = self.open.remove(at)
             && self.tickets.get(&key) == Some(&ticket)
@@ -220,8 +237,6 @@ impl Joins {
         if self.open.is_empty() {
             self.joined.clear();
         }
-        let first = self.first_open();
-        self.take_while(|parked| parked.ticket < first)
     }
 
     /// What has waited for long enough. Its keys are taken for known: while other nodes cannot be reached, a socket waits once and
@@ -338,5 +353,18 @@ mod tests {
             Some(next),
             "a new key is waited for"
         );
+    }
+
+    /// An ack left unstored when another socket had waited for too long.
+    #[test]
+    fn one_that_waited_for_too_long_took_the_tickets_of_others_along() {
+        let mut joins = Joins::new(50);
+        let tickets = [1, 2].map(|key| joins.hold(key));
+        (0..2).for_each(|at| joins.joined(socket(at), at as u64 + 1));
+        let session = Key::new(SlotId::at(1), 0);
+        joins.park(tickets[1], Waits::Output(Carrier::Polls(session)), 0);
+        assert_eq!(joins.overdue(50).len(), 1);
+        assert_eq!(joins.ticket_of(socket(0)), Some(tickets[0]));
+        assert_eq!(joins.overdue(50).len(), 0);
     }
 }

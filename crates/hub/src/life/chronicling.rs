@@ -235,7 +235,7 @@ pub(crate) fn end_late(parts: &mut Parts) {
     let Some(away) = &mut parts.away else {
         return;
     };
-    for waits in away.saves.due(now_ms) {
+    for waits in away.saves.overdue(now_ms) {
         match waits {
             Waits::Ack { to, .. } => abandon(parts, to.socket),
             Waits::Output(carrier) => {
