@@ -218,6 +218,7 @@ fn an_event_is_published_once_and_in_order() {
         [json!("fence")],
         "nothing came twice"
     );
+    assert!(eventually(PATIENCE, || messages().len() > 200));
     let messages = messages();
     let number = super::number(&nodes[0]);
     for (n, message) in messages[..200].iter().enumerate() {
