@@ -1,4 +1,4 @@
-//! What becomes of a command that was handed over.
+//! The outcome of a command that was handed over.
 
 use std::fmt;
 

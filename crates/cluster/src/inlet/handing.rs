@@ -25,7 +25,7 @@ impl Inlet {
     /// The inlet of a record. What is missing is asked for anew.
     ///
     /// # Errors
-    /// What contradicts itself.
+    /// The record contradicts itself: in what.
     pub(crate) fn restored(
         peer: Peer,
         limits: Limits,

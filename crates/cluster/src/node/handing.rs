@@ -13,7 +13,7 @@ impl Node {
     /// Nothing changes here: the handover may be given up.
     ///
     /// # Errors
-    /// What keeps it from being written down now.
+    /// It cannot be written down now: why.
     pub fn record(&self) -> Result<Vec<u8>, &'static str> {
         if !self.events.is_empty() {
             return Err("letters have arrived that nobody has read");
@@ -35,7 +35,7 @@ impl Node {
     /// that the record had. What the peers hold is asked for; until it is there, they are sent everything.
     ///
     /// # Errors
-    /// What contradicts itself.
+    /// The record contradicts itself: in what.
     pub fn restored(me: Peer, limits: Limits, record: &[u8]) -> Result<Self, &'static str> {
         let record = record::Place::read(record).ok_or("bytes that are none")?;
         let mut node = Self::new(me, limits);

@@ -1,4 +1,4 @@
-//! What a node has sent, as a record, and back. Questions of peers are left out: what was not answered is asked for again.
+//! A node's outlet as a record, and back. Questions of peers are left out: they are asked again.
 
 use super::lane::{Kept, Lane, Rest};
 use super::{Channel, Limits, Outlet, Worth};
@@ -37,7 +37,7 @@ impl Outlet {
     /// The outlet of a record.
     ///
     /// # Errors
-    /// What contradicts itself.
+    /// The record contradicts itself: in what.
     pub(crate) fn restored(
         me: Peer,
         limits: Limits,

@@ -24,17 +24,7 @@ pub fn send(line: &mut Line, still: &Still) -> Result<(), Broken> {
                 record.len()
             )));
         }
-        let pieces = record.chunks(BATCH_BYTES).count().max(1);
-        for number in 0..pieces {
-            let from = number * BATCH_BYTES;
-            let until = record.len().min(from + BATCH_BYTES);
-            let piece = Piece {
-                name: name.clone(),
-                bytes: record[from..until].to_vec(),
-                ends: number + 1 == pieces,
-            };
-            line.send(Kind::Backend, &piece, STEP)?;
-        }
+        line.send_record(Kind::Backend, &name, &record, STEP)?;
     }
     Ok(())
 }

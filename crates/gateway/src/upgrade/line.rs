@@ -2,7 +2,8 @@
 //! nobody.
 
 use handoff::Kind;
-use handoff::bounds::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
+use handoff::backend::Piece;
+use handoff::bounds::{BATCH_BYTES, DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
 use prost::Message;
 use rustix::io::Errno;
 use rustix::net::{
@@ -172,6 +173,28 @@ impl Line {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(lost(&error)),
             }
+        }
+        Ok(())
+    }
+
+    /// Sends a record of any length, in pieces.
+    pub fn send_record(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        record: &[u8],
+        within: Duration,
+    ) -> Result<(), Broken> {
+        let count = record.len().div_ceil(BATCH_BYTES).max(1);
+        for number in 0..count {
+            let from = number * BATCH_BYTES;
+            let until = record.len().min(from + BATCH_BYTES);
+            let piece = Piece {
+                name: name.to_owned(),
+                bytes: record[from..until].to_vec(),
+                ends: number + 1 == count,
+            };
+            self.send(kind, &piece, within)?;
         }
         Ok(())
     }

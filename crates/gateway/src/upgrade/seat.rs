@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use control::cluster::{Member, Stop, Stopped};
 use handoff::Kind;
 use handoff::backend::Piece;
-use handoff::bounds::{BATCH_BYTES, PLACE_BYTES_MAX};
+use handoff::bounds::PLACE_BYTES_MAX;
 use handoff::cluster::Membership;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -82,18 +82,7 @@ pub fn send(line: &mut Line, stopped: &Stopped) -> Result<(), Broken> {
             record.len()
         )));
     }
-    let pieces = record.chunks(BATCH_BYTES).count().max(1);
-    for number in 0..pieces {
-        let from = number * BATCH_BYTES;
-        let until = record.len().min(from + BATCH_BYTES);
-        let piece = Piece {
-            name: String::new(),
-            bytes: record[from..until].to_vec(),
-            ends: number + 1 == pieces,
-        };
-        line.send(Kind::Place, &piece, STEP)?;
-    }
-    Ok(())
+    line.send_record(Kind::Place, "", &record, STEP)
 }
 
 /// What has come of it.

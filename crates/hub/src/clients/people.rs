@@ -376,16 +376,6 @@ impl People {
         self.namespaces.get(namespace).map(|slot| &slot.name)
     }
 
-    /// One of its sockets comes back by the store.
-    pub(crate) fn has_deed(&self, session: &Session) -> bool {
-        session.sockets.iter().any(|index| {
-            let socket = self.sockets.get(*index);
-            let extra = socket.and_then(|socket| socket.extra.as_ref());
-            let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
-            lifeline.is_some_and(|lifeline| lifeline.life.deed().is_some())
-        })
-    }
-
     /// The namespace of a socket.
     pub(crate) fn label_of(&self, socket: SocketKey) -> Option<Arc<str>> {
         let slot = self.sockets.live(socket)?;

@@ -44,13 +44,11 @@ pub enum Stays {
     Passing,
     /// More waits to be read or written than a record may have.
     TooLarge,
-    /// Its sockets come back by the store.
-    Chronicle,
 }
 
 impl Stays {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::Polling,
         Self::EventStream,
         Self::Tls,
@@ -61,7 +59,6 @@ impl Stays {
         Self::Joining,
         Self::Passing,
         Self::TooLarge,
-        Self::Chronicle,
     ];
 
     /// In an operator's words.
@@ -76,7 +73,6 @@ impl Stays {
             Self::Fragments => "in the middle of a fragmented message",
             Self::Joining => "in a room of which other nodes do not know yet",
             Self::Passing => "opening, closing or waiting for a history",
-            Self::Chronicle => "with recovery of level cluster, by which they come back",
             Self::TooLarge => "with more output waiting than a record may have",
         }
     }
@@ -206,9 +202,6 @@ impl Handing {
         session: &Session,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Result<Option<(ConnId, &'a Conn)>, Stays> {
-        if parts.people.has_deed(session) {
-            return Err(Stays::Chronicle);
-        }
         if let Some(polling) = &session.polling {
             return self
                 .polling_fit(parts, index, session, polling)

@@ -2,8 +2,10 @@
 
 use crate::harness::{Gateway, PATIENCE, eventually};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -83,6 +85,23 @@ impl Chain {
         text
     }
 
+    /// An upgrade that is disturbed: it has named its successor, and is not awaited.
+    pub fn begin_upgrade(&self) -> UnderWay {
+        let mut command = self.command(&[]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("sockeye upgrade");
+        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
+        let pid = lines.find_map(|line| started(&line.expect("a line")));
+        let Some(successor) = pid else {
+            panic!("no successor: {:?}", child.wait_with_output());
+        };
+        UnderWay {
+            child,
+            lines,
+            successor,
+        }
+    }
+
     /// The process that serves now.
     pub fn pid(&self) -> u32 {
         let living = self.later.iter().rev().find(|pid| lives(**pid));
@@ -97,6 +116,29 @@ impl Chain {
     pub fn first_ends(&mut self) {
         let status = self.first.exit_status(3 * PATIENCE);
         assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    }
+}
+
+/// An upgrade that has begun.
+pub struct UnderWay {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// The process that is to serve.
+    pub successor: u32,
+}
+
+impl UnderWay {
+    /// Whether the successor serves.
+    pub fn succeeds(mut self) -> bool {
+        drop(self.lines);
+        self.child.wait().expect("its end").success()
+    }
+
+    /// Kills the successor; whether it served already.
+    pub fn killed_after(self, delay: Duration) -> bool {
+        sleep(delay);
+        signal(self.successor, Signal::KILL);
+        self.succeeds()
     }
 }
 

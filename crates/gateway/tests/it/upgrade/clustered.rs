@@ -10,7 +10,6 @@ use client::full::SocketIo;
 use rustix::process::Signal;
 use serde_json::json;
 use servers::{Nats, Redis};
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,19 +189,8 @@ fn a_successor_that_is_killed_changes_nothing_in_the_cluster() {
     let mut clients = [member(&chains[0], "r"), member(&chains[1], "r")];
     let mut given_up = 0;
     for delay_ms in (0..400).step_by(8) {
-        let mut command = chains[0].command(&[]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("sockeye upgrade");
-        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-        let pid = lines.find_map(|line| started(&line.expect("a line")));
-        let pid = pid.expect("a successor");
-        sleep(Duration::from_millis(delay_ms));
-        signal(pid, Signal::KILL);
-        drop(lines);
-        if child.wait().expect("its end").success() {
+        let upgrade = chains[0].begin_upgrade();
+        if upgrade.killed_after(Duration::from_millis(delay_ms)) {
             println!("at {delay_ms} ms it had taken over; {given_up} were given up before");
             break;
         }
@@ -220,20 +208,12 @@ fn an_old_process_that_is_killed_in_the_middle_is_a_node_that_died() {
     let text = config(&redis, "");
     let mut chains: [Chain; 2] = chains(&text);
     let mut watcher = member(&chains[1], "r");
-    let mut command = chains[0].command(&[]);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.expect("sockeye upgrade");
-    let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-    let pid = lines.find_map(|line| started(&line.expect("a line")));
-    let successor = pid.expect("a successor");
+    let upgrade = chains[0].begin_upgrade();
+    let successor = upgrade.successor;
     sleep(Duration::from_millis(40));
     let first = chains[0].first.pid();
     chains[0].first.kill();
-    drop(lines);
-    let _ = child.wait();
+    upgrade.succeeds();
     let over = eventually(3 * PATIENCE, || !lives(successor) || !lives(first));
     assert!(over);
     if lives(successor) {

@@ -1,12 +1,8 @@
 //! Stores of history that outlive a process: what rooms said before, during and after upgrades is there once, in order.
 
-use super::chain::{Chain, signal, started};
+use super::chain::Chain;
 use crate::history::{all, answers, config, join, say, soon};
-use rustix::process::Signal;
 use servers::{Postgres, Redis};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::thread::sleep;
 use std::time::Duration;
 
 const EVENTS: u64 = 90;
@@ -70,19 +66,8 @@ fn history_on_disk_changes_hands() {
     let mut client = join(&chain.first, "on-b");
     let mut said = 0;
     for delay_ms in (0..400).step_by(15) {
-        let mut command = chain.command(&[]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("sockeye upgrade");
-        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-        let pid = lines.find_map(|line| started(&line.expect("a line")));
-        let pid = pid.expect("a successor");
-        sleep(Duration::from_millis(delay_ms));
-        signal(pid, Signal::KILL);
-        drop(lines);
-        if child.wait().expect("its end").success() {
+        let upgrade = chain.begin_upgrade();
+        if upgrade.killed_after(Duration::from_millis(delay_ms)) {
             println!("at {delay_ms} ms it had taken over");
             break;
         }

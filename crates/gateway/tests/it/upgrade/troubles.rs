@@ -6,7 +6,6 @@ use crate::harness::client::{Plain, SocketIo};
 use crate::harness::eventually;
 use rustix::process::Signal;
 use serde_json::json;
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -45,22 +44,8 @@ fn a_successor_that_is_killed_at_any_moment_changes_nothing() {
     let mut pair = Pair::join(&chain);
     let mut given_up = 0;
     for delay_ms in 0..40 {
-        let mut command = chain.command(&[]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("sockeye upgrade");
-        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-        let pid = lines.find_map(|line| started(&line.expect("a line")));
-        let Some(pid) = pid else {
-            panic!("no successor: {:?}", child.wait_with_output());
-        };
-        std::thread::sleep(Duration::from_millis(delay_ms));
-        signal(pid, Signal::KILL);
-        drop(lines);
-        let status = child.wait().expect("its end");
-        if status.success() {
+        let upgrade = chain.begin_upgrade();
+        if upgrade.killed_after(Duration::from_millis(delay_ms)) {
             // It had taken over before it was killed, as the next would have.
             println!("at {delay_ms} ms it had taken over; {given_up} were given up before");
             break;

@@ -2,18 +2,15 @@
 //!
 //! `UPGRADES`, `UPGRADE_CLIENTS` and `UPGRADE_RATE` (events a second) make the histories larger.
 
-use super::chain::{Chain, lives, signal, started};
+use super::chain::{Chain, lives};
 use crate::backend::KEY;
 use crate::harness::client::SocketIo;
 use crate::harness::{Alone, PATIENCE, eventually};
 use crate::workers::account::{Account, Delays};
 use crate::workers::crowd::{Crowd, Life, Manners};
 use client::OpCode;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use servers::{Handled, NodeWorker};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -147,19 +144,12 @@ fn a_worker_that_is_killed_during_an_upgrade_loses_nothing() {
     for delay_ms in [0, 15, 40] {
         let heir = scene.worker();
         sleep(PAUSE);
-        let mut command = scene.chain.command(&[]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("sockeye upgrade");
-        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-        let pid = lines.find_map(|line| started(&line.expect("a line")));
-        scene.chain.note_successor(pid.expect("a successor"));
+        let upgrade = scene.chain.begin_upgrade();
+        scene.chain.note_successor(upgrade.successor);
         sleep(Duration::from_millis(delay_ms));
         worker.kill();
         worker = heir;
-        assert!(child.wait().expect("its end").success());
+        assert!(upgrade.succeeds());
         // Its sockets wait for it as long as for one that comes back.
         sleep(Duration::from_secs(3));
     }
@@ -176,19 +166,8 @@ fn a_successor_that_is_killed_leaves_the_workers_where_they_are() {
     let crowd = scene.crowd();
     let (mut given_up, mut died) = (0, false);
     for step in 0..30 {
-        let mut command = scene.chain.command(&[]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("sockeye upgrade");
-        let mut lines = BufReader::new(child.stdout.take().expect("its lines")).lines();
-        let pid = lines.find_map(|line| started(&line.expect("a line")));
-        let pid = pid.expect("a successor");
-        sleep(Duration::from_millis(4 * step));
-        signal(pid, Signal::KILL);
-        drop(lines);
-        died = child.wait().expect("its end").success();
+        let upgrade = scene.chain.begin_upgrade();
+        died = upgrade.killed_after(Duration::from_millis(4 * step));
         if died {
             println!("after {given_up} it had taken over");
             break;
