@@ -117,9 +117,9 @@ impl<'a> Member<'a> {
     }
 
     /// What is said to one socket that may come back from the store stands there like all else.
-    fn goes_by_chronicle(&self, event: &Emit<'_>) -> bool {
-        let lifeline = self.live().filter(|socket| !socket.flags.nameless);
-        let lifeline = lifeline.and_then(|socket| socket.extra.as_ref()?.lifeline.as_ref());
+    fn goes_by_chronicle(socket: &Socket, event: &Emit<'_>) -> bool {
+        let extra = socket.extra.as_ref().filter(|_| !socket.flags.nameless);
+        let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
         let has_deed = lifeline.is_some_and(|lifeline| lifeline.life.deed().is_some());
         has_deed && !event.volatile && !notices::is_notice(event.name)
     }
@@ -138,7 +138,7 @@ impl<'a> Member<'a> {
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
         let namespace = Arc::clone(namespace);
-        if ack.is_none() && history.is_none() && self.goes_by_chronicle(event) {
+        if ack.is_none() && history.is_none() && Self::goes_by_chronicle(socket, event) {
             let id = socket.id.to_string();
             let to = Target {
                 namespace: &namespace,
