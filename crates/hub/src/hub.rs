@@ -129,6 +129,11 @@ impl Hub {
         slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
     }
 
+    /// Connections that came from the reserve; those that have gone count until the next call of [`Turn::make_way`](crate::Turn::make_way).
+    pub fn in_reserve(&self) -> usize {
+        self.stage.parts.access.reserve.len()
+    }
+
     /// Whether a new connection from there may begin with a PROXY protocol header, and whether it must.
     pub fn proxy_protocol(&self, peer: IpAddr) -> ProxyProtocol {
         let proxies = &self.stage.parts.books.config.proxies;

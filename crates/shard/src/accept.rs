@@ -241,10 +241,16 @@ impl Door {
     ) {
         let places = Arc::clone(&turn.world().places);
         let full = |places: &Places| places.free(self.conns_max, self.conns_reserve) == 0;
+        // The reserve is for those that have shown a session or a probe: the oldest of the others makes way. Another shard may take
+        // the place that became free, so the next makes way then.
         let mut is_full = full(&places);
+        while is_full && turn.make_way() {
+            is_full = full(&places);
+        }
+        // Strangers at other shards may have all of it, and this shard cannot send them away: a share is its own.
         if is_full {
-            // The reserve is for those that have shown a session or a probe: the oldest of the others makes way.
-            is_full = !turn.make_way() || full(&places);
+            let share = self.conns_reserve / (2 * usize::from(turn.world().me.shards));
+            is_full = turn.hub().in_reserve() >= share.max(1);
         }
         if is_full {
             turn.connection_shed();

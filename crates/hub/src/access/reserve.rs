@@ -24,4 +24,9 @@ impl Reserve {
         let at = self.0.iter().position(|conn| may_go(*conn) == Some(true))?;
         self.0.remove(at)
     }
+
+    /// Connections in it, with those that went since the last call of `give_way`.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
