@@ -2,6 +2,7 @@
 
 use crate::bounds::{NODES_GONE_MAX, NUMBER_MAX, PAST_MAX, WORKERS_MAX};
 use crate::deadlines::Deadlines;
+use crate::endpoint::ENDPOINT;
 use crate::entry::Entry;
 use crate::home::{Bond, Home, Introduction, Phase};
 use crate::items::Items;
@@ -26,6 +27,11 @@ pub(crate) fn arrive(
     asked: &HashSet<u64>,
 ) -> Result<(), Unfit> {
     let queue = &mut parts.queue;
+    if let Some(endpoint) = &mut queue.endpoint {
+        let none = record.workers.is_empty();
+        need(none, "workers", "none: this backend is called")?;
+        endpoint.go_on_with((record.failures, record.rests_ms), queue.now_ms);
+    }
     take_workers(queue, record)?;
     for home in &record.homes {
         take_home(queue, home)?;
@@ -127,8 +133,16 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
     let introduction = Introduction::restored(&record.introduction);
     need(introduction.is_some(), "homes.introduction", "a `Connect`")?;
     let now_ms = queue.now_ms;
+    let is_called = queue.is_called();
     let entries = |items: &[handoff::backend::Item]| {
-        let items = items.iter().map(|item| Entry::restored(item, now_ms));
+        let items = items.iter().map(|item| {
+            let mut entry = queue.kept(Entry::restored(item, now_ms)?);
+            if is_called && entry.is_gone() {
+                // Its home stays for its sake only.
+                entry.bytes += Home::BYTES;
+            }
+            Ok(entry)
+        });
         items.collect::<Result<Vec<Entry>, Unfit>>()
     };
     let (held, owed) = (entries(&record.held)?, entries(&record.owed)?);
@@ -155,6 +169,9 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
     home.worker = record.worker;
     home.items = Items::restored(held.into(), owed, record.sequence);
     queue.homes.insert(name, home);
+    if is_called {
+        return take_turn(queue, name, record);
+    }
     match record.worker {
         Some(id) => {
             let worker = queue.workers.get_mut(id);
@@ -167,6 +184,17 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
             queue.homes.lacks_worker(name);
             queue.homes.look_by(name, now_ms);
         }
+    }
+    Ok(())
+}
+
+/// A socket of an endpoint waits for a call, or for nothing.
+fn take_turn(queue: &mut Queue, name: Name, record: &Record) -> Result<(), Unfit> {
+    let fits = record.worker.is_none_or(|id| id == ENDPOINT);
+    need(fits, "homes.worker", "the endpoint, or none")?;
+    if let (Some(endpoint), Some(home)) = (&mut queue.endpoint, queue.homes.get_mut(&name)) {
+        let pause_ms = record.pause_ms.min(endpoint.calling().retry_max_ms);
+        endpoint.goes_on(name, home, record.attempts, queue.now_ms + pause_ms);
     }
     Ok(())
 }

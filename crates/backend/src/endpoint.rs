@@ -68,6 +68,25 @@ impl Endpoint {
         &self.calling
     }
 
+    // ---- for the next process -------------------------------------------------------------------------------------------------
+
+    /// Failures in a row, and for how long it is left alone.
+    pub(crate) fn health(&self, now_ms: u64) -> (u32, u64) {
+        (self.failures, self.open_until_ms.saturating_sub(now_ms))
+    }
+
+    pub(crate) fn go_on_with(&mut self, (failures, rests_ms): (u32, u64), now_ms: u64) {
+        self.failures = failures;
+        self.open_until_ms = now_ms + rests_ms.min(self.calling.retry_max_ms);
+    }
+
+    /// A socket whose calls failed so often comes back into the row, after that pause.
+    pub(crate) fn goes_on(&mut self, name: Name, home: &mut Home, attempts: u32, due_ms: u64) {
+        home.turn.attempts = attempts;
+        home.turn.not_before_ms = due_ms;
+        self.line_up(name, home, due_ms);
+    }
+
     // ---- the circuit ----------------------------------------------------------------------------------------------------------
 
     pub(crate) fn is_well(&self) -> bool {

@@ -9,7 +9,7 @@ use handoff::backend::{
     Backend, Due, Home as HomeRecord, Item, NodeGone, Past, Question, Wait, Worker,
 };
 
-/// Requests for sessions stay: their connections do.
+/// Requests for sessions stay: their connections do. No call of an endpoint is under way.
 pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
     let queue = &parts.queue;
     let now_ms = queue.now_ms;
@@ -48,6 +48,8 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
         socket: name.as_str().to_owned(),
         left_ms: due_ms.saturating_sub(now_ms),
     });
+    let endpoint = queue.endpoint.as_ref();
+    let (failures, rests_ms) = endpoint.map_or((0, 0), |endpoint| endpoint.health(now_ms));
     let past = queue.workers.past().iter();
     let nodes_gone = parts.nodes_gone.iter();
     Backend {
@@ -70,6 +72,8 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
         hired: queue.workers.made(),
         asked: parts.questions.made(),
         questions: questions.collect(),
+        failures,
+        rests_ms,
     }
 }
 
@@ -96,6 +100,8 @@ fn of_home(name: &Name, home: &Home, now_ms: u64) -> HomeRecord {
         age_ms: now_ms.saturating_sub(home.since_ms),
         sequence: home.items.sequence(),
         held,
+        attempts: home.turn.attempts,
+        pause_ms: home.turn.not_before_ms.saturating_sub(now_ms),
         owed: home.items.owed().iter().map(items).collect(),
     }
 }

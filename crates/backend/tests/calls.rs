@@ -5,7 +5,7 @@ use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::{Backend, Call, Calling, Down, Event, Name, Outcome, Said, Scope, Settings, Up};
 use fastrand::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 fn name(number: u64) -> String {
     format!("{number:020}")
@@ -41,6 +41,8 @@ fn gone(number: u64) -> Up {
 /// The gateway's side and the endpoint's, on a clock that is played.
 struct Play {
     backend: Backend,
+    settings: Settings,
+    calling: Calling,
     now: u64,
     rng: Rng,
     /// Calls under way, and when they end.
@@ -57,7 +59,9 @@ struct Play {
 impl Play {
     fn new(seed: u64, settings: Settings, calling: Calling) -> Self {
         Self {
-            backend: Backend::calling(settings, calling),
+            backend: Backend::calling(settings.clone(), calling.clone()),
+            settings,
+            calling,
             now: 1_000,
             rng: Rng::with_seed(seed),
             under_way: Vec::new(),
@@ -109,6 +113,19 @@ impl Play {
         };
         let ended = self.backend.call_ended(self.now, call.number, outcome);
         ended.expect("it can be carried out");
+    }
+
+    /// Another process goes on, while no call is under way.
+    fn hand_over(&mut self, fails: u8) {
+        for (_, call) in std::mem::take(&mut self.under_way) {
+            self.end(call, fails);
+        }
+        self.hear();
+        let record = self.backend.record(self.now);
+        self.now = self.rng.u64(500..2_000);
+        self.backend = Backend::calling(self.settings.clone(), self.calling.clone());
+        let arrived = self.backend.arrive(self.now, &record, &HashSet::new());
+        arrived.expect("it fits");
     }
 
     fn take(&mut self, call: &Call) {
@@ -208,6 +225,44 @@ fn an_endpoint_gets_everything_in_order_however_often_it_fails() {
         let backend = &play.backend;
         assert_eq!((backend.bytes(), backend.sockets()), (0, 0), "seed {seed}");
         assert_eq!(backend.counts().dead_letters, 0);
+    }
+}
+
+/// Clients come, speak and go, calls fail, and now and then another process goes on, with a clock of its own.
+#[test]
+fn an_endpoint_gets_everything_in_order_from_one_process_after_the_other() {
+    for seed in 0..60 {
+        let calling = Calling {
+            decides: seed % 2 == 0,
+            calls_max: [1, 4, 32][seed as usize % 3],
+            ..Calling::default()
+        };
+        let mut play = Play::new(seed, Settings::default(), calling);
+        let mut waiting = Vec::new();
+        for ack in 1..=220 {
+            let fails = if ack < 150 { 60 } else { 0 };
+            let socket = ack % 20;
+            if ack <= 20 {
+                play.up(connect(socket));
+            } else if ack > 200 {
+                play.up(gone(socket));
+            } else if play.admitted.get(&name(socket)) == Some(&true) {
+                let waits = play.rng.u8(..4) == 0;
+                waiting.extend(waits.then_some(ack));
+                play.up(event(socket, u64::from(waits) * ack));
+            }
+            let pause = play.rng.u64(..60);
+            play.pass(pause, fails);
+            if play.rng.u8(..6) == 0 {
+                play.hand_over(fails);
+            }
+        }
+        play.pass(60_000, 0);
+        play.check_order();
+        assert!(waiting.iter().all(|ack| play.answered.contains_key(ack)));
+        let backend = &play.backend;
+        assert_eq!((backend.bytes(), backend.sockets()), (0, 0), "seed {seed}");
+        assert_eq!(backend.counts().dead_letters, 0, "seed {seed}");
     }
 }
 

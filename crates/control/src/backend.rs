@@ -42,7 +42,7 @@ use queue::Inlet;
 use rules::{Line, Tracer, Word};
 use service::Workers;
 use standstill::Orders;
-pub use standstill::{Drivers, Gone, Still};
+pub use standstill::{Drivers, Gone, HeldCalls, Still};
 pub use state::Turns;
 use state::{Core, Desk};
 use std::collections::BTreeMap;
@@ -255,9 +255,11 @@ impl Backends {
                     let figures = Arc::clone(&open.figures);
                     let (letters, vitals) = (desk.letters.clone(), node.vitals.clone());
                     let who = name.clone();
-                    let caller =
-                        Caller::new(who, endpoint, letters, tracer.cloned(), figures, vitals);
-                    (Backend::calling(settings, calling), Some(caller))
+                    let ways = (letters, self.drivers.calls());
+                    let caller = Caller::new(who, endpoint, ways, tracer.cloned(), figures, vitals);
+                    let restored = open.restored;
+                    let backend = restored.unwrap_or_else(|| Backend::calling(settings, calling));
+                    (backend, Some(caller))
                 }
             };
             let is_called = caller.is_some();

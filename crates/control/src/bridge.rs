@@ -11,7 +11,7 @@ mod readers;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 pub(crate) use orders::{Counted, counted};
 #[cfg(any(feature = "kafka", feature = "nats"))]
-pub(crate) use outwards::{Asked, Outline, unwritten};
+pub(crate) use outwards::{Asked, Outline, settled, unwritten};
 #[cfg(any(feature = "kafka", feature = "nats"))]
 pub(crate) use readers::{Reader, Readers};
 
@@ -20,7 +20,9 @@ use rules::{Chosen, Outcome, Wanted};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Events with the same key keep their order.
@@ -117,8 +119,10 @@ pub trait Bridge: Send + Sync {
     /// A setting is wrong.
     fn open(&self, carry: &Carry) -> Result<(), String>;
     /// Stops to read commands: those at hand are carried out, and all are acknowledged. Blocks for that time, and not for long: servers
-    /// may be away.
-    fn stop_reading(&self);
+    /// may be away. `false`: the last may be read again.
+    fn stop_reading(&self) -> bool;
+    /// Blocks until the bus has all that it took; `false`: it has not in this time.
+    fn settle(&self, within: Duration) -> bool;
     /// Writes what waits, for at most so long.
     fn close(&self, within: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     /// Answers a shard's question about a record with this number.
@@ -132,6 +136,8 @@ pub trait Bridge: Send + Sync {
 pub struct Bridges {
     kafka: OnceLock<Arc<dyn Bridge>>,
     nats: OnceLock<Arc<dyn Bridge>>,
+    /// Where commands go.
+    carry: OnceLock<(Carry, Handle)>,
 }
 
 impl fmt::Debug for Bridges {
@@ -159,10 +165,86 @@ impl Bridges {
             .filter_map(|bus| Some((bus, self.get(bus)?)))
     }
 
+    /// From now on commands are read. Within a runtime.
+    ///
+    /// # Errors
+    /// A setting is wrong: of which bus, and what.
+    pub fn open(&self, carry: Carry) -> Result<(), (Bus, String)> {
+        let (carry, _) = self.carry.get_or_init(|| (carry, Handle::current()));
+        for (bus, bridge) in self.all() {
+            bridge.open(carry).map_err(|why| (bus, why))?;
+        }
+        Ok(())
+    }
+
+    /// Reads no commands, until what this returns is dropped. Blocks.
+    ///
+    /// # Errors
+    /// A bus has not acknowledged the last in time.
+    pub fn pause(self: &Arc<Self>) -> Result<Paused, Bus> {
+        let paused = Paused(Some(Arc::clone(self)));
+        let stopped = std::thread::scope(|scope| {
+            let all = self.all();
+            let all = all.map(|(bus, bridge)| (bus, scope.spawn(move || bridge.stop_reading())));
+            let all: Vec<_> = all.collect();
+            let late = |(bus, stopped): (Bus, ScopedJoinHandle<'_, bool>)| {
+                (!stopped.join().unwrap_or_default()).then_some(bus)
+            };
+            all.into_iter().filter_map(late).next()
+        });
+        stopped.map_or(Ok(paused), Err)
+    }
+
+    /// Blocks until all buses have what they took.
+    ///
+    /// # Errors
+    /// One has not in this time.
+    pub fn settle(&self, within: Duration) -> Result<(), Bus> {
+        let deadline = Instant::now() + within;
+        for (bus, bridge) in self.all() {
+            if !bridge.settle(deadline.saturating_duration_since(Instant::now())) {
+                return Err(bus);
+            }
+        }
+        Ok(())
+    }
+
     fn of(&self, bus: Bus) -> &OnceLock<Arc<dyn Bridge>> {
         match bus {
             Bus::Kafka => &self.kafka,
             Bus::Nats => &self.nats,
+        }
+    }
+}
+
+/// Commands are not read. They are again when this is dropped.
+#[derive(Debug)]
+pub struct Paused(Option<Arc<Bridges>>);
+
+impl Paused {
+    /// Another process reads them.
+    pub fn commit(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let Some(bridges) = self.0.take() else {
+            return;
+        };
+        let Some((carry, runtime)) = bridges.carry.get() else {
+            return;
+        };
+        let _context = runtime.enter();
+        for (bus, bridge) in bridges.all() {
+            if let Err(why) = bridge.open(carry) {
+                tracing::error!(
+                    ?bus,
+                    why,
+                    "commands are not read any more: restart the gateway"
+                );
+            }
         }
     }
 }

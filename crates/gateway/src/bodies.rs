@@ -39,6 +39,12 @@ pub fn open(
     }
 }
 
+/// Uploads and downloads that are under way.
+pub fn open_transfers(facts: &Facts) -> u64 {
+    let bodies = facts.bodies.get();
+    bodies.map_or(0, |bodies| bodies.books().open_transfers() as u64)
+}
+
 /// Of so many descriptors, those that are not for transfers.
 pub fn descriptors(config: &Resolved, limit: usize) -> usize {
     let bodies = config.bodies.as_ref();

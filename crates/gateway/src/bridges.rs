@@ -29,7 +29,8 @@ pub fn start(config: &Resolved, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-fn name(bus: Bus) -> &'static str {
+/// For messages.
+pub fn name(bus: Bus) -> &'static str {
     match bus {
         Bus::Kafka => "Kafka",
         Bus::Nats => "NATS",
@@ -49,11 +50,8 @@ pub fn record(rules: RulesFactory, facts: &Facts) -> RulesFactory {
 pub fn open(facts: &Facts, api: &Arc<Api>) -> Result<()> {
     let (api, runtime) = (Arc::clone(api), Handle::current());
     let carry: Carry = Arc::new(move |of, wanted| api.carry_out_for_topic(&runtime, of, wanted));
-    for (bus, bridge) in facts.bridges.all() {
-        let opened = bridge.open(&carry);
-        opened.map_err(|why| anyhow!("cannot read commands from {}: {why}", name(bus)))?;
-    }
-    Ok(())
+    let opened = facts.bridges.open(carry);
+    opened.map_err(|(bus, why)| anyhow!("cannot read commands from {}: {why}", name(bus)))
 }
 
 /// The clients are about to go: other nodes take over what is read.

@@ -1,7 +1,6 @@
 //! Namespaces whose clients come back when a node died: what is said there goes through Redis.
 
 use crate::cluster::redis_of;
-use crate::config::Cluster;
 use crate::config::Resolved;
 use anyhow::{Context, Result};
 use control::chronicle::{Acks, Plan};
@@ -38,15 +37,16 @@ pub fn of(config: &Resolved, facts: &Facts) -> Option<Arc<Chronicle>> {
     Some(Arc::clone(acks.chronicle()))
 }
 
-/// From now on it is written and read.
+/// From now on it is written, and read unless another process has to say from where. `goes_on`: it has.
 pub fn start(
-    cluster: &Cluster,
+    config: &Resolved,
     shards: &Shards,
-    (config, facts): (&Resolved, &Facts),
+    facts: &Facts,
     runtime: &Runtime,
+    goes_on: bool,
 ) -> Result<()> {
     let process = shards.process();
-    let Some(acks) = facts.chronicle.get() else {
+    let Some((acks, cluster)) = facts.chronicle.get().zip(config.cluster.as_ref()) else {
         return Ok(());
     };
     let (to, limits) = (shards.to_handlers(), config.hub.limits.clone());
@@ -63,6 +63,7 @@ pub fn start(
         mail: ChronicleMail::new(process, shards.metrics().len() as u16),
         postman: Box::new(shards.postman()),
         are_behind: Box::new(move || to.are_behind(&limits)),
+        goes_on,
     };
     let opening = async { tokio::time::timeout(OPEN_TIME, control::chronicle::start(plan)).await };
     let opened = runtime.block_on(opening);

@@ -115,7 +115,7 @@ impl Opened {
         &mut self,
         config: &Resolved,
         shards: &mut Shards,
-        (workers, member, history): Goes<'_>,
+        (workers, member, facts): Goes<'_>,
     ) -> Result<Front> {
         let front = Front::of(self.admin.take())?;
         let (takeover, path) = (self.takeover.take(), config.upgrade.as_ref());
@@ -125,7 +125,7 @@ impl Opened {
             self.held = workers.held()?;
         }
         if let Some(takeover) = takeover {
-            self.owner = Some(takeover.finish(shards, (workers, member, history))?);
+            self.owner = Some(takeover.finish(shards, (workers, member, facts))?);
             self.files = unix::adopt(&config.server.unix);
         }
         Ok(front)
@@ -142,12 +142,8 @@ impl Opened {
         let door = self.door.take();
         let host = door.map(|door| {
             let service = (service.listener, service.task);
-            let held = std::mem::take(&mut self.held);
-            let givers = shards.givers();
-            let kept = (held, facts.history.get().cloned());
-            let readiness = facts.readiness.clone();
-            let place = (self.seat.take(), facts.relays.get().cloned());
-            let parts = upgrade::Parts::new(config, givers, readiness, service, kept, place);
+            let held = (std::mem::take(&mut self.held), self.seat.take());
+            let parts = upgrade::Parts::new(config, shards.givers(), service, held, facts);
             Host::open(door, parts)
         });
         let host = match (host.transpose(), self.owner.take()) {

@@ -47,7 +47,6 @@ pub fn serve(
     facts: &Facts,
 ) -> Result<()> {
     let limits = &config.hub.limits;
-    chronicle::start(cluster, shards, (config, facts), runtime)?;
     let _context = runtime.enter();
     let outlets = &shards.process().outlets;
     if let (Some(settings), Some(roll)) = (&cluster.directory, &outlets.roll) {
@@ -56,6 +55,8 @@ pub fn serve(
             prefix: cluster.prefix.clone(),
             node: member.number(),
             life: member.card().life,
+            goes_on: member.goes_on(),
+            handed: member.stop().handed(),
             roster: Arc::clone(member.roster()),
             roll: Arc::clone(roll),
             documents: Documents::new(settings.documents.clone()),

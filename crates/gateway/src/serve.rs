@@ -32,7 +32,6 @@ use crate::upgrade::{self, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
 use control::cluster::{Ended, Gone, Member, Order};
-use control::history::History;
 use control::identity::Verifier;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
@@ -96,7 +95,8 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    let gone_on = (workers.as_mut(), member.as_mut(), history_of(&facts));
+    chronicle::start(config, &shards, &facts, &runtime, request.takes_over)?;
+    let gone_on = (workers.as_mut(), member.as_mut(), &*facts);
     let front = opened.finish(config, &mut shards, gone_on)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
@@ -192,10 +192,6 @@ fn open_counter(
     let backends = config.backends.as_ref();
     let open = |backends| Counter::open(backends, secured, inherited);
     backends.map(open).transpose()
-}
-
-fn history_of(facts: &Facts) -> Option<&History> {
-    facts.history.get().map(AsRef::as_ref)
 }
 
 fn start_relays(
@@ -520,7 +516,8 @@ impl Node<'_> {
                 // The next process waits for the port.
                 carrier::close(&self.loaded.resolved, &self.facts);
             }
-            let relayed = self.relays.as_ref().map_or(0, Relays::open);
+            let relayed =
+                self.relays.as_ref().map_or(0, Relays::open) + bodies::open_transfers(&self.facts);
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
                     tracing::info!("stopped: another process serves");

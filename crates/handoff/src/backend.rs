@@ -30,6 +30,12 @@ pub struct Backend {
     /// Those that are open.
     #[prost(message, repeated, tag = "9")]
     pub questions: Vec<Question>,
+    /// If it is called: calls that failed in a row.
+    #[prost(uint32, tag = "10")]
+    pub failures: u32,
+    /// For so long only one call at a time finds out whether the endpoint is well again.
+    #[prost(uint64, tag = "11")]
+    pub rests_ms: u64,
 }
 
 impl Backend {
@@ -152,6 +158,12 @@ pub struct Home {
     /// Handled ones whose clients wait for the answer.
     #[prost(message, repeated, tag = "11")]
     pub owed: Vec<Item>,
+    /// Calls about it that failed in a row.
+    #[prost(uint32, tag = "12")]
+    pub attempts: u32,
+    /// It is not called for before.
+    #[prost(uint64, tag = "13")]
+    pub pause_ms: u64,
 }
 
 /// An answer that a client waits for.

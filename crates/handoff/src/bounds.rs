@@ -36,3 +36,7 @@ pub const BACKENDS_MAX: usize = 1_024;
 pub const STAYS: usize = 1_000;
 /// Answers that a client of one socket waits for.
 pub const OWED_MAX: usize = 65_536;
+/// Numbers that a handler has of one socket, and the largest of them.
+pub const NUMBERS_MAX: usize = 8;
+/// See [`NUMBERS_MAX`].
+pub const NUMBER_MAX: u64 = 1 << 60;

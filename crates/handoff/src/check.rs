@@ -1,7 +1,8 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, NAME_BYTES_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX, SOCKETS_MAX,
+    ATTACHMENTS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
+    SOCKETS_MAX,
 };
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
@@ -194,6 +195,12 @@ fn check_socket(socket: &Socket) -> Result<(), Unfit> {
         once && socket.rounds.len() <= OWED_MAX,
         "sockets.rounds",
         "at most 65,536, each id once",
+    )?;
+    let numbers = &socket.numbers;
+    need(
+        numbers.len() <= NUMBERS_MAX && numbers.iter().all(|number| *number <= NUMBER_MAX),
+        "sockets.numbers",
+        "at most 8 to go on from",
     )?;
     let user = socket.user.as_ref();
     user.map_or(Ok(()), |user| is_name("sockets.user", user))

@@ -201,3 +201,23 @@ pub struct Held {
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub letters: Vec<Vec<u8>>,
 }
+
+/// How far the streams of namespaces were passed on (recovery of level `cluster`).
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Streams {
+    #[prost(message, repeated, tag = "1")]
+    pub streams: Vec<Stream>,
+}
+
+/// One namespace's.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Stream {
+    #[prost(string, tag = "1")]
+    pub namespace: String,
+    /// The number of the last entry that the shards have.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    /// The name of the Redis that has it: another one may lack what this one had last.
+    #[prost(string, tag = "3")]
+    pub generation: String,
+}

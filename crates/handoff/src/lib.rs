@@ -8,14 +8,15 @@ pub mod backend;
 pub mod bounds;
 mod check;
 pub mod cluster;
+pub mod history;
 mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Welcome};
 pub use record::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Owed, Polling, Round, Session, Socket, Unit,
-    Visitor,
+    Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Round, Session, Socket,
+    Unit, Visitor,
 };
 
 /// The version of the record that this build writes, and the oldest one that it reads.

@@ -44,12 +44,16 @@ pub enum Kind {
     Stays = 17,
     /// [`Piece`](crate::backend::Piece): a part of the [`Place`](crate::cluster::Place) in the cluster.
     Place = 18,
+    /// [`Streams`](crate::cluster::Streams): how far it has passed streams on.
+    Streams = 19,
+    /// [`Events`](crate::history::Events): what rooms said.
+    Kept = 20,
 }
 
 impl Kind {
     /// `None`: nothing is said by this byte.
     pub fn of(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 18] = [
+        const ALL: [Kind; 20] = [
             Kind::Hello,
             Kind::Welcome,
             Kind::Refused,
@@ -68,6 +72,8 @@ impl Kind {
             Kind::Backend,
             Kind::Stays,
             Kind::Place,
+            Kind::Streams,
+            Kind::Kept,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -230,7 +236,7 @@ mod tests {
         let known: Vec<u8> = (0..=u8::MAX)
             .filter(|byte| Kind::of(*byte).is_some())
             .collect();
-        assert_eq!(known, (1..=18).collect::<Vec<u8>>());
+        assert_eq!(known, (1..=20).collect::<Vec<u8>>());
         assert!(
             known
                 .iter()

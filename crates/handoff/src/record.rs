@@ -165,6 +165,29 @@ pub struct Socket {
     /// Questions of other nodes to many that its client has not answered.
     #[prost(message, repeated, tag = "14")]
     pub rounds: Vec<Round>,
+    /// Numbers of its handler: of its last record for each bridge.
+    #[prost(uint64, repeated, tag = "15")]
+    pub numbers: Vec<u64>,
+    /// Where its client comes back by the store that all nodes read.
+    #[prost(message, optional, tag = "16")]
+    pub lifeline: Option<Lifeline>,
+}
+
+/// By which the client of a socket comes back.
+#[derive(Clone, PartialEq, Message)]
+pub struct Lifeline {
+    /// The client's secret.
+    #[prost(string, tag = "1")]
+    pub pid: String,
+    /// The user of its token.
+    #[prost(string, optional, tag = "2")]
+    pub uid: Option<String>,
+    /// Whoever takes it next has a larger one.
+    #[prost(uint64, tag = "3")]
+    pub fence: u64,
+    /// From which entry of the stream to which it was a member of what, as it is stored.
+    #[prost(bytes = "vec", tag = "4")]
+    pub deed: Vec<u8>,
 }
 
 /// A question of another node to many, as one client was asked.

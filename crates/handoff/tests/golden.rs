@@ -1,8 +1,8 @@
 //! Version 1 of the record, as bytes: what a build writes today, every later build reads.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, OLDEST, Owed, Polling, Round, Session,
-    Socket, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
+    Session, Socket, Unit, VERSION,
 };
 use prost::Message;
 
@@ -34,6 +34,13 @@ fn socket(grants: Grants) -> Socket {
             number: 8,
             timeout_ms: 500,
         }],
+        numbers: vec![4, 0],
+        lifeline: Some(Lifeline {
+            pid: "p".into(),
+            uid: Some("ann".into()),
+            fence: 2,
+            deed: vec![1],
+        }),
     }
 }
 

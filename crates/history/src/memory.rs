@@ -8,6 +8,7 @@ use crate::position::Position;
 use crate::store::{Answer, Store};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Events of the rooms of a [`Plan`], bounded in bytes for all together.
@@ -38,6 +39,13 @@ struct Room {
     bytes: u64,
 }
 
+impl Room {
+    fn at(&self, at: Position) -> Option<&Kept> {
+        let index = self.events.binary_search_by_key(&at, |kept| kept.at);
+        self.events.get(index.ok()?)
+    }
+}
+
 impl Memory {
     /// An empty store. Above `bytes_max` the oldest events of all rooms make way.
     pub fn new(plan: Plan, bytes_max: u64) -> Self {
@@ -46,6 +54,49 @@ impl Memory {
             bytes_max,
             state: Mutex::default(),
         }
+    }
+
+    /// Events behind a place, in the order of the store: about so many bytes of them. For a process that goes on.
+    pub fn behind(&self, place: Position, bytes: usize) -> Vec<Kept> {
+        self.with(|state| {
+            let (mut found, mut sum) = (Vec::new(), 0);
+            let later = state
+                .order
+                .range((Bound::Excluded(place), Bound::Unbounded));
+            for (at, name) in later {
+                if sum >= bytes {
+                    break;
+                }
+                if let Some(kept) = state.rooms.get(name).and_then(|room| room.at(*at)) {
+                    sum += kept.event.bytes();
+                    found.push(kept.clone());
+                }
+            }
+            found
+        })
+    }
+
+    /// Takes in what another process stored, behind all that is here. Events of rooms that are not to be stored are left out.
+    ///
+    /// # Errors
+    /// Their places do not grow.
+    pub fn go_on_with(&self, events: Vec<Kept>) -> Result<(), Fault> {
+        self.with(|state| {
+            for Kept { at, event } in events {
+                if at <= state.last {
+                    return Err(Fault::new(
+                        Kind::Refused,
+                        format!("an event at {at} is not behind {}", state.last),
+                    ));
+                }
+                let Ok(keep) = keep_of(&self.plan, &event) else {
+                    continue;
+                };
+                state.put_at(at, &event, &keep);
+                while state.bytes > self.bytes_max && state.drop_oldest() {}
+            }
+            Ok(())
+        })
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -90,6 +141,11 @@ pub(crate) fn keep_of(plan: &Plan, event: &Event) -> Result<Keep, Fault> {
 impl State {
     fn put(&mut self, event: &Event, keep: &Keep) -> Position {
         let at = self.last.next(event.time_ms);
+        self.put_at(at, event, keep);
+        at
+    }
+
+    fn put_at(&mut self, at: Position, event: &Event, keep: &Keep) {
         self.last = at;
         let name: Name = Arc::new((event.namespace.clone(), event.room.clone()));
         let name = match self.rooms.get_key_value(&name) {
@@ -104,7 +160,6 @@ impl State {
         let event = event.clone();
         room.events.push_back(Kept { at, event });
         while self.is_above(&name, keep) && self.drop_first(&name) {}
-        at
     }
 
     fn is_above(&self, name: &Name, keep: &Keep) -> bool {
@@ -175,11 +230,7 @@ impl State {
     }
 
     fn bytes_of(&self, name: &Name, at: Position) -> u64 {
-        let room = self.rooms.get(name);
-        let kept = room.and_then(|room| {
-            let index = room.events.binary_search_by_key(&at, |kept| kept.at);
-            room.events.get(index.ok()?)
-        });
+        let kept = self.rooms.get(name).and_then(|room| room.at(at));
         kept.map_or(0, |kept| kept.event.bytes() as u64)
     }
 
@@ -308,5 +359,68 @@ impl Store for Memory {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(room: &str, n: u64) -> Event {
+        Event {
+            namespace: "/".into(),
+            room: room.into(),
+            name: "say".into(),
+            args: n.to_string(),
+            user: None,
+            time_ms: 5,
+        }
+    }
+
+    fn store() -> Memory {
+        let keep = Keep {
+            events: 50,
+            bytes: 1 << 20,
+            age_ms: 1 << 40,
+        };
+        let plan = Plan::new([("/".to_owned(), "*".to_owned(), keep)]);
+        Memory::new(plan, 1 << 20)
+    }
+
+    /// In parts, while more comes: the next process has what this one has, at the same places, and goes on behind them.
+    #[test]
+    fn another_store_goes_on_where_this_one_is() {
+        let (first, next) = (store(), store());
+        let mut at = Position::START;
+        for n in 0..200 {
+            let batch = Batch {
+                writer: 1,
+                number: n + 1,
+                events: vec![event(["a", "b"][n as usize % 2], n)],
+            };
+            first.put(&batch).expect("stored");
+            if n % 70 == 0 {
+                let some = first.behind(at, 500);
+                at = some.last().map_or(at, |kept| kept.at);
+                next.go_on_with(some).expect("in order");
+            }
+        }
+        loop {
+            let some = first.behind(at, 500);
+            let Some(last) = some.last() else { break };
+            at = last.at;
+            next.go_on_with(some).expect("in order");
+        }
+        let all = |store: &Memory| store.behind(Position::START, usize::MAX);
+        assert_eq!(all(&next), all(&first));
+        assert_eq!(all(&next).len(), 100);
+        let again = all(&first);
+        assert!(next.go_on_with(again).is_err(), "they are here");
+        let batch = Batch {
+            writer: 2,
+            number: 1,
+            events: vec![event("a", 200)],
+        };
+        assert!(next.put(&batch).expect("stored")[0] > at);
     }
 }

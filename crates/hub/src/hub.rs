@@ -8,6 +8,7 @@ use crate::cluster::shared::Process;
 use crate::life::handing::{self, Handed, Handing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
+use crate::seam::questions::Asked;
 use crate::seam::stage::Stage;
 use crate::tables::id::{Entropy, Identity};
 use crate::tables::slot::ConnId;
@@ -163,7 +164,7 @@ impl Hub {
     ) -> Option<Handed> {
         let mut handed = handing.next(&self.stage.parts, is_secure);
         if let Some(Handed::Goes(_, _, record)) = &mut handed {
-            handing::note_owed(record, self.stage.handler());
+            handing::note_owed(&self.stage.parts, record, self.stage.handler());
         }
         handed
     }
@@ -177,12 +178,21 @@ impl Hub {
         self.handing().count(&self.stage.parts, is_secure, tell);
     }
 
-    /// Sockets that can come back to what they missed, with a connection or without.
+    /// Sockets that can come back to what they missed, with a connection or without, if this process ends before. Those of a stream that
+    /// all nodes read come back elsewhere.
     pub fn count_windows(&self) -> u64 {
         let recovery = self.stage.parts.recovery.as_ref();
+        let recovery = recovery.filter(|recovery| recovery.chronicle.is_none());
         recovery.map_or(0, |recovery| {
             (recovery.live.len() + recovery.parked.len()) as u64
         })
+    }
+
+    /// Questions of the handler to somebody outside that are open: about what clients said before.
+    pub fn count_outside(&self) -> u64 {
+        let asks = self.stage.parts.asks.iter();
+        let outside = asks.filter(|(_, open)| matches!(open.asked, Asked::Outside { .. }));
+        outside.count() as u64
     }
 
     /// What another process goes on with beside sessions.

@@ -8,9 +8,10 @@ use crate::topics::Topic;
 use crate::under_way::{Step, UnderWay};
 use bridge::{Command, Fault, Flaw, Handed, InFigures, Kind, Lines, RawHeader, Unhandled};
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext, Statistics, TopicPartitionList};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,6 +53,8 @@ impl fmt::Debug for Inlet {
 #[derive(Default)]
 struct Shared {
     stops: AtomicBool,
+    /// Offsets of records that were handed over may not be committed.
+    in_doubt: AtomicBool,
     watch: Watch,
     under_way: UnderWay,
     handed: AtomicU64,
@@ -167,13 +170,14 @@ impl Inlet {
         }
     }
 
-    /// Finishes the records at hand, commits, leaves the group. Blocks for that time.
-    pub fn stop(mut self) {
+    /// Finishes the records at hand, commits, leaves the group. Blocks for that time. `false`: the last may be read again.
+    pub fn stop(mut self) -> bool {
         self.shared.stops.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             // It catches its panics.
             let _ = thread.join();
         }
+        !self.shared.in_doubt.load(Ordering::Acquire)
     }
 }
 
@@ -229,7 +233,10 @@ where
 {
     loop {
         read(&current, &mut desk);
-        desk.shared.settle(&current);
+        let is_whole = desk.shared.settle(&current);
+        if desk.shared.stops() && !(is_whole && is_committed(&current)) {
+            desk.shared.in_doubt.store(true, Ordering::Release);
+        }
         // It leaves the group, and commits what was carried out.
         drop(current);
         desk.shared.under_way.begin_again();
@@ -244,6 +251,13 @@ where
             }
         };
     }
+}
+
+/// Waits for the broker to have the offsets of all that was carried out.
+fn is_committed(consumer: &BaseConsumer<Context>) -> bool {
+    let committed = consumer.commit_consumer_state(CommitMode::Sync);
+    let none = |error: &KafkaError| error.rdkafka_error_code() == Some(RDKafkaErrorCode::NoOffset);
+    committed.as_ref().map_or_else(none, |()| true)
 }
 
 /// Until it stops, the client has failed for good, or a command was not carried out: then another client reads it again.

@@ -59,6 +59,11 @@ where
             .is_some_and(|until| Instant::now() < until)
     }
 
+    /// The last that were handed over may come again.
+    pub(crate) fn doubt(&self) {
+        self.shared.doubt();
+    }
+
     pub(crate) fn stops(&self) -> bool {
         self.shared.stops()
     }

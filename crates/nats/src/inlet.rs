@@ -81,13 +81,14 @@ impl Inlet {
         }
     }
 
-    /// Finishes what is at hand, and acknowledges it. Blocks for that time.
-    pub fn stop(mut self) {
+    /// Finishes what is at hand, and acknowledges it. Blocks for that time. `false`: some of the last may come again.
+    pub fn stop(mut self) -> bool {
         self.shared.stop();
         if let Some(thread) = self.thread.take() {
             // It catches its panics.
             let _ = thread.join();
         }
+        !self.shared.is_in_doubt()
     }
 }
 

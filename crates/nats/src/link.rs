@@ -30,6 +30,16 @@ pub(crate) struct Line {
     pub(crate) streams: Context,
 }
 
+/// The connection of a link.
+pub(crate) struct LineNow(watch::Receiver<Option<Line>>);
+
+impl LineNow {
+    /// If there is one.
+    pub(crate) fn get(&self) -> Option<Line> {
+        self.0.borrow().clone()
+    }
+}
+
 /// Ends with its handle.
 pub(crate) struct Link {
     now: watch::Receiver<Option<Line>>,
@@ -84,6 +94,11 @@ impl Link {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// For one who does not wait for it.
+    pub(crate) fn line_now(&self) -> LineNow {
+        LineNow(self.now.clone())
     }
 
     /// Whether there is one now.

@@ -2,7 +2,7 @@
 
 use crate::books::{Books, Mode};
 use crate::courier::{self, Courier};
-use crate::link::Link;
+use crate::link::{LineNow, Link};
 use crate::postbag::Parcel;
 use crate::settings::Settings;
 use crate::subject::Pattern;
@@ -54,6 +54,7 @@ pub struct Outlet {
     pattern: Pattern,
     limits: Limits,
     books: Arc<Books>,
+    line: LineNow,
     /// `None`: closed.
     queue: Mutex<Option<mpsc::UnboundedSender<Parcel>>>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -70,6 +71,7 @@ impl Outlet {
     pub fn start(settings: &Settings, pattern: Pattern, mode: Mode, limits: Limits) -> Self {
         let books = Arc::new(Books::default());
         let link = Link::start(settings.clone(), || {});
+        let line = link.line_now();
         let courier = Courier::new(link, mode, Arc::clone(&books), limits.time);
         // Bounded in bytes by the books.
         let (queue, parcels) = mpsc::unbounded_channel();
@@ -78,6 +80,7 @@ impl Outlet {
             pattern,
             limits,
             books,
+            line,
             queue: Mutex::new(Some(queue)),
             task: Mutex::new(Some(task)),
         }
@@ -132,6 +135,15 @@ impl Outlet {
     /// What became of events so far.
     pub fn figures(&self) -> OutFigures {
         self.books.figures()
+    }
+
+    /// Whether the connection has written all that it was given, within this time. A stream has acknowledged it before.
+    pub async fn flush(&self, within: Duration) -> bool {
+        // What the last connection had not written is lost with it.
+        let Some(line) = self.line.get() else {
+            return true;
+        };
+        matches!(timeout(within, line.client.flush()).await, Ok(Ok(())))
     }
 
     /// Takes nothing more, waits for NATS to take what is there, and says how many messages it did not take in this time. Whoever waits

@@ -94,6 +94,8 @@ impl Reading {
 #[derive(Default)]
 pub(crate) struct Shared {
     stops: AtomicBool,
+    /// An acknowledgement may be lost.
+    in_doubt: AtomicBool,
     quiet: Quiet,
     pub(crate) handed: AtomicU64,
     pub(crate) repeated: AtomicU64,
@@ -105,6 +107,14 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn doubt(&self) {
+        self.in_doubt.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Acquire)
     }
 
     pub(crate) fn stops(&self) -> bool {

@@ -28,6 +28,8 @@ const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 const ASK_TIME: Duration = Duration::from_secs(1);
 /// The answer to it, or its end, comes within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// The last acknowledgements leave within this time.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// A command is acknowledged so long after the shards have it: by then its letters have left for other nodes, whose clients would miss it
 /// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
@@ -45,6 +47,13 @@ where
     H: FnMut(Command<'_>) -> Result<(), Unhandled>,
 {
     let ended = read_line(runtime, link, line, desk);
+    if desk.stops() {
+        // Acknowledgements that are not out yet.
+        let flushed = runtime.block_on(async { timeout(FLUSH_TIME, line.client.flush()).await });
+        if ended.is_err() || !link.is_up() || !matches!(flushed, Ok(Ok(()))) {
+            desk.doubt();
+        }
+    }
     desk.be_careful(2 * ACK_WAIT);
     ended
 }

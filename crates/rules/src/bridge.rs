@@ -308,6 +308,20 @@ impl Records {
         self.sequences.remove(&socket);
     }
 
+    /// Of its last record for each bus, if there was any.
+    pub(crate) fn numbers_of(&self, socket: SocketKey) -> Vec<u64> {
+        let numbers = self.sequences.get(&socket);
+        numbers.map_or_else(Vec::new, |numbers| numbers.to_vec())
+    }
+
+    /// As the process before had them.
+    pub(crate) fn go_on_with(&mut self, socket: SocketKey, numbers: &[u64]) {
+        let own = self.sequences.entry(socket).or_default();
+        for (own, number) in own.iter_mut().zip(numbers) {
+            *own = *number;
+        }
+    }
+
     /// An event, beside what else is done with it. Where one bus does not take it, an earlier one has it.
     pub(crate) fn beside(
         &mut self,
@@ -347,7 +361,7 @@ impl Records {
         let question = write_question(bus, number);
         // First the question: a bound that speaks against it speaks against the record, too.
         let asked =
-            self.waiting.len() < acks_max && socket.cx().ask_outside(question, time + GRACE, token);
+            self.waiting.len() < acks_max && socket.ask_outside(question, time + GRACE, token);
         if !asked {
             if let Some(recorder) = recorder {
                 recorder.refused();

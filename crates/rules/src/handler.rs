@@ -342,6 +342,14 @@ impl Handler for RulesHandler {
         self.tracks.arrived(socket, None);
     }
 
+    fn numbers_of(&self, socket: SocketKey) -> Vec<u64> {
+        self.records.numbers_of(socket)
+    }
+
+    fn goes_on_with_numbers(&mut self, socket: SocketKey, numbers: &[u64]) {
+        self.records.go_on_with(socket, numbers);
+    }
+
     fn go_on_from(&mut self, number: u64) {
         self.desk.go_on_from(number);
     }

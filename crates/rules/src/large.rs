@@ -300,7 +300,7 @@ impl Queue {
         self.made += 1;
         let token = self.made;
         let question = LargeEvent::ask(what.namespace, &what.event);
-        if !socket.cx().ask_outside(question, timeout, token) {
+        if !socket.ask_outside(question, timeout, token) {
             return socket.refuse(ack, BUSY, "STORE_BUSY");
         }
         self.asked.insert(token, socket.key());

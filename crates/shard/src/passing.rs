@@ -12,6 +12,8 @@ pub struct Census {
     pub goes: u64,
     /// Sockets that could come back to what they missed, some of them without a connection: they have a new beginning.
     pub windows: u64,
+    /// Questions about what clients said that others answer: programs, stores.
+    pub outside: u64,
     /// Sessions that stay, in the order of [`Stays::ALL`].
     pub stays: [u64; Stays::ALL.len()],
 }
@@ -37,6 +39,7 @@ impl Census {
     pub(crate) fn add(&mut self, other: &Self) {
         self.goes += other.goes;
         self.windows += other.windows;
+        self.outside += other.outside;
         for (sum, more) in self.stays.iter_mut().zip(other.stays) {
             *sum += more;
         }

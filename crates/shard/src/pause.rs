@@ -47,6 +47,7 @@ impl Pause {
                 let is_secure = |conn| hands.streams.is_secure(conn);
                 hub.count_handed(is_secure, |goes| census.count(goes));
                 census.windows = hub.count_windows();
+                census.outside = hub.count_outside();
                 let _ = answer.send(census);
             }
             Wish::Listeners(answer) => {

@@ -3,6 +3,7 @@
 use super::driver::Letter;
 use super::figures::Figures;
 use super::glance::Failures;
+use super::standstill::CallGate;
 use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
 use crate::vitals::Vitals;
@@ -26,6 +27,7 @@ pub(super) struct Caller {
     name: String,
     endpoint: Arc<Endpoint>,
     letters: Sender<Letter>,
+    gate: Arc<CallGate>,
     tracer: Option<Arc<dyn Tracer>>,
     figures: Arc<Figures>,
     vitals: Vitals,
@@ -40,7 +42,7 @@ impl Caller {
     pub(super) fn new(
         name: String,
         endpoint: Endpoint,
-        letters: Sender<Letter>,
+        (letters, gate): (Sender<Letter>, Arc<CallGate>),
         tracer: Option<Arc<dyn Tracer>>,
         figures: Arc<Figures>,
         vitals: Vitals,
@@ -49,6 +51,7 @@ impl Caller {
             name,
             endpoint: Arc::new(endpoint),
             letters,
+            gate,
             tracer,
             figures,
             vitals,
@@ -59,7 +62,17 @@ impl Caller {
         }
     }
 
-    pub(super) fn call(&self, call: Call) {
+    /// Calls that are due, unless another process is to make them.
+    pub(super) fn call_all(&self, mut next: impl FnMut() -> Option<Call>) {
+        while self.gate.begin() {
+            let Some(call) = next() else {
+                return self.gate.ended();
+            };
+            self.call(call);
+        }
+    }
+
+    fn call(&self, call: Call) {
         let (endpoint, letters) = (Arc::clone(&self.endpoint), self.letters.clone());
         let (tracer, name) = (self.tracer.clone(), self.name.clone());
         let figures = Arc::clone(&self.figures);
@@ -100,8 +113,9 @@ impl Caller {
         self.pace.figures(now_ms)
     }
 
-    /// Logs what went wrong, and keeps it for operators.
+    /// What came of a call was taken in. Logs what went wrong, and keeps it for operators.
     pub(super) fn note(&mut self, now_ms: u64, called: &Called, failures: &mut Failures) {
+        self.gate.ended();
         self.pace.note(now_ms, called.took.as_millis() as u64);
         let Some(cause) = &called.why else { return };
         let backend = &self.name;

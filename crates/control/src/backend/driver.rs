@@ -476,9 +476,8 @@ impl Driver {
     fn serve_links(&mut self) {
         let now_ms = self.now_ms();
         if let Some(caller) = &self.caller {
-            while let Some(call) = self.backend.next_call(now_ms) {
-                caller.call(call);
-            }
+            let backend = &mut self.backend;
+            caller.call_all(|| backend.next_call(now_ms));
         }
         for link in self.backend.take_ready() {
             let Some(way) = self.links.get_mut(&link) else {

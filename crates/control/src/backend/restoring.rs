@@ -22,17 +22,18 @@ impl Backends {
         shards: u16,
         asked: &[(String, u64)],
     ) -> Result<(), String> {
-        let open = self
-            .kitchens
-            .get_mut(name)
-            .filter(|open| open.endpoint.is_none());
+        let open = self.kitchens.get_mut(name);
         let open = open.ok_or_else(|| {
-            format!("the process before has workers for backend {name}, and this configuration has no such backend")
+            format!("the process before has a backend {name}, and this configuration has none")
         })?;
-        let mut backend = Backend::new(Settings {
+        let settings = Settings {
             shards,
             ..open.settings.clone()
-        });
+        };
+        let mut backend = match &open.endpoint {
+            None => Backend::new(settings),
+            Some((calling, _)) => Backend::calling(settings, calling.clone()),
+        };
         let own = asked
             .iter()
             .filter(|(namespace, _)| open.settings.scope.has(namespace));

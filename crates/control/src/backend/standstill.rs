@@ -2,6 +2,7 @@
 //! worked on in rounds. If the one who holds them goes away, for whatever reason, they go on as if nothing had been.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,6 +28,7 @@ pub struct Drivers {
     doors: Vec<(String, UnboundedSender<Orders>)>,
     /// Another process serves workers.
     gone: Arc<watch::Sender<bool>>,
+    calls: Arc<CallGate>,
 }
 
 impl Default for Drivers {
@@ -34,7 +36,42 @@ impl Default for Drivers {
         Self {
             doors: Vec::new(),
             gone: Arc::new(watch::Sender::new(false)),
+            calls: Arc::default(),
         }
+    }
+}
+
+/// Calls of endpoints: how many are under way, and whether more may begin.
+#[derive(Debug, Default)]
+pub(super) struct CallGate {
+    under_way: AtomicUsize,
+    is_held: AtomicBool,
+}
+
+impl CallGate {
+    /// One begins, if it may. [`ended`](Self::ended) tells of its end.
+    pub(super) fn begin(&self) -> bool {
+        // First: whoever holds the gate counts those that did not see that.
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let may = !self.is_held.load(Ordering::SeqCst);
+        if !may {
+            self.ended();
+        }
+        may
+    }
+
+    pub(super) fn ended(&self) {
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// No call of an endpoint begins until this is dropped.
+#[derive(Debug)]
+pub struct HeldCalls(Arc<CallGate>);
+
+impl Drop for HeldCalls {
+    fn drop(&mut self) {
+        self.0.is_held.store(false, Ordering::SeqCst);
     }
 }
 
@@ -43,6 +80,34 @@ impl Drivers {
         let (door, holds) = unbounded_channel();
         self.doors.push((backend, door));
         holds
+    }
+
+    pub(super) fn calls(&self) -> Arc<CallGate> {
+        Arc::clone(&self.calls)
+    }
+
+    /// Lets no call of an endpoint begin, and blocks until none is under way.
+    ///
+    /// # Errors
+    /// Some take longer than that.
+    pub fn hold_calls(&self, within: Duration) -> Result<HeldCalls, String> {
+        const LOOK: Duration = Duration::from_millis(2);
+        let held = HeldCalls(Arc::clone(&self.calls));
+        self.calls.is_held.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + within;
+        loop {
+            let under_way = self.calls.under_way.load(Ordering::SeqCst);
+            if under_way == 0 {
+                return Ok(held);
+            }
+            if Instant::now() >= deadline {
+                return Err(format!(
+                    "{under_way} calls of endpoints (backends.NAME.url) were under way for more than {} s: try again when the endpoint answers sooner",
+                    within.as_secs()
+                ));
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Tells when another process serves workers.

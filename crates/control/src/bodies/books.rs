@@ -62,6 +62,11 @@ impl Outcomes {
 pub(crate) struct Open(Arc<Books>);
 
 impl Books {
+    /// Transfers that are under way.
+    pub fn open_transfers(&self) -> usize {
+        load(&self.open) as usize
+    }
+
     pub(crate) fn events(&self) -> [(&'static str, u64); 2] {
         [
             ("stored", load(&self.stored)),

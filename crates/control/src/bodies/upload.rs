@@ -407,6 +407,8 @@ async fn announce(
     };
     match send(announcer, of, Wanted::Emit(message)).await? {
         Outcome::Done { everywhere: true } => Ok(()),
+        // Another process has the clients: the upload is repeated there.
+        Outcome::Moved => Err(no_answer()),
         _ => {
             let message = "other nodes cannot be reached: only clients of this node got it";
             Err(Refusal::new(503, "CLUSTER_UNAVAILABLE", message).after(1))

@@ -5,6 +5,7 @@ use ::bridge::{Encoding, Event, Fault, Kind, Operator};
 use rules::bridge::{Inner, Moment, Record, Unwritten};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What the configuration says about each record.
 pub(crate) struct Outline {
@@ -77,6 +78,19 @@ pub(crate) fn unwritten(fault: &Fault) -> Unwritten {
         Kind::Refused | Kind::Settings => Unwritten::Refused,
         Kind::Away | Kind::Closed | Kind::Broken => Unwritten::Away,
     }
+}
+
+/// Blocks until it is so; `false`: it is not in this time.
+pub(crate) fn settled(within: Duration, is_so: impl Fn() -> bool) -> bool {
+    const LOOK: Duration = Duration::from_millis(2);
+    let deadline = Instant::now() + within;
+    while !is_so() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
 }
 
 /// Answers that shards will ask for, by the number of the record.

@@ -11,7 +11,8 @@ const STOP_TIME: Duration = Duration::from_secs(3);
 /// One of them.
 pub(crate) trait Reader: Send + 'static {
     fn figures(&self) -> InFigures;
-    fn stop(self);
+    /// `false`: what was handed over last may be read again.
+    fn stop(self) -> bool;
 }
 
 /// All of one bus.
@@ -34,7 +35,7 @@ impl<R: Reader> Readers<R> {
         lock(&self.open).push(reader);
     }
 
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop(&self) -> bool {
         let readers = std::mem::take(&mut *lock(&self.open));
         let (told, ends) = mpsc::channel();
         let count = readers.len();
@@ -42,22 +43,22 @@ impl<R: Reader> Readers<R> {
             let told = told.clone();
             add(&mut lock(&self.stopped), reader.figures());
             std::thread::spawn(move || {
-                reader.stop();
                 // Nobody may listen any more.
-                let _ = told.send(());
+                let _ = told.send(reader.stop());
             });
         }
         let deadline = Instant::now() + STOP_TIME;
-        for _ in 0..count {
+        let all = (0..count).all(|_| {
             let left = deadline.saturating_duration_since(Instant::now());
-            if ends.recv_timeout(left).is_err() {
-                tracing::warn!(
-                    "{} does not answer at the end: commands that were handed over last may be read again",
-                    self.bus
-                );
-                return;
-            }
+            matches!(ends.recv_timeout(left), Ok(true))
+        });
+        if !all {
+            tracing::warn!(
+                "{} does not answer at the end: commands that were handed over last may be read again",
+                self.bus
+            );
         }
+        all
     }
 
     pub(crate) fn figures(&self) -> Figures {

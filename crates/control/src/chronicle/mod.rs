@@ -4,6 +4,7 @@
 mod adopting;
 mod course;
 mod reading;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod tickets;
@@ -15,9 +16,10 @@ use crate::history::receipts::{Receipt, Receipts};
 use course::{Course, Ports};
 use hub::mailbox::waker;
 use hub::{Chronicle, ChronicleMail, Letter, Read};
+pub use standing::{Stand, Still, Streams};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tickets::Tickets;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -31,6 +33,8 @@ pub type Postman = Box<dyn Fn(u16, Arc<Letter>) + Send + Sync>;
 pub struct Acks {
     chronicle: Arc<Chronicle>,
     receipts: Receipts,
+    /// Who reads and writes, from the start on.
+    streams: OnceLock<Streams>,
 }
 
 impl Acks {
@@ -39,7 +43,13 @@ impl Acks {
         Self {
             chronicle: Arc::clone(chronicle),
             receipts: Receipts::default(),
+            streams: OnceLock::new(),
         }
+    }
+
+    /// The streams, once they are read and written.
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.get()
     }
 
     /// What hubs write.
@@ -69,6 +79,8 @@ pub struct Plan {
     pub postman: Postman,
     /// Some shard has more letters than it may.
     pub are_behind: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Nothing is read before another process has said how far it was ([`Streams::go_on_from`]).
+    pub goes_on: bool,
 }
 
 impl std::fmt::Debug for Plan {
@@ -87,6 +99,8 @@ struct Desk {
     /// Redis takes nothing, or does not answer.
     writes_fail: AtomicBool,
     reads_fail: AtomicBool,
+    /// Whoever has it passes on what is read: the reader, or one for whom it stands still.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Desk {
@@ -174,6 +188,7 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
             tray,
             writes_fail: AtomicBool::new(false),
             reads_fail: AtomicBool::new(true),
+            turn: Arc::default(),
         };
         desks.insert(namespace.clone(), desk);
     }
@@ -193,6 +208,12 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
         claims: Semaphore::new(CLAIMS_MAX),
         tickets: Tickets::default(),
     });
+    let streams = Streams::of(&office);
+    if plan.goes_on {
+        streams.wait();
+    }
+    // Nobody else sets it.
+    let _ = office.acks.streams.set(streams);
     let bell = Arc::new(Notify::new());
     let rung = Arc::clone(&bell);
     office

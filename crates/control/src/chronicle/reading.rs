@@ -24,8 +24,12 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         return;
     };
     let course = &desk.course;
-    begin(&office, desk).await;
-    let (mut looked, mut told) = (Instant::now(), (Instant::now(), 0));
+    let goes_on = begin(&office, desk).await;
+    // Another Redis than the process before knew is to be noticed before anything is passed on.
+    let ago = if goes_on { LOOK } else { Duration::ZERO };
+    let mut looked = Instant::now();
+    looked = looked.checked_sub(ago).unwrap_or(looked);
+    let mut told = (Instant::now(), 0);
     let (mut known, mut part) = (Known::default(), course::PART_MAX);
     known.note(*course.position.borrow());
     loop {
@@ -36,6 +40,7 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         let at = *course.position.borrow();
         let asks = looked.elapsed() >= LOOK;
         let mut news = course.next(at, part, asks).await;
+        let _turn = desk.turn.lock().await;
         if let Ok(found) = &news
             && let Err(trouble) = look(&office, desk, found, at, &known).await
         {
@@ -69,16 +74,21 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
     }
 }
 
-/// Finds where the stream ends.
-async fn begin(office: &Office, desk: &Desk) {
+/// Finds where the stream ends; `true`: the process before has said how far it was.
+async fn begin(office: &Office, desk: &Desk) -> bool {
     let course = &desk.course;
+    let _turn = desk.turn.lock().await;
+    if !course.generation().0.is_empty() {
+        return true;
+    }
     loop {
         match course.look().await {
             Ok(last) => {
                 office.chronicle.begins(&course.namespace, last);
                 course.position.send_replace(last);
                 desk.reads_fail(false);
-                return office.note_state(desk);
+                office.note_state(desk);
+                return false;
             }
             Err(trouble) => {
                 tracing::warn!(namespace = course.namespace, %trouble, "cannot read what is said in this namespace yet");

@@ -155,7 +155,6 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
     }
     office.note_state(desk);
     tell_stale(office, &course.namespace, words, &answers);
-    office.chronicle.written(words.len());
     let mut saved: BTreeMap<u16, u64> = BTreeMap::new();
     for word in words {
         if let ChronicleWord::Said {
@@ -173,6 +172,8 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
     for (shard, upto) in saved {
         office.deliver(&office.mail.saved(shard, upto));
     }
+    // Last: whoever waits for it believes that shards are told.
+    office.chronicle.written(words.len());
 }
 
 /// Sockets that somebody took are not here any more, before anybody is told that they are stored.

@@ -104,7 +104,9 @@ pub struct Member {
     epoch: u64,
     limits: Limits,
     stop: Stop,
-    /// The place in the cluster that another process had.
+    /// Another process was this life before.
+    goes_on: bool,
+    /// The place in the cluster that it had.
     place: Option<Box<Node>>,
     card: Card,
     roster: Arc<Roster>,
@@ -160,6 +162,7 @@ impl Joining {
             epoch: 0,
             limits: settings.limits(),
             stop,
+            goes_on: settings.succeeds.is_some(),
             place: None,
             card: settings.card.clone(),
             roster: Arc::clone(&roster),
@@ -271,6 +274,11 @@ impl Member {
         }
         self.place = Some(Box::new(place));
         Ok(())
+    }
+
+    /// It is the life that another process was, whose place it has got.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// The description of this node for others, as it was at its start.

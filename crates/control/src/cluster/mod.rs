@@ -28,4 +28,4 @@ pub use budgets::Shares;
 pub use driver::Ended;
 pub use member::{Gone, Joining, Member, Office, Order, Settings};
 pub use seal::name_key;
-pub use standing::{Stop, Stopped};
+pub use standing::{Handed, Stop, Stopped};

@@ -17,10 +17,10 @@ pub(super) struct Folder {
     store: RwLock<Option<Arc<dyn Store>>>,
 }
 
-fn elsewhere() -> Fault {
+pub(super) fn elsewhere() -> Fault {
     Fault::new(
         Kind::Away,
-        "another process has the folder of the store of history, or is about to have it (sockeye upgrade): try again",
+        "another process has the store of history, or is about to have it (sockeye upgrade): try again",
     )
 }
 

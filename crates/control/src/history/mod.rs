@@ -24,12 +24,14 @@ pub(crate) use range::Range;
 #[cfg(feature = "history-redis")]
 pub use redis::open as open_redis;
 
-use ::history::{Ask, Fault, Forget, Intake, Page, Store};
+use ::history::{Ask, Fault, Forget, Intake, Memory, Page, Store};
+pub use ::history::{Event, Kept, Position};
 use hub::HistoryTap;
 use lending::Folder;
 use quotas::Quotas;
 use receipts::{Receipt, Receipts};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -50,6 +52,10 @@ pub struct History {
     store: Arc<dyn Store>,
     /// The store, if one process at a time has it.
     folder: Option<Arc<Folder>>,
+    /// The store, if it is this process's memory.
+    memory: Option<Arc<Memory>>,
+    /// Another process is about to have what it keeps: nothing is deleted.
+    is_lent: AtomicBool,
     intake: Intake,
     plan: Plan,
     quotas: Quotas,
@@ -82,9 +88,16 @@ impl History {
             }
             _ => None,
         };
-        let store: Arc<dyn Store> = match &folder {
-            Some(folder) => Arc::clone(folder) as _,
-            None => opening::open(&settings).await?,
+        let memory = match &settings.place {
+            Place::Memory { bytes_max } => {
+                Some(Arc::new(Memory::new(settings.plan.clone(), *bytes_max)))
+            }
+            _ => None,
+        };
+        let store: Arc<dyn Store> = match (&folder, &memory) {
+            (Some(folder), _) => Arc::clone(folder) as _,
+            (None, Some(memory)) => Arc::clone(memory) as _,
+            (None, None) => opening::open(&settings).await?,
         };
         let Settings {
             plan,
@@ -97,6 +110,8 @@ impl History {
             tap: Arc::new(HistoryTap::new(plan.namespaces().map(str::to_owned))),
             store,
             folder,
+            memory,
+            is_lent: AtomicBool::new(false),
             plan,
             quotas: Quotas::new(quotas),
             receipts: Arc::default(),
@@ -177,6 +192,9 @@ impl History {
 
     /// Deletes; how many events there were.
     pub(crate) async fn forget(&self, what: Forget) -> Result<u64, Fault> {
+        if self.memory.is_some() && self.is_lent.load(Ordering::Acquire) {
+            return Err(lending::elsewhere());
+        }
         // Events that still wait would be stored after the deletion, and stay.
         carrying::drain(self);
         if !self.intake.settle().await {
@@ -209,11 +227,32 @@ impl History {
         self.runtime.block_on(settled).unwrap_or(false)
     }
 
-    /// Closes a folder: another process is about to open it. For a thread of no runtime.
+    /// Only this process knows what is stored.
+    pub fn remembers(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// What only this process knows, behind a place: about so many bytes of it.
+    pub fn remembered(&self, place: Position, bytes: usize) -> Vec<Kept> {
+        let memory = self.memory.as_ref();
+        memory.map_or_else(Vec::new, |memory| memory.behind(place, bytes))
+    }
+
+    /// Goes on with what the process before knew.
+    ///
+    /// # Errors
+    /// It is not in order.
+    pub fn remember(&self, events: Vec<Kept>) -> Result<(), Fault> {
+        let memory = self.memory.as_ref();
+        memory.map_or(Ok(()), |memory| memory.go_on_with(events))
+    }
+
+    /// Closes a folder, and deletes nothing of what is remembered: another process is about to open it. For a thread of no runtime.
     ///
     /// # Errors
     /// It cannot be closed, or not in time; it is to be taken back.
     pub fn lend(&self, within: Duration) -> Result<(), Fault> {
+        self.is_lent.store(true, Ordering::Release);
         let Some(folder) = &self.folder else {
             return Ok(());
         };
@@ -227,6 +266,7 @@ impl History {
     /// # Errors
     /// It cannot be opened.
     pub fn take(&self, within: Duration) -> Result<(), Fault> {
+        self.is_lent.store(false, Ordering::Release);
         let folder = self.folder.as_ref();
         folder.map_or(Ok(()), |folder| self.runtime.block_on(folder.take(within)))
     }

@@ -3,7 +3,7 @@
 use super::outgoing::Outgoing;
 use super::{In, Settings};
 use crate::bridge::{
-    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, counted, unwritten,
+    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, counted, settled, unwritten,
 };
 use ::kafka::{Fault, InFigures, Inlet, Operator, Reading, Topic};
 use rules::bridge::{Recorder, write_answer};
@@ -26,8 +26,8 @@ impl Reader for Inlet {
         Inlet::figures(self)
     }
 
-    fn stop(self) {
-        Inlet::stop(self);
+    fn stop(self) -> bool {
+        Inlet::stop(self)
     }
 }
 
@@ -77,8 +77,15 @@ impl Bridge for Kafka {
         Ok(())
     }
 
-    fn stop_reading(&self) {
-        self.readers.stop();
+    fn stop_reading(&self) -> bool {
+        self.readers.stop()
+    }
+
+    fn settle(&self, within: Duration) -> bool {
+        settled(within, || {
+            let out = self.out.as_ref();
+            out.is_none_or(|out| out.figures().waiting == 0)
+        })
     }
 
     fn close(&self, within: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

@@ -2,7 +2,8 @@
 
 use super::{In, Mode, Out, Settings};
 use crate::bridge::{
-    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, counted, unwritten,
+    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, counted, settled,
+    unwritten,
 };
 use ::nats::{
     Credentials, Delivery, Fault, InFigures, Inlet, Kind, Limits, Operator, Outlet, Pattern,
@@ -12,7 +13,7 @@ use rules::bridge::{Record, Recorder, Unwritten, Waits, write_answer};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 /// Events out, commands in.
@@ -39,8 +40,8 @@ impl Reader for Inlet {
         Inlet::figures(self)
     }
 
-    fn stop(self) {
-        Inlet::stop(self);
+    fn stop(self) -> bool {
+        Inlet::stop(self)
     }
 }
 
@@ -125,8 +126,18 @@ impl Bridge for Nats {
         Ok(())
     }
 
-    fn stop_reading(&self) {
-        self.readers.stop();
+    fn stop_reading(&self) -> bool {
+        self.readers.stop()
+    }
+
+    fn settle(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        let Some(out) = &self.out else {
+            return true;
+        };
+        let taken = settled(within, || out.outlet.figures().waiting == 0);
+        let left = deadline.saturating_duration_since(Instant::now());
+        taken && self.runtime.block_on(out.outlet.flush(left))
     }
 
     fn close(&self, within: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

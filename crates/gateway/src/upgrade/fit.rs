@@ -2,7 +2,6 @@
 
 use crate::config::{Cluster, Resolved};
 use backend::Scope;
-use control::history::Place;
 use handoff::Fit;
 use std::net::SocketAddr;
 
@@ -52,20 +51,26 @@ fn backends(config: &Resolved) -> Vec<String> {
             Scope::Only(names) => names.join(" "),
             Scope::Except(names) => format!("all but {}", names.join(" ")),
         };
-        format!("{name}: {namespaces}")
+        let called = if kitchen.webhook.is_some() {
+            " (called)"
+        } else {
+            ""
+        };
+        format!("{name}{called}: {namespaces}")
     });
     all.collect()
 }
 
-/// It is this process's memory.
-fn keeps_history_here(config: &Resolved) -> bool {
-    let place = config.history.as_ref().map(|history| &history.place);
-    matches!(place, Some(Place::Memory { .. }))
+/// Nobody else knows the addresses of bodies that it gave to clients.
+fn signs_for_itself(config: &Resolved) -> bool {
+    let bodies = config.bodies.as_ref();
+    bodies.is_some_and(|bodies| bodies.secret.is_none())
 }
 
-fn calls_an_endpoint(config: &Resolved) -> bool {
-    let mut all = config.backends.iter().flat_map(|all| all.kitchens.values());
-    all.any(|kitchen| kitchen.webhook.is_some())
+/// Nobody would hear these commands between two processes.
+fn reads_a_subject(config: &Resolved) -> bool {
+    let nats = config.nats.as_ref();
+    nats.is_some_and(|nats| nats.inlets.iter().any(|inlet| inlet.stream.is_none()))
 }
 
 /// The part of the configuration that keeps this process from handing anything over; `None`: nothing does.
@@ -74,21 +79,9 @@ pub fn obstacle(config: &Resolved) -> Option<&'static str> {
     let is_kept = |is: fn(&Cluster) -> bool| cluster.is_some_and(is);
     let parts = [
         (is_kept(|all| all.compat.is_wanted()), "[compat]"),
-        (
-            is_kept(|all| all.directory.is_some()),
-            "[cluster.directory]",
-        ),
         (is_kept(|all| !all.feeds.is_empty()), "[feeds]"),
-        (calls_an_endpoint(config), "backends.NAME.url"),
-        (config.kafka.is_some(), "[kafka]"),
-        (config.nats.is_some(), "[nats]"),
-        (keeps_history_here(config), "history.store = \"memory\""),
-        (config.bodies.is_some(), "[large]"),
-        // The successor would begin at the newest entry of the stream.
-        (
-            config.hub.recovery.chronicled().next().is_some(),
-            "recovery.level = \"cluster\"",
-        ),
+        (reads_a_subject(config), "[nats.in] without a stream"),
+        (signs_for_itself(config), "[large] without a secret"),
     ];
     parts.into_iter().find(|(is, _)| *is).map(|(_, name)| name)
 }

@@ -1,14 +1,15 @@
 //! The process that hands over. Until the last word it can go on as if nothing had been.
 
-use super::backends::{self, DRIVER};
+use super::backends;
 use super::course::Course;
 use super::line::{Broken, Line};
+use super::memories;
 use super::parts::Parts;
-use super::seat::{self, NODE};
+use super::seat;
+use super::standing::{self, Rest, Stand};
 use super::taker::{ADMIN, PUBLIC, RELAY, UNIX, WORKERS};
 use crate::errands;
-use control::backend::Still;
-use control::cluster::Stopped;
+use control::history::Position;
 use handoff::bounds::DESCRIPTORS_MAX;
 use handoff::{Batch, Hello, Kind, Listener, OLDEST, VERSION, Welcome, agree};
 use shard::{Frozen, Listening, Unquiet};
@@ -21,22 +22,13 @@ const STEP: Duration = Duration::from_secs(10);
 const START: Duration = Duration::from_secs(60);
 /// The answer of a shard that lives as ever.
 const SHARD: Duration = Duration::from_secs(5);
-/// Until no message is under way between shards.
-const QUIET: Duration = Duration::from_secs(5);
-
-/// The store of history takes what was said last.
-const HISTORY: Duration = Duration::from_millis(500);
 /// Other nodes that knock have so long to say what they want.
 const GREETINGS: Duration = Duration::from_millis(100);
 /// A node of a cluster stands still for less than a newcomer listens before it takes a number.
 const STAND_MAX: Duration = Duration::from_millis(1_800);
 /// A store that was closed for a successor is opened again within this time, or the log tells of it.
 const HISTORY_BACK: Duration = Duration::from_secs(10);
-/// Newcomers about whom workers decide are waited for so long.
-const DECISIONS: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Times that shards and drivers are brought to a stand.
-const TRIES: usize = 5;
 
 /// How it went.
 #[derive(Clone, Copy, Debug)]
@@ -105,44 +97,41 @@ fn until_commit(
     line.expect::<()>(Kind::Ready, START)?;
     // It may have taken a while to start.
     course.may_go_on()?;
-    catch_up(parts, STEP)?;
+    standing::store(parts, STEP)?;
+    let rest = Rest::of(parts)?;
+    let remembers = parts
+        .history
+        .as_deref()
+        .filter(|history| history.remembers());
+    remembers.map_or(Ok(()), |_| lend(parts))?;
+    let told = memories::send(line, remembers, Position::START)?;
     errands::hold();
     hold_door(parts);
     let began = Instant::now();
-    let (frozen, still, stopped) = freeze(parts)?;
-    catch_up(parts, HISTORY)?;
+    let stand = Stand::bring(parts)?;
     lend(parts)?;
+    memories::send(line, remembers, told)?;
     let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
-    let sessions = send_sessions(line, &frozen, wants_stays)?;
+    let sessions = send_sessions(line, &stand.frozen, wants_stays)?;
     in_time(parts, began)?;
-    backends::send(line, &still)?;
-    if let Some(stopped) = &stopped {
-        seat::send(line, stopped)?;
+    backends::send(line, &stand.drivers)?;
+    if let Some(node) = &stand.node {
+        seat::send(line, node)?;
+    }
+    if let Some(streams) = &stand.streams {
+        seat::send_streams(line, streams)?;
     }
     line.say(Kind::Complete, STEP)?;
     line.expect::<()>(Kind::Built, STEP)?;
     in_time(parts, began)?;
     course.leave()?;
     line.say(Kind::Commit, STEP)?;
-    frozen.commit();
-    still.commit();
-    if let Some(stopped) = stopped {
-        stopped.commit();
-    }
+    stand.commit();
+    rest.commit();
     Ok(Given {
         sessions,
         stood_still: began.elapsed(),
     })
-}
-
-/// What the next process stores comes behind what this one stored.
-fn catch_up(parts: &Parts, within: Duration) -> Result<(), Broken> {
-    match &parts.history {
-        Some(history) if !history.catch_up(within) => Err(Broken::Strange(
-            "events wait for the store of history: try again when it takes them (sockeye_history_waiting_bytes)".to_owned(),
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Nothing comes from other nodes any more; what is at the door waits there for the next process.
@@ -196,47 +185,6 @@ fn take_back(parts: &Parts) {
     if let Err(error) = thread.spawn(take) {
         tracing::error!(%error, "the store of history stays closed until a restart: no thread can be started");
     }
-}
-
-/// Shards, drivers of backends, and the thread for the cluster.
-type Standing = (Frozen, Still, Option<Stopped>);
-
-/// Nothing moves any more.
-fn freeze(parts: &Parts) -> Result<Standing, Broken> {
-    let drivers = &parts.workers.drivers;
-    for _ in 0..TRIES {
-        let paused = parts.givers.pause();
-        if drivers.are_there() || parts.seat.is_some() {
-            wait_for_decisions(parts)?;
-        }
-        let still = drivers.stand_still().map_err(Broken::Strange)?;
-        let stopped = parts.seat.as_ref().map(|seat| seat.stop.stand_still());
-        let stopped = stopped.transpose().map_err(Broken::Strange)?;
-        let round = || {
-            let node = stopped
-                .as_ref()
-                .map_or(Ok(0), |stopped| stopped.round(NODE));
-            let worked = node.and_then(|node| Ok(node + still.round(DRIVER)?));
-            worked.map_err(Unquiet)
-        };
-        let frozen = paused.freeze(QUIET, round)?;
-        // A shard may have told of a silent client in the moment before it froze.
-        if round()? == 0 {
-            return Ok((frozen, still, stopped));
-        }
-    }
-    Err(Broken::Strange(format!(
-        "after {TRIES} tries shards still have news for backends or other nodes"
-    )))
-}
-
-/// Clients about whom a worker is being asked, and those whose rooms other nodes do not know yet, cannot go. Both are mostly quick.
-fn wait_for_decisions(parts: &Parts) -> Result<(), Broken> {
-    let deadline = Instant::now() + DECISIONS;
-    while parts.givers.census(SHARD)?.undecided() > 0 && Instant::now() < deadline {
-        std::thread::sleep(LOOK_INTERVAL);
-    }
-    Ok(())
 }
 
 fn send_listeners(line: &mut Line, parts: &Parts) -> Result<(), Broken> {

@@ -1,5 +1,5 @@
 //! A new process takes over listeners and live connections of this one, on the same host. `host.rs` waits at a Unix socket for
-//! operators and successors, `course.rs` knows what the process is doing, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is
+//! operators and successors, `course.rs` knows what the process is doing, `standing.rs` brings it to a stand, `giver.rs` hands over, `taker.rs` takes over, `command.rs` is
 //! `sockeye upgrade`, `line.rs` the way between two processes. ADR 51.
 
 mod backends;
@@ -9,9 +9,11 @@ mod fit;
 mod giver;
 mod host;
 mod line;
+mod memories;
 mod notify;
 mod parts;
 mod seat;
+mod standing;
 mod taker;
 
 pub use command::{UpgradeArgs, run};

@@ -4,8 +4,11 @@ use super::fit;
 use super::seat::Seat;
 use crate::config::Resolved;
 use crate::workers::Held;
+use control::bridge::Bridges;
+use control::chronicle::Acks;
 use control::health::Readiness;
 use control::history::History;
+use control::metrics::node::Node as Facts;
 use control::relay::Relays;
 use handoff::Fit;
 use shard::Givers;
@@ -27,6 +30,11 @@ pub struct Parts {
     pub relays: Option<Relays>,
     /// A store that all nodes have: what waits for it is stored before another process says more.
     pub history: Option<Arc<History>>,
+    /// Recovery that all nodes share.
+    pub recovery: Option<Arc<Acks>>,
+    pub bridges: Arc<Bridges>,
+    /// Large events are stored, and said when they are.
+    pub stores_large: bool,
     /// Whether an operator wants the clients elsewhere.
     pub readiness: Readiness,
     /// Ends the service of operators.
@@ -37,10 +45,9 @@ impl Parts {
     pub fn new(
         config: &Resolved,
         givers: Givers,
-        readiness: Readiness,
         (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
-        (workers, history): (Held, Option<Arc<History>>),
-        (seat, relays): (Option<Seat>, Option<Relays>),
+        (workers, seat): (Held, Option<Seat>),
+        facts: &Facts,
     ) -> Self {
         Self {
             givers,
@@ -49,9 +56,12 @@ impl Parts {
             admin,
             workers,
             seat,
-            relays,
-            history,
-            readiness,
+            relays: facts.relays.get().cloned(),
+            history: facts.history.get().cloned(),
+            recovery: facts.chronicle.get().cloned(),
+            bridges: Arc::clone(&facts.bridges),
+            stores_large: config.bodies.is_some(),
+            readiness: facts.readiness.clone(),
             admin_service,
         }
     }

@@ -3,11 +3,13 @@
 use super::line::{Broken, Line, decode};
 use crate::relay::Door;
 use anyhow::{Context, Result};
+use control::chronicle::{Stand, Still};
 use control::cluster::{Member, Stop, Stopped};
+use control::metrics::node::Node as Facts;
 use handoff::Kind;
 use handoff::backend::Piece;
 use handoff::bounds::PLACE_BYTES_MAX;
-use handoff::cluster::Membership;
+use handoff::cluster::{Membership, Stream, Streams};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -117,5 +119,37 @@ impl Record {
             None if self.ends => strange("it is in a cluster, and this process is not"),
             None => Ok(()),
         }
+    }
+}
+
+/// Sends how far streams were passed on.
+pub fn send_streams(line: &mut Line, still: &Still) -> Result<(), Broken> {
+    let stands = still.stands().into_iter();
+    let streams = stands.map(|stand| Stream {
+        namespace: stand.namespace,
+        number: stand.number,
+        generation: stand.generation,
+    });
+    let streams = Streams {
+        streams: streams.collect(),
+    };
+    line.send(Kind::Streams, &streams, STEP)
+}
+
+/// The streams of this process go on from there.
+pub fn go_on_with(facts: &Facts, streams: &Streams) -> Result<(), Broken> {
+    let stands = streams.streams.iter().map(|stream| Stand {
+        namespace: stream.namespace.clone(),
+        number: stream.number,
+        generation: stream.generation.clone(),
+    });
+    let stands: Vec<Stand> = stands.collect();
+    let own = facts.chronicle.get().and_then(|acks| acks.streams());
+    match own {
+        Some(own) => own.go_on_from(&stands).map_err(Broken::Strange),
+        None if stands.is_empty() => Ok(()),
+        None => Err(Broken::Strange(
+            "it has recovery of level \"cluster\", and this configuration has none".to_owned(),
+        )),
     }
 }

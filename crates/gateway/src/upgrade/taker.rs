@@ -3,14 +3,16 @@
 use super::backends::Records;
 use super::fit;
 use super::line::{Broken, Line, decode};
-use super::seat::{Heritage, Record};
+use super::memories;
+use super::seat::{self, Heritage, Record};
 use crate::cli::VERSION;
 use crate::config::Resolved;
 use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
 use control::cluster::Member;
-use control::history::History;
+use control::metrics::node::Node as Facts;
 use handoff::bounds::LISTENERS_MAX;
+use handoff::cluster::Streams;
 use handoff::{
     Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, VERSION as RECORD, Welcome,
 };
@@ -73,12 +75,8 @@ impl Inheritance {
     }
 }
 
-/// The parts that go on with what the process before had: backends, the place in the cluster, and the store of history.
-pub type Goes<'a> = (
-    Option<&'a mut Counter>,
-    Option<&'a mut Member>,
-    Option<&'a History>,
-);
+/// The parts that go on with what the process before had: backends, the place in the cluster, and those that are among the facts.
+pub type Goes<'a> = (Option<&'a mut Counter>, Option<&'a mut Member>, &'a Facts);
 
 /// The way to the process before.
 #[derive(Debug)]
@@ -132,9 +130,11 @@ impl Takeover {
             .context("cannot take over: the shards have begun")?;
         tracing::info!(sessions = self.expected, "ready to take over");
         let began = Instant::now();
+        let streams = goes.2.chronicle.get().and_then(|acks| acks.streams());
         let taken = self.gather(&takers, goes);
         let sessions = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
         takers.begin();
+        streams.iter().for_each(|streams| streams.begin());
         tracing::info!(
             sessions,
             took_ms = began.elapsed().as_millis() as u64,
@@ -146,12 +146,13 @@ impl Takeover {
     fn gather(
         &mut self,
         takers: &Takers,
-        (workers, member, history): Goes<'_>,
+        (workers, member, facts): Goes<'_>,
     ) -> Result<usize, Broken> {
         let line = &mut self.line;
         line.say(Kind::Ready, STEP)?;
         let (mut ledger, mut onward) = (Ledger::default(), Vec::new());
         let (mut backends, mut place) = (Records::default(), Record::default());
+        let mut streams = Streams::default();
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
         loop {
@@ -169,6 +170,8 @@ impl Takeover {
                 Kind::Stays => backends.take_stays(&body)?,
                 Kind::Backend => backends.take(&body)?,
                 Kind::Place => place.take(&body)?,
+                Kind::Kept => memories::take(facts.history.get().map(AsRef::as_ref), &body)?,
+                Kind::Streams => streams = decode(&body)?,
                 Kind::Complete => break,
                 other => return Err(Broken::Strange(format!("it says {other:?} among sessions"))),
             }
@@ -180,7 +183,8 @@ impl Takeover {
         let some_stay = backends.some_stay();
         backends.restore(workers, &ledger, shards)?;
         place.restore(member, some_stay)?;
-        if let Some(history) = history {
+        seat::go_on_with(facts, &streams)?;
+        if let Some(history) = facts.history.get() {
             let taken = history.take(HISTORY);
             taken.map_err(|fault| {
                 Broken::Strange(format!("cannot open the store of history: {fault}"))

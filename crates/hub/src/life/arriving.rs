@@ -11,15 +11,19 @@ use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
 use crate::cluster::letter::RoundId;
 use crate::dialect::speech::Variant;
-use crate::life::{handing, memberships};
+use crate::life::{handing, memberships, parking};
 use crate::output::backlog::{Backlog, Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
+use crate::recovery::deed::Deed;
+use crate::recovery::pid::Pid;
+use crate::recovery::record::{Life, Lifeline};
 use crate::rooms::room::RoomKind;
 use crate::seam::event::AckTo;
 use crate::seam::stage::Stage;
+use crate::tables::bytes::Reader;
 use crate::tables::id;
-use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::timer::{ConnTimer, SessionTimer};
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -95,6 +99,11 @@ pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
         });
         let owed = owed.collect();
         stage.call(None, |handler, cx| handler.arrived(cx, key, owed));
+        if !socket.numbers.is_empty() {
+            stage.call(None, |handler, _| {
+                handler.goes_on_with_numbers(key, &socket.numbers);
+            });
+        }
         let Some(id) = id_of(&socket.id) else {
             continue;
         };
@@ -337,8 +346,31 @@ fn open_socket(
             parts.rooms.own_room(&mut parts.people, index, &name);
         }
     }
+    if let Some(lifeline) = &record.lifeline {
+        tie(parts, index, lifeline)?;
+    }
     let (config, clock) = (&parts.books.config, &mut parts.clock);
     tokens::look_at_token(config, clock, &mut parts.people, index);
+    Ok(())
+}
+
+/// Its client comes back by the store, as before.
+fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result<(), Unable> {
+    let deed = Deed::read(&mut Reader(&record.deed), record.fence);
+    let Some((pid, deed)) = Pid::read(&record.pid).zip(deed) else {
+        return Err(Unable(
+            "by what the client of a socket comes back".to_owned(),
+        ));
+    };
+    let lifeline = Lifeline {
+        pid,
+        life: Life::of_deed(deed),
+        uid: record.uid.as_deref().map(Into::into),
+        since_ms: parts.clock.now.mono_ms,
+        recovered: false,
+        is_heir: true,
+    };
+    parking::attach(parts, parts.people.socket_key(index), lifeline);
     Ok(())
 }
 

@@ -6,16 +6,17 @@ use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
-use crate::life::conns;
+use crate::life::{conns, deeds};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
+use crate::recovery::record::Lifeline;
 use crate::seam::handler::Handler;
 use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
 use crate::transport::polling;
 use handoff::Owed;
 use handoff::backend::Stay;
-use handoff::bounds::RECORD_BYTES_MAX;
+use handoff::bounds::{NUMBERS_MAX, RECORD_BYTES_MAX};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use wire::base64url::Id20;
@@ -114,10 +115,14 @@ impl Handing {
             Some(socket.session)
         });
         let away = parts.away.as_ref().map(|away| away.joins.answers());
-        let joining = away.into_iter().flatten().filter_map(|socket| {
-            let socket = parts.people.socket(socket)?;
-            Some(socket.session)
-        });
+        let saved = parts.away.as_ref().map(|away| away.saves.answers());
+        let answers = away.into_iter().flatten();
+        let joining = answers
+            .chain(saved.into_iter().flatten())
+            .filter_map(|socket| {
+                let socket = parts.people.socket(socket)?;
+                Some(socket.session)
+            });
         let unconfirmed = parts.line.polls.unconfirmed();
         let unanswered = unconfirmed.filter(|conn| {
             let slot = parts.line.conns.get(*conn);
@@ -280,25 +285,31 @@ impl Handing {
     }
 }
 
-/// What the answers that are owed to its client add to a record, at most.
+/// What the answers that are owed to its client, and the handler's numbers, add to a record, at most.
 fn owed_bytes(record: &handoff::Session) -> usize {
     const EACH: usize = 2 + 2 * 11;
+    const NUMBERS: usize = 2 + NUMBERS_MAX * 10;
     let owed = record.sockets.iter().map(|socket| socket.owed as usize);
-    owed.sum::<usize>() * EACH
+    owed.map(|owed| owed * EACH + NUMBERS).sum()
 }
 
-/// The answers that the handler owes to the client, and those that it wants from it.
-pub(crate) fn note_owed(record: &mut handoff::Session, handler: &dyn Handler) {
+/// The answers that the handler owes to the client, those that it wants from it, and its numbers.
+pub(crate) fn note_owed(parts: &Parts, record: &mut handoff::Session, handler: &dyn Handler) {
     for socket in &mut record.sockets {
+        let id = socket.id.as_slice().try_into().ok().map(Id20);
+        let index = id.and_then(|id| parts.people.find_socket(&id));
+        socket.numbers = index.map_or_else(Vec::new, |index| {
+            handler.numbers_of(parts.people.socket_key(index))
+        });
         socket.asked.retain_mut(|asked| {
             let query = handler.query_of(asked.query);
             asked.query = query.unwrap_or_default();
             query.is_some()
         });
         if socket.owed > 0
-            && let Ok(id) = socket.id.as_slice().try_into()
+            && let Some(id) = id
         {
-            let owed = handler.owes(Id20(id)).into_iter();
+            let owed = handler.owes(id).into_iter();
             socket.acks = owed.map(|(number, id)| Owed { number, id }).collect();
         }
     }
@@ -448,6 +459,8 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
         expires_s: socket.expires_s,
         owed: u32::from(socket.owed),
         acks: Vec::new(),
+        numbers: Vec::new(),
+        lifeline: extra.and_then(|extra| lifeline(extra.lifeline.as_deref()?)),
         // The handler knows the number of each token.
         asked: asked
             .map(|(id, token, due_ms)| handoff::Asked {
@@ -465,6 +478,19 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
                 timeout_ms: round.timeout_ms,
             })
             .collect(),
+    })
+}
+
+/// By which its client comes back, if that is not in the journal of this process.
+fn lifeline(own: &Lifeline) -> Option<handoff::Lifeline> {
+    let deed = own.life.deed()?;
+    let mut bytes = Vec::new();
+    deed.write(&mut bytes);
+    Some(handoff::Lifeline {
+        pid: deeds::pid_text(own.pid),
+        uid: own.uid.as_deref().map(str::to_owned),
+        fence: deed.fence,
+        deed: bytes,
     })
 }
 

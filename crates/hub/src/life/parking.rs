@@ -56,6 +56,7 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         uid: uid.map(Into::into),
         since_ms: parts.clock.now.mono_ms,
         recovered: false,
+        is_heir: false,
     };
     attach(parts, socket, lifeline);
     if let Some(members) = members(parts, socket.id()) {
@@ -139,7 +140,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     }
 }
 
-/// A socket leaves. If it may come back, its memberships are taken down before it leaves them. Whether it is kept.
+/// A socket leaves. If it may come back, its memberships are taken down before it leaves them, or the store has them. Whether it is kept.
 pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     let Some(recovery) = &mut parts.recovery else {
         return false;
@@ -161,6 +162,9 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
         let namespace = label.as_deref().unwrap_or_default();
         deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
         return false;
+    }
+    if lifeline.is_heir {
+        return true;
     }
     let Some(record) = record(parts, index, *lifeline) else {
         return false;

@@ -34,6 +34,8 @@ pub(crate) struct Lifeline {
     pub(crate) since_ms: u64,
     /// It came back with this transport.
     pub(crate) recovered: bool,
+    /// It came from the process before, and what that said last may not have arrived: the store has it, and the journal has not.
+    pub(crate) is_heir: bool,
 }
 
 /// A socket's places in the journal of its shard.

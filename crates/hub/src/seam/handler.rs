@@ -211,6 +211,12 @@ pub trait Handler: Send {
     /// This socket comes from another process, in the place of [`connected`](Self::connected): its client notices nothing. `owed`: what the
     /// handler there said in [`owes`](Self::owes).
     fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {}
+    /// Numbers that the handler has of this socket, for another process.
+    fn numbers_of(&self, socket: SocketKey) -> Vec<u64> {
+        Vec::new()
+    }
+    /// What the handler of the process before said in [`numbers_of`](Self::numbers_of).
+    fn goes_on_with_numbers(&mut self, socket: SocketKey, numbers: &[u64]) {}
     /// All have come: numbers go on behind this one.
     fn go_on_from(&mut self, number: u64) {}
     /// The process is shutting down: sockets are still connected and may be told.

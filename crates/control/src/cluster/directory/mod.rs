@@ -14,6 +14,7 @@ use super::engine::Trouble;
 use super::redis::settings::Settings as Redis;
 use super::redis::{self, Command, Port, is_stranger};
 use super::roster::Roster;
+use super::standing::Handed;
 use ::redis::Value;
 use book::{Batch, Book};
 use hub::RollCall;
@@ -38,6 +39,8 @@ const COMMANDS_MAX: usize = 65_536;
 const RENEWALS_KEPT: u32 = 3;
 /// Redis is looked for this often at the start.
 const RETRY: Duration = Duration::from_secs(2);
+/// A process that goes on knows its sockets after so long: entries of others that its life listed are deleted then.
+const SETTLED: Duration = Duration::from_secs(10);
 /// Time for the last deletions when this node leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -50,6 +53,10 @@ pub struct Plan {
     pub node: u16,
     /// The number of this process among all lives of the node.
     pub life: u64,
+    /// Another process was this life before, and some of its sockets may not be here.
+    pub goes_on: bool,
+    /// Another process is it now.
+    pub handed: Handed,
     pub roster: Arc<Roster>,
     pub roll: Arc<RollCall>,
     pub documents: Documents,
@@ -116,6 +123,9 @@ async fn run(plan: Plan, mut leaves: oneshot::Receiver<()>) {
             _ = tick.tick() => writer.step().await,
             _ = &mut leaves => return writer.leave().await,
         }
+        if writer.plan.handed.is_so() {
+            return;
+        }
     }
 }
 
@@ -132,6 +142,8 @@ struct Writer {
     doubts: bool,
     /// The log was told of a key of another program.
     told: bool,
+    /// What another process listed in this life was not looked at.
+    inherits: bool,
 }
 
 impl Writer {
@@ -140,6 +152,7 @@ impl Writer {
         Self {
             book: Book::new(plan.documents.clone(), renew_ms),
             sweeper: Sweeper::new(&plan.prefix, plan.node, plan.life),
+            inherits: plan.goes_on,
             plan,
             port,
             began: Instant::now(),
@@ -152,6 +165,13 @@ impl Writer {
 
     /// Takes in what hubs told, and writes what changed.
     async fn step(&mut self) {
+        if self.plan.handed.is_so() {
+            return;
+        }
+        if self.inherits && self.began.elapsed() >= SETTLED {
+            self.inherits = false;
+            self.sweeper.doubt_own();
+        }
         while let Some(word) = self.plan.roll.next() {
             self.book.hear(word);
         }

@@ -287,7 +287,7 @@ impl Writer {
 
     /// The last words of this node: it lists nobody.
     pub(super) async fn leave(mut self) {
-        if self.is_away || self.signed.is_none() {
+        if self.is_away || self.signed.is_none() || self.plan.handed.is_so() {
             return;
         }
         self.bury(self.sweeper.me).await;

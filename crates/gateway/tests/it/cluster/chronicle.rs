@@ -1,9 +1,11 @@
 //! Recovery of level `cluster`: clients whose node was killed come back to another one.
 
-use super::{all_up, closed};
+use super::{all_up, all_up_of, closed, member};
 use crate::e2e::recovery::{Client, say};
 use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::upgrade::chain::Chain;
 use client::RawConn;
+use client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::{Redis, Sentinels};
 use std::time::Duration;
@@ -341,4 +343,88 @@ fn after_a_failover_clients_come_back_to_what_was_said_since() {
         assert_eq!(hears_up_to(&mut back, 13), [12, 13]);
     }
     assert_ne!(Client::comes_back(&nodes[1], third).sid, ids[2]);
+}
+
+/// Nodes speak while their processes change. Clients notice nothing and hear all that stands in the stream once, in order, whether the store
+/// knows them or not; those that it knows come back by it, also with what the process before had said last.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn upgrades_lose_nothing_of_the_stream() {
+    const EVENTS: u64 = 600;
+    const UPGRADES: u64 = 3;
+    let redis = Redis::start();
+    let asked = "level = \"cluster\"\noffsets = \"asked\"";
+    let text = closed(&redis, &RECOVERS.replace("level = \"cluster\"", asked));
+    let mut chains = [Chain::start(&text), Chain::start(&text)];
+    all_up_of(&[&chains[0].first, &chains[1].first]);
+    // They do not ask for offsets, so that nothing is stored of them.
+    let mut listeners: Vec<SocketIo> = chains
+        .iter()
+        .map(|chain| member(&chain.first, "room"))
+        .collect();
+    let (mut stays, mut returns) = (
+        Client::asking(&chains[0].first),
+        Client::asking(&chains[0].first),
+    );
+    stays.join("room");
+    returns.join("room");
+    let mut speaker = member(&chains[1].first, "room");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in 0..EVENTS {
+                speaker.emit("say", &[json!({ "room": "room", "n": n })]);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // It is heard behind them.
+            speaker.ask("echo", &[]);
+        });
+        let (mut heard, mut others): (Vec<u64>, Vec<u64>) = Default::default();
+        for round in 0..UPGRADES {
+            heard.extend(returns.hears());
+            others.extend(stays.hears());
+            for chain in &mut chains {
+                let (said, took) = chain.upgrade();
+                println!("{took:?}; {}", said.lines().last().unwrap_or_default());
+                assert!(!said.contains("sent away"), "{said}");
+            }
+            // It does not read what comes to its connection.
+            std::thread::sleep(Duration::from_millis(100));
+            let (sid, auth) = (returns.sid.clone(), returns.lose());
+            returns = Client::comes_back_asking(&chains[0].first, auth);
+            assert_eq!(returns.sid, sid, "round {round}: it was recovered");
+        }
+        for (client, heard) in [(&mut returns, &mut heard), (&mut stays, &mut others)] {
+            while heard.last() != Some(&(EVENTS - 1)) {
+                heard.extend(client.hears());
+            }
+            assert_eq!(*heard, (0..EVENTS).collect::<Vec<u64>>());
+        }
+    });
+    for client in &mut listeners {
+        let mut heard = Vec::new();
+        while heard.last() != Some(&(EVENTS - 1)) {
+            heard.push(client.expect("say")[0]["n"].as_u64().expect("a number"));
+        }
+        assert_eq!(heard, (0..EVENTS).collect::<Vec<u64>>());
+    }
+}
+
+/// What Redis does not take keeps the process; nothing of it is lost.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_stream_that_takes_nothing_keeps_the_process() {
+    let mut redis = Redis::start();
+    let mut chain = Chain::start(&closed(&redis, RECOVERS));
+    let mut plain = member(&chain.first, "room");
+    let mut speaker = member(&chain.first, "room");
+    speaker.emit("say", &[json!({ "room": "room", "n": 0 })]);
+    assert_eq!(plain.expect("say")[0]["n"], 0);
+    redis.freeze();
+    speaker.emit("say", &[json!({ "room": "room", "n": 1 })]);
+    let refused = chain.failing_upgrade(&[]);
+    println!("{refused}");
+    redis.thaw();
+    assert_eq!(plain.expect("say")[0]["n"], 1);
+    redis.kill();
+    chain.failing_upgrade(&[]);
 }

@@ -1,7 +1,9 @@
 //! The directory in Redis: what programs outside read is what clients are, also after a node or Redis was away.
 
-use super::{all_up, closed};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use super::{all_up, all_up_of, closed};
+use crate::harness::{Gateway, PATIENCE, SocketIo as Brief, eventually};
+use crate::upgrade::chain::Chain;
+use client::OpCode;
 use client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::{Cluster, Redis, Sentinels};
@@ -380,4 +382,40 @@ fn a_thousand_connects_are_few_commands_in_few_batches() {
     let [hset, _, _, zrem, _, srem, del, _] = difference(counted(), before);
     assert_eq!((hset, zrem, del), (0, count, count));
     assert!(srem <= 2 * seconds, "{srem} batches in {seconds} s");
+}
+
+/// Another process goes on with a node: those who go over stay listed, and those who are sent away are listed as they come back.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_whose_process_changes_stays_in_the_directory() {
+    let redis = Redis::start();
+    let text = closed(&redis, &tables());
+    let mut chain = Chain::start(&text);
+    let other = start(&redis, "");
+    all_up_of(&[&chain.first, &other]);
+    let (mut ada, first) = client(&chain.first, "ada", &["doc:1"]);
+    let (_eve, second) = client(&other, "eve", &["doc:1"]);
+    // In the middle of a fragmented message it does not go over.
+    let mut stays = Brief::connect(chain.first.addr);
+    stays.conn.send_frame(false, OpCode::Text, "42[");
+    settles(|| clients(&redis).len(), &3);
+    let before = clients(&redis);
+    chain.upgrade();
+    // It is never away, not for a moment.
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert_eq!(user(&redis, "ada"), set([&first]));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ada.ask("join", &[json!("doc:2")]);
+    settles(|| document(&redis, "doc:2"), &set([&first]));
+    // What the process before listed and did not hand over goes, some time later.
+    let expected = set([
+        &format!("ws:client:{first}"),
+        &format!("ws:client:{second}"),
+    ]);
+    let is_so = eventually(2 * PATIENCE, || clients(&redis) == expected);
+    assert!(is_so, "{:?}; before: {before:?}", clients(&redis));
+    drop(ada);
+    settles(|| user(&redis, "ada"), &set([]));
 }

@@ -32,6 +32,15 @@ impl Client {
         Self::open(gateway, SIO, json!({}))
     }
 
+    /// Where offsets are for those who ask for them.
+    pub fn asking(gateway: &Gateway) -> Self {
+        Self::comes_back_asking(gateway, json!({}))
+    }
+
+    pub fn comes_back_asking(gateway: &Gateway, auth: Value) -> Self {
+        Self::open(gateway, &format!("{SIO}&recovery=1"), auth)
+    }
+
     fn open(gateway: &Gateway, target: &str, auth: Value) -> Self {
         let mut conn = RawConn::websocket(gateway.addr, target);
         conn.frame();

@@ -8,6 +8,7 @@ mod leaders;
 mod outwards;
 mod program;
 mod troubles;
+mod upgrades;
 
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;

@@ -4,6 +4,7 @@ mod downloads;
 mod events;
 mod s3;
 mod siege;
+mod upgrades;
 mod uploads;
 
 use crate::harness::{Gateway, PATIENCE, RawConn, Response, eventually};

@@ -6,6 +6,7 @@ mod inwards;
 mod outwards;
 mod program;
 mod troubles;
+mod upgrades;
 
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;

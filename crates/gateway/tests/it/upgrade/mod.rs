@@ -2,7 +2,9 @@
 
 pub mod chain;
 mod clustered;
+mod endpoints;
 mod keeping;
+mod later;
 mod programs;
 mod stopping;
 mod stores;

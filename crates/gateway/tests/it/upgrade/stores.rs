@@ -80,3 +80,9 @@ fn history_on_disk_changes_hands() {
     }
     assert!(said > 1);
 }
+
+/// What only the process remembers goes over, at the same places.
+#[test]
+fn history_in_memory_goes_on() {
+    keeps_its_order("store = \"memory\"");
+}

@@ -174,7 +174,7 @@ fn a_successor_that_cannot_take_over_says_so_before_it_begins() {
     let other = chain.folder().join("other.toml");
     let socket = chain.socket();
     let text = format!(
-        "{CONFIG}[upgrade]\nsocket = {socket:?}\n[history]\nstore = \"memory\"\n[namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
+        "{CONFIG}[upgrade]\nsocket = {socket:?}\n[large]\nfolder = \"bodies\"\n[namespaces.\"/\"]\nlarge = \"store\"\n"
     );
     std::fs::write(&other, text).expect("write");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sockeye"));
@@ -184,7 +184,7 @@ fn a_successor_that_cannot_take_over_says_so_before_it_begins() {
     let text = said(&output);
     assert!(!output.status.success(), "{text}");
     assert!(
-        text.contains("this configuration has history.store"),
+        text.contains("this configuration has [large] without a secret"),
         "{text}"
     );
     pair.talk();
@@ -215,19 +215,18 @@ fn a_successor_may_come_by_itself() {
 /// What a process cannot hand over yet it says before anything begins.
 #[test]
 fn what_cannot_be_handed_over_is_said() {
-    let config = format!(
-        "{CONFIG}[history]\nstore = \"memory\"\n[namespaces.\"/\".history]\nstored = true\nrooms = [\"*\"]\n[namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n"
-    );
+    let config =
+        format!("{CONFIG}[large]\nfolder = \"bodies\"\n[namespaces.\"/\"]\nlarge = \"store\"\n");
     let mut chain = Chain::start(&config);
     let mut pair = Pair::join(&chain);
     let text = chain.failing_upgrade(&["--dry-run"]);
     assert!(
-        text.contains("\"memory\" cannot be handed over yet"),
+        text.contains("[large] without a secret cannot be handed over yet"),
         "{text}"
     );
     let text = chain.failing_upgrade(&[]);
     assert!(
-        text.contains("\"memory\" cannot be handed over yet"),
+        text.contains("[large] without a secret cannot be handed over yet"),
         "{text}"
     );
     pair.talk();

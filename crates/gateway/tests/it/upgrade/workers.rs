@@ -3,6 +3,7 @@
 //! `UPGRADES`, `UPGRADE_CLIENTS` and `UPGRADE_RATE` (events a second) make the histories larger.
 
 use super::chain::{Chain, lives};
+use super::later;
 use crate::backend::KEY;
 use crate::harness::client::SocketIo;
 use crate::harness::{Alone, PATIENCE, eventually};
@@ -110,6 +111,26 @@ fn events_for_workers_are_handled_once_through_upgrades_in_a_row() {
     assert!(account.is_clean(), "{account:?}");
     assert_eq!((account.marked, account.refused), (0, 0), "{account:?}");
     scene.chain.first_ends();
+}
+
+/// To a build that knows a higher version of the record and says more than this one knows, from it to the next such, and so on: nobody is cut off,
+/// and nothing is lost, handled twice or in another order.
+#[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
+fn builds_that_know_more_are_understood_there_and_back() {
+    let _alone = Alone::wait();
+    let mut scene = Scene::open();
+    let _workers = [scene.worker(), scene.worker()];
+    let crowd = scene.crowd();
+    for _ in 0..2 {
+        later::takes_over(&mut scene.chain);
+        sleep(PAUSE);
+        scene.chain.upgrade();
+        sleep(PAUSE);
+    }
+    let (account, _) = scene.end(crowd);
+    assert!(account.is_clean(), "{account:?}");
+    assert_eq!((account.marked, account.refused), (0, 0), "{account:?}");
 }
 
 /// The handler is in the middle of an event when the gateway changes: its answer finds the client, and the event is not handled again.
