@@ -198,7 +198,7 @@ const pids = new Set();
 
 /** The load generator; its verdict when it has ended. */
 function load(name, scenario, urls) {
-  const [file, result] = [join(folder, `${name}.toml`), join(folder, `${name}.json`)];
+  const [file, result] = [join(folder, `${name}.scenario.toml`), join(folder, `${name}.json`)];
   writeFileSync(file, scenario);
   const args = ["run", file, ...urls.flatMap((url) => ["--url", url]), "--json", result];
   const child = start(process.env.SOCKEYE_BENCH_BIN, args, ["ignore", "pipe", "inherit"]);
@@ -249,12 +249,12 @@ async function busy() {
     `name = "paced"\nabout = "paced traffic in rooms of ten"\nprotocol = "socket.io"\n[variables]\nroom = "load-\${user / 10}"\n` +
       `[payloads.said]\nsize = "130B"\n[[phases]]\nname = "opening"\narrivals = "250/s"\nconnections = ${options.load}\nduration = "${Math.ceil(number("load") / 250) + 5}s"\n` +
       `[[phases]]\nname = "paced"\nduration = "${seconds}s"\nrate = "250/s"\n[flows.user]\nsteps = [\n  { connect = true },\n  { join = "\${room}" },\n` +
-      `  { wait = "paced" },\n  { loop = [{ emit = "message", payload = "said", to = "\${room}", echo = true, within = "30s" }], pace = "phase" },\n]\n`,
+      `  { wait = "paced" },\n  { loop = [{ emit = "message", payload = "said", to = "\${room}", echo = true }], pace = "phase" },\n]\n`,
     urls,
   );
   const all = number("load") + number("clients");
   const sessions = async () => (await nodes[0].metric("sockeye_sessions")) + (await nodes[1].metric("sockeye_sessions"));
-  await until("the load", async () => (await sessions()) >= all * 0.99, 300);
+  await until("the load", async () => generator.exitCode !== null || (await sessions()) >= all * 0.99, 300);
   await sleep(8_000);
   const upgrades = [];
   for (let n = 0; n < number("upgrades"); n++) {

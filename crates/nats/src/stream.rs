@@ -28,6 +28,8 @@ const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 const ASK_TIME: Duration = Duration::from_secs(1);
 /// The answer to it, or its end, comes within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// At the end, what was handed out is carried out for so long.
+const FINISH_TIME: Duration = Duration::from_millis(1_500);
 /// The last acknowledgements leave within this time.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
@@ -116,6 +118,7 @@ where
             batch,
             held: VecDeque::new(),
             kept: Instant::now(),
+            ends: None,
             settled: &mut settled,
         }
         .settle(line, desk)?;
@@ -213,6 +216,8 @@ struct Pull<'a, 'b> {
     held: VecDeque<Message>,
     /// When the server was told last that they are being worked on.
     kept: Instant,
+    /// The reader stops: what is not settled by then goes to others.
+    ends: Option<Instant>,
     settled: &'a mut Settled<'b>,
 }
 
@@ -259,7 +264,9 @@ impl Pull<'_, '_> {
                 number: info.stream_sequence,
                 time_ms: milliseconds(info.published.unix_timestamp_nanos()),
             };
-            if desk.stops() {
+            // What is at hand is carried out: others would get it behind what comes meanwhile.
+            let now = Instant::now();
+            if desk.stops() && *self.ends.get_or_insert(now + FINISH_TIME) <= now {
                 answer(self.runtime, &message, AckKind::Nak(None));
                 continue;
             }
