@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tickets::Tickets;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, oneshot};
 use writing::Tray;
 
 /// Brings a letter to a shard.
@@ -130,6 +130,8 @@ struct Office {
     listings: Mutex<HashMap<(u16, u64), oneshot::Sender<()>>>,
     claims: Semaphore,
     tickets: Tickets,
+    /// Turns of readers that never come again: another process reads.
+    given: Mutex<Vec<OwnedMutexGuard<()>>>,
 }
 
 impl Office {
@@ -207,6 +209,7 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
         listings: Mutex::default(),
         claims: Semaphore::new(CLAIMS_MAX),
         tickets: Tickets::default(),
+        given: Mutex::default(),
     });
     let streams = Streams::of(&office);
     if plan.goes_on {

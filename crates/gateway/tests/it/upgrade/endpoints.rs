@@ -134,7 +134,7 @@ fn what_waits_for_an_endpoint_that_fails_goes_over() {
 fn a_call_that_takes_long_keeps_the_process() {
     let receiver = Receiver::open(|told| {
         if told.events()[0]["event"] == "slow" {
-            sleep(Duration::from_millis(4_200));
+            sleep(Duration::from_secs(8));
         }
         answer(told)
     });

@@ -46,7 +46,10 @@ pub fn takes_over(chain: &mut Chain) {
     let addresses = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     command.args(addresses).args(["--take-over", "--config"]);
     command.arg(chain.folder().join("sockeye.toml"));
-    let child = command.stderr(Stdio::inherit()).spawn().expect("a successor");
+    let child = command
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("a successor");
     chain.note_successor(child.id());
     let (taker, _) = between.accept().expect("it comes");
     let giver = UnixStream::connect(&real).expect("the process");
@@ -58,7 +61,11 @@ pub fn takes_over(chain: &mut Chain) {
     }
     let serves = told.recv_timeout(PATIENCE);
     let log = chain.first.log();
-    assert!(serves.is_ok(), "{:?}", log.iter().rev().take(3).collect::<Vec<_>>());
+    assert!(
+        serves.is_ok(),
+        "{:?}",
+        log.iter().rev().take(3).collect::<Vec<_>>()
+    );
     std::fs::remove_file(&real).expect("no longer there");
 }
 
