@@ -46,10 +46,7 @@ pub fn takes_over(chain: &mut Chain) {
     let addresses = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     command.args(addresses).args(["--take-over", "--config"]);
     command.arg(chain.folder().join("sockeye.toml"));
-    let child = command
-        .stderr(Stdio::inherit())
-        .spawn()
-        .expect("a successor");
+    let child = command.stderr(Stdio::null()).spawn().expect("a successor");
     chain.note_successor(child.id());
     let (taker, _) = between.accept().expect("it comes");
     let giver = UnixStream::connect(&real).expect("the process");
@@ -81,6 +78,10 @@ fn pass(mut from: UnixStream, mut to: UnixStream, tell: &Sender<()>) {
         let mut body = vec![0; u32::from_be_bytes(len) as usize];
         from.read_exact(&mut body).expect("a body");
         let kind = Kind::of(kind).expect("a kind");
+        if kind == Kind::Serving {
+            // The process before may have gone.
+            let _ = tell.send(());
+        }
         let said = altered(kind, &body);
         let mut bytes = vec![kind as u8];
         bytes.extend_from_slice(&(said.len() as u32).to_be_bytes());
@@ -90,9 +91,6 @@ fn pass(mut from: UnixStream, mut to: UnixStream, tell: &Sender<()>) {
         }
         if descriptors(kind, &body) > 0 {
             pass_descriptors(&from, &to);
-        }
-        if kind == Kind::Serving {
-            let _ = tell.send(());
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Write);
