@@ -20,7 +20,7 @@ const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 
 /// Threads of the gateway's tests. Most of their time they wait, for servers to start, fail and be found again, or to be alone; how
 /// many have processes at once is bounded where they begin (`tests/it/harness/alone.rs`).
-const WAITING_TESTS: &str = "32";
+const WAITING_TESTS: &str = "28";
 
 /// Alone, neighbours to nobody.
 const ALONE: u8 = 0;
