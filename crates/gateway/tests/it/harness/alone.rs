@@ -16,7 +16,7 @@ pub struct Beside {
 }
 
 /// Tests with processes at once. Threads of tests are more: those that wait to be alone take no place of others.
-const TESTS_MAX: usize = 14;
+const TESTS_MAX: usize = 12;
 
 struct Gate {
     running: usize,
