@@ -260,6 +260,7 @@ test("a client that was too slow is told of which rooms something is missing", a
     [
       'profile = "socket.io"',
       'limits = { slow_consumer = "drop-newest", outbox_bytes_max = "128KiB" }',
+      'socketio.max_http_buffer_size = "64KiB"',
       '[namespaces."/"]',
       "client_joins = true",
       '[namespaces."/".recovery]',

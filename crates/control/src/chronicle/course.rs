@@ -229,7 +229,10 @@ impl Course {
                 self.replicas
             )));
         }
-        answers.into_iter().next().ok_or_else(|| strange(&"nothing"))
+        answers
+            .into_iter()
+            .next()
+            .ok_or_else(|| strange(&"nothing"))
     }
 
     /// How it is at the beginning: the number of its last entry.

@@ -63,10 +63,7 @@ impl Health {
     fn note_away(&self) {
         let since = match self.is_away() {
             false => NONE,
-            true => self
-                .away_since
-                .load(Ordering::Relaxed)
-                .min(self.now_ms()),
+            true => self.away_since.load(Ordering::Relaxed).min(self.now_ms()),
         };
         self.away_since.store(since, Ordering::Relaxed);
     }

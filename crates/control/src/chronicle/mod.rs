@@ -38,7 +38,9 @@ impl Acks {
         Self {
             chronicle: Arc::clone(chronicle),
             receipts: Receipts::default(),
-            health: names.map(|name| (name.to_owned(), Arc::default())).collect(),
+            health: names
+                .map(|name| (name.to_owned(), Arc::default()))
+                .collect(),
         }
     }
 

@@ -2,8 +2,8 @@
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
 use crate::cluster::joins::Joins;
-use crate::cluster::saves::Saves;
 use crate::cluster::letter::{Response, Return, RoundId, Target};
+use crate::cluster::saves::Saves;
 use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
 use crate::recovery::circle::Door;

@@ -17,7 +17,13 @@ pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     if !waits_for_resume(&stage.parts, session) || !stage.parts.people.is_open(session) {
         return;
     }
-    let Some(protocol) = stage.parts.people.sessions.get(session).map(|slot| slot.protocol) else {
+    let Some(protocol) = stage
+        .parts
+        .people
+        .sessions
+        .get(session)
+        .map(|slot| slot.protocol)
+    else {
         return;
     };
     let Some(shown) = read(protocol, data) else {

@@ -237,7 +237,10 @@ mod tests {
             ..EVENT
         };
         let text = json(&event);
-        assert!(text.contains(r#""room":"r","offset":"AAAB","payload":"#), "{text}");
+        assert!(
+            text.contains(r#""room":"r","offset":"AAAB","payload":"#),
+            "{text}"
+        );
         let mut packed = Vec::new();
         write_msgpack(&mut packed, &event);
         assert_eq!(packed[0], 0x84, "four members");

@@ -415,7 +415,10 @@ fn a_master_that_was_away_ended_the_clients_of_other_namespaces() {
         }
         std::thread::sleep(Duration::from_millis(900));
     }
-    assert!(begun.elapsed() > Duration::from_secs(6), "longer than it is waited");
+    assert!(
+        begun.elapsed() > Duration::from_secs(6),
+        "longer than it is waited"
+    );
     let away_for = format!("sockeye_stream_away_seconds{{namespace={away:?}}}");
     let here = format!("sockeye_stream_away_seconds{{namespace={other:?}}}");
     assert!(node.metric(&away_for) > 3.0);
@@ -454,5 +457,8 @@ fn without_replicas_that_it_asked_for_nothing_counts_as_stored() {
     first.thaw();
     assert!(eventually(3 * PATIENCE, is_taken));
     let log = node.log().join("\n");
-    assert!(log.contains("of 1 replicas") && log.contains("recovery.replicas"), "{log}");
+    assert!(
+        log.contains("of 1 replicas") && log.contains("recovery.replicas"),
+        "{log}"
+    );
 }
