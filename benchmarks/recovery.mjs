@@ -35,12 +35,12 @@ const ME = fileURLToPath(import.meta.url);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 
+/** Below those that the kernel gives to clients: who asks such a port whether somebody listens may meet itself. */
 const freePort = () =>
   new Promise((resolve) => {
-    const server = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
+    const port = 15_000 + Math.floor(Math.random() * 15_000);
+    const server = net.createServer().on("error", () => resolve(freePort()));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(port)));
   });
 
 // ---- a node of Socket.IO ------------------------------------------------------------------------------------------------------
