@@ -90,6 +90,7 @@ fn relay(incoming: &Incoming<'_>) {
         args,
         attachments: &references,
         id: *id,
+        offset: None,
     };
     let (mut text, mut packed) = (Vec::new(), Vec::new());
     plain::write_json(&mut text, &event);

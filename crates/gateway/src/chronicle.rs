@@ -3,7 +3,7 @@
 use crate::cluster::redis_of;
 use crate::config::Resolved;
 use anyhow::{Context, Result};
-use control::chronicle::{Acks, Plan};
+use control::chronicle::{Acks, Plan, Stream};
 use control::metrics::node::Node as Facts;
 use hub::{Chronicle, ChronicleMail};
 use shard::Shards;
@@ -52,12 +52,16 @@ pub fn start(
     let (to, limits) = (shards.to_handlers(), config.hub.limits.clone());
     let mut redis = redis_of(cluster)?;
     redis.patience = PATIENCE;
-    let windows = config.hub.recovery.chronicled();
-    let windows = windows.map(|(name, recover)| (name.to_owned(), recover.window));
+    let streams = config.hub.recovery.chronicled();
+    let streams = streams.map(|(name, recover)| Stream {
+        namespace: name.to_owned(),
+        window: recover.window,
+        replicas: recover.replicas,
+    });
     let plan = Plan {
         redis,
         prefix: cluster.prefix.clone(),
-        windows: windows.collect(),
+        streams: streams.collect(),
         stream_bytes_max: limits.journal_bytes_max as u64,
         acks: Arc::clone(acks),
         mail: ChronicleMail::new(process, shards.metrics().len() as u16),

@@ -61,7 +61,7 @@ pub use hub::Hub;
 pub use life::arriving::Unable;
 pub use life::handing::{Handed, Handing, Stays};
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
-pub use recovery::chronicle::{Chronicle, ChronicleWord, Claiming, Saving};
+pub use recovery::chronicle::{Chronicle, ChronicleQuestion, ChronicleWord, Claiming, Saving};
 pub use rooms::history::{HistoryTap, Recorded};
 pub use rooms::keeping::{Form, Keeping, Keeps};
 pub use rooms::membership::JoinError;

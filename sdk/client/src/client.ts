@@ -36,6 +36,11 @@ export interface Notices {
    */
   online: (id: string, recovered: boolean) => void;
   offline: () => void;
+  /**
+   * Events are missing although the connection stayed: this client was too slow, or nodes lost
+   * some. They were for these rooms, or anything if it is null.
+   */
+  gap: (rooms: string[] | null) => void;
   /** The queue changed. */
   queue: () => void;
   /** The body of a large event could not be fetched: listeners of `large_message` got the reference. */
@@ -78,6 +83,7 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
         online: (recovered) => this.#online(recovered),
         offline: () => this.#offline(),
         heard: (event, args) => inbox.push(event, args),
+        gap: (rooms) => this.#tell("gap", rooms),
       },
     );
     this.#outbox = new Outbox({

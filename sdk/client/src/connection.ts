@@ -22,10 +22,14 @@ export interface ConnectionEvents {
   online(recovered: boolean): void;
   offline(): void;
   heard(event: string, args: unknown[]): void;
+  gap(rooms: string[] | null): void;
 }
 
 /** The event by which a gateway says that it stops, and when to come back. */
 const SHUTDOWN = "SERVER_SHUTDOWN";
+
+/** The event by which it says that something is missing. */
+const GAP = "sockeye:gap";
 
 /** A connection that did not last so long does not end a row of failures. */
 const LASTING_MS = 5000;
@@ -144,6 +148,10 @@ export class Connection {
   }
 
   #heard(event: string, args: unknown[]): void {
+    if (event === GAP) {
+      const rooms = member(args[0], "rooms");
+      return this.#events.gap(Array.isArray(rooms) ? rooms.map(String) : null);
+    }
     if (event === SHUTDOWN) {
       const ms = retryAfter(args[0]);
       const backAt = ms === undefined ? undefined : Date.now() + ms;
@@ -173,7 +181,7 @@ export class Connection {
 }
 
 /** Where the gateway recovers, each event has its place as one more argument, which the stock client has taken by now. */
-const OFFSET = /^[\w-]{16}$/;
+const OFFSET = /^(?:[\w-]{16}|[\w-]{28})$/;
 
 function withoutOffset(socket: Socket, args: unknown[]): unknown[] {
   const last = args.at(-1);

@@ -4,6 +4,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, test } from "node:test";
+import { Worker } from "node:worker_threads";
 import { io } from "socket.io-client";
 import { Client, DeliveryError } from "@sockeye/client";
 import { Gateway } from "../../../web/tests/gateway.mjs";
@@ -252,4 +253,42 @@ test("a client that was cut comes back to its rooms, and hears what it missed wi
     heard.map(([{ content }, ...more]) => [content, ...more]),
     [["before"], ["meanwhile"]],
   );
+});
+
+test("a client that was too slow is told of which rooms something is missing", async () => {
+  const gateway = await gatewayWith(
+    [
+      'profile = "socket.io"',
+      'limits = { slow_consumer = "drop-newest", outbox_bytes_max = "128KiB" }',
+      'socketio.max_http_buffer_size = "64KiB"',
+      '[namespaces."/"]',
+      "client_joins = true",
+      '[namespaces."/".recovery]',
+      'level = "node"',
+      'offsets = "asked"',
+      '[namespaces."/".events.say]',
+      'action = "rooms"',
+      'room_field = "room"',
+    ].join("\n"),
+  );
+  const grace = clientOf(gateway).open();
+  await online(grace);
+  await grace.ask("join", "den");
+  let heard = 0;
+  grace.on("say", () => heard++);
+  grace.on("sockeye:gap", () => assert.fail("it is no event of the application"));
+  const rooms = until(grace, "gap", () => true);
+  const code = `
+    const { workerData } = require("node:worker_threads");
+    const { io } = require("socket.io-client");
+    const socket = io(workerData, { transports: ["websocket"] });
+    socket.emitWithAck("join", "den").then(() => {
+      for (let n = 0; n < 2000; n++) socket.emit("say", { room: "den", text: "x".repeat(20_000) });
+    });`;
+  const flood = new Worker(code, { eval: true, workerData: gateway.url });
+  ends.push(() => flood.terminate());
+  // Nobody here reads for so long.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5000);
+  assert.deepEqual(await rooms, ["den"]);
+  assert.ok(heard < 2000, `${heard} of 2000`);
 });

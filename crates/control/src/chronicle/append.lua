@@ -2,7 +2,11 @@
 -- KEYS: stream, facts, the writer's last batch, then the record of each word that has one.
 -- ARGV: batch, its time to live, window in ms, bytes of the stream, words, then each word with its fields.
 -- Numbers of batches grow. One that comes late by a connection that was given up was carried out before its successors.
-if tonumber(redis.call('GET', KEYS[3]) or '0') >= tonumber(ARGV[1]) then return {'again'} end
+if tonumber(redis.call('GET', KEYS[3]) or '0') >= tonumber(ARGV[1]) then
+  -- Written, so that this connection has something to wait for replicas with.
+  redis.call('PEXPIRE', KEYS[3], ARGV[2])
+  return {'again'}
+end
 local bytes = tonumber(redis.call('HGET', KEYS[2], 'bytes') or '0')
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local last = newest[1] and newest[1][1] or '0-0'

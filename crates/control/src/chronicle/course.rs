@@ -1,5 +1,6 @@
 //! The stream of one namespace in Redis: its keys, its commands, and what answers mean.
 
+use super::Stream;
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::Port;
 use ::redis::{Cmd, Value, cmd};
@@ -13,6 +14,8 @@ const COUNTER_BITS: u32 = 20;
 pub(super) const PART_MAX: usize = 256;
 pub(super) const PART_MIN: usize = 16;
 const PART_BYTES: usize = 1 << 20;
+/// Replicas that have not taken what was written by then count as away.
+const REPLICAS_MS: u64 = 1_000;
 const LIFT: &str = include_str!("lift.lua");
 /// A reader that has nothing to read asks again so soon: it looks for another generation then.
 const BLOCK: Duration = Duration::from_millis(300);
@@ -131,6 +134,7 @@ pub(super) struct Course {
     pub(super) namespace: String,
     root: String,
     pub(super) window: Duration,
+    replicas: u16,
     generation: Mutex<Generation>,
     /// How far this node has read it.
     pub(super) position: watch::Sender<u64>,
@@ -138,11 +142,13 @@ pub(super) struct Course {
 }
 
 impl Course {
-    pub(super) fn new(namespace: &str, prefix: &str, window: Duration, ports: Ports) -> Self {
+    pub(super) fn new(stream: &Stream, prefix: &str, ports: Ports) -> Self {
+        let namespace = &stream.namespace;
         Self {
-            namespace: namespace.to_owned(),
+            namespace: namespace.clone(),
             root: format!("{prefix}recovery:{{{namespace}}}:"),
-            window,
+            window: stream.window,
+            replicas: stream.replicas,
             generation: Mutex::default(),
             position: watch::Sender::new(0),
             ports,
@@ -202,20 +208,55 @@ impl Course {
         is_same
     }
 
+    /// Writes, and waits for replicas on the connection that wrote: what it wrote before they have as well.
+    pub(super) async fn write(&self, call: Cmd) -> Result<Value, Trouble> {
+        let mut commands = vec![call];
+        if self.replicas > 0 {
+            let mut wait = cmd("WAIT");
+            wait.arg(self.replicas).arg(REPLICAS_MS);
+            commands.push(wait);
+        }
+        let (stream, port) = (self.stream(), &self.ports.writer);
+        let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
+        let has = match answers.get(1) {
+            Some(Value::Int(has)) => *has,
+            _ => 0,
+        };
+        if has < i64::from(self.replicas) {
+            return Err(Trouble::new(format!(
+                "{has} of {} replicas of Redis have it within {REPLICAS_MS} ms: it is tried again; mend the others, or ask for fewer \
+                 (recovery.replicas)",
+                self.replicas
+            )));
+        }
+        answers
+            .into_iter()
+            .next()
+            .ok_or_else(|| strange(&"nothing"))
+    }
+
     /// How it is at the beginning: the number of its last entry.
     pub(super) async fn look(&self) -> Result<u64, Trouble> {
         let stream = self.stream();
-        let mut newest = cmd("XREVRANGE");
-        newest.arg(&stream).arg("+").arg("-").arg("COUNT").arg(1);
-        let commands = vec![generation_asked(), newest, self.trimmed_asked()];
+        let commands = vec![
+            generation_asked(),
+            self.newest_asked(),
+            self.trimmed_asked(),
+        ];
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
         let [info, newest, trimmed] = &answers[..] else {
             return Err(strange(&answers));
         };
         self.note_generation(generation_of(info).ok_or_else(|| strange(info))?);
-        let last = entries(newest).last().map_or(0, |entry| entry.number);
-        Ok(last.max(trimmed_of(trimmed)))
+        Ok(last_of(newest).max(trimmed_of(trimmed)))
+    }
+
+    fn newest_asked(&self) -> Cmd {
+        let mut newest = cmd("XREVRANGE");
+        newest.arg(self.stream()).arg("+").arg("-");
+        newest.arg("COUNT").arg(1);
+        newest
     }
 
     /// What comes behind a number, now or soon.
@@ -232,22 +273,25 @@ impl Course {
         next.arg("STREAMS").arg(&stream).arg(id(after));
         let mut commands = vec![next, self.trimmed_asked()];
         if asks_generation {
-            commands.insert(0, generation_asked());
+            commands.splice(0..0, [generation_asked(), self.newest_asked()]);
         }
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let (info, found, trimmed) = match &answers[..] {
-            [info, found, trimmed] => (Some(info), found, trimmed),
+        let (state, found, trimmed) = match &answers[..] {
+            [info, newest, found, trimmed] => (Some((info, newest)), found, trimmed),
             [found, trimmed] => (None, found, trimmed),
             _ => return Err(strange(&answers)),
         };
-        let generation = match info {
-            Some(info) => Some(generation_of(info).ok_or_else(|| strange(info))?),
+        let state = match state {
+            Some((info, newest)) => Some(State {
+                generation: generation_of(info).ok_or_else(|| strange(info))?,
+                newest: last_of(newest),
+            }),
             None => None,
         };
         let streams = found.as_map_iter().into_iter().flatten();
         Ok(News {
-            generation,
+            state,
             trimmed: trimmed_of(trimmed),
             entries: streams.flat_map(|(_, own)| entries(own)).collect(),
         })
@@ -297,11 +341,30 @@ impl Course {
 /// What a reader finds.
 #[derive(Debug)]
 pub(super) struct News {
-    /// Which Redis it is, where it was asked for.
-    pub(super) generation: Option<String>,
+    /// Where it was asked for.
+    pub(super) state: Option<State>,
     /// The stream has nothing up to here any more.
     pub(super) trimmed: u64,
     pub(super) entries: Vec<Entry>,
+}
+
+/// How it is.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Which Redis it is.
+    pub(super) generation: String,
+    /// The last entry.
+    pub(super) newest: u64,
+}
+
+/// For so long the stream went on behind a number, by the clock of Redis.
+pub(super) fn ms_between(read: u64, newest: u64) -> u64 {
+    (newest >> COUNTER_BITS).saturating_sub(read >> COUNTER_BITS)
+}
+
+/// The number of the only entry; 0: there is none.
+fn last_of(found: &Value) -> u64 {
+    entries(found).last().map_or(0, |entry| entry.number)
 }
 
 fn trimmed_of(value: &Value) -> u64 {

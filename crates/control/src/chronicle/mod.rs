@@ -3,36 +3,34 @@
 
 mod adopting;
 mod course;
+pub mod health;
 mod reading;
 mod standing;
 #[cfg(test)]
 mod tests;
-mod tickets;
 mod writing;
 
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::{self, Port, settings::Settings};
 use crate::history::receipts::{Receipt, Receipts};
 use course::{Course, Ports};
-use hub::mailbox::waker;
+use health::Health;
 use hub::{Chronicle, ChronicleMail, Letter, Read};
 pub use standing::{Stand, Still, Streams};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use tickets::Tickets;
-use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, oneshot};
-use writing::Tray;
+use tokio::sync::{OwnedMutexGuard, Semaphore, oneshot};
 
 /// Brings a letter to a shard.
 pub type Postman = Box<dyn Fn(u16, Arc<Letter>) + Send + Sync>;
 
-/// Programs that wait until what they said stands in the stream.
+/// What the process knows of its streams: programs that wait until what they said stands there, and how each does.
 #[derive(Debug)]
 pub struct Acks {
     chronicle: Arc<Chronicle>,
     receipts: Receipts,
+    health: BTreeMap<String, Arc<Health>>,
     /// Who reads and writes, from the start on.
     streams: OnceLock<Streams>,
 }
@@ -40,9 +38,13 @@ pub struct Acks {
 impl Acks {
     /// Of these streams.
     pub fn new(chronicle: &Arc<Chronicle>) -> Self {
+        let names = chronicle.namespaces();
         Self {
             chronicle: Arc::clone(chronicle),
             receipts: Receipts::default(),
+            health: names
+                .map(|name| (name.to_owned(), Arc::default()))
+                .collect(),
             streams: OnceLock::new(),
         }
     }
@@ -50,6 +52,12 @@ impl Acks {
     /// The streams, once they are read and written.
     pub fn streams(&self) -> Option<&Streams> {
         self.streams.get()
+    }
+
+    /// By namespace.
+    pub(crate) fn health(&self) -> impl Iterator<Item = (&str, &Health)> {
+        let all = self.health.iter();
+        all.map(|(namespace, health)| (&**namespace, &**health))
     }
 
     /// What hubs write.
@@ -65,13 +73,22 @@ impl Acks {
     }
 }
 
+/// A namespace's.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    pub namespace: String,
+    /// For so long it keeps what was said.
+    pub window: Duration,
+    /// What is written counts as stored when so many replicas have it.
+    pub replicas: u16,
+}
+
 /// What it needs.
 pub struct Plan {
     pub redis: Settings,
     /// Of all keys.
     pub prefix: String,
-    /// The namespaces, and for how long each keeps what was said.
-    pub windows: Vec<(String, Duration)>,
+    pub streams: Vec<Stream>,
     /// Bytes of events that a namespace's stream keeps.
     pub stream_bytes_max: u64,
     pub acks: Arc<Acks>,
@@ -95,24 +112,9 @@ const CLAIMS_MAX: usize = 16;
 /// One namespace.
 struct Desk {
     course: Course,
-    tray: Tray,
-    /// Redis takes nothing, or does not answer.
-    writes_fail: AtomicBool,
-    reads_fail: AtomicBool,
+    health: Arc<Health>,
     /// Whoever has it passes on what is read: the reader, or one for whom it stands still.
     turn: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Desk {
-    /// Whether that is news.
-    fn writes_fail(&self, fail: bool) -> bool {
-        self.writes_fail.swap(fail, Ordering::Relaxed) != fail
-    }
-
-    /// The same of reading.
-    fn reads_fail(&self, fail: bool) -> bool {
-        self.reads_fail.swap(fail, Ordering::Relaxed) != fail
-    }
 }
 
 /// What the tasks share.
@@ -129,7 +131,6 @@ struct Office {
     /// Claims that wait until their shard is listed.
     listings: Mutex<HashMap<(u16, u64), oneshot::Sender<()>>>,
     claims: Semaphore,
-    tickets: Tickets,
     /// Turns of readers that never come again: another process reads.
     given: Mutex<Vec<OwnedMutexGuard<()>>>,
 }
@@ -142,8 +143,7 @@ impl Office {
     }
 
     fn note_state(&self, desk: &Desk) {
-        let fails = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        let is_away = fails(&desk.writes_fail) || fails(&desk.reads_fail);
+        let is_away = desk.health.is_away();
         self.chronicle.is_away(&desk.course.namespace, is_away);
     }
 
@@ -176,23 +176,20 @@ impl Office {
 /// # Errors
 /// Redis cannot be found now: why, and what to do.
 pub async fn start(plan: Plan) -> Result<(), Trouble> {
-    let (mut desks, mut trays) = (BTreeMap::new(), Vec::new());
-    for (namespace, window) in &plan.windows {
+    let mut desks = BTreeMap::new();
+    for stream in &plan.streams {
         let ports = Ports {
             writer: port(&plan.redis).await?,
             reader: port(&plan.redis).await?,
             claims: port(&plan.redis).await?,
         };
-        let (tray, words) = Tray::new(plan.stream_bytes_max);
-        trays.push((namespace.clone(), words));
+        let health = plan.acks.health.get(&stream.namespace);
         let desk = Desk {
-            course: Course::new(namespace, &plan.prefix, *window, ports),
-            tray,
-            writes_fail: AtomicBool::new(false),
-            reads_fail: AtomicBool::new(true),
+            course: Course::new(stream, &plan.prefix, ports),
+            health: health.map(Arc::clone).unwrap_or_default(),
             turn: Arc::default(),
         };
-        desks.insert(namespace.clone(), desk);
+        desks.insert(stream.namespace.clone(), desk);
     }
     let mut random = [0; 8];
     // Without randomness no process gets so far.
@@ -208,7 +205,6 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
         stream_bytes_max: plan.stream_bytes_max,
         listings: Mutex::default(),
         claims: Semaphore::new(CLAIMS_MAX),
-        tickets: Tickets::default(),
         given: Mutex::default(),
     });
     let streams = Streams::of(&office);
@@ -217,14 +213,9 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
     }
     // Nobody else sets it.
     let _ = office.acks.streams.set(streams);
-    let bell = Arc::new(Notify::new());
-    let rung = Arc::clone(&bell);
-    office
-        .chronicle
-        .wake_for_each(waker(move || rung.notify_one()));
-    tokio::spawn(writing::sort(Arc::clone(&office), bell));
-    for (namespace, words) in trays {
-        tokio::spawn(writing::run(Arc::clone(&office), namespace.clone(), words));
+    tokio::spawn(writing::answer(Arc::clone(&office)));
+    for Stream { namespace, .. } in plan.streams {
+        tokio::spawn(writing::run(Arc::clone(&office), namespace.clone()));
         tokio::spawn(reading::run(Arc::clone(&office), namespace));
     }
     Ok(())

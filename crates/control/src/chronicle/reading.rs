@@ -48,16 +48,18 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         }
         match news {
             Ok(found) => {
-                if asks {
+                if let Some(state) = &found.state {
                     looked = Instant::now();
+                    let behind_ms = course::ms_between(at, state.newest);
+                    desk.health.is_behind(behind_ms);
                 }
-                desk.reads_fail(false);
+                desk.health.reads_fail(false);
                 office.note_state(desk);
                 part = course::part_behind(&found.entries, part);
                 pass(&office, desk, found.entries, &mut known);
             }
             Err(trouble) => {
-                if desk.reads_fail(true) {
+                if desk.health.reads_fail(true) {
                     tracing::warn!(namespace, %trouble, "cannot read what is said in this namespace: its clients get nothing until Redis answers");
                 }
                 office.note_state(desk);
@@ -86,7 +88,7 @@ async fn begin(office: &Office, desk: &Desk) -> bool {
             Ok(last) => {
                 office.chronicle.begins(&course.namespace, last);
                 course.position.send_replace(last);
-                desk.reads_fail(false);
+                desk.health.reads_fail(false);
                 office.note_state(desk);
                 return false;
             }
@@ -108,7 +110,7 @@ async fn look(
     known: &Known,
 ) -> Result<(), Trouble> {
     let course = &desk.course;
-    let another = news.generation.as_deref();
+    let another = news.state.as_ref().map(|state| &*state.generation);
     let another = another.filter(|now| course.is_another(now));
     // It may have been away for longer than the stream keeps what is said, or read more slowly than others wrote.
     let is_behind = news.trimmed > at;
@@ -159,8 +161,10 @@ impl Known {
         self.numbers.push_back(number);
     }
 
+    /// What stands before the first that is remembered, nobody here missed: it is from before this node began, or far behind it.
     fn has(&self, number: u64) -> bool {
-        self.numbers.binary_search(&number).is_ok()
+        let first = self.numbers.front();
+        first.is_none_or(|first| number < *first) || self.numbers.binary_search(&number).is_ok()
     }
 }
 
@@ -182,5 +186,20 @@ fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
     }
     if let Some(last) = last {
         course.position.send_replace(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that had just begun ended all its sockets when Redis lost something from before.
+    #[test]
+    fn what_was_said_before_a_node_began_counted_as_missed() {
+        let mut known = Known::default();
+        known.note(10);
+        assert!(known.has(9) && known.has(10) && !known.has(11));
+        (11..11 + KNOWN_MAX as u64).for_each(|number| known.note(2 * number));
+        assert!(known.has(10) && known.has(24) && !known.has(25));
     }
 }

@@ -125,7 +125,7 @@ impl Streams {
             course.note_generation(stand.generation.clone());
             course.position.send_replace(stand.number);
             office.chronicle.begins(&course.namespace, stand.number);
-            desk.reads_fail(false);
+            desk.health.reads_fail(false);
             office.note_state(desk);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The scripts, on a real Redis.
 
 use super::course::{Course, PART_MAX, Ports, id};
-use super::port;
+use super::{Stream, port};
 use crate::cluster::redis::settings::{Mode, Settings};
 use ::redis::{Value, cmd};
 use servers::Redis;
@@ -18,7 +18,12 @@ async fn course(redis: &Redis) -> Course {
         reader: port(&settings).await.expect("Redis"),
         claims: port(&settings).await.expect("Redis"),
     };
-    Course::new("/", "t:", Duration::from_secs(60), ports)
+    let stream = Stream {
+        namespace: "/".to_owned(),
+        window: Duration::from_secs(60),
+        replicas: 0,
+    };
+    Course::new(&stream, "t:", ports)
 }
 
 /// One batch, of events or of one record.
@@ -84,7 +89,7 @@ async fn who_reads_where_the_stream_is_trimmed_is_told_so() {
     assert_eq!(part.len(), 4, "nothing else says that some are missing");
     assert!(trimmed > upto);
     let news = course.next(upto, 4, true).await.expect("news");
-    assert!(news.trimmed > upto && news.generation.is_some());
+    assert!(news.trimmed > upto && news.state.is_some());
     // Who is not so far behind has all.
     let upto = part[0].number;
     let (part, trimmed) = course.range(upto, PART_MAX).await.expect("a part");
@@ -111,4 +116,27 @@ async fn behind_a_failover_numbers_are_larger_than_what_was_read() {
     // Somebody said something up to there that this node has not read: it is told of it.
     let behind = numbers[1];
     assert_eq!(course.lift(behind + 1).await.expect("the last"), behind);
+}
+
+/// Each node that was ahead of the first one which lifted the stream ended all its sockets, though nothing was missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn what_another_node_lifted_the_stream_with_counted_as_missed() {
+    let redis = Redis::start();
+    let course = course(&redis).await;
+    append(&course, 1, 1_000, &[&["e", "x"]]).await;
+    let (entries, _) = course.range(0, PART_MAX).await.expect("entries");
+    let last = entries[0].number;
+    // Three nodes had read further in the Redis before, each further than the one before it.
+    for ahead in 1..=3 {
+        let read = last + (ahead << 30);
+        assert_eq!(course.lift(read).await.expect("the last"), last);
+    }
+    let (entries, _) = course.range(0, PART_MAX).await.expect("entries");
+    assert_eq!(entries.len(), 4, "each has lifted it above its own");
+    // One that lost everything.
+    redis.ask(&["FLUSHALL"]);
+    let read = last + (9 << 30);
+    assert_eq!(course.lift(read).await.expect("nothing"), 0);
+    assert_eq!(course.lift(read + 9).await.expect("nothing"), 0);
 }

@@ -1,144 +1,89 @@
-//! What hubs have for the streams: for each namespace in order, in batches, each until Redis has taken it.
+//! What hubs have for the streams: each namespace's words in order, in batches, each until Redis has taken it; and their questions.
 
 use super::adopting;
 use super::course::{Course, text, user};
 use super::{Desk, Office};
 use ::redis::{Cmd, Value, cmd};
-use hub::{ChronicleWord, Saving};
+use hub::mailbox::waker;
+use hub::{ChronicleQuestion, ChronicleWord, Saving};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 const APPEND: &str = include_str!("append.lua");
-/// Words of one batch.
+/// Words of one batch, and their bytes.
 const WORDS_MAX: usize = 512;
+const BATCH_BYTES_MAX: usize = 8 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 /// A writer's last batch is remembered for so long: no connection that was given up brings one later.
 const BATCH_TTL_MS: u64 = 3_600_000;
-/// Bytes of words that a namespace's writer may have before it.
-const TRAY_BYTES_MAX: usize = 8 << 20;
-/// What a word takes beside its texts.
-const WORD_BYTES: usize = 200;
 
-/// Words of one namespace on their way to its writer.
-pub(super) struct Tray {
-    words: UnboundedSender<Waiting>,
-    /// A permit for each byte.
-    room: Arc<Semaphore>,
-    room_max: u32,
+/// A bell for the one task that is woken by it.
+fn bell(wake: impl FnOnce(std::task::Waker)) -> Arc<Notify> {
+    let bell = Arc::new(Notify::new());
+    let rung = Arc::clone(&bell);
+    wake(waker(move || rung.notify_one()));
+    bell
 }
 
-/// A word, and the room that it takes until it is written.
-pub(super) type Waiting = (ChronicleWord, OwnedSemaphorePermit);
-
-impl Tray {
-    /// Where a stream keeps so many bytes: one batch takes no more than a part of it, or it would trim itself.
-    pub(super) fn new(stream_bytes_max: u64) -> (Self, UnboundedReceiver<Waiting>) {
-        let (words, receiver) = unbounded_channel();
-        let half = usize::try_from(stream_bytes_max / 2).unwrap_or(usize::MAX);
-        let room_max = TRAY_BYTES_MAX.min(half).max(1);
-        let room = Arc::new(Semaphore::new(room_max));
-        let room_max = room_max as u32;
-        let tray = Self {
-            words,
-            room,
-            room_max,
-        };
-        (tray, receiver)
-    }
-
-    async fn put(&self, word: ChronicleWord) {
-        let bytes = u32::try_from(bytes_of(&word)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room);
-        let room = room.acquire_many_owned(bytes.min(self.room_max)).await;
-        if let Ok(room) = room {
-            // Its writer ends with the process.
-            let _ = self.words.send((word, room));
-        }
-    }
-}
-
-/// Brings words to the writers of their namespaces until the process ends; claims begin at once. A namespace whose Redis is away holds
-/// the others only when its tray is full.
-pub(super) async fn sort(office: Arc<Office>, bell: Arc<Notify>) {
+/// Begins with claims at once, and never waits for one, until the process ends.
+pub(super) async fn answer(office: Arc<Office>) {
+    let bell = bell(|waker| office.chronicle.wake_answerer(waker));
     loop {
-        let Some(word) = office.chronicle.next() else {
-            bell.notified().await;
-            continue;
-        };
-        match &word {
-            ChronicleWord::Claiming(claiming) => {
-                tokio::spawn(adopting::adopt(Arc::clone(&office), claiming.clone()));
-                continue;
+        match office.chronicle.next_question() {
+            Some(ChronicleQuestion::Claiming(claiming)) => {
+                tokio::spawn(adopting::adopt(Arc::clone(&office), claiming));
             }
-            ChronicleWord::Listed { shard, number } => {
-                office.listed(*shard, *number);
-                continue;
-            }
-            ChronicleWord::Saving(saving) => office.tickets.given(saving.shard, saving.ticket),
-            ChronicleWord::Said { .. }
-            | ChronicleWord::Arrived { .. }
-            | ChronicleWord::Ended { .. } => {}
-        }
-        if let Some(desk) = office.desks.get(namespace_of(&word)) {
-            desk.tray.put(word).await;
+            Some(ChronicleQuestion::Listed { shard, number }) => office.listed(shard, number),
+            None => bell.notified().await,
         }
     }
 }
 
 /// Writes what is said in a namespace until the process ends.
-pub(super) async fn run(
-    office: Arc<Office>,
-    namespace: String,
-    mut tray: UnboundedReceiver<Waiting>,
-) {
+pub(super) async fn run(office: Arc<Office>, namespace: String) {
     let Some(desk) = office.desks.get(&namespace) else {
         return;
     };
-    let (mut number, mut waiting) = (0u64, Vec::new());
-    while tray.recv_many(&mut waiting, WORDS_MAX).await > 0 {
+    let bell = bell(|waker| office.chronicle.wake_writer(&namespace, waker));
+    let mut number = 0;
+    loop {
+        let words = next_batch(&office, &namespace);
+        if words.is_empty() {
+            bell.notified().await;
+            continue;
+        }
         number += 1;
-        let (words, _room): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
         write(&office, desk, &words, number).await;
     }
 }
 
-fn namespace_of(word: &ChronicleWord) -> &str {
-    match word {
-        ChronicleWord::Said { namespace, .. }
-        | ChronicleWord::Arrived { namespace, .. }
-        | ChronicleWord::Ended { namespace, .. } => namespace,
-        ChronicleWord::Saving(saving) => &saving.namespace,
-        ChronicleWord::Claiming(claiming) => &claiming.namespace,
-        ChronicleWord::Listed { .. } => "",
+/// What one script writes: no more than half of what a stream keeps, or it would trim itself.
+fn next_batch(office: &Office, namespace: &str) -> Vec<ChronicleWord> {
+    let half = usize::try_from(office.stream_bytes_max / 2).unwrap_or(usize::MAX);
+    let bytes_max = BATCH_BYTES_MAX.min(half);
+    let (mut words, mut bytes) = (Vec::new(), 0);
+    while words.len() < WORDS_MAX && bytes < bytes_max {
+        let Some(word) = office.chronicle.next(namespace) else {
+            break;
+        };
+        bytes += word.bytes();
+        words.push(word);
     }
-}
-
-fn bytes_of(word: &ChronicleWord) -> usize {
-    WORD_BYTES
-        + match word {
-            ChronicleWord::Said { letter, .. } => letter.len(),
-            ChronicleWord::Saving(saving) => saving.body.len(),
-            _ => 0,
-        }
+    words
 }
 
 async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u64) {
     let course = &desk.course;
-    let answers = loop {
-        let call = call(office, course, words, number);
-        let stream = course.stream();
-        let done = course
-            .ports
-            .writer
-            .carry_out_together(stream.as_bytes(), vec![call]);
-        match done.await {
-            Ok(answers) => break answers,
+    let health = &desk.health;
+    health.writing(office.chronicle.unwritten_of(&course.namespace));
+    let answer = loop {
+        match course.write(call(office, course, words, number)).await {
+            Ok(answer) => break answer,
             Err(trouble) => {
-                if desk.writes_fail(true) {
+                if health.writes_fail(true) {
                     tracing::warn!(namespace = course.namespace, %trouble, "cannot write what clients may come back to: publishers are refused, and \
                         nobody who comes now can come back, until Redis takes it");
                 }
@@ -147,14 +92,14 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
             }
         }
     };
-    if desk.writes_fail(false) {
+    if health.writes_fail(false) {
         tracing::info!(
             namespace = course.namespace,
             "what clients may come back to is written again"
         );
     }
     office.note_state(desk);
-    tell_stale(office, &course.namespace, words, &answers);
+    tell_stale(office, &course.namespace, words, &answer);
     let mut saved: BTreeMap<u16, u64> = BTreeMap::new();
     for word in words {
         if let ChronicleWord::Said {
@@ -165,21 +110,21 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
             office.acks.receipts.answer(*receipt, Ok(()));
         }
         if let ChronicleWord::Saving(saving) = word {
-            let upto = office.tickets.stored(saving.shard, saving.ticket);
-            saved.insert(saving.shard, upto);
+            saved.insert(saving.shard, saving.ticket);
         }
     }
     for (shard, upto) in saved {
-        office.deliver(&office.mail.saved(shard, upto));
+        office.deliver(&office.mail.saved(shard, &course.namespace, upto));
     }
     // Last: whoever waits for it believes that shards are told.
-    office.chronicle.written(words.len());
+    office.chronicle.written(&course.namespace, words.len());
+    let left = office.chronicle.unwritten_of(&course.namespace);
+    health.wrote(words.len(), left);
 }
 
 /// Sockets that somebody took are not here any more, before anybody is told that they are stored.
-fn tell_stale(office: &Office, namespace: &str, words: &[ChronicleWord], answers: &[Value]) {
-    let answer = answers.first().and_then(Value::as_sequence);
-    let stale = answer.unwrap_or_default().iter().skip(1);
+fn tell_stale(office: &Office, namespace: &str, words: &[ChronicleWord], answer: &Value) {
+    let stale = answer.as_sequence().unwrap_or_default().iter().skip(1);
     for (index, fence) in stale.filter_map(stale_of) {
         if let Some(ChronicleWord::Saving(saving)) = words.get(index) {
             let mail = &office.mail;
@@ -244,7 +189,6 @@ fn call(office: &Office, course: &Course, words: &[ChronicleWord], number: u64) 
             ChronicleWord::Ended { fence, .. } => {
                 call.arg("d").arg(*fence);
             }
-            ChronicleWord::Claiming(_) | ChronicleWord::Listed { .. } => {}
         }
     }
     call
@@ -254,6 +198,6 @@ fn pid_of(word: &ChronicleWord) -> Option<&str> {
     match word {
         ChronicleWord::Saving(saving) => Some(&saving.pid),
         ChronicleWord::Arrived { pid, .. } | ChronicleWord::Ended { pid, .. } => Some(pid),
-        _ => None,
+        ChronicleWord::Said { .. } => None,
     }
 }

@@ -143,6 +143,12 @@ const CONDITIONS: &[Condition] = &[
         "A backend missed {} messages for good in five minutes.",
     ),
     critical(
+        "SockeyeStreamAway",
+        "sockeye_stream_away_seconds",
+        When::Above(10.0),
+        "A namespace of recovery level cluster has had no way through Redis for {} s: publishers are refused.",
+    ),
+    critical(
         "SockeyeHistoryLost",
         "sockeye_history_events_total",
         When::Grew(0.0),

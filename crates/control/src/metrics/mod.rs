@@ -22,6 +22,7 @@ mod page;
 mod rate;
 mod relay;
 mod row;
+mod streams;
 mod table;
 mod text;
 mod tokens;

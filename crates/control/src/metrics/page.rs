@@ -19,7 +19,7 @@ begin at 0 with the process. [operations.md](operations.md#metrics-and-alerts) h
 
 /// A metric's labels and the values of each, unless they depend on the machine or the build.
 pub(super) fn label_values(metric: &Metric) -> Option<Vec<(&'static str, Vec<String>)>> {
-    if matches!(metric.label, "" | "shard" | "version") {
+    if matches!(metric.label, "" | "shard" | "version" | "namespace") {
         return None;
     }
     let nothing = super::node::Node::default();

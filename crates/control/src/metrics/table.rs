@@ -75,6 +75,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::bodies::BODIES,
     },
     Group {
+        title: "Streams of recovery",
+        intro: "What is said where clients come back when their node died ([recovery.md](recovery.md#when-a-node-dies)).",
+        metrics: super::streams::STREAMS,
+    },
+    Group {
         title: "History",
         intro: "Events that a store keeps for programs and clients that read them ([history.md](history.md)).",
         metrics: super::history::HISTORY,
@@ -319,6 +324,11 @@ const CLIENTS: &[Metric] = &[
         "sockeye_replay_reads_total",
         "Entries of journals that were read for these events.",
         |v| v.sum(|c| &c.replay_reads),
+    ),
+    counter(
+        "sockeye_gaps_told_total",
+        "Times that a socket which can come back was told that something is missing although it stayed (`sockeye:gap`).",
+        |v| v.sum(|c| &c.gaps_told),
     ),
     gauge(
         "sockeye_parked_sockets",

@@ -116,6 +116,7 @@ impl Flags {
             offsets: config::Offsets::All,
             goes_abroad: false,
             chronicle: false,
+            replicas: 0,
         };
         config::Recovery {
             namespaces: self

@@ -9,7 +9,10 @@ use super::value::Value;
 pub(super) fn hindrances(layer: &Layer, name: &str) -> Vec<String> {
     let own = Recovery::of(layer, name);
     if *own.level != RecoveryLevel::Cluster {
-        return Vec::new();
+        return match own.replicas.get::<u16>() {
+            0 => Vec::new(),
+            _ => vec!["keeps nothing in Redis, whose replicas recovery.replicas asks for: set level = \"cluster\", or take that key out".to_owned()],
+        };
     }
     let keys = Namespace::of(layer, name);
     let mut found = Vec::new();
@@ -85,6 +88,14 @@ mod tests {
             }
             Err(problems) => format!("{problems:?}"),
         }
+    }
+
+    #[test]
+    fn replicas_are_for_the_level_that_has_some() {
+        let text = format!("{GOOD}replicas = 1\n");
+        assert_eq!(problems(&text), "");
+        let wrong = text.replace("level = \"cluster\"", "level = \"node\"");
+        assert!(problems(&wrong).contains("keeps nothing in Redis"));
     }
 
     #[test]

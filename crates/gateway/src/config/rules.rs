@@ -156,6 +156,7 @@ pub fn recovery(layer: &Layer) -> hub::config::Recovery {
             offsets: *keys.offsets,
             goes_abroad: *keys.level == RecoveryLevel::Node && may_come_back(layer) == Ok(true),
             chronicle: *keys.level == RecoveryLevel::Cluster,
+            replicas: keys.replicas.get(),
         });
         (name.to_owned(), recover)
     });

@@ -108,6 +108,8 @@ pub struct Recover {
     /// All that is said there stands in one stream outside of the nodes, which all of them read: clients may come back when their node
     /// died.
     pub chronicle: bool,
+    /// What is written there counts as stored when so many replicas of the store have it.
+    pub replicas: u16,
 }
 
 named! {

@@ -338,6 +338,8 @@ counters! {
     replayed,
     /// Entries of journals that were read for them.
     replay_reads,
+    /// Sockets that were told that something is missing.
+    gaps_told,
 }
 
 impl Counts {

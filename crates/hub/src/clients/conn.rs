@@ -98,6 +98,41 @@ pub(crate) struct Flags {
     pub(crate) asking: bool,
     /// Other nodes do not know of so many of its sockets: what it is told waits.
     pub(crate) held: u16,
+    pub(crate) gap: Gap,
+}
+
+/// What was dropped of what a slow client should have got, until it has taken the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gap {
+    #[default]
+    None,
+    /// Nobody told it yet.
+    Fresh,
+    /// It is told.
+    Told,
+    /// And more went since.
+    More,
+}
+
+impl Gap {
+    /// Something was dropped.
+    pub(crate) fn widen(&mut self) {
+        *self = match self {
+            Self::None | Self::Fresh => Self::Fresh,
+            Self::Told | Self::More => Self::More,
+        };
+    }
+
+    /// Whether its client is to be told now. `is_over`: it has taken all that waited.
+    pub(crate) fn is_due(&mut self, is_over: bool) -> bool {
+        let is_due = *self == Self::Fresh || is_over && *self == Self::More;
+        *self = match (is_over, *self) {
+            (true, _) => Self::None,
+            (false, Self::Fresh) => Self::Told,
+            (false, same) => same,
+        };
+        is_due
+    }
 }
 
 impl Conn {
@@ -123,5 +158,27 @@ impl Conn {
                 .input
                 .as_ref()
                 .map_or(0, |input| input.capacity() + size_of::<Vec<u8>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_told_when_it_begins_and_when_more_went_behind_that() {
+        let mut gap = Gap::default();
+        assert!(!gap.is_due(false) && !gap.is_due(true));
+        gap.widen();
+        gap.widen();
+        assert!(gap.is_due(false) && !gap.is_due(false));
+        gap.widen();
+        assert!(!gap.is_due(false), "it was told of this one");
+        assert!(gap.is_due(true) && !gap.is_due(true));
+        gap.widen();
+        assert!(gap.is_due(true), "it begins and ends at once");
+        gap.widen();
+        assert!(gap.is_due(false));
+        assert!(!gap.is_due(true), "nothing went since");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
-use crate::clients::conn::{Conn, State};
+use crate::clients::conn::{Conn, Gap, State};
 use crate::clients::polls::Polls;
 use crate::clients::session::Session;
 use crate::clients::table::Table;
@@ -10,7 +10,7 @@ use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
 use crate::output::log::{Range, TurnLog};
-use crate::output::outbox::{Flushed, Settled, Tally};
+use crate::output::outbox::{Flushed, Settled, Tally, has_gap};
 use crate::output::piece::{Piece, Pool};
 use crate::output::sink::{Job, Outcome, Sink, Submission};
 use crate::tables::clock::Clock;
@@ -318,10 +318,13 @@ impl Line {
         if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
             counts.hit(Limit::WaitingBytes);
         }
-        let ends = slot.state == State::Finishing;
+        if has_gap(&tally.dropped) {
+            slot.flags.gap.widen();
+        }
+        let (ends, gap) = (slot.state == State::Finishing, slot.flags.gap);
         match flushed {
-            Flushed::Waiting => {}
-            Flushed::Empty if !ends => {}
+            Flushed::Waiting if gap != Gap::Fresh => {}
+            Flushed::Empty if !ends && gap == Gap::None => {}
             _ => after.push((conn, flushed)),
         }
         None

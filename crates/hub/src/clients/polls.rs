@@ -13,6 +13,8 @@ pub(crate) struct Polls {
     ready: VecDeque<SessionId>,
     /// Sessions whose queue passed its bound under the `disconnect` policy.
     overflowed: Vec<SessionId>,
+    /// Sessions of whose queue something was dropped.
+    gapped: Vec<SessionId>,
 }
 
 impl Polls {
@@ -34,6 +36,17 @@ impl Polls {
 
     pub(crate) fn note_overflow(&mut self, session: SessionId) {
         self.overflowed.push(session);
+    }
+
+    /// Something of its queue was dropped: it is told so once until a poll has taken the rest.
+    pub(crate) fn note_gap(&mut self, session: SessionId, gapped: &mut bool) {
+        if !std::mem::replace(gapped, true) {
+            self.gapped.push(session);
+        }
+    }
+
+    pub(crate) fn take_gapped(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.gapped)
     }
 
     pub(crate) fn take_overflowed(&mut self) -> Vec<SessionId> {

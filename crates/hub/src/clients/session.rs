@@ -214,6 +214,12 @@ impl Session {
         }
     }
 
+    /// It speaks the plain protocol, and may come back: it says so first.
+    pub(crate) fn resumes(&self) -> bool {
+        let speaks = matches!(self.protocol, Protocol::PlainJson | Protocol::PlainMsgpack);
+        speaks && self.flags.asks_offsets
+    }
+
     /// The WebSocket that probes for an upgrade.
     pub(crate) fn probe(&self) -> Option<ConnId> {
         let probe = self.polling.as_ref()?.probe;
@@ -311,6 +317,8 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
+    /// Something of the queue was dropped, and its client is told.
+    pub(crate) gapped: bool,
     /// Other nodes do not know of so many of its sockets: packets wait.
     pub(crate) held: u16,
     /// It came when the session was closing already.

@@ -7,6 +7,7 @@ use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::dialect::speech::{Dialect, Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
+use crate::output::outbox::has_gap;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
 use wire::socketio::PacketType;
@@ -180,6 +181,8 @@ impl Speaker<'_> {
             self.line.polls.note_overflow(session);
         } else if dropped == Losses::default() {
             return;
+        } else if has_gap(&dropped) {
+            self.line.polls.note_gap(session, &mut polling.gapped);
         }
         self.books.counts.hit(match squeezed {
             true => Limit::WaitingBytes,

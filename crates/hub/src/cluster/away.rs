@@ -3,6 +3,7 @@
 
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Response, Return, RoundId, Target};
+use crate::cluster::saves::Saves;
 use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
 use crate::recovery::circle::Door;
@@ -46,9 +47,6 @@ pub struct Uplink {
     /// Namespaces that clients may come to at any time.
     served: Vec<String>,
 }
-
-/// What a client is told waits so long for the store.
-const SAVE_MS: u64 = 5_000;
 
 /// Node numbers that an id has room for.
 const NODES: usize = 1024;
@@ -325,7 +323,7 @@ pub(crate) struct Away {
     parcel: Parcel,
     pub(crate) joins: Joins,
     /// What clients are told waits until it is stored, where all nodes read one stream.
-    pub(crate) saves: Joins,
+    pub(crate) saves: Saves,
 }
 
 impl Away {
@@ -335,7 +333,7 @@ impl Away {
             uplink: Arc::clone(uplink),
             parcel: Parcel::new(me.shard),
             joins: Joins::new(uplink.join_wait_ms),
-            saves: Joins::new(SAVE_MS),
+            saves: Saves::default(),
         };
         // The shard that speaks for the node is told what is for servers.
         if me.shard == 0 {

@@ -114,8 +114,9 @@ impl ChronicleMail {
     }
 
     /// A shard need not wait any longer.
-    pub fn saved(&self, shard: u16, ticket: u64) -> Read {
-        direct(shard, ChronicleNews::Saved { ticket })
+    pub fn saved(&self, shard: u16, namespace: &str, ticket: u64) -> Read {
+        let namespace = namespace.to_owned();
+        direct(shard, ChronicleNews::Saved { namespace, ticket })
     }
 
     /// A claim got nothing.

@@ -2,50 +2,17 @@
 //! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
 //! other nodes are.
 
-use crate::seam::event::AckTo;
+use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
 
 /// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
 const OPEN_MAX: usize = 65_536;
-/// Acks and outputs that wait, and the bytes of these acks. More leave at once.
-const PARKED_MAX: usize = 65_536;
-const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A look through all sockets that frees fewer is not repeated before so many more keys are known.
 const SWEEP_MIN: usize = 8_192;
 
-/// What waits.
-#[derive(Debug)]
-pub(crate) enum Waits {
-    /// An answer to an event.
-    Ack {
-        to: AckTo,
-        args: Box<str>,
-        attachments: Vec<Vec<u8>>,
-    },
-    /// All that is said to a client: it begins with the answer to its CONNECT.
-    Output(Carrier),
-}
-
-/// What carries a client whose output waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    /// A WebSocket or an event stream.
-    Conn(ConnKey),
-    /// The polls of a session.
-    Polls(SessionKey),
-}
-
-#[derive(Debug)]
-struct Parked {
-    ticket: u64,
-    due_ms: u64,
-    what: Waits,
-}
-
 #[derive(Debug)]
 pub(crate) struct Joins {
-    wait_ms: u64,
     given: u64,
     /// Keys that other nodes do not know yet, in the order of their tickets.
     open: VecDeque<(u64, u64)>,
@@ -54,34 +21,20 @@ pub(crate) struct Joins {
     joined: HashMap<SocketKey, u64>,
     /// The first open ticket from which on it is worth looking through `joined`.
     sweep_at: u64,
-    parked: VecDeque<Parked>,
-    parked_bytes: usize,
+    parked: Waitlist,
     /// Keys and sockets that were taken for known because there were too many, and were not counted yet.
     surplus: u64,
-}
-
-impl Waits {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Ack {
-                args, attachments, ..
-            } => args.len() + attachments.iter().map(Vec::len).sum::<usize>(),
-            Self::Output(_) => 0,
-        }
-    }
 }
 
 impl Joins {
     pub(crate) fn new(wait_ms: u64) -> Self {
         Self {
-            wait_ms,
             given: 0,
             open: VecDeque::new(),
             tickets: HashMap::new(),
             joined: HashMap::new(),
             sweep_at: 2,
-            parked: VecDeque::new(),
-            parked_bytes: 0,
+            parked: Waitlist::new(wait_ms),
             surplus: 0,
         }
     }
@@ -149,43 +102,21 @@ impl Joins {
         ticket.filter(|ticket| self.first_open() <= *ticket)
     }
 
-    /// Lets something wait for a ticket. It stands behind all that waits already, so that the first is the first that may leave.
-    /// What finds no room is given back, and leaves at once.
+    /// Lets something wait for a ticket. What finds no room is given back, and leaves at once.
     pub(crate) fn park(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
-        let bytes = what.bytes();
-        if self.parked.len() >= PARKED_MAX || self.parked_bytes + bytes > PARKED_BYTES_MAX {
-            self.surplus += 1;
-            return Some(what);
-        }
-        self.parked_bytes += bytes;
-        self.parked.push_back(Parked {
-            ticket,
-            due_ms: now_ms + self.wait_ms,
-            what,
-        });
-        None
+        let surplus = self.parked.put(ticket, what, now_ms);
+        self.surplus += u64::from(surplus.is_some());
+        surplus
     }
 
     /// A session goes on over a WebSocket: what waited with its polls waits there. How many times.
     pub(crate) fn carry_over(&mut self, from: SessionKey, to: ConnKey) -> u16 {
-        let mut moved = 0;
-        for parked in &mut self.parked {
-            if let Waits::Output(carrier) = &mut parked.what
-                && *carrier == Carrier::Polls(from)
-            {
-                *carrier = Carrier::Conn(to);
-                moved += 1;
-            }
-        }
-        moved
+        self.parked.carry_over(from, to)
     }
 
     /// The sockets whose answers wait.
     pub(crate) fn answers(&self) -> impl Iterator<Item = SocketKey> + '_ {
-        self.parked.iter().filter_map(|parked| match &parked.what {
-            Waits::Ack { to, .. } => Some(to.socket),
-            Waits::Output(_) => None,
-        })
+        self.parked.answers()
     }
 
     fn forget(&mut self, upto: u64) {
@@ -206,67 +137,27 @@ impl Joins {
     pub(crate) fn confirmed(&mut self, ticket: u64) -> Vec<Waits> {
         self.forget(ticket);
         let first = self.first_open();
-        self.take_while(|parked| parked.ticket < first)
-    }
-
-    /// Nobody will confirm this one ticket; what may leave now.
-    pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
-        self.withdraw(ticket);
-        let first = self.first_open();
-        self.take_while(|parked| parked.ticket < first)
-    }
-
-    /// What has waited for long enough, where nothing may leave unconfirmed: its own tickets are given up, and those of others stay.
-    pub(crate) fn overdue(&mut self, now_ms: u64) -> Vec<Waits> {
-        let is_late = |parked: &&Parked| parked.due_ms <= now_ms;
-        let late = self.parked.iter().take_while(is_late);
-        let late: Vec<u64> = late.map(|parked| parked.ticket).collect();
-        for ticket in late {
-            self.withdraw(ticket);
-        }
-        self.take_while(|parked| parked.due_ms <= now_ms)
-    }
-
-    fn withdraw(&mut self, ticket: u64) {
-        if let Ok(at) = self.open.binary_search_by_key(&ticket, |(open, _)| *open)
-            && let Some((_, key)) = self.open.remove(at)
-            && self.tickets.get(&key) == Some(&ticket)
-        {
-            self.tickets.remove(&key);
-        }
-        if self.open.is_empty() {
-            self.joined.clear();
-        }
+        self.parked.before(first)
     }
 
     /// What has waited for long enough. Its keys are taken for known: while other nodes cannot be reached, a socket waits once and
     /// not with each of its acks.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {
-        let is_late = |parked: &&Parked| parked.due_ms <= now_ms;
-        let late = self.parked.iter().take_while(is_late);
-        if let Some(last) = late.map(|parked| parked.ticket).max() {
+        if let Some(last) = self.parked.last_due(now_ms) {
             self.forget(last);
         }
-        self.take_while(|parked| parked.due_ms <= now_ms)
-    }
-
-    fn take_while(&mut self, ready: impl Fn(&Parked) -> bool) -> Vec<Waits> {
-        let count = self.parked.iter().take_while(|parked| ready(parked));
-        let count = count.count();
-        let ready = self.parked.drain(..count);
-        let ready: Vec<Waits> = ready.map(|parked| parked.what).collect();
-        self.parked_bytes -= ready.iter().map(Waits::bytes).sum::<usize>();
-        ready
+        self.parked.due(now_ms)
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        self.parked.front().map(|parked| parked.due_ms)
+        self.parked.next_due_ms()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::waitlist::Carrier;
     use crate::tables::slot::{Key, SlotId};
 
     fn socket(at: usize) -> SocketKey {
@@ -289,30 +180,6 @@ mod tests {
         joins.joined(socket(OPEN_MAX), 2);
         assert_eq!(joins.ticket_of(socket(OPEN_MAX)), Some(second));
         assert_eq!(joins.joined.len(), 1, "those that wait for nothing went");
-    }
-
-    /// Acks that waited for other nodes filled the memory.
-    #[test]
-    fn acks_that_wait_had_no_bound() {
-        let mut joins = Joins::new(50);
-        let ticket = joins.hold(1);
-        let ack = |bytes: usize| Waits::Ack {
-            to: AckTo {
-                socket: socket(0),
-                id: 1,
-            },
-            args: "x".repeat(bytes).into(),
-            attachments: vec![vec![0; bytes]],
-        };
-        let half = PARKED_BYTES_MAX / 4;
-        assert!(joins.park(ticket, ack(half), 0).is_none());
-        assert!(joins.park(ticket, ack(half), 0).is_none());
-        assert!(joins.park(ticket, ack(1), 0).is_some(), "too many bytes");
-        assert_eq!(joins.take_surplus(), 1);
-        assert_eq!(joins.confirmed(ticket).len(), 2);
-        let parked = (0..PARKED_MAX + 5).filter(|_| joins.park(ticket, ack(0), 0).is_none());
-        assert_eq!(parked.count(), PARKED_MAX);
-        assert_eq!(joins.take_surplus(), 5);
     }
 
     /// With as many keys as sockets, each join looked through all of them.
@@ -353,18 +220,5 @@ mod tests {
             Some(next),
             "a new key is waited for"
         );
-    }
-
-    /// An ack left unstored when another socket had waited for too long.
-    #[test]
-    fn one_that_waited_for_too_long_took_the_tickets_of_others_along() {
-        let mut joins = Joins::new(50);
-        let tickets = [1, 2].map(|key| joins.hold(key));
-        (0..2).for_each(|at| joins.joined(socket(at), at as u64 + 1));
-        let session = Key::new(SlotId::at(1), 0);
-        joins.park(tickets[1], Waits::Output(Carrier::Polls(session)), 0);
-        assert_eq!(joins.overdue(50).len(), 1);
-        assert_eq!(joins.ticket_of(socket(0)), Some(tickets[0]));
-        assert_eq!(joins.overdue(50).len(), 0);
     }
 }

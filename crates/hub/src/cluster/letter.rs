@@ -381,8 +381,8 @@ pub(crate) enum ChronicleNews {
     },
     /// Something up to this number was lost before this node had read it.
     Missed { namespace: String, upto: u64 },
-    /// To the shard that waits: all up to this ticket is stored.
-    Saved { ticket: u64 },
+    /// To the shard that waits: all of the namespace up to this ticket is stored.
+    Saved { namespace: String, ticket: u64 },
     /// To the claimer: it does not get it.
     Refused {
         number: u64,

@@ -13,9 +13,11 @@ pub(crate) mod letter;
 pub mod mailbox;
 pub(crate) mod receive;
 pub(crate) mod rounds;
+pub(crate) mod saves;
 pub(crate) mod send;
 pub(crate) mod shared;
 pub(crate) mod waiting;
+pub(crate) mod waitlist;
 pub(crate) mod wire;
 
 /// What `awake` counts and flags with.

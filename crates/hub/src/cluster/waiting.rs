@@ -1,8 +1,8 @@
 //! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all behind it, and the acks of joins.
 
 use crate::books::faults::{self, Fault};
-use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::send::note_interest;
+use crate::cluster::waitlist::{Carrier, Waits};
 use crate::life::deeds;
 use crate::parts::Parts;
 use crate::seam::event::AckTo;
@@ -12,16 +12,13 @@ use crate::tables::slot::{ConnId, SessionId, SocketKey};
 /// hears of that once other nodes know. All that is said to the client keeps its order behind that.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
-    if let Some(ticket) = deeds::ticket_of(parts, socket)
+    if let Some((namespace, ticket)) = deeds::ticket_of(parts, socket)
         && let Some(carrier) = hold(parts, session)
+        && let Some(away) = &mut parts.away
     {
         let now_ms = parts.clock.now.mono_ms;
-        let away = parts.away.as_mut();
-        let surplus = away.and_then(|away| {
-            let saves = &mut away.saves;
-            saves.park(ticket, Waits::Output(carrier), now_ms)
-        });
-        release(parts, surplus);
+        let output = Waits::Output(carrier);
+        away.saves.park(&namespace, ticket, output, now_ms);
     }
     let away = parts.away.as_mut();
     let ticket = away.and_then(|away| away.joins.ticket_of(socket));
@@ -74,7 +71,7 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     note_interest(parts);
     deeds::before_ack(parts, to.socket);
-    if let Some(ticket) = deeds::ticket_of(parts, to.socket)
+    if let Some((namespace, ticket)) = deeds::ticket_of(parts, to.socket)
         && let Some(away) = &mut parts.away
     {
         let ack = Waits::Ack {
@@ -82,8 +79,8 @@ pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u
             args: args.into(),
             attachments: attachments.to_vec(),
         };
-        let surplus = away.saves.park(ticket, ack, parts.clock.now.mono_ms);
-        return release_saved(parts, surplus);
+        let now_ms = parts.clock.now.mono_ms;
+        return away.saves.park(&namespace, ticket, ack, now_ms);
     }
     ack_saved(parts, to, args, attachments);
 }

@@ -13,6 +13,8 @@ pub const ERROR: &str = "error";
 pub const PRESENCE: &str = "presence";
 /// Who came into a room and left it; a client asks by it who is there.
 pub const WHO: &str = "sockeye:presence";
+/// Something is missing of what was for a client that may come back, although it stayed.
+pub const GAP: &str = "sockeye:gap";
 /// What was said in a room before the client joined it.
 pub const HISTORY: &str = "history";
 
@@ -23,6 +25,6 @@ pub const LARGE: &str = "large_message";
 pub fn is_notice(event: &str) -> bool {
     matches!(
         event,
-        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | WHO | HISTORY | LARGE
+        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | WHO | GAP | HISTORY | LARGE
     )
 }

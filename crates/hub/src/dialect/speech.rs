@@ -39,7 +39,7 @@ pub(crate) enum Framing {
 pub(crate) struct Variant {
     pub(crate) dialect: Dialect,
     pub(crate) framing: Framing,
-    /// Events end with their offset. Only those of Socket.IO have one.
+    /// Events say their offset: those of Socket.IO at their end, those of the plain protocol as a member.
     pub(crate) offsets: bool,
 }
 
@@ -104,6 +104,8 @@ pub(crate) struct Word<'a> {
     /// Raw elements behind the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
     pub(crate) data: &'a str,
     pub(crate) attachments: &'a [Vec<u8>],
+    /// Where a plain client is then that can come back. Others get it among the elements.
+    pub(crate) offset: Option<&'a str>,
 }
 
 impl<'a> Word<'a> {
@@ -117,6 +119,7 @@ impl<'a> Word<'a> {
             room: None,
             data,
             attachments: &[],
+            offset: None,
         }
     }
 
@@ -135,6 +138,11 @@ impl<'a> Word<'a> {
 }
 
 impl Dialect {
+    /// Its messages have members.
+    pub(crate) fn is_plain(self) -> bool {
+        matches!(self, Self::PlainJson | Self::PlainMsgpack)
+    }
+
     /// One message is one binary message of the transport.
     fn is_binary(self) -> bool {
         matches!(self, Self::SocketIoMsgpack | Self::PlainMsgpack)
@@ -161,6 +169,7 @@ impl Dialect {
             args: word.data,
             attachments: &attachments,
             id: word.id,
+            offset: word.offset,
         };
         match self {
             Self::PlainJson => plain::write_json(out, &plain),
@@ -259,7 +268,7 @@ impl Variant {
     };
 
     /// Forms in which a message stands in frames: an event is encoded once for each.
-    pub(crate) const FRAMED: usize = 16;
+    pub(crate) const FRAMED: usize = 18;
     /// Forms in which it stands in a polling payload.
     pub(crate) const POLLED: usize = 4;
 
@@ -268,9 +277,11 @@ impl Variant {
         debug_assert_ne!(self.framing, Framing::Polling);
         let second = usize::from(self.framing != Framing::WebSocket);
         let form = self.dialect as usize * 2 + second;
-        match self.offsets {
-            true => 12 + form % 4,
-            false => form,
+        match (self.offsets, self.dialect) {
+            (false, _) => form,
+            (true, Dialect::PlainJson) => 16,
+            (true, Dialect::PlainMsgpack) => 17,
+            (true, _) => 12 + form % 4,
         }
     }
 

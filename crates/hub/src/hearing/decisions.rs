@@ -3,7 +3,7 @@
 use crate::access::tokens;
 use crate::books::claims::{Claims, Denied, Refused};
 use crate::books::metrics::Limit;
-use crate::hearing::{expiry, joining, plain_joining, socketio};
+use crate::hearing::{expiry, joining, plain_gate, plain_joining, socketio};
 use crate::recovery::messages::NotRecovered;
 use crate::seam::ask::Reply;
 use crate::seam::event::Refusal;
@@ -110,10 +110,10 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
     match pending.waiting {
         Waiting::Join(join) => joining::on_join_verdict(stage, session, *join, verdict),
         Waiting::Begin(..) => {
-            let conn = plain_joining::set_asking(&mut stage.parts, session, false);
+            let conn = plain_gate::set_asking(&mut stage.parts, session, false);
             match verdict {
                 Ok(claims) => plain_joining::begin_plain(stage, session, Some(&claims)),
-                Err(denied) => plain_joining::deny_plain(&mut stage.parts, session, denied),
+                Err(denied) => plain_gate::deny_plain(&mut stage.parts, session, denied),
             }
             if let Some(conn) = conn {
                 stage.parts.intake.revive(&mut stage.parts.line.conns, conn);

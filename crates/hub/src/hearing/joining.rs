@@ -9,6 +9,7 @@ use crate::clients::session::RequestToken;
 use crate::cluster::waiting;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
+use crate::hearing::plain_gate;
 use crate::life::returning::{self, Found};
 use crate::life::{ending, opening, parking};
 use crate::parts::Parts;
@@ -239,12 +240,25 @@ fn enter(
     }
     stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
     waiting::hold_welcome(&mut stage.parts, session, socket);
+    if is_plain(&stage.parts, session) {
+        plain_gate::go_on(stage, session);
+    }
 }
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
-    if parts.people.is_open(session) {
-        opening::refuse_namespace(parts, session, namespace, refusal);
+    if !parts.people.is_open(session) {
+        return;
     }
+    match is_plain(parts, session) {
+        true => plain_gate::keep_out_plain(parts, session, refusal),
+        false => opening::refuse_namespace(parts, session, namespace, refusal),
+    }
+}
+
+/// It speaks the plain protocol, and said that it comes back.
+fn is_plain(parts: &Parts, session: SessionId) -> bool {
+    let slot = parts.people.sessions.get(session);
+    slot.is_some_and(|slot| slot.protocol.is_plain_websocket())
 }
 
 /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
@@ -334,6 +348,9 @@ pub(crate) fn on_join_verdict(
 /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
 /// which no client comes back by itself, if the fault is ours.
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
+    if is_plain(parts, session) {
+        return plain_gate::deny_plain(parts, session, denied);
+    }
     if parts.books.config.auth.style == AuthStyle::Strict {
         ending::log_refused(parts, session, denied.close_reason());
         // What the client can mend by itself, it is told in a way that programs read.

@@ -2,7 +2,7 @@
 //! frames that are not parsed.
 
 use crate::clients::session::Protocol;
-use crate::hearing::{booking, event};
+use crate::hearing::{booking, event, plain_resuming};
 use crate::seam::event::{Caller, Data, Event};
 use crate::seam::member::{About, Member, Rejection};
 use crate::seam::stage::Stage;
@@ -15,7 +15,7 @@ pub const RAW_EVENT: &str = "message";
 
 pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     let Some((protocol, from)) = speaker(stage, session) else {
-        return;
+        return plain_resuming::on_first(stage, session, data);
     };
     let incoming = match (protocol, data) {
         (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),

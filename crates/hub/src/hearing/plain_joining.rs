@@ -2,12 +2,11 @@
 
 use crate::access::tokens;
 use crate::books::claims::{Claims, Denied};
-use crate::books::close::CloseReason;
-use crate::clients::session::{Protocol, RequestToken};
+use crate::clients::session::RequestToken;
 use crate::cluster::waiting;
-use crate::hearing::{booking, joining, plain};
-use crate::life::{conns, ending, opening, stream};
-use crate::parts::Parts;
+use crate::hearing::plain_gate::{deny_plain, keep_out_plain, namespace_of, set_asking};
+use crate::hearing::{booking, joining, plain, plain_gate};
+use crate::life::{opening, stream};
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
 use crate::seam::event::{Caller, Decision, Refusal};
@@ -15,7 +14,7 @@ use crate::seam::publish;
 use crate::seam::question;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
-use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use crate::tables::slot::{SessionId, SocketKey};
 use wire::base64url::Id20;
 
 /// A plain session begins: its token came with the request.
@@ -42,33 +41,15 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
     }
 }
 
-pub(crate) fn deny_plain(parts: &mut Parts, session: SessionId, denied: Denied) {
-    let status = match denied {
-        Denied::Unavailable => 503,
-        _ => 401,
-    };
-    if !stream::refuse_stream(parts, session, status, denied.message()) {
-        tokens::say_denied(parts, session, denied);
-    }
-    ending::close_session(parts, session, denied.close_reason());
-}
-
-/// A plain session has one socket from the start, or from when its token was found good.
+/// A plain session has one socket from the start, or from when its token was found good; one that may come back, when it has said so.
 pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
+    if plain_gate::waits_for_resume(&stage.parts, session) {
+        return;
+    }
     if stage.parts.books.config.auth.enabled {
         authenticate_plain(stage, session);
     } else {
         begin_plain(stage, session, None);
-    }
-}
-
-/// The namespace that a plain session is in.
-fn namespace_of(parts: &Parts, session: SessionId) -> Option<String> {
-    let protocol = parts.people.sessions.get(session)?.protocol;
-    let config = &parts.books.config;
-    match (&config.plain_raw, protocol) {
-        (Some(raw), Protocol::PlainRaw) => Some(raw.namespace.clone()),
-        _ => Some(config.plain_namespace.clone()),
     }
 }
 
@@ -90,14 +71,6 @@ pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<
         },
         None => {}
     }
-}
-
-/// Frames of a plain client wait while somebody is asked about it. Returns its connection.
-pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) -> Option<ConnId> {
-    let slot = parts.people.sessions.get(session)?;
-    let conn = slot.conn?;
-    parts.line.conns.get_mut(conn)?.flags.asking = asking;
-    Some(conn)
 }
 
 /// The handler decided about a plain session that waited.
@@ -135,18 +108,6 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
         join_stream(stage, session, socket, &rooms);
     }
     waiting::hold_welcome(&mut stage.parts, session, socket);
-}
-
-fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
-    if stream::refuse_stream(parts, session, 403, &refusal.message) {
-        return ending::close_session(parts, session, CloseReason::ServerClose);
-    }
-    let slot = parts.people.sessions.get(session);
-    let Some(conn) = slot.and_then(|slot| slot.conn) else {
-        return;
-    };
-    conns::say_goodbye(parts, conn, Some(1008), &refusal.message);
-    ending::close_session(parts, session, CloseReason::ServerClose);
 }
 
 /// Joins as a client of the plain protocol does by its own word. A client that said what it has, and was told of a room by nobody

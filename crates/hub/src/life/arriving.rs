@@ -417,7 +417,7 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
         }
     };
     let key = parts.people.sessions.key(session);
-    let joins = slot.protocol == Protocol::SocketIo && !slot.flags.joined;
+    let joins = (slot.protocol == Protocol::SocketIo || slot.resumes()) && !slot.flags.joined;
     let has_partial = slot.binary.is_some();
     let connect_ms = config.connect_timeout.as_millis() as u64;
     let message_ms = config.limits.message_timeout.as_millis() as u64;

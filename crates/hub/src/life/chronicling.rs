@@ -3,13 +3,13 @@
 
 use crate::books::close::CloseReason;
 use crate::cluster::adoption;
-use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::letter::ChronicleNews;
 use crate::cluster::waiting;
+use crate::cluster::waitlist::{Carrier, Waits};
 use crate::life::deeds::{deed, ended, of, pid_text, touch};
 use crate::life::{ending, parking, returning};
 use crate::parts::Parts;
-use crate::recovery::chronicle::{ChronicleWord, Saving};
+use crate::recovery::chronicle::{ChronicleQuestion, ChronicleWord, Saving};
 use crate::recovery::deed::Deed;
 use crate::recovery::exchange::Recovery;
 use crate::recovery::messages::Handover;
@@ -19,14 +19,15 @@ use crate::tables::slot::{SessionId, SocketKey};
 
 // ---- what is known of sockets -------------------------------------------------------------------------------------------------
 
+/// Sockets that a shard stores anew in one turn.
+const RENEWED_MAX: usize = 128;
+
 /// At the end of a turn: what changed leaves for the store.
 pub(crate) fn save(parts: &mut Parts) {
+    renew(parts);
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    if recovery.dirty.is_empty() {
-        return;
-    }
     let dirty = std::mem::take(&mut recovery.dirty);
     for (socket, ticket) in dirty {
         let Some(saving) = saving(parts, socket, ticket) else {
@@ -39,8 +40,35 @@ pub(crate) fn save(parts: &mut Parts) {
             && !chronicle.push(ChronicleWord::Saving(saving))
         {
             abandon(parts, socket);
+            withdraw(parts, ticket);
         }
     }
+    if let Some(away) = &mut parts.away {
+        let surplus = away.saves.take_surplus();
+        end(parts, surplus);
+    }
+}
+
+/// What the store lost of sockets is stored anew as fast as it takes it: all at once would find no room.
+fn renew(parts: &mut Parts) {
+    let Some(recovery) = &mut parts.recovery else {
+        return;
+    };
+    if recovery.renewals.is_empty() {
+        return;
+    }
+    let mut room = RENEWED_MAX;
+    let mut next = Vec::new();
+    let chronicle = recovery.chronicle.as_ref();
+    recovery.renewals.retain(|namespace, sockets| {
+        if chronicle.is_some_and(|chronicle| chronicle.is_calm(namespace)) {
+            let from = sockets.len().saturating_sub(room);
+            room -= sockets.len() - from;
+            next.extend(sockets.drain(from..));
+        }
+        !sockets.is_empty()
+    });
+    next.into_iter().for_each(|socket| touch(parts, socket));
 }
 
 fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
@@ -105,7 +133,7 @@ pub(crate) fn heard(parts: &mut Parts, news: &ChronicleNews) {
             era,
         } => lost(parts, namespace, *upto, *era),
         ChronicleNews::Missed { namespace, upto } => missed(parts, namespace, *upto),
-        ChronicleNews::Saved { ticket } => saved(parts, *ticket),
+        ChronicleNews::Saved { namespace, ticket } => saved(parts, namespace, *ticket),
         ChronicleNews::Refused { number, why } => returning::decided(parts, *number, Err(*why)),
         ChronicleNews::Offered { number, record } => offered(parts, *number, record),
         ChronicleNews::Adopted { number, handover } => adopted(parts, *number, handover),
@@ -149,7 +177,7 @@ fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
     }
 }
 
-/// What the store had up to a number may be lost, and is stored anew from what is here.
+/// What the store had up to a number may be lost, and is stored anew from what is here. Until then nobody believes it.
 fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
@@ -158,30 +186,34 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     // Other nodes may have been sent what this one was not.
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
-    let live: Vec<SocketKey> = recovery.live.values().copied().collect();
-    for socket in live {
-        if parts.people.label_of(socket).as_deref() == Some(namespace) {
-            if let Some(deed) = deed(parts, socket) {
-                deed.forgets(upto);
-            }
-            touch(parts, socket);
+    let mut live: Vec<SocketKey> = recovery.live.values().copied().collect();
+    live.retain(|socket| parts.people.label_of(*socket).as_deref() == Some(namespace));
+    for socket in &live {
+        if let Some(deed) = deed(parts, *socket) {
+            deed.forgets(upto);
         }
+    }
+    if let Some(recovery) = &mut parts.recovery {
+        recovery.renewals.insert(namespace.to_owned(), live);
     }
 }
 
-/// Events that were for sockets of the namespace did not come here: their clients are to know, and come again as new ones.
+/// Events that were for sockets of the namespace did not come here: all their clients are to know, also those that cannot come back.
 fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
-    let live: Vec<SocketKey> = recovery.live.values().copied().collect();
-    for socket in live {
-        if parts.people.label_of(socket).as_deref() == Some(namespace) {
-            abandon(parts, socket);
-        }
-    }
+    let Some(namespace) = parts.people.find_namespace(namespace) else {
+        return;
+    };
+    let sockets = parts.people.sockets.iter();
+    let own = sockets.filter(|(_, slot)| slot.namespace == namespace);
+    let own: Vec<SocketKey> = own
+        .map(|(index, _)| parts.people.socket_key(index))
+        .collect();
+    own.into_iter().for_each(|socket| abandon(parts, socket));
 }
 
 fn offered(parts: &mut Parts, number: u64, record: &Record) {
@@ -200,7 +232,7 @@ fn offered(parts: &mut Parts, number: u64, record: &Record) {
         .and_then(|all| all.chronicle.as_ref())
     {
         // Without room for it the claim ends by its time.
-        let _ = chronicle.push(ChronicleWord::Listed { shard, number });
+        let _ = chronicle.ask(ChronicleQuestion::Listed { shard, number });
     }
 }
 
@@ -215,9 +247,9 @@ fn adopted(parts: &mut Parts, number: u64, handover: &Handover) {
 
 // ---- what waits until it is stored --------------------------------------------------------------------------------------------
 
-fn saved(parts: &mut Parts, ticket: u64) {
+fn saved(parts: &mut Parts, namespace: &str, ticket: u64) {
     if let Some(away) = &mut parts.away {
-        let ready = away.saves.confirmed(ticket);
+        let ready = away.saves.stored(namespace, ticket);
         waiting::release_saved(parts, ready);
     }
 }
@@ -232,10 +264,14 @@ fn withdraw(parts: &mut Parts, ticket: u64) {
 /// The store has not taken it in time: the client is told nothing that might not hold, and its session ends.
 pub(crate) fn end_late(parts: &mut Parts) {
     let now_ms = parts.clock.now.mono_ms;
-    let Some(away) = &mut parts.away else {
-        return;
-    };
-    for waits in away.saves.overdue(now_ms) {
+    if let Some(away) = &mut parts.away {
+        let late = away.saves.overdue(now_ms);
+        end(parts, late);
+    }
+}
+
+fn end(parts: &mut Parts, all: Vec<Waits>) {
+    for waits in all {
         match waits {
             Waits::Ack { to, .. } => abandon(parts, to.socket),
             Waits::Output(carrier) => {

@@ -5,7 +5,7 @@ use crate::cluster::send::Reach;
 use crate::cluster::wire::{self, Ask};
 use crate::dialect::speech::{Author, Emit};
 use crate::parts::Parts;
-use crate::recovery::chronicle::{self, Chronicle, ChronicleWord, Claiming};
+use crate::recovery::chronicle::{self, Chronicle, ChronicleQuestion, ChronicleWord, Claiming};
 use crate::recovery::deed::Deed;
 use crate::recovery::exchange::{Adopting, Comer, Recovery};
 use crate::recovery::headings::Membership;
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// A record that nothing was told of for a window and this is stored anew. It lives longer than two windows and twice this.
 const UNTOLD_MS: u64 = 60_000;
+/// So long behind some sockets that are stored anew, the next are.
+const RENEW_MS: u64 = 5;
 
 /// The chronicle of a namespace, if it has one.
 pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chronicle>> {
@@ -135,17 +137,19 @@ pub(crate) fn deed(parts: &mut Parts, socket: SocketKey) -> Option<&mut Deed> {
 
 /// Something of a socket is to be stored before its client is told more.
 pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
+    let Some(away) = &mut parts.away else {
+        return;
+    };
+    // Its own: others may be stored earlier.
+    let ticket = away.saves.ticket();
     let Some(deed) = deed(parts, socket) else {
         return;
     };
     if std::mem::replace(&mut deed.is_dirty, true) {
         return;
     }
-    if let (Some(away), Some(recovery)) = (&mut parts.away, &mut parts.recovery) {
-        let key = away.saves.given() + 1;
-        // Its own: others may be stored earlier.
-        let ticket = away.saves.hold(key);
-        away.saves.joined(socket, key);
+    deed.ticket = ticket;
+    if let Some(recovery) = &mut parts.recovery {
         recovery.dirty.push((socket, ticket));
     }
 }
@@ -255,7 +259,7 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
     let is_asked = chronicle.is_some_and(|chronicle| {
         chronicle.is_open(&adopting.namespace)
             && !adopting.is_asked
-            && chronicle.push(ChronicleWord::Claiming(Claiming {
+            && chronicle.ask(ChronicleQuestion::Claiming(Claiming {
                 namespace: adopting.namespace.to_string(),
                 pid: pid_text(adopting.pid),
                 uid: adopting.uid.as_deref().map(str::to_owned),
@@ -273,13 +277,24 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
     is_asked
 }
 
-/// The ticket of what a socket waits for.
-pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<u64> {
-    parts.away.as_ref()?.saves.ticket_of(socket)
+/// The ticket of what a socket waits for, and its namespace. HOT PATH: one test where nobody comes back.
+#[inline]
+pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<(Arc<str>, u64)> {
+    parts.recovery.as_ref()?.chronicle.as_ref()?;
+    let slot = parts.people.socket(socket)?;
+    let ticket = slot.extra.as_ref()?.lifeline.as_ref()?.life.deed()?.ticket;
+    let namespace = parts.people.label(slot.namespace)?;
+    let saves = &parts.away.as_ref()?.saves;
+    let is_open = saves.is_open(namespace, ticket);
+    is_open.then(|| (Arc::clone(namespace), ticket))
 }
 
 pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
-    parts.away.as_ref()?.saves.next_due_ms()
+    let away = parts.away.as_ref()?;
+    let renews = |recovery: &&Box<Recovery>| !recovery.renewals.is_empty();
+    let renews = parts.recovery.as_ref().filter(renews);
+    let renews = renews.map(|_| parts.clock.now.mono_ms + RENEW_MS);
+    renews.into_iter().chain(away.saves.next_due_ms()).min()
 }
 
 pub(crate) fn pid_text(pid: Pid) -> String {

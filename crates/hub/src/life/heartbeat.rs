@@ -16,7 +16,7 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
         return;
     };
     slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
-    if slot.protocol == Protocol::SocketIo {
+    if slot.protocol == Protocol::SocketIo || slot.resumes() {
         let timeout = parts.books.config.connect_timeout;
         let (people, clock) = (&parts.people, &mut parts.clock);
         people.arm(clock, SessionTimer::Connect, timeout, session);

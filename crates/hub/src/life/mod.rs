@@ -6,6 +6,7 @@ pub(crate) mod chronicling;
 pub(crate) mod conns;
 pub(crate) mod deeds;
 pub(crate) mod ending;
+pub(crate) mod gaps;
 pub(crate) mod handing;
 pub(crate) mod heartbeat;
 pub(crate) mod memberships;

@@ -7,6 +7,7 @@ use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::dialect::speech::{Variant, Word};
 use crate::life::ending;
 use crate::parts::Parts;
+use crate::recovery::pid::Pid;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Notice;
 use crate::seam::event::Refusal;
@@ -87,6 +88,10 @@ pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, na
     let id = slot.id.encode();
     let extra = slot.extra.as_ref();
     let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
+    if slot.variant.dialect.is_plain() {
+        let lifeline = lifeline.map(|lifeline| (lifeline.pid.text(), lifeline.recovered));
+        return greet_plain(parts, session, namespace, lifeline);
+    }
     if let Some(pid) = lifeline.map(|lifeline| lifeline.pid.text()) {
         let (id, pid) = (String::from_utf8_lossy(&id), String::from_utf8_lossy(&pid));
         let data = format!("{{\"sid\":\"{id}\",\"pid\":\"{pid}\"}}");
@@ -97,6 +102,27 @@ pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, na
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();
     let word = Word::control(PacketType::Connect, namespace, data);
+    parts.speaker().say(session, &word);
+}
+
+/// The same to a client of the plain protocol that asked for it: whether it has its socket again, and the name by which it comes back.
+fn greet_plain(
+    parts: &mut Parts,
+    session: SessionId,
+    namespace: &str,
+    lifeline: Option<([u8; Pid::LEN], bool)>,
+) {
+    let data = match &lifeline {
+        Some((pid, recovered)) => {
+            let pid = String::from_utf8_lossy(pid);
+            format!("{{\"pid\":\"{pid}\",\"recovered\":{recovered}}}")
+        }
+        None => "{\"pid\":null,\"recovered\":false}".to_owned(),
+    };
+    let word = Word {
+        name: "resume",
+        ..Word::control(PacketType::Event, namespace, &data)
+    };
     parts.speaker().say(session, &word);
 }
 

@@ -41,10 +41,11 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         return;
     };
     let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
-    let comes_back = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
+    let is_stock = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
+    let comes_back = is_stock && gets_offsets || carrier.resumes();
     let name = parts.people.label(slot.namespace).map(Arc::clone);
     let name = name.unwrap_or_default();
-    if !comes_back || !gets_offsets || !deeds::is_open(parts, &name) {
+    if !comes_back || !deeds::is_open(parts, &name) {
         return;
     }
     let Some(recovery) = &parts.recovery else {
@@ -191,7 +192,7 @@ pub(crate) fn keep(parts: &mut Parts, record: Record) {
 }
 
 /// What a socket is a member of now.
-fn members(parts: &Parts, index: SocketId) -> Option<Vec<Membership>> {
+pub(crate) fn members(parts: &Parts, index: SocketId) -> Option<Vec<Membership>> {
     parts.people.sockets.get(index)?;
     let rooms = parts.rooms.names_of(&parts.people, index);
     let rooms = rooms.iter().map(|name| Membership::new(Kind::Room, name));

@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
-use crate::life::{deeds, ending, parking};
+use crate::life::{deeds, ending, gaps, parking};
 use crate::parts::Parts;
 use crate::recovery::circle::{Circle, Door, Sender};
 use crate::recovery::exchange::{Abroad, Comer, Verdict};
@@ -287,6 +287,7 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
         let mut out = Outgoing::new(&namespace, &event);
         let recovery = parts.recovery.as_ref();
         number = said.number().or(number);
+        out.room = said.room();
         out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at, number));
         let exempt = &parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, &[]);
@@ -365,7 +366,11 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             if *lost {
                 recovery.journal.breaks(parts.clock.now.mono_ms);
             }
-            recovery.break_claims(*node)
+            let broken = recovery.break_claims(*node);
+            if *lost {
+                gaps::tell_all(parts);
+            }
+            broken
         }
         Tidings::Posted { .. } | Tidings::Refused { .. } => return,
     };

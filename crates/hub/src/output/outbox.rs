@@ -3,6 +3,7 @@
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
+use crate::books::config::SlowConsumer;
 use crate::books::metrics::Counts;
 use crate::output::backlog::{Backlog, Losses, Overflow, Unit};
 use crate::output::log::{NONE, Range, TurnLog};
@@ -43,6 +44,13 @@ pub(crate) enum Settled {
     /// All of it was taken, and there is more.
     More(Job),
     Done(Flushed),
+}
+
+/// Whether something is missing now. What a newer value replaced is not.
+#[inline]
+pub(crate) fn has_gap(dropped: &Losses) -> bool {
+    let gaps = [SlowConsumer::DropOldest, SlowConsumer::DropNewest];
+    gaps.into_iter().any(|policy| dropped[policy as usize] > 0)
 }
 
 /// What a flush did, for the counters.

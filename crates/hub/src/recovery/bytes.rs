@@ -172,6 +172,8 @@ fn write_handover(out: &mut Vec<u8>, handover: &Handover) {
         bytes(out, event.name.as_bytes());
         bytes(out, event.args.as_bytes());
         attachments(out, event.attachments);
+        let room = said.room();
+        option(out, room.as_ref(), |out, room| bytes(out, room.as_bytes()));
     });
     number(out, handover.log);
     vector(out, &handover.seen);
@@ -323,7 +325,8 @@ impl Reader<'_> {
         let missed = self.list(|one| {
             let at = one.offset()?;
             let said = Said::from_parts(one.text()?, one.text()?, one.attachments()?);
-            Some((at, Arc::new(said)))
+            let room = one.option(Self::text)?;
+            Some((at, Arc::new(said.to_room(room.as_deref()))))
         });
         Some(Handover {
             record,

@@ -78,18 +78,25 @@ pub enum ChronicleWord {
         pid: String,
         fence: u64,
     },
+}
+
+/// What hubs want to know, and say to get it. It waits for nothing that is to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChronicleQuestion {
+    /// A client wants its socket.
     Claiming(Claiming),
     /// The shard that claims a socket is listed for all that it is a member of.
     Listed {
+        /// It.
         shard: u16,
+        /// Its question.
         number: u64,
     },
 }
 
-impl ChronicleWord {
-    /// The others are questions.
-    fn is_stored(&self) -> bool {
-        !matches!(self, Self::Claiming(_) | Self::Listed { .. })
+impl Weigh for ChronicleQuestion {
+    fn bytes(&self) -> usize {
+        OVERHEAD_BYTES
     }
 }
 
@@ -113,35 +120,40 @@ struct Course {
     passed: AtomicU64,
     /// The store does not take anything.
     away: AtomicBool,
-}
-
-/// The streams of all namespaces of level `cluster`.
-#[derive(Debug)]
-pub struct Chronicle {
-    courses: BTreeMap<String, Course>,
+    /// On their way to the store.
     words: Copies<ChronicleWord>,
-    /// Events find no room above half of it: what is known of sockets has the rest.
-    bytes_max: usize,
     /// Words that are to be stored and are not yet.
     unwritten: AtomicUsize,
 }
 
+/// The streams of all namespaces of level `cluster`. None waits for another.
+#[derive(Debug)]
+pub struct Chronicle {
+    courses: BTreeMap<String, Course>,
+    questions: Copies<ChronicleQuestion>,
+    /// Of each namespace. Events find no room above half of it: what is known of sockets has the rest.
+    bytes_max: usize,
+}
+
 impl Chronicle {
-    /// Of these namespaces; so many bytes may wait for the store.
+    /// Of these namespaces; so many bytes may wait for the store, of each an equal part.
     pub fn new(namespaces: impl IntoIterator<Item = String>, bytes_max: usize) -> Self {
-        let courses = namespaces.into_iter().enumerate().map(|(index, name)| {
+        let names: Vec<String> = namespaces.into_iter().collect();
+        let bytes_max = bytes_max / names.len().max(1);
+        let courses = names.into_iter().enumerate().map(|(index, name)| {
             let course = Course {
                 index: index as u16,
                 passed: AtomicU64::new(0),
                 away: AtomicBool::new(true),
+                words: Copies::bounded(bytes_max),
+                unwritten: AtomicUsize::new(0),
             };
             (name, course)
         });
         Self {
             courses: courses.collect(),
-            words: Copies::bounded(bytes_max),
+            questions: Copies::default(),
             bytes_max,
-            unwritten: AtomicUsize::new(0),
         }
     }
 
@@ -150,29 +162,51 @@ impl Chronicle {
         self.courses.keys().map(String::as_str)
     }
 
-    /// Wakes the one reader for each word from now on.
-    pub fn wake_for_each(&self, reader: Waker) {
-        self.words.wake_for_each(reader);
+    /// Wakes the one writer of a namespace for each word from now on.
+    pub fn wake_writer(&self, namespace: &str, writer: Waker) {
+        if let Some(course) = self.courses.get(namespace) {
+            course.words.wake_for_each(writer);
+        }
     }
 
-    /// The next word; those of one shard are in order.
-    pub fn next(&self) -> Option<ChronicleWord> {
-        self.words.next()
+    /// Wakes the one reader of questions for each from now on.
+    pub fn wake_answerer(&self, reader: Waker) {
+        self.questions.wake_for_each(reader);
     }
 
-    /// So many of the words that were taken are stored now.
-    pub fn written(&self, words: usize) {
-        self.unwritten.fetch_sub(words, Ordering::Relaxed);
+    /// A namespace's next word; those of one shard are in order.
+    pub fn next(&self, namespace: &str) -> Option<ChronicleWord> {
+        self.courses.get(namespace)?.words.next()
     }
 
-    /// Words that are to be stored and are not yet, whether they were taken or not.
+    /// The next question.
+    pub fn next_question(&self) -> Option<ChronicleQuestion> {
+        self.questions.next()
+    }
+
+    /// So many of a namespace's words that were taken are stored now.
+    pub fn written(&self, namespace: &str, words: usize) {
+        if let Some(course) = self.courses.get(namespace) {
+            course.unwritten.fetch_sub(words, Ordering::Relaxed);
+        }
+    }
+
+    /// A namespace's words that are to be stored and are not yet, whether they were taken or not.
+    pub fn unwritten_of(&self, namespace: &str) -> usize {
+        let course = self.courses.get(namespace);
+        course.map_or(0, |course| course.unwritten.load(Ordering::Relaxed))
+    }
+
+    /// The same of all namespaces.
     pub fn unwritten(&self) -> usize {
-        self.unwritten.load(Ordering::Relaxed)
+        let all = self.courses.keys();
+        all.map(|namespace| self.unwritten_of(namespace)).sum()
     }
 
     /// Words that found no room.
     pub fn dropped(&self) -> u64 {
-        self.words.dropped()
+        let all = self.courses.values();
+        all.map(|course| course.words.dropped()).sum()
     }
 
     /// Whether the store takes nothing now: new sockets cannot come back then, and publishers are told.
@@ -232,21 +266,51 @@ impl Chronicle {
         course.map_or(0, |course| course.passed.load(Ordering::SeqCst))
     }
 
+    /// Whether what waits for the store leaves room for more than what is said just now.
+    pub(crate) fn is_calm(&self, namespace: &str) -> bool {
+        let course = self.courses.get(namespace);
+        course.is_some_and(|course| course.words.waiting() < self.bytes_max / 4)
+    }
+
     /// `false`: too much waits for the store.
     #[must_use = "somebody must be told"]
     pub(crate) fn push(&self, word: ChronicleWord) -> bool {
+        let Some(course) = self.courses.get(word.namespace()) else {
+            return false;
+        };
         let is_said = matches!(word, ChronicleWord::Said { .. });
-        if is_said && self.words.waiting() > self.bytes_max / 2 {
+        if is_said && course.words.waiting() > self.bytes_max / 2 {
             return false;
         }
-        let is_stored = word.is_stored();
-        self.unwritten
-            .fetch_add(usize::from(is_stored), Ordering::Relaxed);
-        let has_room = self.words.push(word).is_ok();
+        // Counted before its writer may see it.
+        course.unwritten.fetch_add(1, Ordering::Relaxed);
+        let has_room = course.words.push(word).is_ok();
         if !has_room {
-            self.written(usize::from(is_stored));
+            course.unwritten.fetch_sub(1, Ordering::Relaxed);
         }
         has_room
+    }
+
+    /// `false`: too many questions wait.
+    #[must_use = "somebody must be told"]
+    pub(crate) fn ask(&self, question: ChronicleQuestion) -> bool {
+        self.questions.push(question).is_ok()
+    }
+}
+
+impl ChronicleWord {
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Said { namespace, .. }
+            | Self::Arrived { namespace, .. }
+            | Self::Ended { namespace, .. } => namespace,
+            Self::Saving(saving) => &saving.namespace,
+        }
+    }
+
+    /// What it takes while it waits.
+    pub fn bytes(&self) -> usize {
+        Weigh::bytes(self)
     }
 }
 
@@ -262,32 +326,58 @@ pub(crate) fn of<'a>(
 mod tests {
     use super::*;
 
+    fn said(namespace: &str) -> ChronicleWord {
+        ChronicleWord::Said {
+            namespace: namespace.to_owned(),
+            letter: vec![0; 1_000],
+            is_order: false,
+            receipt: None,
+        }
+    }
+
+    fn ended(namespace: &str) -> ChronicleWord {
+        ChronicleWord::Ended {
+            namespace: namespace.to_owned(),
+            pid: String::new(),
+            fence: 1,
+        }
+    }
+
     #[test]
     fn events_leave_room_for_what_is_known_of_sockets() {
         let all = Chronicle::new(["/a".to_owned()], 4_096);
         assert!(all.has("/a") && !all.has("/b") && !all.is_open("/a"));
         all.is_away("/a", false);
-        assert!(all.is_open("/a"));
-        let said = || ChronicleWord::Said {
-            namespace: "/a".to_owned(),
-            letter: vec![0; 1_000],
-            is_order: false,
-            receipt: None,
-        };
-        let taken = (0..5).filter(|_| all.push(said())).count();
+        assert!(all.is_open("/a") && all.is_calm("/a"));
+        let taken = (0..5).filter(|_| all.push(said("/a"))).count();
         assert_eq!(taken, 2);
-        let listed = ChronicleWord::Listed {
-            shard: 0,
-            number: 1,
-        };
-        assert!(all.push(listed));
-        assert_eq!(all.unwritten(), 2, "a question is not stored");
-        all.written(2);
+        assert!(!all.is_calm("/a"));
+        assert!(all.push(ended("/a")));
+        assert_eq!(all.unwritten(), 3);
+        all.written("/a", 3);
         assert_eq!(all.unwritten(), 0);
         all.begins("/a", 7);
         assert_eq!(all.passed("/a"), 7);
         let stamp = all.stamp("/a", 9).expect("a stamp");
         all.passes("/a", stamp);
         assert_eq!((all.passed("/a"), all.passed("/b")), (9, 0));
+    }
+
+    /// A namespace whose Redis was away filled the one queue of all: nobody came back anywhere, and nobody could say anything.
+    #[test]
+    fn one_namespace_filled_the_queue_of_all() {
+        let all = Chronicle::new(["/a", "/b"].map(str::to_owned), 8_192);
+        while all.push(ended("/a")) {}
+        assert!(all.dropped() > 0);
+        assert!(all.push(said("/b")) && all.push(ended("/b")));
+        let listed = ChronicleQuestion::Listed {
+            shard: 0,
+            number: 1,
+        };
+        assert!(all.ask(listed.clone()));
+        assert_eq!(all.next_question(), Some(listed));
+        assert_eq!(all.next("/b"), Some(said("/b")));
+        assert_eq!(all.unwritten_of("/b"), 2);
+        assert!(!all.push(said("/c")), "it has no stream");
     }
 }

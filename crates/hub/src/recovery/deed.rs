@@ -43,6 +43,8 @@ pub(crate) struct Deed {
     pub(crate) is_renewed: bool,
     /// Its client said something that may not be stored yet.
     pub(crate) has_said: bool,
+    /// What of it went to the store last had this ticket.
+    pub(crate) ticket: u64,
 }
 
 impl Deed {
@@ -62,6 +64,7 @@ impl Deed {
             told_ms: 0,
             is_renewed: false,
             has_said: false,
+            ticket: 0,
         }
     }
 
@@ -154,6 +157,7 @@ impl Deed {
             told_ms: 0,
             is_renewed: false,
             has_said: false,
+            ticket: 0,
         })
     }
 }

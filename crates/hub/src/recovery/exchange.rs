@@ -116,6 +116,8 @@ pub(crate) struct Recovery {
     pub(crate) adoptions: BTreeMap<u64, Adopting>,
     /// How often the store lost something, by namespaces.
     pub(crate) eras: BTreeMap<String, u64>,
+    /// Sockets of which the store lost what it had, by namespaces.
+    pub(crate) renewals: BTreeMap<String, Vec<SocketKey>>,
 }
 
 impl Recovery {
@@ -146,6 +148,7 @@ impl Recovery {
             marks: Marks::default(),
             adoptions: BTreeMap::new(),
             eras: BTreeMap::new(),
+            renewals: BTreeMap::new(),
         }
     }
 

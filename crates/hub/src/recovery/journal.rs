@@ -30,6 +30,8 @@ pub(crate) struct Said {
     name: Box<str>,
     args: Box<str>,
     attachments: Vec<Vec<u8>>,
+    /// The one room that it was for: plain clients are told.
+    room: Option<Box<str>>,
     /// In the stream that all nodes read; 0: it is not there.
     number: u64,
 }
@@ -40,8 +42,19 @@ impl Said {
             name: name.into(),
             args: args.into(),
             attachments,
+            room: None,
             number: 0,
         }
+    }
+
+    /// It was for this room alone.
+    pub(crate) fn to_room(self, room: Option<&str>) -> Self {
+        let room = room.map(Into::into);
+        Self { room, ..self }
+    }
+
+    pub(crate) fn room(&self) -> Option<&str> {
+        self.room.as_deref()
     }
 
     /// It has this number in the stream that all nodes read.
@@ -58,6 +71,7 @@ impl Said {
             name: event.name.into(),
             args: event.args.into(),
             attachments: event.attachments.to_vec(),
+            room: None,
             number: 0,
         }
     }
@@ -72,7 +86,8 @@ impl Said {
     pub(crate) fn bytes(&self) -> usize {
         let attached = self.attachments.iter();
         let attached = attached.map(|bytes| size_of::<Vec<u8>>() + bytes.len());
-        size_of::<Self>() + self.name.len() + self.args.len() + attached.sum::<usize>()
+        let texts = self.name.len() + self.args.len() + self.room().map_or(0, str::len);
+        size_of::<Self>() + texts + attached.sum::<usize>()
     }
 }
 
@@ -381,7 +396,11 @@ impl Journal {
         wants: impl Fn(Heading<'_>) -> bool,
     ) -> u64 {
         let what = || What::Said {
-            said: Arc::new(Said::new(event).numbered(moment.number)),
+            said: Arc::new(
+                Said::new(event)
+                    .to_room(aim.one_room())
+                    .numbered(moment.number),
+            ),
             except: owned(aim.except),
             kept: moment.kept,
         };

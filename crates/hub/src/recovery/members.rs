@@ -21,6 +21,14 @@ impl<'a> Aim<'a> {
         }
     }
 
+    /// The room, if it is for one room and nobody else.
+    pub(crate) fn one_room(&self) -> Option<&'a str> {
+        match (self.rooms, self.users) {
+            ([room], []) => Some(room),
+            _ => None,
+        }
+    }
+
     /// The headings that it names.
     pub(crate) fn headings(&self) -> impl Iterator<Item = Heading<'a>> {
         let all = self.rooms.is_empty() && self.users.is_empty();

@@ -37,7 +37,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) stamp: Option<Stamp>,
     /// It is for this instant only: whoever comes back later does not get it.
     pub(crate) passes: bool,
-    /// Its place in this shard's journal. Clients that come back get it as one more argument, unless they are to answer.
+    /// Its place in this shard's journal. Clients that come back are told, unless they are to answer.
     pub(crate) offset: Option<Offset>,
     pub(super) made: Encodings,
 }
@@ -115,6 +115,10 @@ impl<'a> Outgoing<'a> {
         else {
             return variant.dialect.write(message, &word);
         };
+        if variant.dialect.is_plain() {
+            word.offset = Some(offset.as_str());
+            return variant.dialect.write(message, &word);
+        }
         let mut args = String::with_capacity(word.data.len() + offset.as_str().len() + 3);
         args.push_str(word.data);
         if !args.is_empty() {
@@ -136,6 +140,7 @@ impl<'a> Outgoing<'a> {
             room: self.room,
             data: self.event.args,
             attachments: self.event.attachments,
+            offset: None,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::seam::stage::Stage;
 use crate::tables::id;
 use crate::tables::slot::{ConnId, SessionId};
 use wire::engineio::{self, Query, Revision};
-use wire::http::Head;
+use wire::http::{self, Head};
 
 /// A request as a handler sees it.
 pub(crate) fn request<'a>(
@@ -72,7 +72,9 @@ pub(crate) fn new_session(
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
     session.flags.b64 = query.base64;
-    session.flags.asks_offsets = query.recovery;
+    let asks = http::query_param(head.query, "recovery");
+    let asks = asks.is_some_and(|asks| !asks.is_empty() && asks != "0");
+    session.flags.asks_offsets = query.recovery || asks && protocol.is_plain_websocket();
     stage.parts.access.admission.session_came();
     session.heart.step = step(&stage.parts, protocol);
     stage.parts.people.insert_session(session)

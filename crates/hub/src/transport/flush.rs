@@ -4,10 +4,10 @@
 use crate::books::Books;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
-use crate::clients::conn::State;
+use crate::clients::conn::{Gap, State};
 use crate::clients::line::Line;
 use crate::hearing::decisions;
-use crate::life::{conns, ending};
+use crate::life::{conns, ending, gaps};
 use crate::output::outbox::{Flushed, Tally};
 use crate::output::sink::Sink;
 use crate::parts::Parts;
@@ -88,6 +88,14 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
 }
 
 fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
+    if let Some(slot) = parts.line.conns.get_mut(conn)
+        && slot.flags.gap != Gap::None
+        && matches!(flushed, Flushed::Waiting | Flushed::Empty)
+        && slot.flags.gap.is_due(flushed == Flushed::Empty)
+        && let Some(session) = slot.session
+    {
+        gaps::tell(parts, session);
+    }
     match flushed {
         Flushed::Waiting => {}
         Flushed::Gone => ending::lost_in_writing(parts, conn),
@@ -130,6 +138,9 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
 }
 
 fn close_overflowed(parts: &mut Parts) {
+    for session in parts.line.polls.take_gapped() {
+        gaps::tell(parts, session);
+    }
     for session in parts.line.polls.take_overflowed() {
         // The slot may have changed hands since.
         if parts.people.queue_overflows(session) {

@@ -48,6 +48,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
             body.extend_from_slice(unit.bytes());
         }
     }
+    polling.gapped &= !polling.queue.is_empty();
     (body, exempt)
 }
 

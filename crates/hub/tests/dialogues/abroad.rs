@@ -57,6 +57,7 @@ fn nodes(count: u16) -> Nodes {
         offsets: Offsets::All,
         goes_abroad: true,
         chronicle: false,
+        replicas: 0,
     };
     let config = Config {
         recovery: Recovery {

@@ -52,6 +52,7 @@ impl Store {
             offsets: Offsets::All,
             goes_abroad: false,
             chronicle: true,
+            replicas: 0,
         };
         let names = ["/".to_owned(), "/b".to_owned()];
         let named = names.clone().map(|name| (name, Some(recover)));
@@ -74,7 +75,9 @@ impl Store {
     }
 
     fn words(&self) -> Vec<ChronicleWord> {
-        std::iter::from_fn(|| self.chronicle.next()).collect()
+        let all = self.chronicle.namespaces();
+        let words = all.flat_map(|name| std::iter::from_fn(|| self.chronicle.next(name)));
+        words.collect()
     }
 
     fn savings(&self) -> Vec<Saving> {
@@ -88,7 +91,8 @@ impl Store {
 
     /// The store has what one of these waits for.
     fn stored(&mut self, saving: &Saving) {
-        let read = self.mail.saved(saving.shard, saving.ticket);
+        let mail = &self.mail;
+        let read = mail.saved(saving.shard, &saving.namespace, saving.ticket);
         self.net.deliver(0, &read.letter);
         self.net.pass(1);
     }
@@ -101,6 +105,13 @@ impl Store {
 
     fn passed(&mut self, number: u64) {
         let read = self.mail.passed("/", number);
+        self.net.deliver(0, &read.letter);
+        self.net.settle();
+    }
+
+    /// Redis failed over.
+    fn loses(&mut self, era: u64) {
+        let read = self.mail.lost("/", NUMBER, era);
         self.net.deliver(0, &read.letter);
         self.net.settle();
     }
@@ -272,4 +283,90 @@ fn an_ack_left_before_its_event_was_stored() {
         Some("432[1]"),
         "it said nothing"
     );
+}
+
+/// A namespace whose Redis was away ended the sockets of all others that joined something meanwhile.
+#[test]
+fn what_one_namespace_waits_for_another_did_not_get() {
+    let mut store = Store::new();
+    let (other, own) = (store.net.websocket(0, ""), store.net.websocket(0, ""));
+    store.net.say(other, "40/b,");
+    store.net.say(own, "40");
+    let savings = store.savings();
+    let [first, second] = &savings[..] else {
+        panic!("{savings:?}");
+    };
+    assert_eq!((&*first.namespace, &*second.namespace), ("/", "/b"));
+    store.stored(first);
+    assert!(store.net.texts(own)[0].starts_with("40"));
+    store.net.pass(5_001);
+    assert!(store.net.is_open(own), "it has all that it waits for");
+    assert!(!store.net.is_open(other), "its session ends");
+}
+
+/// An ack left unstored behind another socket that had waited for too long.
+#[test]
+fn an_ack_left_with_the_late_one() {
+    let mut store = Store::new();
+    let [(late, _), (mine, _)] = [(); 2].map(|()| store.connects(""));
+    store.net.say(late, "421[\"say\",1]");
+    store.net.pass(4_000);
+    store.net.say(mine, "422[\"say\",1]");
+    store.net.pass(1_001);
+    assert!(!store.net.is_open(late));
+    assert_eq!(store.net.texts(mine), [""; 0], "it waits for its own");
+    store.all_stored();
+    assert_eq!(store.net.texts(mine), ["432[1]"]);
+}
+
+/// After a failover a node stored all its sockets in one turn: what found no room ended.
+#[test]
+fn many_sockets_are_stored_anew_in_shares() {
+    const SOCKETS: usize = 1_000;
+    let mut store = Store::new();
+    store.net.checks = false;
+    let clients: Vec<Client> = (0..SOCKETS).map(|_| store.connects("").0).collect();
+    store.loses(1);
+    let first = store.savings();
+    assert!((1..SOCKETS).contains(&first.len()), "{}", first.len());
+    assert!(first.iter().all(|saving| saving.era == 1));
+    let mut stored = first.len();
+    for _ in 0..100 {
+        store.net.pass(10);
+        stored += store.savings().len();
+    }
+    assert_eq!(stored, SOCKETS, "each once");
+    assert!(clients.iter().all(|client| store.net.is_open(*client)));
+}
+
+/// While the store takes nothing, sockets that are to be stored anew wait for it: they were ended.
+#[test]
+fn sockets_that_are_stored_anew_leave_room_for_others() {
+    let mut store = Store::new();
+    store.net.checks = false;
+    let clients: Vec<Client> = (0..600).map(|_| store.connects("").0).collect();
+    for era in 1..=20 {
+        store.loses(era);
+        (0..20).for_each(|_| store.net.pass(10));
+    }
+    assert!(clients.iter().all(|client| store.net.is_open(*client)));
+    assert_eq!(store.chronicle.dropped(), 0);
+}
+
+/// Clients that cannot come back heard nothing of what was lost before they got it.
+#[test]
+fn all_of_a_namespace_know_that_something_is_missing() {
+    let mut store = Store::new();
+    let (able, _) = store.connects("");
+    store.chronicle.is_away("/", true);
+    let unable = store.net.websocket(0, "");
+    store.net.say(unable, "40");
+    let elsewhere = store.net.websocket(0, "");
+    store.chronicle.is_away("/b", true);
+    store.net.say(elsewhere, "40/b,");
+    let read = store.mail.missed("/", NUMBER);
+    store.net.deliver(0, &read.letter);
+    store.net.settle();
+    let open = [able, unable, elsewhere].map(|client| store.net.is_open(client));
+    assert_eq!(open, [false, false, true]);
 }

@@ -123,6 +123,7 @@ fn no_name_to_come_back_by_is_told_or_taken() {
         offsets: Offsets::All,
         goes_abroad: false,
         chronicle: false,
+        replicas: 0,
     };
     let mut rig = lab(Config {
         recovery: Recovery {

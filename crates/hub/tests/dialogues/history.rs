@@ -255,6 +255,7 @@ fn play_with_cuts(seed: u64) -> u32 {
         offsets: hub::config::Offsets::All,
         goes_abroad: false,
         chronicle: false,
+        replicas: 0,
     };
     let config = Config {
         recovery: hub::config::Recovery {

@@ -175,6 +175,7 @@ fn with_recovery() -> Config {
         offsets: Offsets::All,
         goes_abroad: false,
         chronicle: false,
+        replicas: 0,
     };
     let mut config = config(100);
     let rule = config.presence.values_mut().flatten().next();

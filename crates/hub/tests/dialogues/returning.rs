@@ -84,6 +84,7 @@ fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
         offsets: Offsets::All,
         goes_abroad: false,
         chronicle: false,
+        replicas: 0,
     };
     let config = Config {
         recovery: Recovery {

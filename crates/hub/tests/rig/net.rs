@@ -7,7 +7,7 @@ use hub::{
     ConnId, Effect, Handler, Hub, Identity, Letter, Now, Parcel, Process, Sink, Spent, Turn, World,
     Writes, Written,
 };
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A kernel that takes everything.
@@ -30,6 +30,8 @@ struct Desk {
     taken: Taken,
     sent: Vec<(u16, Arc<Letter>)>,
     parcels: Vec<Parcel>,
+    /// Connections that the hub ended.
+    ended: HashSet<ConnId>,
 }
 
 impl Sink for Desk {
@@ -44,6 +46,9 @@ impl World for Desk {
             Effect::Send { shard, letter } => self.sent.push((shard, letter)),
             Effect::Pass { .. } => panic!("nobody passes words on"),
             Effect::Away(parcel) => self.parcels.push(parcel),
+            Effect::Close { conn } | Effect::Shutdown { conn } => {
+                self.ended.insert(conn);
+            }
             _ => {}
         }
     }
@@ -130,10 +135,26 @@ impl Net {
         client
     }
 
+    /// A WebSocket of the plain protocol, with this query.
+    pub fn plain(&mut self, at: usize, query: &str) -> Client {
+        let head = format!(
+            "GET /ws?{query} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        );
+        let client = self.request(at, &head);
+        let head = self.raw(client);
+        let end = head.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        let rest = &head[end.expect("the end of a head") + 4..];
+        let desk = &mut self.nodes[at].desk;
+        desk.taken.0.insert(client.conn, rest.to_vec());
+        client
+    }
+
     /// A connection with this request.
     pub fn request(&mut self, at: usize, request: &str) -> Client {
         let conn = self.turn(at, |turn| turn.opened([127, 0, 0, 1].into(), |_, _| true));
         let client = Client { at, conn };
+        self.nodes[at].desk.ended.remove(&conn);
         self.bytes(client, request.as_bytes());
         client
     }
@@ -172,6 +193,11 @@ impl Net {
     pub fn break_off(&mut self, client: Client) {
         self.turn(client.at, |turn| turn.broken(client.conn));
         self.end_turn(client.at);
+    }
+
+    /// The hub has not ended its connection.
+    pub fn is_open(&self, client: Client) -> bool {
+        !self.nodes[client.at].desk.ended.contains(&client.conn)
     }
 
     pub fn hub(&self, at: usize) -> &Hub {

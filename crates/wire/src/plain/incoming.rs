@@ -315,6 +315,18 @@ fn rest_as_payload(object: &str) -> Option<String> {
     Some(payload)
 }
 
+/// Whether a text message is `{"type":"resume",…}`: all else that it says, its reader takes out.
+pub fn resumes_json(text: &str) -> bool {
+    let kind = Fields::read(text).and_then(|fields| fields.kind);
+    kind.and_then(json::unquote).as_deref() == Some("resume")
+}
+
+/// A MessagePack message of that kind, as JSON.
+pub fn resumes_msgpack(bytes: &[u8]) -> Option<String> {
+    let decoded = msgpack::decode(bytes)?;
+    resumes_json(&decoded.json).then_some(decoded.json)
+}
+
 impl Incoming<'_> {
     /// Frees the message from the buffer it was parsed in.
     pub fn into_owned(self) -> Incoming<'static> {

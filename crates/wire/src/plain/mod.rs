@@ -19,7 +19,7 @@ pub mod msgpack;
 mod outgoing;
 pub mod raw;
 
-pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
+pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack, resumes_json, resumes_msgpack};
 pub use outgoing::{
     Error, Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json,
     write_msgpack,

@@ -17,6 +17,8 @@ pub struct Outgoing<'a> {
     pub attachments: &'a [&'a [u8]],
     /// Ack id: asks for an answer, or names the question.
     pub id: Option<u64>,
+    /// Where its client is then, if it can come back.
+    pub offset: Option<&'a str>,
 }
 
 /// Appends the event as JSON text.
@@ -38,6 +40,10 @@ pub fn write_json(out: &mut Vec<u8>, event: &Outgoing<'_>) {
         out.extend_from_slice(b",\"id\":");
         out.extend_from_slice(number.format(id).as_bytes());
     }
+    if let Some(offset) = event.offset {
+        out.extend_from_slice(b",\"offset\":");
+        json::quote(out, offset);
+    }
     out.extend_from_slice(b",\"payload\":");
     match json::Elements::bare(event.args).count() {
         0 => out.extend_from_slice(b"null,\"args\":0"),
@@ -55,9 +61,13 @@ pub fn write_json(out: &mut Vec<u8>, event: &Outgoing<'_>) {
 /// Appends the event as MessagePack.
 pub fn write_msgpack(out: &mut Vec<u8>, event: &Outgoing<'_>) {
     let count = json::Elements::bare(event.args).count();
-    let members =
-        2 + u32::from(event.room.is_some()) + u32::from(event.id.is_some()) + u32::from(count != 1);
-    msgpack::map(out, members);
+    let more = [
+        event.room.is_some(),
+        event.id.is_some(),
+        event.offset.is_some(),
+        count != 1,
+    ];
+    msgpack::map(out, 2 + more.into_iter().map(u32::from).sum::<u32>());
     msgpack::text(out, "type");
     msgpack::text(out, event.name);
     if let Some(room) = event.room {
@@ -67,6 +77,10 @@ pub fn write_msgpack(out: &mut Vec<u8>, event: &Outgoing<'_>) {
     if let Some(id) = event.id {
         msgpack::text(out, "id");
         msgpack::unsigned(out, id);
+    }
+    if let Some(offset) = event.offset {
+        msgpack::text(out, "offset");
+        msgpack::text(out, offset);
     }
     msgpack::text(out, "payload");
     match count {
@@ -180,6 +194,7 @@ mod tests {
         args: "1",
         attachments: &[],
         id: None,
+        offset: None,
     };
 
     fn json(event: &Outgoing<'_>) -> String {
@@ -212,6 +227,23 @@ mod tests {
             json(&all),
             r#"{"type":"a\"b","room":"r\n","id":7,"payload":1}"#
         );
+    }
+
+    #[test]
+    fn a_client_that_can_come_back_is_told_where_it_is() {
+        let event = Outgoing {
+            room: Some("r"),
+            offset: Some("AAAB"),
+            ..EVENT
+        };
+        let text = json(&event);
+        assert!(
+            text.contains(r#""room":"r","offset":"AAAB","payload":"#),
+            "{text}"
+        );
+        let mut packed = Vec::new();
+        write_msgpack(&mut packed, &event);
+        assert_eq!(packed[0], 0x84, "four members");
     }
 
     #[test]

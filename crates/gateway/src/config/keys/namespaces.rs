@@ -121,6 +121,9 @@ table! {
             "The clients that can come back: each of their events has one more argument, its offset. `all` Socket.IO clients, as with \
              Socket.IO's own recovery; or only those that `asked` for it, by `query: {recovery: 1}`. Only the JavaScript client knows what \
              to do with offsets, and elsewhere a handler may not expect one more argument.";
+        replicas: Whole<0, 16> = "0",
+            "With level `cluster`: what is said counts as stored when so many replicas of Redis have it, so that a failover loses none of it. While \
+             there are fewer, nobody can say anything. `0`: the master's word is enough.";
     }
 }
 

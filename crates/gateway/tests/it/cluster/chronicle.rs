@@ -2,13 +2,14 @@
 
 use super::{all_up, all_up_of, closed, member};
 use crate::e2e::recovery::{Client, say};
+use crate::e2e::resuming::Resumer;
 use crate::harness::{Gateway, PATIENCE, eventually};
 use crate::upgrade::chain::Chain;
 use client::RawConn;
-use client::full::SocketIo;
+use client::full::{Encoding, SocketIo};
 use serde_json::{Value, json};
-use servers::{Redis, Sentinels};
-use std::time::Duration;
+use servers::{Cluster, Redis, Sentinels};
+use std::time::{Duration, Instant};
 
 const RECOVERS: &str = "[namespaces.\"/\"]\nclient_joins = true\n\
     [namespaces.\"/\".recovery]\nlevel = \"cluster\"\n\
@@ -427,4 +428,122 @@ fn a_stream_that_takes_nothing_keeps_the_process() {
     assert_eq!(plain.expect("say")[0]["n"], 1);
     redis.kill();
     chain.failing_upgrade(&[]);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_plain_client_comes_back_when_its_node_was_killed() {
+    let redis = Redis::start();
+    let mut nodes: [Gateway; 2] = nodes(&redis);
+    let mut speaker = Client::new(&nodes[1]);
+    let mut client = Resumer::new(nodes[0].addr, Encoding::Json);
+    client.join("room");
+    say(&mut speaker, "room", 0..3, "x");
+    assert_eq!(client.hears_up_to("room", 2), [0, 1, 2]);
+    let mut silent = Resumer::new(nodes[0].addr, Encoding::Msgpack);
+    silent.join("other");
+    nodes[0].kill();
+    say(&mut speaker, "room", 3..9, "x");
+    say(&mut speaker, "other", 0..4, "x");
+    let mut client = client.comes_back(nodes[1].addr);
+    assert!(client.recovered);
+    assert_eq!(client.hears_up_to("room", 8), [3, 4, 5, 6, 7, 8]);
+    let mut silent = silent.comes_back(nodes[1].addr);
+    assert!(silent.recovered);
+    assert_eq!(silent.hears_up_to("other", 3), [0, 1, 2, 3]);
+}
+
+/// A node of a Redis Cluster with two namespaces on different masters; these, and the master of the first.
+fn apart(cluster: &Cluster) -> (Gateway, [String; 2], usize) {
+    let owner = |name: &str| cluster.owner(0, &format!("sockeye:recovery:{{{name}}}:stream"));
+    let needed = ["sockeye:{all}", "sockeye:{n1}"].map(|channel| cluster.owner(0, channel));
+    let mut names = (0..100).map(|n| format!("/n{n}"));
+    let away = names.find(|name| !needed.contains(&owner(name)));
+    let away = away.expect("a namespace of its own");
+    let master = owner(&away);
+    let other = names.find(|name| owner(name) != master);
+    let other = other.expect("another master");
+    let urls: Vec<String> = cluster.nodes.iter().map(Redis::url).collect();
+    let namespaces = [&away, &other].map(|name| {
+        format!(
+            "[namespaces.{name:?}]\nclient_joins = true\n[namespaces.{name:?}.recovery]\nlevel = \"cluster\"\n"
+        )
+    });
+    let node = Gateway::start(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 2\nnode = 1\n\
+         [cluster]\nadapter = \"redis\"\nmode = \"cluster\"\nurls = {urls:?}\nsecret = \"s\"\n{}",
+        namespaces.concat()
+    ));
+    (node, [away, other], master)
+}
+
+/// Those that connected or joined in any namespace were closed until the master of the one was back.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_master_that_was_away_ended_the_clients_of_other_namespaces() {
+    let cluster = Cluster::start_with(600_000, &[]);
+    let (node, [away, other], master) = apart(&cluster);
+    all_up(std::slice::from_ref(&node));
+    let join = |client: &mut SocketIo, room: &str| client.ask("join", &[json!(room)]);
+    let mut lost = SocketIo::websocket(node.addr, &away, json!({}));
+    join(&mut lost, "before");
+    cluster.nodes[master].freeze();
+    lost.emit("join", &[json!("after")]);
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    for round in 0..8 {
+        let mut client = SocketIo::websocket(node.addr, &other, json!({}));
+        join(&mut client, "room");
+        clients.push(client);
+        for client in &mut clients {
+            join(client, &format!("room {round}"));
+        }
+        std::thread::sleep(Duration::from_millis(900));
+    }
+    assert!(
+        begun.elapsed() > Duration::from_secs(6),
+        "longer than it is waited"
+    );
+    let away_for = format!("sockeye_stream_away_seconds{{namespace={away:?}}}");
+    let here = format!("sockeye_stream_away_seconds{{namespace={other:?}}}");
+    assert!(node.metric(&away_for) > 3.0);
+    assert_eq!(node.metric(&here), 0.0);
+    for client in &mut clients {
+        join(client, "the last room");
+    }
+    cluster.nodes[master].thaw();
+    let is_back = || node.metric(&away_for) == 0.0;
+    assert!(eventually(3 * PATIENCE, is_back));
+    let mut back = SocketIo::websocket(node.addr, &away, json!({}));
+    join(&mut back, "room");
+}
+
+/// What was acknowledged is on a replica: without one nobody is told that it is stored, and all goes on when it is back.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn without_replicas_that_it_asked_for_nothing_counts_as_stored() {
+    let redis = Redis::start();
+    let port = redis.port().to_string();
+    let replica = || Redis::start_with(&["--replicaof", "127.0.0.1", &port]);
+    let first = replica();
+    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let admin = format!("[admin]\napi_keys = [{entry:?}]\n{RECOVERS}");
+    let two = admin.replace("level = \"cluster\"", "level = \"cluster\"\nreplicas = 1");
+    let node = Gateway::start(&closed(&redis, &two));
+    all_up(std::slice::from_ref(&node));
+    let body = json!({"event": "say", "args": [{"n": 1}]});
+    let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
+    assert!(eventually(2 * PATIENCE, is_taken));
+    let mut client = Client::new(&node);
+    client.join("room");
+    first.freeze();
+    let is_refused = || call(&node, &key, "/v1/emit", &body) == 503;
+    assert!(eventually(2 * PATIENCE, is_refused));
+    first.thaw();
+    assert!(eventually(3 * PATIENCE, is_taken));
+    let log = node.log().join("\n");
+    assert!(
+        log.contains("of 1 replicas") && log.contains("recovery.replicas"),
+        "{log}"
+    );
 }

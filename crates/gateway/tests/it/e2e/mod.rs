@@ -27,6 +27,7 @@ mod polling;
 mod raw;
 pub mod recovery;
 mod refining;
+pub mod resuming;
 mod rules;
 mod shutdown;
 mod slow;

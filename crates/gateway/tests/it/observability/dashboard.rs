@@ -103,6 +103,7 @@ fn metrics_of_what_fails_apart_from_the_gateway_are_watched() {
         "sockeye_parked_",
         "sockeye_journal_",
         "sockeye_history_",
+        "sockeye_stream_",
     ];
     let names = names.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix)));
     let (seen, unseen): (Vec<_>, Vec<_>) = names.partition(|name| watched.contains(name));

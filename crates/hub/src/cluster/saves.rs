@@ -1,0 +1,156 @@
+//! What clients are told where a store has what is known of their sockets: it waits until their own is stored there, in each namespace by
+//! itself, since each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
+
+use crate::cluster::waitlist::{Waitlist, Waits};
+use crate::tables::slot::{ConnKey, SessionKey};
+use std::collections::BTreeMap;
+
+/// What waits for longer never leaves: its session ends.
+const WAIT_MS: u64 = 5_000;
+
+/// One namespace.
+#[derive(Debug)]
+struct Course {
+    /// All of this shard is stored up to this ticket.
+    stored: u64,
+    parked: Waitlist,
+}
+
+/// Of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Saves {
+    given: u64,
+    courses: BTreeMap<Box<str>, Course>,
+    /// Found no room.
+    surplus: Vec<Waits>,
+}
+
+impl Saves {
+    /// The next word to the store has this ticket.
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.given += 1;
+        self.given
+    }
+
+    /// Whether a word of this namespace is not stored yet.
+    pub(crate) fn is_open(&self, namespace: &str, ticket: u64) -> bool {
+        let course = self.courses.get(namespace);
+        ticket > course.map_or(0, |course| course.stored)
+    }
+
+    /// Lets something wait for a ticket. What finds no room may not leave: its session ends with this turn.
+    pub(crate) fn park(&mut self, namespace: &str, ticket: u64, what: Waits, now_ms: u64) {
+        let surplus = match self.course(namespace) {
+            Some(course) => course.parked.put(ticket, what, now_ms),
+            None => Some(what),
+        };
+        self.surplus.extend(surplus.map(Waits::emptied));
+    }
+
+    /// What found no room.
+    pub(crate) fn take_surplus(&mut self) -> Vec<Waits> {
+        std::mem::take(&mut self.surplus)
+    }
+
+    /// All of a namespace is stored up to a ticket; what may leave now.
+    pub(crate) fn stored(&mut self, namespace: &str, ticket: u64) -> Vec<Waits> {
+        let Some(course) = self.course(namespace) else {
+            return Vec::new();
+        };
+        course.stored = course.stored.max(ticket);
+        course.parked.before(course.stored + 1)
+    }
+
+    /// Nobody will store this one; what may leave now.
+    pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
+        let courses = self.courses.values_mut();
+        courses
+            .flat_map(|course| course.parked.of(ticket))
+            .collect()
+    }
+
+    /// What has waited for too long.
+    pub(crate) fn overdue(&mut self, now_ms: u64) -> Vec<Waits> {
+        let courses = self.courses.values_mut();
+        courses
+            .flat_map(|course| course.parked.due(now_ms))
+            .collect()
+    }
+
+    /// A session goes on over a WebSocket: what waited with its polls waits there. How many times.
+    pub(crate) fn carry_over(&mut self, from: SessionKey, to: ConnKey) -> u16 {
+        let courses = self.courses.values_mut();
+        let moved = courses.map(|course| course.parked.carry_over(from, to));
+        moved.sum()
+    }
+
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let courses = self.courses.values();
+        courses
+            .filter_map(|course| course.parked.next_due_ms())
+            .min()
+    }
+
+    /// `Some` in all cases.
+    fn course(&mut self, namespace: &str) -> Option<&mut Course> {
+        if !self.courses.contains_key(namespace) {
+            let course = Course {
+                stored: 0,
+                parked: Waitlist::new(WAIT_MS),
+            };
+            self.courses.insert(namespace.into(), course);
+        }
+        self.courses.get_mut(namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::waitlist::Carrier;
+    use crate::tables::slot::{Key, SlotId};
+
+    fn output(at: u32) -> Waits {
+        Waits::Output(Carrier::Polls(Key::new(SlotId::at(at), 0)))
+    }
+
+    /// A namespace whose Redis was away held up, and then ended, those of all others.
+    #[test]
+    fn one_namespace_waited_for_another() {
+        let mut saves = Saves::default();
+        let [a, b] = [(); 2].map(|()| saves.ticket());
+        saves.park("/a", a, output(1), 0);
+        saves.park("/b", b, output(2), 0);
+        assert_eq!(saves.stored("/b", b).len(), 1);
+        assert!(saves.is_open("/a", a) && !saves.is_open("/b", b));
+        assert_eq!(saves.overdue(WAIT_MS - 1).len(), 0);
+        assert_eq!(saves.overdue(WAIT_MS).len(), 1);
+    }
+
+    /// What waited for a socket that went at once ended its session, which had others.
+    #[test]
+    fn what_is_not_stored_any_more_is_not_waited_for() {
+        let mut saves = Saves::default();
+        let [first, second] = [(); 2].map(|()| saves.ticket());
+        saves.park("/", first, output(1), 0);
+        saves.park("/", second, output(2), 0);
+        assert_eq!(saves.withdrawn(second).len(), 1);
+        assert_eq!(saves.withdrawn(second).len(), 0);
+        assert!(saves.is_open("/", first));
+        assert_eq!(saves.stored("/", first).len(), 1);
+    }
+
+    /// An ack left unstored when another socket had waited for too long.
+    #[test]
+    fn one_that_waited_for_too_long_took_the_tickets_of_others_along() {
+        let mut saves = Saves::default();
+        let [early, late] = [(); 2].map(|()| saves.ticket());
+        saves.park("/", late, output(1), 0);
+        assert_eq!(saves.overdue(WAIT_MS).len(), 1);
+        assert!(saves.is_open("/", early) && saves.is_open("/", late));
+        saves.park("/", early, output(2), WAIT_MS);
+        assert_eq!(saves.next_due_ms(), Some(2 * WAIT_MS));
+        assert_eq!(saves.stored("/", early).len(), 1);
+        assert!(saves.is_open("/", late));
+    }
+}

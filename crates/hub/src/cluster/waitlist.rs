@@ -1,0 +1,187 @@
+//! What is said to clients and waits: acks, and whole outputs. It stands in the order in which it came, each for one number.
+
+use crate::seam::event::AckTo;
+use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
+use std::collections::VecDeque;
+
+/// Acks and outputs that wait, and the bytes of these acks.
+const PARKED_MAX: usize = 65_536;
+const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What waits.
+#[derive(Debug)]
+pub(crate) enum Waits {
+    /// An answer to an event.
+    Ack {
+        to: AckTo,
+        args: Box<str>,
+        attachments: Vec<Vec<u8>>,
+    },
+    /// All that is said to a client: it begins with the answer to its CONNECT.
+    Output(Carrier),
+}
+
+/// What carries a client whose output waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// A WebSocket or an event stream.
+    Conn(ConnKey),
+    /// The polls of a session.
+    Polls(SessionKey),
+}
+
+impl Waits {
+    /// Without what it says.
+    pub(crate) fn emptied(self) -> Self {
+        match self {
+            Self::Ack { to, .. } => Self::Ack {
+                to,
+                args: Box::default(),
+                attachments: Vec::new(),
+            },
+            output => output,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Ack {
+                args, attachments, ..
+            } => args.len() + attachments.iter().map(Vec::len).sum::<usize>(),
+            Self::Output(_) => 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Parked {
+    ticket: u64,
+    due_ms: u64,
+    what: Waits,
+}
+
+/// Bounded, in number and in bytes.
+#[derive(Debug)]
+pub(crate) struct Waitlist {
+    wait_ms: u64,
+    parked: VecDeque<Parked>,
+    bytes: usize,
+}
+
+impl Waitlist {
+    /// Nothing waits for longer.
+    pub(crate) fn new(wait_ms: u64) -> Self {
+        Self {
+            wait_ms,
+            parked: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Stands behind all that waits already, so that the first is the first that may leave. What finds no room is given back.
+    #[must_use = "somebody waits for it"]
+    pub(crate) fn put(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
+        let bytes = what.bytes();
+        if self.parked.len() >= PARKED_MAX || self.bytes + bytes > PARKED_BYTES_MAX {
+            return Some(what);
+        }
+        self.bytes += bytes;
+        self.parked.push_back(Parked {
+            ticket,
+            due_ms: now_ms + self.wait_ms,
+            what,
+        });
+        None
+    }
+
+    /// What waits for polls waits for a connection. How many times.
+    pub(crate) fn carry_over(&mut self, from: SessionKey, to: ConnKey) -> u16 {
+        let mut moved = 0;
+        for parked in &mut self.parked {
+            if let Waits::Output(carrier) = &mut parked.what
+                && *carrier == Carrier::Polls(from)
+            {
+                *carrier = Carrier::Conn(to);
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    /// The sockets whose answers wait.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = SocketKey> + '_ {
+        self.parked.iter().filter_map(|parked| match &parked.what {
+            Waits::Ack { to, .. } => Some(to.socket),
+            Waits::Output(_) => None,
+        })
+    }
+
+    /// What waits for a smaller ticket, up to the first that does not.
+    pub(crate) fn before(&mut self, first: u64) -> Vec<Waits> {
+        self.take_while(|parked| parked.ticket < first)
+    }
+
+    /// What has waited for long enough.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {
+        self.take_while(|parked| parked.due_ms <= now_ms)
+    }
+
+    /// What waits for this ticket, wherever it stands.
+    pub(crate) fn of(&mut self, ticket: u64) -> Vec<Waits> {
+        let (own, others) = std::mem::take(&mut self.parked)
+            .into_iter()
+            .partition(|parked| parked.ticket == ticket);
+        self.parked = others;
+        let own: VecDeque<Parked> = own;
+        let own: Vec<Waits> = own.into_iter().map(|parked| parked.what).collect();
+        self.bytes -= own.iter().map(Waits::bytes).sum::<usize>();
+        own
+    }
+
+    /// The largest ticket of what is due.
+    pub(crate) fn last_due(&self, now_ms: u64) -> Option<u64> {
+        let parked = self.parked.iter();
+        let late = parked.take_while(|parked| parked.due_ms <= now_ms);
+        late.map(|parked| parked.ticket).max()
+    }
+
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.parked.front().map(|parked| parked.due_ms)
+    }
+
+    fn take_while(&mut self, ready: impl Fn(&Parked) -> bool) -> Vec<Waits> {
+        let count = self.parked.iter().take_while(|parked| ready(parked));
+        let count = count.count();
+        let ready = self.parked.drain(..count);
+        let ready: Vec<Waits> = ready.map(|parked| parked.what).collect();
+        self.bytes -= ready.iter().map(Waits::bytes).sum::<usize>();
+        ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::slot::{Key, SlotId};
+
+    /// Acks that waited for other nodes filled the memory.
+    #[test]
+    fn acks_that_wait_had_no_bound() {
+        let mut list = Waitlist::new(50);
+        let ack = |bytes: usize| Waits::Ack {
+            to: AckTo {
+                socket: Key::new(SlotId::at(0), 0),
+                id: 1,
+            },
+            args: "x".repeat(bytes).into(),
+            attachments: vec![vec![0; bytes]],
+        };
+        let half = PARKED_BYTES_MAX / 4;
+        assert!(list.put(1, ack(half), 0).is_none());
+        assert!(list.put(1, ack(half), 0).is_none());
+        assert!(list.put(1, ack(1), 0).is_some(), "too many bytes");
+        assert_eq!(list.before(2).len(), 2);
+        let parked = (0..PARKED_MAX + 5).filter(|_| list.put(1, ack(0), 0).is_none());
+        assert_eq!(parked.count(), PARKED_MAX);
+    }
+}

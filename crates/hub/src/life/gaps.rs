@@ -1,0 +1,118 @@
+//! A client that may come back counts on having all: it is told when something is missing although it stayed.
+
+use crate::dialect::notices;
+use crate::dialect::speech::Word;
+use crate::life::parking;
+use crate::parts::Parts;
+use crate::recovery::journal::Reader;
+use crate::tables::slot::{SessionId, SocketKey};
+use std::collections::BTreeSet;
+use wire::json;
+use wire::socketio::PacketType;
+
+/// With more rooms it is all of them.
+const ROOMS_MAX: usize = 64;
+
+/// Events were dropped that a slow session should have got: its sockets are told of which rooms they may have been.
+pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
+    if parts.recovery.is_none() {
+        return;
+    }
+    let slot = parts.people.sessions.get(session);
+    let sockets = slot.map(|slot| slot.sockets.clone()).unwrap_or_default();
+    for index in sockets {
+        let socket = parts.people.socket_key(index);
+        match rooms(parts, socket) {
+            Missing::Nothing => {}
+            Missing::Rooms(rooms) => say(parts, socket, Some(&rooms)),
+            Missing::Anything => say(parts, socket, None),
+        }
+    }
+}
+
+/// Letters of other nodes were lost. Nobody knows what was in them.
+pub(crate) fn tell_all(parts: &mut Parts) {
+    let live = parts.recovery.iter().flat_map(|all| all.live.values());
+    let live: Vec<SocketKey> = live.copied().collect();
+    for socket in live {
+        let namespace = parts.people.label_of(socket).unwrap_or_default();
+        let recover = parts.books.config.recovery.of(&namespace);
+        if recover.is_some_and(|recover| recover.goes_abroad) {
+            say(parts, socket, None);
+        }
+    }
+}
+
+/// Where something may be missing.
+enum Missing {
+    Nothing,
+    Rooms(BTreeSet<Box<str>>),
+    Anything,
+}
+
+/// The rooms of all that was said to a socket since its client proved that it has all.
+fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
+    let Some(slot) = parts.people.socket(socket) else {
+        return Missing::Nothing;
+    };
+    let extra = slot.extra.as_ref();
+    let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
+    let (Some(lifeline), Some(recovery)) = (lifeline, &parts.recovery) else {
+        return Missing::Nothing;
+    };
+    let members = parking::members(parts, socket.id());
+    let (Some(members), Some(namespace)) = (members, parts.people.label(slot.namespace)) else {
+        return Missing::Nothing;
+    };
+    let (id, members) = (slot.id.to_string(), members.into_iter().collect());
+    let reader = Reader {
+        namespace,
+        socket: &id,
+        members: &members,
+    };
+    let (_, confirmed, _) = lifeline.life.parts();
+    let Some(missed) = recovery.journal.missed(reader, confirmed) else {
+        return Missing::Anything;
+    };
+    let named = missed.events.iter();
+    let named = named.map(|(_, said)| said.room().map(Box::from));
+    match named.collect::<Option<BTreeSet<Box<str>>>>() {
+        Some(rooms) if rooms.len() > ROOMS_MAX => Missing::Anything,
+        Some(rooms) if rooms.is_empty() => Missing::Nothing,
+        Some(rooms) => Missing::Rooms(rooms),
+        None => Missing::Anything,
+    }
+}
+
+/// `None`: all of its rooms, and what was for everybody.
+fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>) {
+    let Some(slot) = parts.people.socket(socket) else {
+        return;
+    };
+    let (session, namespace) = (slot.session, slot.namespace);
+    let Some(namespace) = parts.people.label(namespace).map(std::sync::Arc::clone) else {
+        return;
+    };
+    let mut data = b"{\"rooms\":".to_vec();
+    match rooms {
+        None => data.extend_from_slice(b"null"),
+        Some(rooms) => {
+            data.push(b'[');
+            for (n, room) in rooms.iter().enumerate() {
+                if n > 0 {
+                    data.push(b',');
+                }
+                json::quote(&mut data, room);
+            }
+            data.push(b']');
+        }
+    }
+    data.push(b'}');
+    let data = String::from_utf8_lossy(&data);
+    let word = Word {
+        name: notices::GAP,
+        ..Word::control(PacketType::Event, &namespace, &data)
+    };
+    parts.books.counts.gaps_told += 1;
+    parts.speaker().say(session, &word);
+}
