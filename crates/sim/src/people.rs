@@ -231,6 +231,7 @@ impl World {
     }
 
     pub(crate) fn end(&mut self, name: usize) {
+        self.tell(|| format!("client {name} goes"));
         self.leave_everything(name);
         self.clients[name].gone = true;
         let Link { node, conn, .. } = self.links[self.clients[name].main];
@@ -253,6 +254,7 @@ impl World {
 
     /// A packet from a client: a frame, or a POST to any hub.
     pub(crate) fn packet(&mut self, name: usize, text: &str) {
+        self.tell(|| format!("client {name} sends {text}"));
         let bytes = self.clients[name].packet(text);
         if self.clients[name].transport == Transport::WebSocket {
             return self.send(self.clients[name].main, bytes);
@@ -402,6 +404,7 @@ impl World {
     }
 
     pub(crate) fn on_packet(&mut self, name: usize, packet: &str) {
+        self.tell(|| format!("client {name} hears {packet}"));
         if packet == "2" {
             return self.clients[name].owed.push("3".to_owned());
         }

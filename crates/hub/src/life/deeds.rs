@@ -1,5 +1,6 @@
 //! What is said where all nodes read one stream, and what is known of sockets there, on their way to the store. ADR 62.
 
+use crate::books::faults::{self, Fault};
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
 use crate::cluster::wire::{self, Ask};
@@ -47,7 +48,7 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
 /// back.
 #[inline]
 pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
-    if parts.recovery.is_none() {
+    if parts.recovery.is_none() || faults::is_back(Fault::AckEarly) {
         return;
     }
     let deed = deed(parts, socket);

@@ -1,5 +1,7 @@
 //! Sockets of level `cluster`, as the store sees them: what is stored when, what clients hear before it, and what a pong proves.
 
+mod histories;
+
 use crate::rig::net::{Client, Net};
 use hub::config::{Config, Offsets, Recover, Recovery};
 use hub::{
