@@ -105,7 +105,9 @@ impl Handler for Witness {
         let id = cx.socket(socket).id();
         let mut diary = self.diary();
         match id.and_then(|id| diary.names.get(&id.0).cloned()) {
-            Some(name) => drop(diary.live.insert(name, (self.shard, socket))),
+            Some(name) => {
+                diary.live.insert(name, (self.shard, socket));
+            }
             None => diary.broken.push("a socket that nobody knew".to_owned()),
         }
         drop(diary);

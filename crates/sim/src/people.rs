@@ -279,6 +279,7 @@ impl World {
             }
             let bytes = std::mem::take(&mut self.links[link].out);
             let name = self.links[link].client;
+            self.tell(|| format!("client {name} gets {} bytes by connection {link}", bytes.len()));
             if name >= STREAMS {
                 self.hear_stream(name - STREAMS, link, &bytes);
                 continue;
@@ -404,7 +405,9 @@ impl World {
     }
 
     pub(crate) fn on_packet(&mut self, name: usize, packet: &str) {
-        self.tell(|| format!("client {name} hears {packet}"));
+        if packet != "2" {
+            self.tell(|| format!("client {name} hears {packet}"));
+        }
         if packet == "2" {
             return self.clients[name].owed.push("3".to_owned());
         }

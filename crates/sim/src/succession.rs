@@ -131,6 +131,9 @@ impl World {
         for node in 0..self.nodes.len() {
             self.turn(node, |mut turn| turn.drain(0, 0));
             self.end_turn(node);
+            // A process waits until what it has written is out.
+            let own: Vec<usize> = self.nodes[node].links.values().copied().collect();
+            own.into_iter().for_each(|link| self.read_on(link));
             for link in std::mem::take(&mut self.nodes[node].links).into_values() {
                 self.links[link].conn = None;
             }
@@ -149,8 +152,10 @@ impl World {
         let unread = unread.split("\"sid\":\"").nth(1);
         let unread = unread.and_then(|rest| rest.get(..20));
         let sid = client.sid.as_deref().or(unread);
-        let is_over = sid.is_none() && link.conn.is_none();
-        is_over || moved.contains(&client.main) || sid.is_some_and(|sid| carried.contains(sid))
+        match sid {
+            Some(sid) => carried.contains(sid),
+            None => link.conn.is_none() || moved.contains(&client.main),
+        }
     }
 
     fn arrives(&mut self, one: &Gone, link: Option<usize>) {

@@ -348,6 +348,7 @@ impl World {
         } = self.moves.swap_remove(at);
         self.origin = step;
         self.report.moves += 1;
+        self.tell(|| format!("connection {link} moves to hub {to}"));
         self.turn(to, |mut turn| {
             let adopt = |wires: &mut Wires<'_>, conn| wires.adopt(link, conn);
             let moved = Moved {
@@ -383,6 +384,7 @@ impl World {
         };
         self.links.push(Link::new(client, node));
         let link = self.links.len() - 1;
+        self.tell(|| format!("client {client} opens connection {link} to hub {node}"));
         self.open(link, node);
         link
     }

@@ -5,7 +5,7 @@ use client::OpCode;
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Letter, Now, Parcel, Process, Sink, Spent, Turn, World,
+    ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent, Turn, World,
     Writes, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -33,6 +33,8 @@ struct Desk {
     parcels: Vec<Parcel>,
     /// Connections that the hub ended, and whether it is done with them.
     ended: Vec<(ConnId, bool)>,
+    /// Why clients did not get their sockets back.
+    refused: Vec<&'static str>,
 }
 
 impl Sink for Desk {
@@ -49,6 +51,7 @@ impl World for Desk {
             Effect::Away(parcel) => self.parcels.push(parcel),
             Effect::Shutdown { conn } => self.ended.push((conn, false)),
             Effect::Close { conn } => self.ended.push((conn, true)),
+            Effect::Log(Notice::NotRecovered { cause, .. }) => self.refused.push(cause),
             _ => {}
         }
     }
@@ -246,6 +249,12 @@ impl Net {
     pub fn parcels(&mut self) -> Vec<Parcel> {
         let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
         desks.flat_map(|desk| desk.parcels.drain(..)).collect()
+    }
+
+    /// Why clients did not get their sockets back, since the last call.
+    pub fn refusals(&mut self) -> Vec<&'static str> {
+        let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
+        desks.flat_map(|desk| desk.refused.drain(..)).collect()
     }
 
     /// A letter of another process.

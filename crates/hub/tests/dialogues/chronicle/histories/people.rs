@@ -20,6 +20,8 @@ pub(super) struct Stay {
 pub(super) enum Asked {
     Join(usize),
     Said(u64),
+    /// It has left that room since.
+    Nothing,
 }
 
 /// A socket, as its client sees it: from the answer to CONNECT that makes it to the next that makes another.
@@ -41,8 +43,12 @@ pub(super) struct Person {
     pub(super) offset: Option<String>,
     pub(super) life: Life,
     pub(super) waits: BTreeMap<u64, Asked>,
-    /// The turn in which its last connection broke.
-    pub(super) cut: u64,
+    /// The node that had its socket last, and whether it comes to another.
+    home: usize,
+    is_elsewhere: bool,
+    /// The moments in which its last connection broke and in which it came back.
+    cut: u64,
+    came: u64,
 }
 
 /// What a client does about what it hears.
@@ -83,7 +89,8 @@ fn message_in(text: &str) -> u64 {
 
 impl Person {
     /// The CONNECT with which it comes back, or comes for the first time.
-    pub(super) fn hello(&mut self) -> String {
+    pub(super) fn hello(&mut self, node: usize, moment: u64) -> String {
+        (self.is_elsewhere, self.home, self.came) = (self.home != node, node, moment);
         self.shown.clone_from(&self.pid);
         let offset = self.offset.as_ref();
         match (&self.pid, offset) {
@@ -94,8 +101,8 @@ impl Person {
     }
 
     /// Its connection is over.
-    pub(super) fn is_cut(&mut self, turn: u64) {
-        (self.place, self.is_greeted, self.cut) = (None, false, turn);
+    pub(super) fn is_cut(&mut self, moment: u64) {
+        (self.place, self.is_greeted, self.cut) = (None, false, moment);
         self.waits.clear();
     }
 
@@ -125,9 +132,10 @@ impl Person {
         let is_same = pid.is_some() && pid == self.shown;
         self.pid = pid;
         if is_same {
+            // A node does not know of a failover at once. Until then it is as if its clients had been there all the time.
             let lost = self.due(truth).into_iter().find(|message| {
                 let lost = truth.fates.get(message).and_then(|fate| fate.lost);
-                lost.is_some_and(|lost| lost > self.cut)
+                self.is_elsewhere && lost.is_some_and(|lost| self.cut < lost && lost < self.came)
             });
             return match lost {
                 Some(lost) => Err(format!("is told that it missed nothing, and {lost} is lost")),
@@ -157,10 +165,13 @@ impl Person {
         match self.waits.remove(&id) {
             Some(Asked::Said(_)) if is_refused => {}
             Some(Asked::Join(room)) => self.stays_in(room, truth.turn),
-            Some(Asked::Said(message)) if !truth.fates.contains_key(&message) => {
+            // What those say who cannot come back is stored a moment later.
+            Some(Asked::Said(message))
+                if self.pid.is_some() && !truth.fates.contains_key(&message) =>
+            {
                 return Err(format!("is told that {message} is there, and it is not"));
             }
-            Some(Asked::Said(_)) => {}
+            Some(Asked::Said(_) | Asked::Nothing) => {}
             None => return Err(format!("is told of {id}, which it did not ask")),
         }
         Ok(())
@@ -188,9 +199,8 @@ impl Person {
         own.any(|stay| stay.room == room && stay.until == u64::MAX)
     }
 
-    pub(super) fn joins(&mut self, room: usize, id: u64) {
+    pub(super) fn asks_for(&mut self, room: usize) {
         self.life.asked.insert(room);
-        self.waits.insert(id, Asked::Join(room));
     }
 
     /// It leaves; all that was written up to `until` had come to its shard by then.
@@ -198,6 +208,11 @@ impl Person {
         let own = self.life.stays.iter_mut();
         for stay in { own }.filter(|stay| stay.room == room) {
             stay.until = stay.until.min(until);
+        }
+        for asked in self.waits.values_mut() {
+            if matches!(asked, Asked::Join(other) if *other == room) {
+                *asked = Asked::Nothing;
+            }
         }
     }
 

@@ -72,7 +72,7 @@ impl State {
 pub(super) struct Fate {
     /// When it was written, in turns. After a failover a writer may write it once more.
     pub(super) turns: Vec<u64>,
-    /// When a failover lost it, in turns.
+    /// The moment in which a failover lost it.
     pub(super) lost: Option<u64>,
 }
 
@@ -84,6 +84,8 @@ pub(super) struct Redis {
     behind_ms: u64,
     pub(super) generation: u64,
     pub(super) turn: u64,
+    /// Steps of the history so far.
+    pub(super) moment: u64,
     pub(super) is_away: bool,
     window_ms: u64,
     entries_max: usize,
@@ -105,6 +107,7 @@ impl Redis {
             behind_ms: 0,
             generation: 1,
             turn: 0,
+            moment: 0,
             is_away: false,
             window_ms,
             entries_max,
@@ -148,7 +151,9 @@ impl Redis {
     }
 
     fn add_now(&mut self, what: What) {
-        let number = (self.clock() << COUNTER_BITS).max(self.state.last + 1);
+        // No two servers give one name to two entries: their clocks never show the same to a billionth part of a second.
+        let own = self.clock() << COUNTER_BITS | self.generation << 10;
+        let number = own.max(self.state.last + 1);
         self.add(number, what);
     }
 
@@ -297,7 +302,7 @@ impl Redis {
                 && let Some(fate) = message_in(letter).and_then(|one| self.fates.get_mut(&one))
                 && fate.turns.last() == Some(&entry.turn)
             {
-                fate.lost = Some(self.turn);
+                fate.lost = Some(self.moment);
             }
         }
         self.past.clear();
