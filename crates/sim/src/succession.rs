@@ -125,6 +125,11 @@ impl World {
             }
             self.tell(|| format!("client {name} stays behind"));
             self.leave_everything(name);
+            // It is closed with all that it has not read.
+            let own = self.report.stays.range_mut((name, 0)..=(name, usize::MAX));
+            for stay in own.filter_map(|(_, stays)| stays.last_mut()) {
+                stay.until = stay.until.min(stay.from);
+            }
             (self.clients[name].gone, self.clients[name].probe) = (true, None);
             self.posting.remove(&name);
         }

@@ -225,7 +225,6 @@ pub(crate) fn remember(
     number: Option<u64>,
     namespace: &str,
     comer: Comer<'_>,
-    shown: Option<u64>,
 ) -> Option<u64> {
     of(parts, namespace)?;
     const TIMEOUT: Duration = Duration::from_secs(5);
@@ -235,7 +234,7 @@ pub(crate) fn remember(
         pid: comer.pid,
         uid: comer.uid.map(Into::into),
         namespace: namespace.into(),
-        shown,
+        shown: comer.number,
         deadline_ms,
         is_asked: false,
     };

@@ -138,6 +138,7 @@ impl World<'_> {
         let comer = Comer {
             pid,
             offset: slot.offset,
+            number: None,
             uid: Some(USERS[client % USERS.len()]),
         };
         self.trace(|| format!("client {client} comes back on {shard}"));

@@ -90,7 +90,7 @@ fn message_in(text: &str) -> u64 {
 impl Person {
     /// The CONNECT with which it comes back, or comes for the first time.
     pub(super) fn hello(&mut self, node: usize, moment: u64) -> String {
-        (self.is_elsewhere, self.home, self.came) = (self.home != node, node, moment);
+        (self.is_elsewhere, self.came) = (self.home != node, moment);
         self.shown.clone_from(&self.pid);
         let offset = self.offset.as_ref();
         match (&self.pid, offset) {
@@ -128,6 +128,7 @@ impl Person {
 
     fn is_welcomed(&mut self, text: &str, truth: &Truth<'_>) -> Result<Heard, String> {
         self.is_greeted = true;
+        self.home = self.place.map_or(0, |(node, _)| node);
         let pid = member(text, "pid").map(str::to_owned);
         let is_same = pid.is_some() && pid == self.shown;
         self.pid = pid;
