@@ -20,6 +20,8 @@ pub enum Fault {
     LossUnknown,
     /// A socket that was taken from the store stayed where it was, too.
     TakenTwice,
+    /// A client whose socket had been on another node meanwhile got again what it had got there.
+    NumberUnheeded,
 }
 
 #[cfg(feature = "faults")]

@@ -4,6 +4,7 @@
 //! A step ends with messages to post and news of what is wanted here. The caller lists the shard on the cards of rooms by the news
 //! **before** the messages leave: what a fence promises is true then.
 
+use crate::books::faults::{self, Fault};
 use crate::dialect::speech::Emit;
 use crate::recovery::apart::Apart;
 use crate::recovery::chronicle::Chronicle;
@@ -245,7 +246,8 @@ impl Recovery {
     /// A client had its socket elsewhere meanwhile, and has more of the stream than came to this shard: here it would get that once more.
     pub(crate) fn is_ahead(&self, namespace: &str, number: Option<u64>) -> bool {
         let head = self.number_at_head(namespace);
-        number.zip(head).is_some_and(|(number, head)| number > head)
+        let heeded = !faults::is_back(Fault::NumberUnheeded);
+        heeded && number.zip(head).is_some_and(|(number, head)| number > head)
     }
 
     /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. Also where another has a claim on
@@ -297,7 +299,8 @@ impl Recovery {
         let missed = record.missed(&self.journal, has);
         let mut missed = missed.ok_or(NotRecovered::Trimmed)?;
         // A place in a journal of another node says nothing here, but its number does.
-        if let Some(number) = comer.number
+        if !faults::is_back(Fault::NumberUnheeded)
+            && let Some(number) = comer.number
             && !record.knows(&self.journal, comer.offset)
         {
             let is_new = |said: &Said| said.number().is_none_or(|own| own > number);

@@ -49,6 +49,11 @@ fn a_record_that_does_not_know_of_a_loss_is_found() {
 }
 
 #[test]
+fn what_a_client_got_elsewhere_and_gets_again_is_found() {
+    is_found(Fault::NumberUnheeded, &["twice"]);
+}
+
+#[test]
 fn a_socket_that_is_in_two_places_is_found() {
     is_found(Fault::TakenTwice, &["missed", "twice", "for ever", "late"]);
 }
