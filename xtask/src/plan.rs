@@ -92,7 +92,11 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "all histories", all_histories),
     step(Lane::Nightly, "histories of nodes", histories_of_nodes),
     step(Lane::Nightly, "faults put back", faults_put_back),
-    step(Lane::Nightly, "faults of recovery put back", faults_of_recovery),
+    step(
+        Lane::Nightly,
+        "faults of recovery put back",
+        faults_of_recovery,
+    ),
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long limits", long_limits),
     step(Lane::Nightly, "long fuzz", long_fuzz),

@@ -525,7 +525,9 @@ impl<'a> World<'a> {
                     }
                 }
                 Event::Lost { from, letters } => {
-                    script.tell(|| format!("{now_us:8} us: {:?} lost {letters:?} of {from:?}", me.peer));
+                    script.tell(|| {
+                        format!("{now_us:8} us: {:?} lost {letters:?} of {from:?}", me.peer)
+                    });
                     *me.lost.entry(from).or_default() += letters.unwrap_or(u64::MAX / 2);
                 }
                 Event::Up(_) | Event::Down(_) => {}

@@ -2,8 +2,8 @@
 
 use crate::names::user;
 use hub::{
-    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, Keeping,
-    Protocol, SocketKey,
+    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
+    Keeping, Protocol, SocketKey,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -279,7 +279,12 @@ impl World {
             }
             let bytes = std::mem::take(&mut self.links[link].out);
             let name = self.links[link].client;
-            self.tell(|| format!("client {name} gets {} bytes by connection {link}", bytes.len()));
+            self.tell(|| {
+                format!(
+                    "client {name} gets {} bytes by connection {link}",
+                    bytes.len()
+                )
+            });
             if name >= STREAMS {
                 self.hear_stream(name - STREAMS, link, &bytes);
                 continue;

@@ -67,7 +67,10 @@ fn histories_keep_their_promises() {
         "{welcomed} clients heard another node"
     );
     // A quarter of the histories has them.
-    assert!(successions > histories / 4, "{successions} processes took over");
+    assert!(
+        successions > histories / 4,
+        "{successions} processes took over"
+    );
     assert!(carried > 2 * successions, "{carried} sessions went");
     println!(
         "{histories} histories: {successions} processes took over {carried} sessions, {welcomed} heard another node at once, {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \

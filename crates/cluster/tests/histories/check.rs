@@ -70,7 +70,10 @@ impl World<'_> {
         let lost = (outcome.missing, outcome.told);
         assert!(ring_bytes > 0 || lost == (0, 0), "missing, told: {lost:?}");
         let is_whole = cuts_us + loses_us + freezes_us + alone_us == 0 && !deaths && !upgrades;
-        assert!(!is_whole || outcome.asked == 0, "what was overtaken comes soon");
+        assert!(
+            !is_whole || outcome.asked == 0,
+            "what was overtaken comes soon"
+        );
         outcome
     }
 

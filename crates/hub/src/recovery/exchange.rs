@@ -290,11 +290,7 @@ impl Recovery {
     }
 
     /// It came back to the shard that it left: its places stay what they were.
-    fn resume(
-        &mut self,
-        record: Record,
-        comer: Comer<'_>,
-    ) -> Result<Box<Back>, NotRecovered> {
+    fn resume(&mut self, record: Record, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
         let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
         let mut missed = missed.ok_or(NotRecovered::Trimmed)?;

@@ -299,9 +299,10 @@ fn a_client_that_had_been_elsewhere_got_again_what_it_had() {
         assert!(offset.ends_with('A'), "{offset}");
         let offset = format!("AAAAAAAA{}{more}", &offset[8..27]);
         let back = store.net.websocket(0, "");
-        store
-            .net
-            .say(back, &format!("40{{\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"));
+        store.net.say(
+            back,
+            &format!("40{{\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
+        );
         let words = store.words();
         let claims = |word: &ChronicleWord| matches!(word, ChronicleWord::Claiming(_));
         assert_eq!(words.iter().any(claims), is_ahead, "{words:?}");

@@ -5,8 +5,8 @@ use client::OpCode;
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent, Turn, World,
-    Writes, Written,
+    ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent,
+    Turn, World, Writes, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

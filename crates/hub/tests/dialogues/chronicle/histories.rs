@@ -536,9 +536,13 @@ impl<'a> World<'a> {
             (0..200).for_each(|_| self.pump());
             self.hear_all();
             self.pass(100);
-            let is_idle = |node: &Node| node.keeper.is_idle(&self.redis) && node.net.routes().is_empty();
+            let is_idle =
+                |node: &Node| node.keeper.is_idle(&self.redis) && node.net.routes().is_empty();
             let is_quiet = self.nodes.iter().flatten().all(is_idle);
-            let all_in = self.people.iter().all(|one| one.is_greeted && one.waits.is_empty());
+            let all_in = self
+                .people
+                .iter()
+                .all(|one| one.is_greeted && one.waits.is_empty());
             // By then ghosts have not answered.
             if is_quiet && all_in && round > 100 {
                 return;
@@ -579,41 +583,53 @@ fn who_is_cut_comes_back_to_any_node() {
 
 #[test]
 fn who_comes_back_from_a_dead_node_has_missed_nothing() {
-    let counts = play("deaths", Trouble {
-        deaths: true,
-        unheard: true,
-        ..Trouble::default()
-    });
+    let counts = play(
+        "deaths",
+        Trouble {
+            deaths: true,
+            unheard: true,
+            ..Trouble::default()
+        },
+    );
     assert_eq!(counts.misses, 0);
 }
 
 #[test]
 fn who_comes_back_while_redis_is_away_is_told_nothing_wrong() {
-    play("outages", Trouble {
-        deaths: true,
-        outages: true,
-        unheard: true,
-        ..Trouble::default()
-    });
+    play(
+        "outages",
+        Trouble {
+            deaths: true,
+            outages: true,
+            unheard: true,
+            ..Trouble::default()
+        },
+    );
 }
 
 #[test]
 fn who_comes_back_after_a_failover_is_told_what_is_lost() {
-    play("failovers", Trouble {
-        deaths: true,
-        outages: true,
-        failovers: true,
-        restarts: true,
-        ..Trouble::default()
-    });
+    play(
+        "failovers",
+        Trouble {
+            deaths: true,
+            outages: true,
+            failovers: true,
+            restarts: true,
+            ..Trouble::default()
+        },
+    );
 }
 
 #[test]
 fn who_comes_back_to_a_stream_that_is_too_short_is_told() {
-    play("a short stream", Trouble {
-        deaths: true,
-        outages: true,
-        entries_max: Some(12),
-        ..Trouble::default()
-    });
+    play(
+        "a short stream",
+        Trouble {
+            deaths: true,
+            outages: true,
+            entries_max: Some(12),
+            ..Trouble::default()
+        },
+    );
 }

@@ -176,9 +176,7 @@ impl Keeper {
         let words = std::mem::take(&mut self.batch);
         for (at, fence) in stale.unwrap_or_default() {
             if let ChronicleWord::Saving(saving) = &words[at] {
-                let taken = self
-                    .mail
-                    .taken_from(saving.shard, "/", &saving.pid, fence);
+                let taken = self.mail.taken_from(saving.shard, "/", &saving.pid, fence);
                 self.deliver(&taken.expect("a pid of ours"));
             }
         }
@@ -298,7 +296,9 @@ impl Keeper {
                 upto,
                 is_claimed,
             } => self.read_for(redis, &claiming, (adoption, upto, is_claimed), most),
-            Stage::Read(adoption, upto) if self.position < upto => Some(Stage::Read(adoption, upto)),
+            Stage::Read(adoption, upto) if self.position < upto => {
+                Some(Stage::Read(adoption, upto))
+            }
             Stage::Read(adoption, upto) => {
                 self.adopt(asker, era, adoption, upto);
                 None

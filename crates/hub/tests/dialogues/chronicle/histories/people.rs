@@ -139,7 +139,9 @@ impl Person {
                 self.is_elsewhere && lost.is_some_and(|lost| self.cut < lost && lost < self.came)
             });
             return match lost {
-                Some(lost) => Err(format!("is told that it missed nothing, and {lost} is lost")),
+                Some(lost) => Err(format!(
+                    "is told that it missed nothing, and {lost} is lost"
+                )),
                 None => Ok(Heard::Recovered),
             };
         }
@@ -157,12 +159,7 @@ impl Person {
         });
     }
 
-    fn is_answered(
-        &mut self,
-        id: u64,
-        is_refused: bool,
-        truth: &Truth<'_>,
-    ) -> Result<(), String> {
+    fn is_answered(&mut self, id: u64, is_refused: bool, truth: &Truth<'_>) -> Result<(), String> {
         match self.waits.remove(&id) {
             Some(Asked::Said(_)) if is_refused => {}
             Some(Asked::Join(room)) => self.stays_in(room, truth.turn),
@@ -226,9 +223,10 @@ impl Person {
             let mut own = self.life.stays.iter();
             own.any(|stay| stay.room == room && stay.from < last && last <= stay.until)
         };
-        let due = truth.fates.iter().filter(|(message, fate)| {
-            !got.contains(message) && is_for(**message, fate)
-        });
+        let due = truth
+            .fates
+            .iter()
+            .filter(|(message, fate)| !got.contains(message) && is_for(**message, fate));
         due.map(|(message, _)| *message).collect()
     }
 

@@ -130,7 +130,9 @@ impl Redis {
         }
         self.past.push_back(self.state.clone());
         let now_ms = self.clock();
-        self.state.records.retain(|_, record| record.ends_ms > now_ms);
+        self.state
+            .records
+            .retain(|_, record| record.ends_ms > now_ms);
     }
 
     fn add(&mut self, number: u64, what: What) {
