@@ -2,6 +2,7 @@
 //! before their clients are told, and a client whose node died gets its socket from there. ADR 62.
 
 use crate::books::close::CloseReason;
+use crate::books::faults::{self, Fault};
 use crate::cluster::adoption;
 use crate::cluster::letter::ChronicleNews;
 use crate::cluster::waiting;
@@ -151,6 +152,9 @@ fn passed(parts: &mut Parts, namespace: &str, number: u64) {
 }
 
 fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
+    if faults::is_back(Fault::TakenTwice) {
+        return;
+    }
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
@@ -189,7 +193,9 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let mut live: Vec<SocketKey> = recovery.live.values().copied().collect();
     live.retain(|socket| parts.people.label_of(*socket).as_deref() == Some(namespace));
     for socket in &live {
-        if let Some(deed) = deed(parts, *socket) {
+        if !faults::is_back(Fault::LossUnknown)
+            && let Some(deed) = deed(parts, *socket)
+        {
             deed.forgets(upto);
         }
     }

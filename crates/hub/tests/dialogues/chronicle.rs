@@ -1,5 +1,7 @@
 //! Sockets of level `cluster`, as the store sees them: what is stored when, what clients hear before it, and what a pong proves.
 
+mod histories;
+
 use crate::rig::net::{Client, Net};
 use hub::config::{Config, Offsets, Recover, Recovery};
 use hub::{
@@ -300,8 +302,8 @@ fn what_one_namespace_waits_for_another_did_not_get() {
     store.stored(first);
     assert!(store.net.texts(own)[0].starts_with("40"));
     store.net.pass(5_001);
-    assert!(store.net.is_open(own), "it has all that it waits for");
-    assert!(!store.net.is_open(other), "its session ends");
+    assert!(!store.net.has_ended(own), "it has all that it waits for");
+    assert!(store.net.has_ended(other), "its session ends");
 }
 
 /// An ack left unstored behind another socket that had waited for too long.
@@ -313,7 +315,7 @@ fn an_ack_left_with_the_late_one() {
     store.net.pass(4_000);
     store.net.say(mine, "422[\"say\",1]");
     store.net.pass(1_001);
-    assert!(!store.net.is_open(late));
+    assert!(store.net.has_ended(late));
     assert_eq!(store.net.texts(mine), [""; 0], "it waits for its own");
     store.all_stored();
     assert_eq!(store.net.texts(mine), ["432[1]"]);
@@ -336,7 +338,7 @@ fn many_sockets_are_stored_anew_in_shares() {
         stored += store.savings().len();
     }
     assert_eq!(stored, SOCKETS, "each once");
-    assert!(clients.iter().all(|client| store.net.is_open(*client)));
+    assert!(clients.iter().all(|client| !store.net.has_ended(*client)));
 }
 
 /// While the store takes nothing, sockets that are to be stored anew wait for it: they were ended.
@@ -349,7 +351,7 @@ fn sockets_that_are_stored_anew_leave_room_for_others() {
         store.loses(era);
         (0..20).for_each(|_| store.net.pass(10));
     }
-    assert!(clients.iter().all(|client| store.net.is_open(*client)));
+    assert!(clients.iter().all(|client| !store.net.has_ended(*client)));
     assert_eq!(store.chronicle.dropped(), 0);
 }
 
@@ -367,6 +369,48 @@ fn all_of_a_namespace_know_that_something_is_missing() {
     let read = store.mail.missed("/", NUMBER);
     store.net.deliver(0, &read.letter);
     store.net.settle();
-    let open = [able, unable, elsewhere].map(|client| store.net.is_open(client));
+    let open = [able, unable, elsewhere].map(|client| !store.net.has_ended(client));
     assert_eq!(open, [false, false, true]);
+}
+
+/// The first node still had the socket when its client came back from another, and told again what the client had got there. One that has
+/// more than the node would get that once more, too: its socket comes from the store.
+#[test]
+fn a_client_that_had_been_elsewhere_got_again_what_it_had() {
+    for is_ahead in [false, true] {
+        let mut store = Store::new();
+        let (client, pid) = store.connects("");
+        let (speaker, _) = store.connects("");
+        store.net.break_off(client);
+        store.net.say(speaker, "42[\"say\",7]");
+        let said = store.words().into_iter().find_map(|word| match word {
+            ChronicleWord::Said { letter, .. } => Some(letter),
+            _ => None,
+        });
+        let read = store.mail.said("/", NUMBER, &said.expect("it was said"));
+        store.net.deliver(0, &read.expect("an event").letter);
+        let texts = store.net.texts(speaker);
+        let offset = texts[0].rsplit('"').nth(1).expect("an offset");
+        // The journal is another's. The number is the same, or the next.
+        let more = if is_ahead { "B" } else { "A" };
+        assert!(offset.ends_with('A'), "{offset}");
+        let offset = format!("AAAAAAAA{}{more}", &offset[8..27]);
+        let back = store.net.websocket(0, "");
+        store.net.say(
+            back,
+            &format!("40{{\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
+        );
+        let words = store.words();
+        let claims = |word: &ChronicleWord| matches!(word, ChronicleWord::Claiming(_));
+        assert_eq!(words.iter().any(claims), is_ahead, "{words:?}");
+        for word in words {
+            if let ChronicleWord::Saving(saving) = word {
+                store.stored(&saving);
+            }
+        }
+        let texts = store.net.texts(back);
+        let is_told = |text: &String| text.starts_with("42[\"said\"");
+        assert!(!texts.iter().any(is_told), "{texts:?}");
+        assert_eq!(texts.iter().any(|text| text.contains(&pid)), !is_ahead);
+    }
 }

@@ -166,18 +166,18 @@ fn who_asks_for_recovery_says_so_first() {
     let told = world.net.raw(hasty);
     let told = String::from_utf8_lossy(&told);
     assert!(told.contains("INVALID_MESSAGE_FORMAT"), "{told}");
-    assert!(!world.net.is_open(hasty));
+    assert!(world.net.has_ended(hasty));
     // And one that says nothing does not stay for ever.
     let silent = world.net.plain(0, "recovery=1");
     let timeout = Config::default().connect_timeout;
     world.net.pass(timeout.as_millis() as u64 + 1_000);
-    assert!(!world.net.is_open(silent));
+    assert!(world.net.has_ended(silent));
     // To others the word means nothing.
     let other = world.net.plain(0, "");
     world.net.say(other, "{\"type\":\"resume\"}");
     let texts = world.net.texts(other);
     assert!(texts[0].contains("INVALID_MESSAGE_FORMAT"), "{texts:?}");
-    assert!(world.net.is_open(other));
+    assert!(!world.net.has_ended(other));
 }
 
 /// A client that does not read, in its room; one that speaks; and what the first was told when it read again.
