@@ -188,8 +188,8 @@ class Load:
 
 
 CROWD_S = 900
-# What the gateway keeps for itself; a session takes two descriptors of the rest.
-RESERVED = 128
+# What the gateway keeps for itself and for those who come when it is full; a session takes two descriptors of the rest.
+RESERVED = 128 + 2 * 48
 
 
 def crowd(target, folder, wanted=10_000, processes=4):

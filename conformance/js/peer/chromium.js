@@ -15,8 +15,8 @@ export async function lendWebTransport(url, cert) {
   const page = await browser.newPage({ bypassCSP: true, ignoreHTTPSErrors: true });
   const sessions = new Map();
   await page.exposeFunction("tell", (id, what, value) => sessions.get(id)?.hear(what, value));
-  // Only pages that came by TLS may use WebTransport.
-  await page.goto(`${url}/socket.io/socket.io.js`);
+  // Only pages that came by TLS may use WebTransport. Any answer will do.
+  await page.goto(`${url}/socket.io/?EIO=4&transport=none`);
   await page.evaluate(openDesk);
   const ask = (method, ...args) => page.evaluate(([method, args]) => globalThis.desk[method](...args), [method, args]);
   globalThis.WebTransport = class extends Session {
@@ -40,12 +40,10 @@ class Session {
 
   constructor(url, hash, ask) {
     this.#ask = ask;
-    this.ready = new Promise((resolve, reject) => Object.assign(this.#settle, { ready: resolve, unready: reject }));
+    // Stock clients hear of each failure by `closed`, and do not look at others: browsers ignore these, Node would end.
+    this.ready = new Promise((resolve) => ask("open", this.id, url, hash).then(resolve, () => {}));
     this.closed = new Promise((resolve, reject) => Object.assign(this.#settle, { closed: resolve, failed: reject }));
-    // Whoever does not look at them is not to end the process.
-    this.ready.catch(() => {});
     this.closed.catch(() => {});
-    ask("open", this.id, url, hash).then(this.#settle.ready, this.#settle.unready);
   }
 
   /** What the browser says of it, in its order. */
@@ -59,13 +57,13 @@ class Session {
 
   async createBidirectionalStream() {
     const readable = new ReadableStream({ start: (controller) => (this.#incoming = controller) });
-    // Stock clients do not look at what becomes of a write: they hear of the end by `closed`. Browsers ignore that, Node would end.
-    const said = (method, ...args) => this.#ask(method, this.id, ...args).catch(() => {});
+    // In the order in which they are called; nobody waits for each.
+    const say = (method, ...args) => void this.#ask(method, this.id, ...args).catch(() => {});
     const writable = new WritableStream({
-      write: (chunk) => said("write", Buffer.from(chunk).toString("base64")),
-      close: () => said("finish"),
+      write: (chunk) => say("write", Buffer.from(chunk).toString("base64")),
+      close: () => say("finish"),
     });
-    await this.#ask("stream", this.id);
+    await new Promise((resolve) => this.#ask("stream", this.id).then(resolve, () => {}));
     return { readable, writable };
   }
 

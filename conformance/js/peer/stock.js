@@ -34,6 +34,7 @@ function Combination(version, io, way, transports) {
   this.version = version;
   this.transports = transports;
   this.upgrades = transports.length > 1;
+  this.usesWebTransport = transports.includes("webtransport");
 
   /** A socket of its own connection that is still connecting; closed with the test. */
   this.create = (t, namespace = "/lab", { from = base, ...options } = {}) => {

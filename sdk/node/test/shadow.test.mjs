@@ -127,10 +127,10 @@ async function visit(url, clients, rounds) {
     const { length, back } = await ask(one, "file", Buffer.from([1, 2, round % 250]));
     assert.deepEqual([length, ...back], [3, round % 250, 2, 1]);
     // An order is compared where nobody else speaks.
-    const isAlone = round % Math.max(5, Math.ceil(rounds / 100)) === 0;
-    if (isAlone) await sleep(80);
+    const isAlone = round % Math.max(5, Math.ceil(rounds / 20)) === 0;
+    if (isAlone) await sleep(600);
     one.emit("pair", `r${round % 4}`);
-    if (isAlone) await sleep(100);
+    if (isAlone) await sleep(300);
   }
   const quiet = connect(`${url}/quiet`, { forceNew: true, reconnection: false });
   assert.deepEqual(await ask(quiet, "echo", 1, "two", { three: 3 }), [1, "two", { three: 3 }]);
