@@ -35,6 +35,8 @@ function Combination(version, io, way, transports) {
   this.transports = transports;
   this.upgrades = transports.length > 1;
   this.usesWebTransport = transports.includes("webtransport");
+  /** A browser that is slow to read how a session of WebTransport ends hears of a lost connection. Both times clients come back. */
+  this.lost = this.usesWebTransport ? /^transport (close|error)$/ : /^transport close$/;
 
   /** A socket of its own connection that is still connecting; closed with the test. */
   this.create = (t, namespace = "/lab", { from = base, ...options } = {}) => {
