@@ -63,11 +63,7 @@ pub(crate) async fn carry(
     let asked = session.request();
     let asked = asked.map(|asked| request::write(asked, opening.sid.as_deref()));
     let (mut from_hub, mut to_hub) = hub.into_split();
-    let answer = Box::pin(ask(
-        &mut from_hub,
-        &mut to_hub,
-        asked.unwrap_or_default(),
-    ));
+    let answer = Box::pin(ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default()));
     let limit = house.settings.opening_timeout + ANSWER_SLACK;
     let first = match timeout(limit, answer).await {
         Ok(Ok(Asked::Open(first))) => first,

@@ -168,7 +168,11 @@ impl Flags {
 }
 
 /// Brings streams to the shards while it lives.
-fn carrier(config: &Config, tls: &ServerConfig, shards: &Shards) -> anyhow::Result<Arc<dyn Carrier>> {
+fn carrier(
+    config: &Config,
+    tls: &ServerConfig,
+    shards: &Shards,
+) -> anyhow::Result<Arc<dyn Carrier>> {
     let settings = webtransport::Settings {
         listen: shards.tls_addrs().to_vec(),
         takes_over: false,

@@ -394,11 +394,9 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
             Vec::new()
         }
         // The library's tests ask for these.
-        What::Told(_)
-        | What::Counted(_)
-        | What::Opening(_)
-        | What::Moved(_)
-        | What::Part(_) => Vec::new(),
+        What::Told(_) | What::Counted(_) | What::Opening(_) | What::Moved(_) | What::Part(_) => {
+            Vec::new()
+        }
     }
 }
 

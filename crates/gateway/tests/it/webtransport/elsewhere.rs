@@ -64,7 +64,8 @@ fn a_session_that_polls_at_one_node_goes_up_to_webtransport_at_another() {
         beside.emit(&json!(["say", {"room": "lab", "text": long}]));
         let heard = talk.text_starting("42[\"say\"").await;
         assert!(heard.len() > long.len(), "{}", heard.len());
-        talk.say("42[\"say\",{\"room\":\"lab\",\"text\":\"there\"}]").await;
+        talk.say("42[\"say\",{\"room\":\"lab\",\"text\":\"there\"}]")
+            .await;
         assert_eq!(beside.expect("say")[0]["text"], json!("there"));
         // It is counted where it lives, and where it comes in.
         assert_eq!(owner.metric(OPEN), 1.0);
