@@ -113,8 +113,9 @@ struct Session {
     copy_ended_until_ms: Option<u64>,
 }
 
-/// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients.
-const BURST_MS: u64 = 50;
+/// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients: what comes
+/// of the first may be said behind the second, where a machine has much to do.
+const BURST_MS: u64 = 500;
 
 /// Who spoke last, and what that brings about.
 #[derive(Debug, Default)]
