@@ -38,7 +38,7 @@ pub fn run(runs: u64, node_timeout_ms: u32, only: &str) -> Result<()> {
         "--test-threads",
         "2",
     ];
-    let tests = Step::new("faults", "cargo test --package gateway")
+    let tests = Step::new("faults", "cargo test --profile ci --workspace --locked")
         .args(&args.map(str::to_owned))
         .env("FAULT_SEEDS", &format!("0..{runs}"))
         .env("FAULT_NODE_TIMEOUT_MS", &node_timeout_ms.to_string())

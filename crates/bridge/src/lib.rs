@@ -4,22 +4,28 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod books;
 mod command;
 mod event;
 mod fault;
 mod figures;
 mod handed;
 pub mod headers;
+mod limits;
 mod lines;
+mod place;
 mod rights;
 mod window;
 
+pub use books::{InBooks, OutBooks};
 pub use command::{Action, Command, Flaw, RawHeader, Target, Unhandled, Who};
 pub use event::{Encoding, Event, Key, Moment};
 pub use fault::{Fault, Kind};
 pub use figures::{InFigures, OutFigures};
 pub use handed::Handed;
 pub use headers::Operator;
+pub use limits::Limits;
 pub use lines::{Lines, Quiet};
+pub use place::Place;
 pub use rights::Rights;
 pub use window::Window;

@@ -7,13 +7,15 @@ mod orders;
 mod outwards;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 mod readers;
+mod settings;
 
 #[cfg(any(feature = "kafka", feature = "nats"))]
 pub(crate) use orders::{Counted, counted};
 #[cfg(any(feature = "kafka", feature = "nats"))]
-pub(crate) use outwards::{Asked, Outline, settled, unwritten};
+pub(crate) use outwards::{Asked, Outline, answer, settled, unwritten};
 #[cfg(any(feature = "kafka", feature = "nats"))]
-pub(crate) use readers::{Reader, Readers};
+pub(crate) use readers::{Reader, Readers, figures};
+pub use settings::{Reads, Writes};
 
 use rules::bridge::{Bus, Recorder};
 use rules::{Chosen, Outcome, Wanted};

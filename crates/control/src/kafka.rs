@@ -6,9 +6,8 @@ mod bridge;
 #[cfg(feature = "kafka")]
 mod outgoing;
 
-use crate::bridge::{Bridge, Key};
+use crate::bridge::{Bridge, Reads, Writes};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Whether this build has the client.
 pub const HAS_KAFKA: bool = cfg!(feature = "kafka");
@@ -35,22 +34,8 @@ pub struct Settings {
 pub struct Out {
     /// The topic.
     pub topic: String,
-    /// Events with the same key go to one partition.
-    pub key: Key,
-    /// The rooms that are documents; `*` stands for any text. `None`: none is.
-    pub room: Option<String>,
-    /// The word that programs shall answer with.
-    pub operator: Option<String>,
-    /// The ack of a client means that Kafka has the event.
-    pub waits: bool,
-    /// Such acks that may wait, of each shard.
-    pub acks_max: usize,
-    /// Bytes that may wait for Kafka.
-    pub waiting_bytes_max: usize,
-    /// Bytes of one record.
-    pub record_bytes_max: usize,
-    /// How long a record waits.
-    pub time: Duration,
+    /// All else.
+    pub writes: Writes,
 }
 
 /// Of records that are read.
@@ -58,16 +43,8 @@ pub struct Out {
 pub struct In {
     /// The topics.
     pub topics: Vec<String>,
-    /// The consumer group.
-    pub group: String,
-    /// Where their records may speak.
-    pub namespaces: Vec<String>,
-    /// What they may ask for.
-    pub operators: Vec<String>,
-    /// Where records go that are no command.
-    pub dead_letters: Option<String>,
-    /// Bytes of a record's value.
-    pub value_bytes_max: usize,
+    /// All else.
+    pub reads: Reads,
 }
 
 /// Whether librdkafka takes the settings. Nothing is asked of a broker.

@@ -4,10 +4,9 @@
 #[cfg(feature = "nats")]
 mod bridge;
 
-use crate::bridge::{Bridge, Key};
+use crate::bridge::{Bridge, Reads, Writes};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Whether this build has the client.
 pub const HAS_NATS: bool = cfg!(feature = "nats");
@@ -55,22 +54,8 @@ pub struct Out {
     pub subject: String,
     /// By which way.
     pub mode: Mode,
-    /// Events with the same key keep their order.
-    pub key: Key,
-    /// The rooms that are documents; `*` stands for any text. `None`: none is.
-    pub room: Option<String>,
-    /// The word that programs shall answer with.
-    pub operator: Option<String>,
-    /// The ack of a client means that NATS has the event.
-    pub waits: bool,
-    /// Such acks that may wait, of each shard.
-    pub acks_max: usize,
-    /// Bytes that may wait for NATS.
-    pub waiting_bytes_max: usize,
-    /// Bytes of one message.
-    pub record_bytes_max: usize,
-    /// How long a message waits.
-    pub time: Duration,
+    /// All else.
+    pub writes: Writes,
 }
 
 /// Of messages that are read.
@@ -80,18 +65,10 @@ pub struct In {
     pub subject: String,
     /// The stream; `None`: core NATS.
     pub stream: Option<String>,
-    /// The queue group, or the durable consumer of the stream.
-    pub group: String,
     /// Messages of the stream that are handed out and not acknowledged.
     pub pending_max: u32,
-    /// Where they may speak.
-    pub namespaces: Vec<String>,
-    /// What they may ask for.
-    pub operators: Vec<String>,
-    /// Where messages go that are no command.
-    pub dead_letters: Option<String>,
-    /// Bytes of a message's value.
-    pub value_bytes_max: usize,
+    /// All else.
+    pub reads: Reads,
 }
 
 /// Whether the client takes the settings. Nothing is asked of a server.

@@ -135,6 +135,7 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         relay: door.map(|door| door.address),
         returns: true,
+        spots: true,
         started_s: unix_seconds(),
         sessions: 0,
         leaving: 0,

@@ -10,6 +10,7 @@ use crate::clients::people::People;
 use crate::clients::roll::Roll;
 use crate::clients::speaker::Speaker;
 use crate::cluster::away::Away;
+use crate::cluster::repeats::Repeats;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::life::answers::Answers;
@@ -39,6 +40,8 @@ pub(crate) struct Parts {
     /// The way to other nodes, if there are any.
     pub(crate) away: Option<Box<Away>>,
     pub(crate) asks: Questions,
+    /// Commands of buses that were carried out here.
+    pub(crate) repeats: Repeats,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
     /// What clients come back to, where a namespace has recovery.
@@ -108,6 +111,7 @@ impl Parts {
             rounds,
             away,
             asks: Questions::default(),
+            repeats: Repeats::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),
             recovery,

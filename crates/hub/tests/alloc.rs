@@ -5,6 +5,8 @@
     reason = "an allocator that counts is unsafe by its trait"
 )]
 
+#[path = "alloc/presence.rs"]
+mod presence;
 #[expect(dead_code, reason = "shared by several test binaries")]
 mod rig;
 
@@ -24,26 +26,40 @@ use wire::websocket::frame::{self, OpCode};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that are in use.
+    static IN_USE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// As allocators round it.
+fn rounded(size: usize) -> isize {
+    size.next_multiple_of(16) as isize
+}
+
+fn in_use(bytes: isize) {
+    IN_USE.with(|count| count.set(count.get() + bytes));
 }
 
 struct Counting;
 
 // SAFETY: every call goes unchanged to the system allocator, which keeps the contract; counting
-// touches only a thread-local integer that needs no allocation itself.
+// touches only thread-local integers that need no allocation themselves.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        in_use(rounded(layout.size()));
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        in_use(rounded(size) - rounded(layout.size()));
         // SAFETY: the caller's promises about `pointer`, `layout` and `size` are passed on.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        in_use(-rounded(layout.size()));
         // SAFETY: `pointer` came from `System` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }

@@ -2,11 +2,13 @@
 
 use crate::context::Watch;
 use crate::letters::{Letter, Letters};
-use crate::place::Place;
+use crate::offsets::Offsets;
 use crate::settings::Settings;
 use crate::topics::Topic;
 use crate::under_way::{Step, UnderWay};
-use bridge::{Command, Fault, Flaw, Handed, InFigures, Kind, Lines, RawHeader, Unhandled};
+use bridge::{
+    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Unhandled,
+};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -16,9 +18,9 @@ use rdkafka::{ClientConfig, ClientContext, Statistics, TopicPartitionList};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How soon a stop is noticed.
 const POLL: Duration = Duration::from_millis(100);
@@ -57,10 +59,8 @@ struct Shared {
     in_doubt: AtomicBool,
     watch: Watch,
     under_way: UnderWay,
-    handed: AtomicU64,
-    repeated: AtomicU64,
-    dead: AtomicU64,
-    lost: AtomicU64,
+    offsets: Offsets,
+    books: InBooks,
 }
 
 impl Shared {
@@ -68,17 +68,32 @@ impl Shared {
         self.stops.load(Ordering::Acquire)
     }
 
-    /// Blocks until all commands under way are carried out, and stores how far they came; `false`: one was not.
+    /// Blocks until all commands under way are carried out; `false`: one was not. How far they came is stored a moment later.
     fn settle(&self, consumer: &BaseConsumer<Context>) -> bool {
         let settled = self.under_way.settle();
-        self.handed.fetch_add(settled.handed, Ordering::Relaxed);
-        if settled.offsets.count() > 0
-            && let Err(error) = consumer.store_offsets(&settled.offsets)
-        {
-            // The partitions are another member's by now: it gets the records again.
-            tracing::debug!(%error, "offsets of records are not committed");
-        }
+        self.books
+            .handed
+            .fetch_add(settled.handed, Ordering::Relaxed);
+        let now = Instant::now();
+        self.offsets.add(settled.reached, now);
+        store(consumer, &self.offsets.take_ripe(now));
         settled.is_whole
+    }
+
+    /// The same for what this member gives up: it is stored now.
+    fn settle_all(&self, consumer: &BaseConsumer<Context>) -> bool {
+        let is_whole = self.settle(consumer);
+        store(consumer, &self.offsets.take_all());
+        is_whole
+    }
+}
+
+fn store(consumer: &BaseConsumer<Context>, offsets: &TopicPartitionList) {
+    if offsets.count() > 0
+        && let Err(error) = consumer.store_offsets(offsets)
+    {
+        // The partitions are another member's by now: it gets the records again.
+        tracing::debug!(%error, "offsets of records are not committed");
     }
 }
 
@@ -103,7 +118,7 @@ impl ClientContext for Context {
 impl ConsumerContext for Context {
     /// A partition that is given up is committed as far as its commands are carried out: that is all that were handed over.
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, _: &Rebalance<'_>) {
-        self.0.settle(consumer);
+        self.0.settle_all(consumer);
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
@@ -160,14 +175,7 @@ impl Inlet {
 
     /// What became of records so far.
     pub fn figures(&self) -> InFigures {
-        let shared = &self.shared;
-        InFigures {
-            handed: shared.handed.load(Ordering::Relaxed),
-            repeated: shared.repeated.load(Ordering::Relaxed),
-            dead: shared.dead.load(Ordering::Relaxed),
-            lost: shared.lost.load(Ordering::Relaxed),
-            lag: shared.watch.lag(),
-        }
+        self.shared.books.figures(self.shared.watch.lag())
     }
 
     /// Finishes the records at hand, commits, leaves the group. Blocks for that time. `false`: the last may be read again.
@@ -233,7 +241,7 @@ where
 {
     loop {
         read(&current, &mut desk);
-        let is_whole = desk.shared.settle(&current);
+        let is_whole = desk.shared.settle_all(&current);
         if desk.shared.stops() && !(is_whole && is_committed(&current)) {
             desk.shared.in_doubt.store(true, Ordering::Release);
         }
@@ -314,13 +322,13 @@ where
             topic: message.topic(),
             partition: message.partition(),
             offset: message.offset(),
+            time_ms: message.timestamp().to_millis().unwrap_or_default(),
         };
-        let time_ms = message.timestamp().to_millis().unwrap_or_default();
         let bytes = message.payload().map_or(0, <[u8]>::len);
         let shared = Arc::clone(&self.shared);
-        let add = |step| shared.under_way.add(place, time_ms, step, bytes);
-        if shared.under_way.has(place, time_ms) {
-            shared.repeated.fetch_add(1, Ordering::Relaxed);
+        let add = |step| shared.under_way.add(place, step, bytes);
+        if shared.under_way.has(place) {
+            shared.books.repeated.fetch_add(1, Ordering::Relaxed);
             add(Step::LeftOut);
             return true;
         }
@@ -397,8 +405,8 @@ where
         }
         while !self.shared.stops() {
             let count = match self.letters.write(message, place, flaw) {
-                Letter::Written => &self.shared.dead,
-                Letter::Lost => &self.shared.lost,
+                Letter::Written => &self.shared.books.dead,
+                Letter::Lost => &self.shared.books.lost,
                 Letter::Later => {
                     thread::sleep(PAUSE);
                     continue;

@@ -1,9 +1,8 @@
 //! Dead letters: records that are no command, written to a topic of their own with the reason.
 
-use crate::place::Place;
 use crate::settings::Settings;
-use crate::writer::{Limits, Out, Writer};
-use bridge::{Fault, Flaw, Kind, headers};
+use crate::writer::{Out, Writer};
+use bridge::{Fault, Flaw, Kind, Limits, Place, headers};
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use std::time::Duration;
 

@@ -8,20 +8,19 @@
 mod context;
 mod inlet;
 mod letters;
+mod offsets;
 mod outlet;
-mod place;
 mod settings;
 mod topics;
 mod under_way;
 mod writer;
 
 pub use bridge::{
-    Action, Command, Encoding, Event, Fault, Handed, InFigures, Key, Kind, Moment, Operator,
-    OutFigures, Target, Unhandled, Who,
+    Action, Command, Encoding, Event, Fault, Handed, InFigures, Key, Kind, Limits, Moment,
+    Operator, OutFigures, Place, Target, Unhandled, Who,
 };
 pub use inlet::{Inlet, Reading};
 pub use outlet::Outlet;
-pub use place::Place;
 pub use settings::Settings;
 pub use topics::Topic;
-pub use writer::{Delivery, Limits, Written};
+pub use writer::{Delivery, Written};

@@ -1,8 +1,8 @@
 //! Events on their way out: one record for each.
 
 use crate::settings::Settings;
-use crate::writer::{Delivery, Limits, Out, Writer};
-use bridge::{Event, Fault, OutFigures};
+use crate::writer::{Delivery, Out, Writer};
+use bridge::{Event, Fault, Limits, OutFigures};
 use rdkafka::message::{Header, OwnedHeaders};
 use std::fmt;
 use std::sync::Arc;

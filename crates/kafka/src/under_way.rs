@@ -1,9 +1,8 @@
 //! Records that were handed over, until they are settled: their commands are carried out while the next ones are read.
 
-use crate::place::Place;
-use bridge::{Handed, Window};
-use rdkafka::{Offset, TopicPartitionList};
-use std::collections::{BTreeMap, VecDeque};
+use crate::offsets::Reached;
+use bridge::{Handed, Place, Window};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Records under way at once, and bytes of their values.
@@ -31,7 +30,7 @@ pub(crate) struct Settled {
     /// Commands that were carried out.
     pub(crate) handed: u64,
     /// How far each partition came.
-    pub(crate) offsets: TopicPartitionList,
+    pub(crate) reached: Reached,
     /// `false`: one was not carried out, and no offset from there on is told. Those behind it are known if they come again.
     pub(crate) is_whole: bool,
 }
@@ -60,11 +59,8 @@ impl UnderWay {
     }
 
     /// Whether the record was settled before.
-    pub(crate) fn has(&self, place: Place<'_>, time_ms: i64) -> bool {
-        let state = self.state();
-        state
-            .window
-            .has(place.topic, place.partition, place.offset, time_ms)
+    pub(crate) fn has(&self, place: Place<'_>) -> bool {
+        self.state().window.has(place)
     }
 
     /// Whether commands of another namespace are under way: other shards may carry them out, at their own pace.
@@ -81,14 +77,14 @@ impl UnderWay {
         }
     }
 
-    pub(crate) fn add(&self, place: Place<'_>, time_ms: i64, step: Step, bytes: usize) {
+    pub(crate) fn add(&self, place: Place<'_>, step: Step, bytes: usize) {
         let mut state = self.state();
         state.bytes += bytes;
         state.records.push_back(Record {
             topic: place.topic.to_owned(),
             partition: place.partition,
             offset: place.offset,
-            time_ms,
+            time_ms: place.time_ms,
             step,
         });
     }
@@ -103,7 +99,7 @@ impl UnderWay {
             has_failed,
             ..
         } = &mut *state;
-        let (mut handed, mut reached) = (0, BTreeMap::new());
+        let (mut handed, mut reached) = (0, Reached::new());
         for record in records.drain(..) {
             let Record {
                 topic,
@@ -119,20 +115,20 @@ impl UnderWay {
                 }
                 handed += 1;
             }
-            window.add(&topic, partition, offset, time_ms);
+            window.add(Place {
+                topic: &topic,
+                partition,
+                offset,
+                time_ms,
+            });
             if !*has_failed {
                 reached.insert((topic, partition), offset + 1);
             }
         }
         *bytes = 0;
-        let mut offsets = TopicPartitionList::new();
-        for ((topic, partition), offset) in reached {
-            // The names are those of a client: it takes them.
-            let _ = offsets.add_partition_offset(&topic, partition, Offset::Offset(offset));
-        }
         Settled {
             handed,
-            offsets,
+            reached,
             is_whole: !*has_failed,
         }
     }
@@ -156,17 +152,17 @@ mod tests {
             topic: "t",
             partition,
             offset,
+            time_ms: 7,
         }
     }
 
     fn hand(all: &UnderWay, partition: i32, offset: i64, is_done: bool) {
         let step = Step::Handed(Handed::UnderWay(Box::new(move || is_done)));
-        all.add(place(partition, offset), 7, step, 1);
+        all.add(place(partition, offset), step, 1);
     }
 
     fn offset(settled: &Settled, partition: i32) -> Option<i64> {
-        let found = settled.offsets.find_partition("t", partition)?;
-        found.offset().to_raw()
+        settled.reached.get(&("t".to_owned(), partition)).copied()
     }
 
     #[test]
@@ -174,8 +170,8 @@ mod tests {
         let all = UnderWay::default();
         hand(&all, 0, 4, true);
         hand(&all, 1, 9, true);
-        all.add(place(0, 5), 7, Step::LeftOut, 1);
-        assert!(!all.has(place(0, 4), 7), "it is not carried out yet");
+        all.add(place(0, 5), Step::LeftOut, 1);
+        assert!(!all.has(place(0, 4)), "it is not carried out yet");
         let settled = all.settle();
         assert!(settled.is_whole && all.is_empty());
         assert_eq!(settled.handed, 2);
@@ -183,7 +179,7 @@ mod tests {
             (offset(&settled, 0), offset(&settled, 1)),
             (Some(6), Some(10))
         );
-        assert!(all.has(place(0, 5), 7) && !all.has(place(0, 5), 8));
+        assert!(all.has(place(0, 5)) && !all.has(place(0, 6)));
     }
 
     /// It comes again with another client; those behind it do too, and are left out.
@@ -196,7 +192,7 @@ mod tests {
         let settled = all.settle();
         assert!(!settled.is_whole);
         assert_eq!((settled.handed, offset(&settled, 0)), (2, Some(1)));
-        assert!(!all.has(place(0, 1), 7) && all.has(place(0, 2), 7));
+        assert!(!all.has(place(0, 1)) && all.has(place(0, 2)));
         hand(&all, 0, 3, true);
         assert_eq!(
             offset(&all.settle(), 0),
@@ -218,7 +214,7 @@ mod tests {
         assert!(all.is_full());
         all.settle();
         assert!(!all.is_full());
-        all.add(place(0, 0), 7, Step::LeftOut, BYTES_MAX);
+        all.add(place(0, 0), Step::LeftOut, BYTES_MAX);
         assert!(all.is_full());
     }
 

@@ -3,13 +3,13 @@
 use crate::context::Watch;
 use crate::settings::Settings;
 use crate::topics;
-use bridge::{Fault, Kind, OutFigures};
+use bridge::{Fault, Kind, Limits, OutBooks, OutFigures};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
 use rdkafka::{ClientContext, Statistics};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -17,17 +17,6 @@ use tokio::sync::oneshot;
 const OVERHEAD_BYTES: usize = 512;
 /// After it gave up records, their waiters are told within this time.
 const TELL_TIME: Duration = Duration::from_millis(500);
-
-/// Of what waits for Kafka.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Of all records that wait: key, headers, value and 512 bytes for each.
-    pub waiting_bytes_max: usize,
-    /// Of one record: key, headers and value. Brokers have a limit of their own, 1 MiB by default.
-    pub record_bytes_max: usize,
-    /// How long a record waits, from 100 ms on.
-    pub time: Duration,
-}
 
 /// Where Kafka has written a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +61,7 @@ struct Context {
     watch: Watch,
     closed: AtomicBool,
     broken: AtomicBool,
-    waiting: AtomicU64,
-    waiting_bytes: AtomicUsize,
-    produced: AtomicU64,
-    failed: AtomicU64,
-    refused: AtomicU64,
+    books: OutBooks,
 }
 
 impl ClientContext for Context {
@@ -100,19 +85,13 @@ impl ProducerContext for Context {
     type DeliveryOpaque = Box<Pending>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, pending: Box<Pending>) {
-        self.release(pending.bytes);
+        self.books.settle(pending.bytes, result.is_ok());
         let answer = match result {
-            Ok(message) => {
-                self.produced.fetch_add(1, Ordering::Relaxed);
-                Ok(Written {
-                    partition: message.partition(),
-                    offset: message.offset(),
-                })
-            }
-            Err((error, _)) => {
-                self.failed.fetch_add(1, Ordering::Relaxed);
-                Err(self.fault(error))
-            }
+            Ok(message) => Ok(Written {
+                partition: message.partition(),
+                offset: message.offset(),
+            }),
+            Err((error, _)) => Err(self.fault(error)),
         };
         // It may not be waited for.
         let _ = pending.waiter.send(answer);
@@ -126,11 +105,7 @@ impl Context {
             watch: Watch::default(),
             closed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
-            waiting: AtomicU64::new(0),
-            waiting_bytes: AtomicUsize::new(0),
-            produced: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            books: OutBooks::default(),
         }
     }
 
@@ -140,28 +115,7 @@ impl Context {
             return Err(closed());
         }
         let max = self.limits.waiting_bytes_max;
-        let reserved =
-            self.waiting_bytes
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-                    Some(waiting + bytes).filter(|sum| *sum <= max)
-                });
-        match reserved {
-            Ok(_) => {
-                self.waiting.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(waiting) => Err(Fault::new(
-                Kind::Full,
-                format!(
-                    "{waiting} bytes of records wait for Kafka, at most {max} may: try again later"
-                ),
-            )),
-        }
-    }
-
-    fn release(&self, bytes: usize) {
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.books.reserve(bytes, max, "Kafka")
     }
 
     fn fault(&self, error: &KafkaError) -> Fault {
@@ -250,7 +204,7 @@ impl Writer {
         let context = self.producer.context();
         let taken = self.take(out);
         if taken.is_err() {
-            context.refused.fetch_add(1, Ordering::Relaxed);
+            context.books.refuse();
         }
         taken
     }
@@ -275,7 +229,7 @@ impl Writer {
         match self.producer.send(record) {
             Ok(()) => Ok(Delivery(answer)),
             Err((error, _)) => {
-                context.release(bytes);
+                context.books.release(bytes);
                 Err(context.fault(&error))
             }
         }
@@ -288,12 +242,8 @@ impl Writer {
     pub(crate) fn figures(&self) -> OutFigures {
         let context = self.producer.context();
         OutFigures {
-            produced: context.produced.load(Ordering::Relaxed),
-            failed: context.failed.load(Ordering::Relaxed),
-            refused: context.refused.load(Ordering::Relaxed),
             retried: context.watch.retried(),
-            waiting: context.waiting.load(Ordering::Relaxed),
-            waiting_bytes: context.waiting_bytes.load(Ordering::Relaxed) as u64,
+            ..context.books.figures()
         }
     }
 
@@ -303,7 +253,7 @@ impl Writer {
         context.closed.store(true, Ordering::Release);
         // What is left when the time is over is counted below.
         let _ = self.producer.flush(within);
-        let left = context.waiting.load(Ordering::Relaxed);
+        let left = context.books.waiting();
         if left > 0 {
             self.producer
                 .purge(PurgeConfig::default().queue().inflight());

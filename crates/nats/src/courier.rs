@@ -1,15 +1,15 @@
 //! Carries messages to the servers, and tries again until their time is over. A message of a key leaves when the one before it is
 //! acknowledged: so their order holds, whatever is sent again.
 
-use crate::books::{Books, Mode};
 use crate::link::{Line, Link};
+use crate::mode::Mode;
 use crate::postbag::{Parcel, Postbag};
 use async_nats::HeaderMap;
 use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, HeaderName};
-use bridge::{Fault, Kind};
+use bridge::{Fault, Kind, OutBooks};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(5);
 pub(crate) struct Courier {
     link: Link,
     mode: Mode,
-    books: Arc<Books>,
+    books: Arc<OutBooks>,
     time: Duration,
     /// No other process has it: numbers behind it are ids of messages.
     life: String,
@@ -41,7 +41,7 @@ enum Failed {
 }
 
 impl Courier {
-    pub(crate) fn new(link: Link, mode: Mode, books: Arc<Books>, time: Duration) -> Self {
+    pub(crate) fn new(link: Link, mode: Mode, books: Arc<OutBooks>, time: Duration) -> Self {
         let nanos = std::time::UNIX_EPOCH
             .elapsed()
             .unwrap_or_default()

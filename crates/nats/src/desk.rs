@@ -4,20 +4,12 @@ use crate::letters::{From, Letter, Letters};
 use crate::link::Line;
 use crate::reading::{PAUSE, Reading, Shared, Source};
 use async_nats::{HeaderName, Message};
-use bridge::{Command, Flaw, Lines, RawHeader, Rights, Unhandled, Window};
+use bridge::{Command, Flaw, Lines, Place, RawHeader, Rights, Unhandled, Window};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Where a message of a stream stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    pub(crate) stream: &'a str,
-    pub(crate) number: u64,
-    pub(crate) time_ms: i64,
-}
 
 /// Of one inlet.
 pub(crate) struct Desk<H> {
@@ -34,7 +26,7 @@ pub(crate) struct Desk<H> {
 
 impl<H> Desk<H>
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
     pub(crate) fn new(shared: Arc<Shared>, letters: Letters, reading: Reading, hand: H) -> Self {
         Self {
@@ -87,7 +79,7 @@ where
 
     /// Messages that the server has given up, since nobody could read them.
     pub(crate) fn note_lost(&mut self, what: &str) {
-        self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        self.shared.books.lost.fetch_add(1, Ordering::Relaxed);
         if self.lines.more() {
             tracing::error!("{what}");
         }
@@ -95,7 +87,7 @@ where
 
     /// Messages that came while there was no room for them.
     pub(crate) fn note_dropped(&self, count: u64) {
-        self.shared.lost.fetch_add(count, Ordering::Relaxed);
+        self.shared.books.lost.fetch_add(count, Ordering::Relaxed);
     }
 
     /// A message that comes once. At the end of the process it may stay undone, since nobody else gets it.
@@ -113,19 +105,13 @@ where
         line: &Line,
         waits: impl FnMut(),
     ) -> bool {
-        let Place {
-            stream,
-            number,
-            time_ms,
-        } = place;
-        let offset = number.cast_signed();
-        if self.window.has(stream, 0, offset, time_ms) {
-            self.shared.repeated.fetch_add(1, Ordering::Relaxed);
+        if self.window.has(place) {
+            self.shared.books.repeated.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         let settled = self.attend(message, Some(place), line, waits);
         if settled {
-            self.window.add(stream, 0, offset, time_ms);
+            self.window.add(place);
         }
         settled
     }
@@ -139,7 +125,7 @@ where
         mut waits: impl FnMut(),
     ) -> bool {
         loop {
-            let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message)));
+            let handed = catch_unwind(AssertUnwindSafe(|| self.hand_over(message, place)));
             let handed = handed.unwrap_or_else(|_| {
                 Err(Unhandled::Flaw(
                     "it cannot be read: reading it failed".to_owned(),
@@ -147,7 +133,7 @@ where
             });
             match handed {
                 Ok(()) => {
-                    self.shared.handed.fetch_add(1, Ordering::Relaxed);
+                    self.shared.books.handed.fetch_add(1, Ordering::Relaxed);
                     return true;
                 }
                 Err(Unhandled::Flaw(text)) => {
@@ -162,7 +148,7 @@ where
         }
     }
 
-    fn hand_over(&mut self, message: &Message) -> Result<(), Unhandled> {
+    fn hand_over(&mut self, message: &Message, place: Option<Place<'_>>) -> Result<(), Unhandled> {
         let (bytes, max) = (message.payload.len(), self.reading.value_bytes_max);
         if bytes > max {
             let text = format!("the value has {bytes} bytes: at most {max} are allowed");
@@ -180,7 +166,7 @@ where
             })
             .collect();
         let command = Command::read(&self.rights, &headers, Some(&message.payload));
-        (self.hand)(command.map_err(|flaw| flaw.to_string())?)
+        (self.hand)(place, command.map_err(|flaw| flaw.to_string())?)
     }
 
     fn bury(
@@ -192,22 +178,19 @@ where
         mut waits: impl FnMut(),
     ) -> bool {
         if self.lines.more() {
-            let number = place.map(|place| place.number);
+            let number = place.map(|place| place.offset);
             tracing::warn!(
                 subject = message.subject.as_str(),
                 number,
                 "a message is no command: {flaw}"
             );
         }
-        let from = From {
-            stream: place.map(|place| (place.stream, place.number)),
-            flaw,
-        };
+        let from = From { place, flaw };
         let mut tries = 0;
         while !self.stops() {
             let count = match self.letters.write(message, &from, line, tries) {
-                Letter::Written => &self.shared.dead,
-                Letter::Lost => &self.shared.lost,
+                Letter::Written => &self.shared.books.dead,
+                Letter::Lost => &self.shared.books.lost,
                 Letter::Again => return false,
                 Letter::Later => {
                     tries += 1;

@@ -7,11 +7,11 @@ use crate::reading::{PAUSE, POLL, Reading, Shared, Source};
 use crate::settings::Settings;
 use crate::stream;
 use async_nats::{Statistics, Subscriber};
-use bridge::{Command, Fault, InFigures, Kind, Unhandled};
+use bridge::{Command, Fault, InFigures, Kind, Place, Unhandled};
 use futures_util::StreamExt;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -33,8 +33,8 @@ impl fmt::Debug for Inlet {
 }
 
 impl Inlet {
-    /// Begins to read. `hand` gets each command, one after the other, and may block: that holds the others back. When it returns, the
-    /// command counts as handed over. The text of a flaw is the reason in the dead letter.
+    /// Begins to read. `hand` gets each command, one after the other, with its place in its stream if it has one, and may block: that
+    /// holds the others back. When it returns, the command counts as handed over. The text of a flaw is the reason in the dead letter.
     ///
     /// Servers and streams may be missing: they are looked for in the background. Within a runtime with other threads.
     ///
@@ -43,7 +43,7 @@ impl Inlet {
     pub fn start(
         settings: &Settings,
         reading: Reading,
-        hand: impl FnMut(Command<'_>) -> Result<(), Unhandled> + Send + 'static,
+        hand: impl FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
         reading.check()?;
         let shared = Arc::new(Shared::default());
@@ -71,14 +71,8 @@ impl Inlet {
 
     /// What became of messages so far.
     pub fn figures(&self) -> InFigures {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        InFigures {
-            handed: read(&self.shared.handed),
-            repeated: read(&self.shared.repeated),
-            dead: read(&self.shared.dead),
-            lost: read(&self.shared.lost),
-            lag: read(&self.shared.lag),
-        }
+        let lag = self.shared.lag.load(Ordering::Relaxed);
+        self.shared.books.figures(lag)
     }
 
     /// Finishes what is at hand, and acknowledges it. Blocks for that time. `false`: some of the last may come again.
@@ -100,7 +94,7 @@ impl Drop for Inlet {
 
 fn run<H>(runtime: &Handle, link: &Link, mut desk: Desk<H>)
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
     while !desk.stops() {
         let Ok(line) = runtime.block_on(async { timeout(POLL, link.line()).await }) else {
@@ -129,7 +123,7 @@ fn by_subject<H>(
     desk: &mut Desk<H>,
 ) -> Result<(), String>
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
     let subject = desk.subject().to_owned();
     let subscribed = line

@@ -6,7 +6,7 @@ use async_nats::header::HeaderValue;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{HeaderMap, HeaderName, Message};
-use bridge::{Flaw, headers};
+use bridge::{Flaw, Place, headers};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -37,8 +37,8 @@ pub(crate) enum Letter {
 
 /// Where a message stands, and what is wrong with it.
 pub(crate) struct From<'a> {
-    /// And its number there.
-    pub(crate) stream: Option<(&'a str, u64)>,
+    /// If a stream has it.
+    pub(crate) place: Option<Place<'a>>,
     pub(crate) flaw: &'a Flaw,
 }
 
@@ -65,9 +65,9 @@ impl Letters {
             return Letter::Lost;
         };
         let (headers, body) = letter(message, from, line.client.max_payload());
-        match from.stream {
-            Some((stream, number)) => {
-                let id = format!("dead-{stream}-{number}");
+        match from.place {
+            Some(Place { topic, offset, .. }) => {
+                let id = format!("dead-{topic}-{offset}");
                 self.keep(subject, headers, body, id, line, tries)
             }
             None => self.say(subject, headers, body, line),
@@ -143,7 +143,8 @@ async fn timeout_of(sent: impl Future<Output = bool>) -> bool {
 fn letter(message: &Message, from: &From<'_>, bytes_max: usize) -> (HeaderMap, Bytes) {
     let (mut all, mut bytes) = copy(message);
     let value = &message.payload;
-    let (stream, number) = from.stream.unzip();
+    let stream = from.place.map(|place| place.topic);
+    let number = from.place.map(|place| place.offset);
     let own = [
         (headers::REASON, Some(from.flaw.to_string())),
         (headers::FROM_TOPIC, Some(message.subject.to_string())),

@@ -6,13 +6,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod books;
 mod courier;
 mod desk;
 pub mod engine;
 mod inlet;
 mod letters;
 mod link;
+mod mode;
 mod outlet;
 mod postbag;
 mod reading;
@@ -20,13 +20,13 @@ mod settings;
 mod stream;
 mod subject;
 
-pub use books::Mode;
 pub use bridge::{
-    Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Moment, Operator, OutFigures,
-    Target, Unhandled, Who,
+    Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Limits, Moment, Operator,
+    OutFigures, Place, Target, Unhandled, Who,
 };
 pub use inlet::Inlet;
-pub use outlet::{Delivery, Limits, Outlet};
+pub use mode::Mode;
+pub use outlet::{Delivery, Outlet};
 pub use reading::{Reading, Source};
 pub use settings::{Credentials, Password, Settings, Tls};
 pub use subject::{Pattern, overlap};

@@ -1,14 +1,14 @@
 //! Events on their way out: one message for each, within bounds of bytes and time.
 
-use crate::books::{Books, Mode};
 use crate::courier::{self, Courier};
 use crate::link::{LineNow, Link};
+use crate::mode::Mode;
 use crate::postbag::Parcel;
 use crate::settings::Settings;
 use crate::subject::Pattern;
 use async_nats::HeaderMap;
 use async_nats::header::HeaderValue;
-use bridge::{Event, Fault, Kind, OutFigures};
+use bridge::{Event, Fault, Kind, Limits, OutBooks, OutFigures};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +19,6 @@ use tokio::time::{Instant, timeout};
 
 /// Ours for a message: its place in the queue, its key, its answer.
 const OVERHEAD_BYTES: usize = 512;
-
-/// Of what waits for NATS.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Of all messages that wait: subject, headers, value and 512 bytes for each.
-    pub waiting_bytes_max: usize,
-    /// Of one message. Servers have a limit of their own (`max_payload`), 1 MiB by default.
-    pub record_bytes_max: usize,
-    /// How long a message waits.
-    pub time: Duration,
-}
 
 /// A message that was taken. The answer may be waited for, or not.
 #[derive(Debug)]
@@ -53,7 +42,7 @@ fn closed() -> Fault {
 pub struct Outlet {
     pattern: Pattern,
     limits: Limits,
-    books: Arc<Books>,
+    books: Arc<OutBooks>,
     line: LineNow,
     /// `None`: closed.
     queue: Mutex<Option<mpsc::UnboundedSender<Parcel>>>,
@@ -69,7 +58,7 @@ impl fmt::Debug for Outlet {
 impl Outlet {
     /// Servers may be away: they are looked for in the background. Within a runtime.
     pub fn start(settings: &Settings, pattern: Pattern, mode: Mode, limits: Limits) -> Self {
-        let books = Arc::new(Books::default());
+        let books = Arc::new(OutBooks::default());
         let link = Link::start(settings.clone(), || {});
         let line = link.line_now();
         let courier = Courier::new(link, mode, Arc::clone(&books), limits.time);
@@ -114,7 +103,8 @@ impl Outlet {
         // The order of this lock is the order of the queue.
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = queue.as_ref().ok_or_else(closed)?;
-        self.books.reserve(bytes, self.limits.waiting_bytes_max)?;
+        self.books
+            .reserve(bytes, self.limits.waiting_bytes_max, "NATS")?;
         let (waiter, answer) = oneshot::channel();
         let parcel = Parcel {
             key: event.key().to_owned(),
@@ -158,7 +148,7 @@ impl Outlet {
             // Waiters are told when their parcels are dropped.
             let _ = task.await;
         }
-        let left = self.books.figures().waiting;
+        let left = self.books.waiting();
         if left > 0 {
             tracing::error!(
                 messages = left,

@@ -1,7 +1,7 @@
 //! What is read, and what those who read and those who look on share.
 
 use crate::subject;
-use bridge::{Fault, Kind, Operator, Quiet, Rights};
+use bridge::{Fault, InBooks, Kind, Operator, Quiet, Rights};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -97,10 +97,7 @@ pub(crate) struct Shared {
     /// An acknowledgement may be lost.
     in_doubt: AtomicBool,
     quiet: Quiet,
-    pub(crate) handed: AtomicU64,
-    pub(crate) repeated: AtomicU64,
-    pub(crate) dead: AtomicU64,
-    pub(crate) lost: AtomicU64,
+    pub(crate) books: InBooks,
     pub(crate) lag: AtomicU64,
 }
 

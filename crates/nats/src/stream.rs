@@ -1,6 +1,6 @@
 //! Messages of a stream: a durable consumer of JetStream, which all nodes share, hands them out and wants each acknowledged.
 
-use crate::desk::{Desk, Place};
+use crate::desk::Desk;
 use crate::link::{Line, Link};
 use crate::reading::{POLL, Source};
 use async_nats::jetstream::AckKind;
@@ -8,7 +8,7 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::{Batch, Config};
 use async_nats::jetstream::consumer::{AckPolicy, Consumer};
 use async_nats::{Message as Plain, Subscriber};
-use bridge::{Command, Unhandled};
+use bridge::{Command, Place, Unhandled};
 use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub(crate) fn read<H>(
     desk: &mut Desk<H>,
 ) -> Result<(), String>
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
     let ended = read_line(runtime, link, line, desk);
     if desk.stops() {
@@ -67,7 +67,7 @@ fn read_line<H>(
     desk: &mut Desk<H>,
 ) -> Result<(), String>
 where
-    H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+    H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
     let Source::Stream {
         stream,
@@ -224,7 +224,7 @@ struct Pull<'a, 'b> {
 impl Pull<'_, '_> {
     fn settle<H>(mut self, line: &Line, desk: &mut Desk<H>) -> Result<(), String>
     where
-        H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+        H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
     {
         let (mut empty, mut heard) = (true, Instant::now());
         loop {
@@ -253,15 +253,16 @@ impl Pull<'_, '_> {
 
     fn settle_held<H>(&mut self, line: &Line, desk: &mut Desk<H>) -> Result<(), String>
     where
-        H: FnMut(Command<'_>) -> Result<(), Unhandled>,
+        H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
     {
         while let Some(message) = self.held.pop_front() {
             let info = message.info();
             let info = info.map_err(|error| format!("cannot read a stream: {error}"))?;
             desk.note_lag(info.pending);
             let place = Place {
-                stream: info.stream,
-                number: info.stream_sequence,
+                topic: info.stream,
+                partition: 0,
+                offset: info.stream_sequence.cast_signed(),
                 time_ms: milliseconds(info.published.unix_timestamp_nanos()),
             };
             // What is at hand is carried out: others would get it behind what comes meanwhile.

@@ -5,8 +5,8 @@ use nats::{
     Action, Credentials, Encoding, Event, Inlet, Key, Limits, Mode, Moment, Operator, Outlet,
     Pattern, Reading, Settings, Source, Tls, Unhandled, engine,
 };
-use servers::Nats;
-use std::sync::{Arc, Mutex};
+use servers::{Cable, Nats};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -90,7 +90,7 @@ fn each_event_is_there_once_and_in_order_while_the_server_restarts() {
     };
     let hears = Arc::clone(&heard);
     let mut later = 0;
-    let inlet = Inlet::start(&settings(&nats), reading, move |command| {
+    let inlet = Inlet::start(&settings(&nats), reading, move |_, command| {
         later += 1;
         if later == 10 {
             return Err(Unhandled::Later);
@@ -170,6 +170,7 @@ fn a_bucket_gets_its_copies_when_there_are_several_servers() {
                 bytes_max: None,
             }],
             queue_bytes: 1 << 20,
+            is_quiet: false,
         };
         let opened = engine::open(plan, Arc::new(|_| {})).await;
         let engine = opened.expect("it is up");
@@ -183,4 +184,37 @@ fn a_bucket_gets_its_copies_when_there_are_several_servers() {
             written = engine.write("few", "key", b"value", None).await;
         }
     });
+}
+
+/// Nobody publishes by it, so nobody waits for an answer: what remembers Idempotency-Keys has such a one.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn an_idle_connection_that_is_cut_without_a_word_is_missed() {
+    let runtime = Runtime::new().expect("a runtime");
+    let nats = Nats::start();
+    let cable = Cable::to(nats.port());
+    let url = format!("nats://{}", cable.addr());
+    let plan = engine::Plan {
+        settings: Settings::new(&[url], Credentials::None, Tls::default()).expect("a URL"),
+        root: "root".to_owned(),
+        domain: None,
+        buckets: Vec::new(),
+        queue_bytes: 1 << 20,
+        is_quiet: true,
+    };
+    let (tell, news) = mpsc::channel();
+    let told = move |news: engine::News| {
+        let _ = tell.send(news);
+    };
+    let engine = runtime.block_on(engine::open(plan, Arc::new(told)));
+    let next = || news.recv_timeout(PATIENCE).expect("news");
+    assert_eq!(next(), engine::News::Up);
+    cable.cut();
+    let began = Instant::now();
+    assert!(matches!(next(), engine::News::Down(_)));
+    let missed = began.elapsed();
+    assert!(missed < Duration::from_secs(5), "{missed:?}");
+    cable.mend();
+    while next() != engine::News::Up {}
+    drop(engine);
 }

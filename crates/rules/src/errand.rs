@@ -1,6 +1,6 @@
 //! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
-use hub::{Author, Collected, Context, Emit, Found, Presence, Reach, Unwatched};
+use hub::{Author, Collected, Context, Emit, Found, Presence, Reach, Spot, Unwatched};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -69,6 +69,8 @@ pub struct Message {
     pub volatile: bool,
     /// The program waits until the event is stored, and knows it by this number.
     pub receipt: Option<u64>,
+    /// Where it stands on a bus: each shard sends it once.
+    pub spot: Option<Spot>,
 }
 
 /// The result of an errand.
@@ -194,6 +196,7 @@ fn as_emit(message: &Message) -> Emit<'_> {
         attachments: &message.attachments,
         volatile: message.volatile,
         author: message.receipt.map_or(Author::Program, Author::Waiting),
+        spot: message.spot.as_ref(),
         ..Emit::new(&message.event, &message.args)
     }
 }

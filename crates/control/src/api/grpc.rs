@@ -123,6 +123,7 @@ async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitRespon
         attachments: asked.attachments,
         volatile: asked.volatile,
         receipt: None,
+        spot: None,
     };
     let timeout_ms = (asked.ack_timeout_ms > 0).then_some(asked.ack_timeout_ms.into());
     let wanted = check::event(message, timeout_ms)?;

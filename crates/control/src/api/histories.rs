@@ -195,6 +195,7 @@ fn imported(namespace: &str, room: &str, event: ImportEvent) -> Result<Event, Pr
         event: event.event,
         volatile: false,
         receipt: None,
+        spot: None,
     };
     let Wanted::Emit(message) = check::event(message, None)? else {
         return Err(Problem::field("event", "it cannot be stored"));

@@ -281,6 +281,7 @@ impl TryFrom<Emit> for Order {
             event: emit.event,
             volatile: emit.volatile,
             receipt: None,
+            spot: None,
         };
         Ok(Self {
             whom,

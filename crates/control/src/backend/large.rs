@@ -60,6 +60,7 @@ async fn store(api: &Api, emit: &mut proto::Emit) -> bool {
             .collect(),
         volatile: emit.volatile,
         receipt: None,
+        spot: None,
     };
     let Ok(Some(reference)) = bodies.replace(&to.namespace, &message).await else {
         return false;

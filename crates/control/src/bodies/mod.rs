@@ -227,6 +227,7 @@ impl Bodies {
             attachments,
             volatile,
             receipt,
+            spot,
         } = message;
         let large = treatment(&self.settings.namespaces, namespace);
         if !large.stores(event_bytes(event, args, attachments)) {
@@ -242,6 +243,7 @@ impl Bodies {
             attachments: Vec::new(),
             volatile: *volatile,
             receipt: *receipt,
+            spot: spot.clone(),
         }))
     }
 

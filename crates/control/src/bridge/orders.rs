@@ -1,7 +1,8 @@
 //! Commands on their way in: records become orders, as calls of the server API do.
 
 use super::{Carry, Uncarried};
-use ::bridge::{Action, Command, Encoding, Handed, Target, Unhandled, Who};
+use ::bridge::{Action, Command, Encoding, Handed, Place, Target, Unhandled, Who};
+use hub::Spot;
 use rules::{Chosen, Message, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +19,19 @@ impl Counted {
     }
 }
 
-/// What a reader hands its commands to.
+/// What a reader hands its commands to, and where they stand. `reader`: its bus and its group.
 pub(crate) fn counted(
     carry: &Carry,
     partial: &Counted,
-) -> impl FnMut(&Command<'_>) -> Result<Handed, Unhandled> + Send + use<> {
+    reader: String,
+) -> impl FnMut(Option<Place<'_>>, &Command<'_>) -> Result<Handed, Unhandled> + Send + use<> {
     let (carry, partial) = (Arc::clone(carry), partial.clone());
-    move |command| {
-        let (of, wanted) = read(command)?;
+    let mut sources = Sources { reader, last: None };
+    move |place, command| {
+        let (of, mut wanted) = read(command)?;
+        if let Wanted::Emit(message) = &mut wanted {
+            message.spot = place.and_then(|place| sources.spot(place));
+        }
         let carrying = carry(of, wanted).map_err(|why| match why {
             Uncarried::Flaw(text) => Unhandled::Flaw(text),
             Uncarried::Later => Unhandled::Later,
@@ -38,6 +44,32 @@ pub(crate) fn counted(
             }
             carried.is_ok()
         })))
+    }
+}
+
+/// Names of what a reader reads, for the shards.
+struct Sources {
+    reader: String,
+    /// Most commands come from where the one before came from.
+    last: Option<(String, i32, Arc<str>)>,
+}
+
+impl Sources {
+    fn spot(&mut self, place: Place<'_>) -> Option<Spot> {
+        let Place {
+            topic, partition, ..
+        } = place;
+        let last = self.last.take();
+        let last = last.filter(|(name, number, _)| name == topic && *number == partition);
+        let (.., source) = self.last.insert(last.unwrap_or_else(|| {
+            let source = format!("{}:{topic}/{partition}", self.reader);
+            (topic.to_owned(), partition, source.into())
+        }));
+        Some(Spot {
+            source: Arc::clone(source),
+            number: place.offset.try_into().ok()?,
+            time_ms: place.time_ms.cast_unsigned(),
+        })
     }
 }
 
@@ -188,6 +220,27 @@ mod tests {
         for sizes in [",", "2,", "x", "-1", "99", "8,8"] {
             assert!(cut(sizes).is_err(), "{sizes}");
         }
+    }
+
+    #[test]
+    fn a_spot_is_named_by_who_reads_and_what() {
+        let (reader, last) = ("kafka:g".to_owned(), None);
+        let mut sources = Sources { reader, last };
+        let mut spot = |partition, offset| {
+            let place = Place {
+                topic: "t",
+                partition,
+                offset,
+                time_ms: 5,
+            };
+            let spot = sources.spot(place)?;
+            Some((spot.source.to_string(), spot.number, spot.time_ms))
+        };
+        let of = |source: &str, number| Some((source.to_owned(), number, 5));
+        assert_eq!(spot(1, 7), of("kafka:g:t/1", 7));
+        assert_eq!(spot(1, 8), of("kafka:g:t/1", 8));
+        assert_eq!(spot(2, 8), of("kafka:g:t/2", 8));
+        assert_eq!(spot(2, -1), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Events on their way out: from the rules' words to those of the bridges, and the answers that clients wait for.
 
-use super::Key;
+use super::{Answered, Key, Writes};
 use ::bridge::{Encoding, Event, Fault, Kind, Operator};
-use rules::bridge::{Inner, Moment, Record, Unwritten};
+use rules::bridge::{Inner, Moment, Record, Unwritten, write_answer};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 
 /// What the configuration says about each record.
 pub(crate) struct Outline {
@@ -15,11 +16,11 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    pub(crate) fn new(key: Key, room: Option<String>, operator: Option<&str>) -> Self {
+    pub(crate) fn new(of: &Writes) -> Self {
         Self {
-            key,
-            room,
-            operator: operator.and_then(Operator::from_word),
+            key: of.key,
+            room: of.room.clone(),
+            operator: of.operator.as_deref().and_then(Operator::from_word),
         }
     }
 
@@ -91,6 +92,21 @@ pub(crate) fn settled(within: Duration, is_so: impl Fn() -> bool) -> bool {
         std::thread::sleep(LOOK);
     }
     true
+}
+
+/// Answers a shard's question about a record when the bus has answered. `None`: it was not taken, and its client knows.
+pub(crate) fn answer<T>(
+    runtime: &Handle,
+    written: Option<impl Future<Output = Result<T, Fault>> + Send + 'static>,
+    answered: Answered,
+) {
+    let Some(written) = written else {
+        return answered(None);
+    };
+    runtime.spawn(async move {
+        let written = written.await.map(drop).map_err(|fault| unwritten(&fault));
+        answered(Some(write_answer(written)));
+    });
 }
 
 /// Answers that shards will ask for, by the number of the record.

@@ -1,7 +1,7 @@
 //! Those who read commands, from their beginning to their end.
 
-use super::Figures;
-use ::bridge::InFigures;
+use super::{Counted, Figures};
+use ::bridge::{InFigures, OutFigures};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ impl<R: Reader> Readers<R> {
         all
     }
 
-    pub(crate) fn figures(&self) -> Figures {
+    fn figures(&self) -> Figures {
         let mut figures = Figures {
             // Others read this by now.
             lag: 0,
@@ -71,6 +71,24 @@ impl<R: Reader> Readers<R> {
         open.iter()
             .for_each(|reader| add(&mut figures, reader.figures()));
         figures
+    }
+}
+
+/// What a bridge tells of both ways.
+pub(crate) fn figures<R: Reader>(
+    readers: &Readers<R>,
+    partial: &Counted,
+    out: Option<OutFigures>,
+) -> Figures {
+    let out = out.unwrap_or_default();
+    Figures {
+        produced: out.produced,
+        failed: out.failed,
+        refused: out.refused,
+        retried: out.retried,
+        waiting_bytes: out.waiting_bytes,
+        partial: partial.get(),
+        ..readers.figures()
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Card {
     pub relay: Option<SocketAddr>,
     /// It reads events with stamps, and takes part when a socket goes from one node to another.
     pub returns: bool,
+    /// It reads where an event stands on a bus.
+    pub spots: bool,
     /// Seconds since 1970.
     pub started_s: u64,
     pub sessions: u64,
@@ -45,6 +47,7 @@ impl Card {
             "version": self.version,
             "relay": self.relay.map(|address| address.to_string()),
             "returns": self.returns,
+            "spots": self.spots,
             "started": self.started_s,
             "sessions": self.sessions,
             "state": self.state,
@@ -63,6 +66,7 @@ impl Card {
             version: text("version"),
             relay: text("relay").parse().ok(),
             returns: json["returns"].as_bool().unwrap_or_default(),
+            spots: json["spots"].as_bool().unwrap_or_default(),
             started_s: json["started"].as_u64().unwrap_or_default(),
             sessions: json["sessions"].as_u64().unwrap_or_default(),
             state: text("state"),
@@ -103,6 +107,7 @@ mod tests {
             version: "1.0".to_owned(),
             relay: "10.0.0.1:7".parse().ok(),
             returns: true,
+            spots: true,
             started_s: 5,
             sessions: 6,
             state: "ready".to_owned(),

@@ -154,6 +154,7 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
             bucket(names.boards(), Some(SHEET_US)),
         ],
         queue_bytes: plan.queue_bytes,
+        is_quiet: false,
     };
     let engine = carrier::open(plan, Arc::new(tell)).await;
     let engine = engine.map_err(|why| trouble(&why))?;

@@ -121,7 +121,10 @@ impl Roster {
     /// to another, or none goes.
     fn tell_returns(&self, nodes: &BTreeMap<u16, Entry>) {
         let heard = nodes.values().filter(|entry| entry.heard);
-        let cards = heard.map(|entry| entry.card.as_ref().map(|card| card.returns));
+        let cards: Vec<Option<&Card>> = heard.map(|entry| entry.card.as_ref()).collect();
+        let reads_spots = |card: &Option<&Card>| card.is_some_and(|card| card.spots);
+        self.uplink.reads_spots(cards.iter().all(reads_spots));
+        let cards = cards.iter().map(|card| card.map(|card| card.returns));
         let cards: Vec<Option<bool>> = cards.collect();
         // A card that was not read yet says nothing. The leases are read before a node is heard, or a moment after this one's start.
         let able = cards.iter().all(|card| *card == Some(true));

@@ -3,10 +3,10 @@
 use super::outgoing::Outgoing;
 use super::{In, Settings};
 use crate::bridge::{
-    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, counted, settled, unwritten,
+    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, answer, counted, figures, settled, unwritten,
 };
-use ::kafka::{Fault, InFigures, Inlet, Operator, Reading, Topic};
-use rules::bridge::{Recorder, write_answer};
+use ::kafka::{Delivery, Fault, InFigures, Inlet, Reading, Topic};
+use rules::bridge::Recorder;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +67,10 @@ impl Bridge for Kafka {
 
     fn open(&self, carry: &Carry) -> Result<(), String> {
         for inlet in &self.settings.inlets {
-            let mut carry = counted(carry, &self.partial);
-            let hand = move |_: ::kafka::Place<'_>, command: ::kafka::Command<'_>| carry(&command);
+            let mut carry = counted(carry, &self.partial, format!("kafka:{}", inlet.reads.group));
+            let hand = move |place: ::kafka::Place<'_>, command: ::kafka::Command<'_>| {
+                carry(Some(place), &command)
+            };
             let started = client(&self.settings)
                 .and_then(|client| Inlet::start(&client, reading(inlet)?, hand))
                 .map_err(|fault| fault.to_string())?;
@@ -98,29 +100,12 @@ impl Bridge for Kafka {
 
     fn ask(&self, number: u64, answered: Answered) {
         let delivery = self.out.as_ref().and_then(|out| out.take(number));
-        let Some(delivery) = delivery else {
-            // It was not taken, and its client knows.
-            return answered(None);
-        };
-        self.runtime.spawn(async move {
-            let written = delivery.answer().await;
-            let answer = written.map(drop).map_err(|fault| unwritten(&fault));
-            answered(Some(write_answer(answer)));
-        });
+        answer(&self.runtime, delivery.map(Delivery::answer), answered);
     }
 
     fn figures(&self) -> Figures {
-        let mut figures = self.readers.figures();
-        figures.partial = self.partial.get();
-        if let Some(out) = &self.out {
-            let out = out.figures();
-            figures.produced = out.produced;
-            figures.failed = out.failed;
-            figures.refused = out.refused;
-            figures.retried = out.retried;
-            figures.waiting_bytes = out.waiting_bytes;
-        }
-        figures
+        let out = self.out.as_ref().map(|out| out.figures());
+        figures(&self.readers, &self.partial, out)
     }
 }
 
@@ -129,14 +114,14 @@ fn client(settings: &Settings) -> Result<::kafka::Settings, Fault> {
 }
 
 fn reading(inlet: &In) -> Result<Reading, Fault> {
-    let words = inlet.operators.iter();
-    let operators: Vec<Operator> = words.filter_map(|word| Operator::from_word(word)).collect();
+    let reads = &inlet.reads;
+    let operators = reads.operators();
     let topics = inlet.topics.iter();
-    let topics = topics.map(|name| Topic::new(name, inlet.namespaces.clone(), operators.clone()));
+    let topics = topics.map(|name| Topic::new(name, reads.namespaces.clone(), operators.clone()));
     Ok(Reading {
-        group: inlet.group.clone(),
+        group: reads.group.clone(),
         topics: topics.collect::<Result<_, _>>()?,
-        dead_letters: inlet.dead_letters.clone(),
-        value_bytes_max: inlet.value_bytes_max,
+        dead_letters: reads.dead_letters.clone(),
+        value_bytes_max: reads.value_bytes_max,
     })
 }

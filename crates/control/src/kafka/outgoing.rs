@@ -2,7 +2,7 @@
 
 use super::Out;
 use crate::bridge::{Asked, Outline, unwritten};
-use ::kafka::{Delivery, Fault, Limits, OutFigures, Outlet, Settings};
+use ::kafka::{Delivery, Fault, OutFigures, Outlet, Settings};
 use arc_swap::ArcSwap;
 use rules::bridge::{Record, Recorder, Unwritten, Waits};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Before {
 impl Outgoing {
     pub(super) fn start(client: Settings, out: Out) -> Result<Arc<Self>, Fault> {
         let outlet = open(&client, &out)?;
-        let outline = Outline::new(out.key, out.room.clone(), out.operator.as_deref());
+        let outline = Outline::new(&out.writes);
         let outgoing = Arc::new(Self {
             client,
             out,
@@ -147,10 +147,7 @@ impl Recorder for Outgoing {
     }
 
     fn waits(&self) -> Option<Waits> {
-        self.out.waits.then_some(Waits {
-            time: self.out.time,
-            acks_max: self.out.acks_max,
-        })
+        self.out.writes.waits()
     }
 
     fn refused(&self) {
@@ -159,10 +156,5 @@ impl Recorder for Outgoing {
 }
 
 fn open(client: &Settings, out: &Out) -> Result<Outlet, Fault> {
-    let limits = Limits {
-        waiting_bytes_max: out.waiting_bytes_max,
-        record_bytes_max: out.record_bytes_max,
-        time: out.time,
-    };
-    Outlet::new(client, &out.topic, limits)
+    Outlet::new(client, &out.topic, out.writes.limits())
 }

@@ -110,6 +110,11 @@ pub(super) const CLUSTER: &[Metric] = &[
         |v| v.sum(|c| &c.away_refused),
     ),
     counter(
+        "sockeye_cluster_repeats_total",
+        "Commands of Kafka or NATS that a shard left out, since it had them from a node that was killed before it had acknowledged them.",
+        |v| v.sum(|c| &c.repeats),
+    ),
+    counter(
         "sockeye_cluster_failed_batches_total",
         "Batches that the engine did not take; they are published again.",
         |v| one(v, |c| &c.failed),

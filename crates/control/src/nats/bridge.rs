@@ -2,14 +2,13 @@
 
 use super::{In, Mode, Out, Settings};
 use crate::bridge::{
-    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, counted, settled,
-    unwritten,
+    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, answer, counted, figures, settled, unwritten,
 };
 use ::nats::{
-    Credentials, Delivery, Fault, InFigures, Inlet, Kind, Limits, Operator, Outlet, Pattern,
-    Reading, Source, Tls, Unhandled, overlap,
+    Credentials, Delivery, Fault, InFigures, Inlet, Kind, OutFigures, Outlet, Pattern, Reading,
+    Source, Tls, Unhandled, overlap,
 };
-use rules::bridge::{Record, Recorder, Unwritten, Waits, write_answer};
+use rules::bridge::{Record, Recorder, Unwritten, Waits};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +71,7 @@ fn checked(settings: &Settings) -> Result<(), Fault> {
                     inlet.subject, next.subject
                 )));
             }
-            if let Some(dead) = &inlet.dead_letters
+            if let Some(dead) = &inlet.reads.dead_letters
                 && overlap(dead, &next.subject)
             {
                 return Err(wrong(format!(
@@ -113,11 +112,16 @@ impl Bridge for Nats {
 
     fn open(&self, carry: &Carry) -> Result<(), String> {
         for inlet in &self.settings.inlets {
-            let mut carry = counted(carry, &self.partial);
-            let hand = move |command: ::nats::Command<'_>| match carry(&command)?.is_done() {
-                true => Ok(()),
-                false => Err(Unhandled::Later),
-            };
+            let mut carry = counted(carry, &self.partial, format!("nats:{}", inlet.reads.group));
+            let hand =
+                move |place: Option<::nats::Place<'_>>, command: ::nats::Command<'_>| match carry(
+                    place, &command,
+                )?
+                .is_done()
+                {
+                    true => Ok(()),
+                    false => Err(Unhandled::Later),
+                };
             let started = client(&self.settings)
                 .and_then(|client| Inlet::start(&client, reading(inlet), hand))
                 .map_err(|fault| fault.to_string())?;
@@ -150,54 +154,37 @@ impl Bridge for Nats {
 
     fn ask(&self, number: u64, answered: Answered) {
         let delivery = self.out.as_ref().and_then(|out| out.asked.take(number));
-        let Some(delivery) = delivery else {
-            // It was not taken, and its client knows.
-            return answered(None);
-        };
-        self.runtime.spawn(async move {
-            let answer = delivery.answer().await;
-            answered(Some(write_answer(
-                answer.map_err(|fault| unwritten(&fault)),
-            )));
-        });
+        answer(&self.runtime, delivery.map(Delivery::answer), answered);
     }
 
     fn figures(&self) -> Figures {
-        let mut figures = self.readers.figures();
-        figures.partial = self.partial.get();
-        if let Some(out) = &self.out {
-            let counted = out.outlet.figures();
-            figures.produced = counted.produced;
-            figures.failed = counted.failed;
-            figures.refused = counted.refused + out.refused.load(Ordering::Relaxed);
-            figures.retried = counted.retried;
-            figures.waiting_bytes = counted.waiting_bytes;
-        }
-        figures
+        let out = self.out.as_ref().map(|out| out.figures());
+        figures(&self.readers, &self.partial, out)
     }
 }
 
 impl Outgoing {
     fn start(client: &::nats::Settings, out: &Out) -> Result<Self, Fault> {
-        let limits = Limits {
-            waiting_bytes_max: out.waiting_bytes_max,
-            record_bytes_max: out.record_bytes_max,
-            time: out.time,
-        };
+        let writes = &out.writes;
         let mode = match out.mode {
             Mode::Core => ::nats::Mode::Core,
             Mode::JetStream => ::nats::Mode::JetStream,
         };
         Ok(Self {
-            outlet: Outlet::start(client, Pattern::new(&out.subject)?, mode, limits),
-            outline: Outline::new(out.key, out.room.clone(), out.operator.as_deref()),
-            waits: out.waits.then_some(Waits {
-                time: out.time,
-                acks_max: out.acks_max,
-            }),
+            outlet: Outlet::start(client, Pattern::new(&out.subject)?, mode, writes.limits()),
+            outline: Outline::new(writes),
+            waits: writes.waits(),
             refused: AtomicU64::new(0),
             asked: Asked::default(),
         })
+    }
+
+    fn figures(&self) -> OutFigures {
+        let figures = self.outlet.figures();
+        OutFigures {
+            refused: figures.refused + self.refused.load(Ordering::Relaxed),
+            ..figures
+        }
     }
 }
 
@@ -247,9 +234,8 @@ fn client(settings: &Settings) -> Result<::nats::Settings, Fault> {
 }
 
 fn reading(inlet: &In) -> Reading {
-    let words = inlet.operators.iter();
-    let operators: Vec<Operator> = words.filter_map(|word| Operator::from_word(word)).collect();
-    let group = inlet.group.clone();
+    let reads = &inlet.reads;
+    let group = reads.group.clone();
     Reading {
         subject: inlet.subject.clone(),
         source: match inlet.stream.clone() {
@@ -260,9 +246,9 @@ fn reading(inlet: &In) -> Reading {
                 pending_max: inlet.pending_max,
             },
         },
-        namespaces: inlet.namespaces.clone(),
-        operators,
-        dead_letters: inlet.dead_letters.clone(),
-        value_bytes_max: inlet.value_bytes_max,
+        namespaces: reads.namespaces.clone(),
+        operators: reads.operators(),
+        dead_letters: reads.dead_letters.clone(),
+        value_bytes_max: reads.value_bytes_max,
     }
 }

@@ -44,12 +44,12 @@ fn a_bridge_has_what_the_tables_say() {
     );
     let out = settings.out.expect("a topic");
     assert_eq!(
-        (&*out.topic, out.key, out.waits),
+        (&*out.topic, out.writes.key, out.writes.waits),
         ("events", Key::Room, true)
     );
     let shop = &settings.inlets[0];
     assert_eq!(
-        (&*shop.group, &*shop.namespaces),
+        (&*shop.reads.group, &*shop.reads.namespaces),
         ("sockeye", &["/".to_owned()][..])
     );
 }

@@ -34,7 +34,7 @@ fn all_parts_reach_the_bridge() {
     let settings = on(GOOD, true).expect("it is good").expect("a bridge");
     let out = settings.out.expect("events");
     assert_eq!(
-        (out.mode, out.key, out.waits),
+        (out.mode, out.writes.key, out.writes.waits),
         (Mode::JetStream, Key::Room, true)
     );
     let inlet = &settings.inlets[0];

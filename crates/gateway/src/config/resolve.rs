@@ -4,6 +4,7 @@
 mod access;
 mod auth;
 mod backends;
+mod bridges;
 mod cluster;
 mod history;
 mod kafka;

@@ -284,6 +284,8 @@ counters! {
     sent_away,
     /// Letters refused because too much waits for other nodes.
     away_refused,
+    /// Commands of buses that were carried out here before.
+    repeats,
     /// Joins that other nodes did not confirm in time.
     joins_unconfirmed,
     /// Connections moved to other shards.

@@ -55,6 +55,7 @@ impl MemoryWalk {
         let [waiting, log, codecs] = parts.line.heap_bytes();
         let asked = parts.clock.expiries.heap_bytes()
             + parts.asks.heap_bytes()
+            + parts.repeats.heap_bytes()
             + parts.people.roll.heap_bytes()
             + parts.people.agents.heap_bytes()
             + parts.people.claim_kinds.heap_bytes();

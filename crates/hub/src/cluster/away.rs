@@ -35,6 +35,8 @@ pub struct Uplink {
     stamps: AtomicBool,
     /// Sockets go from one to another.
     returns: AtomicBool,
+    /// All of them read events with their spots.
+    spots: AtomicBool,
     /// One of them says nothing.
     silence: AtomicBool,
     /// Nodes that are there, without this one.
@@ -94,6 +96,7 @@ impl Uplink {
             here: Numbers::none(),
             stamps: AtomicBool::new(false),
             returns: AtomicBool::new(false),
+            spots: AtomicBool::new(false),
             silence: AtomicBool::new(false),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
@@ -140,6 +143,11 @@ impl Uplink {
     pub fn recovers(&self, stamps: bool, returns: bool) {
         self.stamps.store(stamps, Ordering::Relaxed);
         self.returns.store(returns, Ordering::Relaxed);
+    }
+
+    /// Whether all nodes that are there read events with the places where they stand on a bus.
+    pub fn reads_spots(&self, all: bool) {
+        self.spots.store(all, Ordering::Relaxed);
     }
 
     /// What was said last of stamps and returns.
@@ -466,6 +474,11 @@ impl Away {
     /// Whether events are published with their stamps: all nodes that are there can read them.
     pub(crate) fn stamps(&self) -> bool {
         self.uplink.recovery().0
+    }
+
+    /// Whether they can read where an event stands on a bus.
+    pub(crate) fn reads_spots(&self) -> bool {
+        self.uplink.spots.load(Ordering::Relaxed)
     }
 
     /// Something is published that other nodes are told as well, by their own ways.

@@ -243,6 +243,7 @@ fn broadcast(to: Address, event: Event) -> Broadcast {
         volatile,
         at: None,
         stamp: None,
+        spot: None,
     }
 }
 

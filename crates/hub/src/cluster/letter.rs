@@ -2,6 +2,7 @@
 //! asked in the same words as other shards; news of rooms stay within the process.
 
 use crate::clients::people::People;
+use crate::cluster::repeats::Spot;
 use crate::dialect::speech::{Author, Emit};
 use crate::recovery;
 use crate::recovery::stamp::Stamp;
@@ -175,6 +176,8 @@ pub struct Broadcast {
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that publishes it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
+    /// Where it stands on a bus.
+    pub(crate) spot: Option<Spot>,
 }
 
 /// Whose word an event is, on its way to its home. See [`Author`].
@@ -233,6 +236,7 @@ impl Broadcast {
             author: OwnedAuthor::default(),
             at: None,
             stamp: None,
+            spot: event.spot.cloned(),
         }
     }
 
@@ -243,6 +247,7 @@ impl Broadcast {
             attachments: &self.attachments,
             volatile: self.volatile,
             author: self.author.as_author(),
+            spot: self.spot.as_ref(),
         }
     }
 
@@ -264,7 +269,8 @@ impl Broadcast {
             OwnedAuthor::User(user) => user.len(),
             OwnedAuthor::Program | OwnedAuthor::Waiting(_) | OwnedAuthor::Elsewhere => 0,
         };
-        self.to.bytes() + self.name.len() + self.args.len() + attached + author
+        let spot = self.spot.as_ref().map_or(0, Spot::bytes);
+        self.to.bytes() + self.name.len() + self.args.len() + attached + author + spot
     }
 }
 

@@ -4,6 +4,7 @@ use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, Return, RoundId,
     Target, borrowed,
 };
+use crate::cluster::repeats::Spot;
 use crate::dialect::speech::Emit;
 use crate::recovery::bytes as steps;
 use crate::recovery::circle::Door;
@@ -29,6 +30,8 @@ const PRESENT: u8 = 12;
 /// An event with its number in the order of the shard that published it.
 const STAMPED: u8 = 13;
 const RETURN: u8 = 14;
+/// An event that stands at a place of a bus, with or without its number.
+const SPOTTED: u8 = 15;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +115,12 @@ fn event(out: &mut Vec<u8>, emit: &Emit<'_>) {
     attachments(out, emit.attachments);
 }
 
+fn spot(out: &mut Vec<u8>, spot: &Spot) {
+    bytes(out, spot.source.as_bytes());
+    number(out, spot.number);
+    number(out, spot.time_ms);
+}
+
 fn round(out: &mut Vec<u8>, round: RoundId) {
     number(out, u64::from(round.asker.shard));
     number(out, round.number);
@@ -121,6 +130,7 @@ fn round(out: &mut Vec<u8>, round: RoundId) {
 /// Appends what the sockets of a target are asked for.
 pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
     out.push(match ask {
+        Ask::Event(emit) | Ask::Stamped(emit, _) if emit.spot.is_some() => SPOTTED,
         Ask::Event(_) => EVENT,
         Ask::Stamped(..) => STAMPED,
         Ask::Question(..) => QUESTION,
@@ -138,8 +148,18 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         .into_iter()
         .for_each(|list| names(out, list));
     match ask {
-        Ask::Event(emit) => event(out, emit),
+        Ask::Event(emit) => {
+            if let Some(stands) = emit.spot {
+                spot(out, stands);
+                out.push(0);
+            }
+            event(out, emit);
+        }
         Ask::Stamped(emit, stamp) => {
+            if let Some(stands) = emit.spot {
+                spot(out, stands);
+                out.push(1);
+            }
             number(out, u64::from(stamp.from.shard));
             number(out, stamp.number);
             event(out, emit);
@@ -255,7 +275,7 @@ pub(crate) fn write_return(out: &mut Vec<u8>, door: Door, step: &Return) {
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=RETURN).contains(kind) {
+    if !(EVENT..=SPOTTED).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -270,7 +290,8 @@ pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
 /// The namespace of an order, without the rest.
 pub(crate) fn namespace_of(letter: &[u8]) -> Option<&str> {
     let (kind, body) = letter.split_first()?;
-    let is_order = (EVENT..COUNT).contains(kind) && *kind != RESPONSE || *kind == STAMPED;
+    let is_order =
+        (EVENT..COUNT).contains(kind) && *kind != RESPONSE || matches!(*kind, STAMPED | SPOTTED);
     let namespace = is_order.then(|| Reader(body).bytes())??;
     std::str::from_utf8(namespace).ok()
 }
@@ -292,7 +313,22 @@ impl Reader<'_> {
             attachments: self.attachments()?,
             at: None,
             stamp: None,
+            spot: None,
         })
+    }
+
+    fn spotted(&mut self, to: Address, node: u16) -> Option<Broadcast> {
+        let spot = Spot {
+            source: self.text()?.into(),
+            number: self.number()?,
+            time_ms: self.number()?,
+        };
+        let event = match self.flag()? {
+            true => self.stamped(to, node)?,
+            false => self.event(to)?,
+        };
+        let spot = Some(spot);
+        Some(Broadcast { spot, ..event })
     }
 
     fn stamped(&mut self, to: Address, node: u16) -> Option<Broadcast> {
@@ -328,6 +364,7 @@ impl Reader<'_> {
         Some(Post::Order(match kind {
             EVENT => Order::Broadcast(self.event(of)?, None),
             STAMPED => Order::Broadcast(self.stamped(of, node)?, None),
+            SPOTTED => Order::Broadcast(self.spotted(of, node)?, None),
             QUESTION => {
                 let round = self.round(node)?;
                 Order::Broadcast(self.event(of)?, Some(round))

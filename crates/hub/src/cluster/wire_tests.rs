@@ -23,6 +23,15 @@ fn samples() -> Vec<Vec<u8>> {
         volatile: true,
         ..Emit::new("grüße", "1,{\"a\":2}")
     };
+    let spot = Spot {
+        source: "kafka:g:t/1".into(),
+        number: 1 << 50,
+        time_ms: 300,
+    };
+    let spotted = Emit {
+        spot: Some(&spot),
+        ..emit
+    };
     let to = Target {
         namespace: "/chat",
         rooms: &["a", ""],
@@ -45,6 +54,8 @@ fn samples() -> Vec<Vec<u8>> {
     let asks = [
         Ask::Event(&emit),
         Ask::Stamped(&emit, STAMP),
+        Ask::Event(&spotted),
+        Ask::Stamped(&spotted, STAMP),
         Ask::Question(&emit, ROUND),
         Ask::Join(&["b", "c"]),
         Ask::Leave(&[]),

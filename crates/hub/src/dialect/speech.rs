@@ -1,5 +1,6 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
+use crate::cluster::repeats::Spot;
 use crate::tables::slot::SocketKey;
 use wire::engineio::{payload, payload3};
 use wire::plain::raw;
@@ -58,6 +59,8 @@ pub struct Emit<'a> {
     pub volatile: bool,
     /// Whose word it is.
     pub author: Author<'a>,
+    /// Where it stands on a bus, if it is a command of one: each shard sends it once.
+    pub spot: Option<&'a Spot>,
 }
 
 /// Whose word an event is. Stores of history ask for it; receivers are not told.
@@ -85,6 +88,7 @@ impl<'a> Emit<'a> {
             attachments: &[],
             volatile: false,
             author: Author::Program,
+            spot: None,
         }
     }
 }

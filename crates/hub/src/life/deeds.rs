@@ -34,7 +34,12 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
         parts.books.counts.away_refused += 1;
         return Some(Reach::Nobody);
     }
-    let Some(reach) = push(chronicle, to, Ask::Event(event), false) else {
+    // A stream stands for itself: what is written there twice is read twice.
+    let said = Emit {
+        spot: None,
+        ..*event
+    };
+    let Some(reach) = push(chronicle, to, Ask::Event(&said), false) else {
         parts.books.counts.away_refused += 1;
         return Some(Reach::Nobody);
     };

@@ -5,11 +5,12 @@
 //! does not follow the last one is not used, and all shards are asked for all they have.
 
 mod crowd;
-mod places;
+mod entry;
 mod roll;
 mod saying;
 mod showing;
 mod speech;
+mod table;
 mod word;
 
 use crate::books::config::PresenceOf;

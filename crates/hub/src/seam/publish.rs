@@ -180,6 +180,9 @@ fn spread(
     {
         chronicle.passes(to.namespace, first);
     }
+    let is_repeat = event
+        .spot
+        .is_some_and(|spot| !parts.repeats.take(spot, parts.clock.now.mono_ms));
     let shards = send::shards_of(parts, to);
     let recover = parts.books.config.recovery.of(to.namespace);
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
@@ -193,12 +196,23 @@ fn spread(
         copy.stamp = stamp;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
-    let away = parts.away.as_ref().filter(|_| goes_abroad);
-    let ask = match stamp.filter(|_| away.is_some_and(|away| away.stamps())) {
-        Some(stamp) => Ask::Stamped(event, stamp),
-        None => Ask::Event(event),
+    let away = parts.away.as_ref();
+    let reads_stamps = goes_abroad && away.is_some_and(|away| away.stamps());
+    let abroad = Emit {
+        spot: event
+            .spot
+            .filter(|_| away.is_some_and(|away| away.reads_spots())),
+        ..*event
+    };
+    let ask = match stamp.filter(|_| reads_stamps) {
+        Some(stamp) => Ask::Stamped(&abroad, stamp),
+        None => Ask::Event(&abroad),
     };
     send::let_in(parts, to, ask);
+    if is_repeat {
+        parts.books.counts.repeats += 1;
+        return;
+    }
     let mut out = Outgoing::event(to, event);
     out.at = at;
     out.stamp = stamp;
@@ -218,8 +232,12 @@ pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>
         if let Some(tap) = &parts.rooms.tap {
             tap.pass(to, event);
         }
-        // What finds no room is counted; nobody waits to be told.
-        let _ = send::send_away(parts, to, Ask::Event(event));
+        // What finds no room is counted; nobody waits to be told. Nobody asks here what others can read.
+        let plain = Emit {
+            spot: None,
+            ..*event
+        };
+        let _ = send::send_away(parts, to, Ask::Event(&plain));
     }
     parts
         .audience()
@@ -253,6 +271,13 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
 /// At the home: the event is kept and sent to all members in one step, so that no other comes between. `first`: its stamp, if another node
 /// published it.
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first: Option<Stamp>) {
+    if event
+        .spot
+        .is_some_and(|spot| parts.repeats.has(spot, parts.clock.now.mono_ms))
+    {
+        // It is kept, and other nodes may lack it.
+        return spread(parts, to, event, None, first);
+    }
     let keeps = parts.rooms.kept.keeping.of(to.namespace);
     let record = match keeps {
         // A reference is kept as its event would be.

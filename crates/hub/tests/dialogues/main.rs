@@ -27,6 +27,7 @@ mod publication;
 mod rates;
 mod raw;
 mod regressions;
+mod repeats;
 mod resuming;
 mod returning;
 #[path = "../rig/mod.rs"]

@@ -37,6 +37,7 @@ impl Nodes {
             let others = (1..=count).filter(|node| *node != number);
             others.for_each(|node| uplink.is_here(node, true));
             uplink.recovers(true, true);
+            uplink.reads_spots(true);
             process.uplink = Some(Arc::clone(&uplink));
             let shards = usize::from(SHARDS);
             Process_ {
@@ -68,6 +69,11 @@ impl Nodes {
     /// Whether sockets go from node to node, as a node takes it.
     pub fn recovers(&mut self, node: usize, returns: bool) {
         self.0[node].uplink.recovers(returns, returns);
+    }
+
+    /// Whether the others read where events stand on a bus, as a node takes it.
+    pub fn reads_spots(&mut self, node: usize, all: bool) {
+        self.0[node].uplink.reads_spots(all);
     }
 
     /// Bytes that wait for other nodes.

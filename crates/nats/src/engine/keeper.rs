@@ -20,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// A server that does not answer for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// By a quiet connection the server is asked so often; it is given up after three questions.
+const QUIET_PING: Duration = Duration::from_secs(1);
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// JetStream answers a question well within.
@@ -72,6 +74,10 @@ pub(super) async fn connect(plan: &Plan, told: &Told) -> Result<Conn, Trouble> {
     let options = options
         .subscription_capacity(SUBSCRIPTION_MESSAGES)
         .connection_timeout(CONNECT_TIME);
+    let options = match plan.is_quiet {
+        true => options.ping_interval(QUIET_PING),
+        false => options,
+    };
     let client = options
         .connect(plan.settings.urls())
         .await

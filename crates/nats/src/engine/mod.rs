@@ -100,6 +100,8 @@ pub struct Plan {
     pub buckets: Vec<Bucket>,
     /// Bytes of messages that may wait for NATS.
     pub queue_bytes: usize,
+    /// Nobody publishes by it, so no message that stays out tells of a way that ended without a word.
+    pub is_quiet: bool,
 }
 
 enum Order {

@@ -48,6 +48,7 @@ impl Nats {
             domain: plan.domain,
             buckets: Vec::new(),
             queue_bytes: plan.queue_bytes,
+            is_quiet: true,
         };
         // The state of the connection is seen by what becomes of questions.
         let engine = open(plan, Arc::new(|_| {})).await;

@@ -1,10 +1,10 @@
 //! `[kafka]`, for the control plane: brokers, the topic of events, topics with commands.
 
 use super::Resolver;
-use crate::config::keys::{KAFKA_INS, KafkaAck, KafkaIn, Operator};
+use super::bridges::{ReadKeys, WriteKeys};
+use crate::config::keys::{KAFKA_INS, KafkaAck, KafkaIn};
 use crate::config::rules::{bus_user, names_below};
-use crate::config::typed::{Field, Typed};
-use crate::config::value::Value;
+use crate::config::typed::Field;
 use control::bridge::Key;
 use control::kafka::{In, MISSING, Out, Settings, check};
 use rules::Rules;
@@ -113,27 +113,19 @@ impl Resolver<'_> {
             let message = "it belongs to kafka.out.key = \"claim\": set both, or none";
             self.problem(&keys.claim, message);
         }
-        if *keys.time < TIME_MIN || *keys.time > TIME_MAX {
-            self.problem(&keys.time, "must be \"100ms\" to \"24h\"");
-        }
-        let (record, waiting) = (keys.record_max.get(), keys.waiting_max.get());
-        if waiting < record.saturating_add(1_024) {
-            self.problem(
-                &keys.waiting_max,
-                "must be 1KiB more than kafka.out.record_max: the largest record would never be taken",
-            );
-        }
+        let writes = WriteKeys {
+            key: &keys.key,
+            room: &keys.room,
+            operator: &keys.operator,
+            waits: *keys.ack == KafkaAck::Kafka,
+            waiting_max: &keys.waiting_max,
+            record_max: &keys.record_max,
+            time: &keys.time,
+            times: (TIME_MIN, TIME_MAX, "\"100ms\" to \"24h\""),
+        };
         Some(Out {
             topic,
-            key: *keys.key,
-            room: (*keys.room).clone(),
-            operator: keys.operator.map(|operator| operator.0.to_owned()),
-            waits: *keys.ack == KafkaAck::Kafka,
-            // The other half is for tokens and all else that shards ask about.
-            acks_max: self.settings.limits.asks_outstanding_max.div_ceil(2),
-            waiting_bytes_max: waiting,
-            record_bytes_max: record,
-            time: *keys.time,
+            writes: self.bus_writes("kafka", &writes),
         })
     }
 
@@ -145,52 +137,16 @@ impl Resolver<'_> {
         for topic in keys.topics.iter().chain(keys.dead_letters.iter()) {
             self.check_topic(&keys.topics, topic);
         }
-        if keys.group.is_empty() {
-            self.problem(&keys.group, "a group has a name");
-        }
-        self.check_rights(&keys.operators, &keys.namespaces, rules);
+        let reads = ReadKeys {
+            group: &keys.group,
+            namespaces: &keys.namespaces,
+            operators: &keys.operators,
+            dead_letters: &keys.dead_letters,
+            value_max: &keys.value_max,
+        };
         In {
             topics: keys.topics.to_vec(),
-            group: keys.group.clone(),
-            namespaces: keys.namespaces.to_vec(),
-            operators: keys.operators.to_vec(),
-            dead_letters: (*keys.dead_letters).clone(),
-            value_bytes_max: keys.value_max.get(),
-        }
-    }
-
-    /// What programs may ask for, and where.
-    pub(super) fn check_rights(
-        &mut self,
-        operators: &Field<Vec<String>>,
-        namespaces: &Field<Vec<String>>,
-        rules: &Rules,
-    ) {
-        if operators.is_empty() {
-            let message =
-                "the records may ask for nothing: name operators, such as [\"unicast\", \"room\"]";
-            self.problem(operators, message);
-        }
-        for word in operators.iter() {
-            let text = Value::Text(word.clone());
-            if Operator::of(&text).is_none() {
-                let message = format!(
-                    "there is no operator {word:?}: known are unicast, user, room, broadcast, internal"
-                );
-                self.problem(operators, message);
-            }
-        }
-        let open = rules.namespaces.contains_key("*");
-        for namespace in namespaces.iter() {
-            if namespace == "*" {
-                let message = "a right is one to a namespace: name each, such as \"/\"";
-                self.problem(namespaces, message);
-            } else if !open && !rules.namespaces.contains_key(namespace) {
-                let message = format!(
-                    "no client can be in {namespace:?}: add a table [namespaces.{namespace:?}], or leave it out"
-                );
-                self.problem(namespaces, message);
-            }
+            reads: self.bus_reads(&reads, rules),
         }
     }
 

@@ -70,11 +70,14 @@ impl Resolver<'_> {
         };
         let over = |name: &str, max: f64| given(name).is_some_and(|value| value > max);
         let reads = !settings.inlets.is_empty();
-        let letters = settings.inlets.iter().any(|of| of.dead_letters.is_some());
+        let letters = settings
+            .inlets
+            .iter()
+            .any(|of| of.reads.dead_letters.is_some());
         let time = settings
             .out
             .as_ref()
-            .map(|out| out.time.as_secs_f64() * 1e3);
+            .map(|out| out.writes.time.as_secs_f64() * 1e3);
         let times = [time, letters.then_some(LETTER_MS)];
         let lingers = given("linger.ms").unwrap_or_default();
         let backoff_max = given("reconnect.backoff.max.ms").unwrap_or(BACKOFF_MAX_MS);

@@ -1,6 +1,7 @@
 //! `[nats]`, for the control plane: servers, the subjects of events, subjects with commands.
 
 use super::Resolver;
+use super::bridges::{ReadKeys, WriteKeys};
 use crate::config::keys::{NATS_INS, NatsAck, NatsIn};
 use crate::config::rules::{bus_user, names_below};
 use control::bridge::Key;
@@ -113,28 +114,20 @@ impl Resolver<'_> {
             let message = "nobody acknowledges a message of core NATS: set nats.out.mode = \"jetstream\", or ack = \"gateway\"";
             self.problem(&keys.ack, message);
         }
-        if *keys.time < TIME_MIN || *keys.time > TIME_MAX {
-            self.problem(&keys.time, "must be \"100ms\" to \"1m\"");
-        }
-        let (record, waiting) = (keys.record_max.get(), keys.waiting_max.get());
-        if waiting < record.saturating_add(1_024) {
-            self.problem(
-                &keys.waiting_max,
-                "must be 1KiB more than nats.out.record_max: the largest message would never be taken",
-            );
-        }
+        let writes = WriteKeys {
+            key: &keys.key,
+            room: &keys.room,
+            operator: &keys.operator,
+            waits: *keys.ack == NatsAck::Nats,
+            waiting_max: &keys.waiting_max,
+            record_max: &keys.record_max,
+            time: &keys.time,
+            times: (TIME_MIN, TIME_MAX, "\"100ms\" to \"1m\""),
+        };
         Some(Out {
             subject,
             mode: *keys.mode,
-            key: *keys.key,
-            room: (*keys.room).clone(),
-            operator: keys.operator.map(|operator| operator.0.to_owned()),
-            waits: *keys.ack == NatsAck::Nats,
-            // The other half is for tokens and all else that shards ask about.
-            acks_max: self.settings.limits.asks_outstanding_max.div_ceil(2),
-            waiting_bytes_max: waiting,
-            record_bytes_max: record,
-            time: *keys.time,
+            writes: self.bus_writes("nats", &writes),
         })
     }
 
@@ -143,16 +136,18 @@ impl Resolver<'_> {
         if keys.subject.is_none() {
             self.problem(&keys.subject, "name the subject that is read");
         }
-        self.check_rights(&keys.operators, &keys.namespaces, rules);
+        let reads = ReadKeys {
+            group: &keys.group,
+            namespaces: &keys.namespaces,
+            operators: &keys.operators,
+            dead_letters: &keys.dead_letters,
+            value_max: &keys.value_max,
+        };
         In {
             subject: (*keys.subject).clone().unwrap_or_default(),
             stream: (*keys.stream).clone(),
-            group: keys.group.clone(),
             pending_max: keys.pending_max.get(),
-            namespaces: keys.namespaces.to_vec(),
-            operators: keys.operators.to_vec(),
-            dead_letters: (*keys.dead_letters).clone(),
-            value_bytes_max: keys.value_max.get(),
+            reads: self.bus_reads(&reads, rules),
         }
     }
 }

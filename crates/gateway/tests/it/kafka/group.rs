@@ -59,7 +59,7 @@ fn faults(heard: &[u64]) -> (usize, usize) {
 
 #[test]
 #[ignore = "needs Kafka: cargo xtask test foreign"]
-fn each_command_is_carried_out_once_while_gateways_come_and_leave_and_again_only_after_a_kill() {
+fn each_command_is_carried_out_once_while_gateways_come_leave_and_are_killed() {
     let (kafka, redis) = (broker(PARTITIONS as i32), Redis::start());
     let stays = node(&kafka, &redis);
     let mut client = comes(&stays, "");
@@ -120,9 +120,8 @@ fn each_command_is_carried_out_once_while_gateways_come_and_leave_and_again_only
         before.0, before.1
     );
     assert_eq!(before, (0, 0), "twice, late");
-    assert_eq!(late, 0);
-    assert!(
-        twice < 1_500,
-        "{twice}: more than came since the last commit"
-    );
+    assert_eq!((twice, late), (0, 0), "with the kill");
+    let left_out = stays.metric("sockeye_cluster_repeats_total");
+    eprintln!("group: {left_out} times a shard left out a command that it had");
+    assert!(left_out >= 1.0, "the kill came just behind a commit");
 }

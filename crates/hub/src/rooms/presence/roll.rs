@@ -1,7 +1,7 @@
 //! One room: who sits here, and what the other shards said last of their people.
 
 use super::crowd::Crowd;
-use super::places::Places;
+use super::entry::{Entry, Flag};
 use super::speech::Speech;
 use super::word::{Person, Who, Word};
 use crate::books::config::PresenceOf;
@@ -91,8 +91,7 @@ impl Roll {
     /// A socket takes its seat; when its member would have gone, if it was about to.
     pub(super) fn came(&mut self, socket: SocketId, who: &Who) -> Option<u64> {
         let was_due_ms = self.crowd.change(who, |entry| {
-            entry.sockets += 1;
-            entry.socket.get_or_insert(socket);
+            entry.sits_down(socket);
             entry.linger(None)
         });
         self.seats.insert(socket, who.clone());
@@ -107,14 +106,14 @@ impl Roll {
         lost_ms: Option<u64>,
     ) -> Option<(Who, Option<u64>, Option<u64>)> {
         let who = self.seats.remove(&socket)?;
+        if self.seats.len() < self.seats.capacity() / 8 {
+            self.seats.shrink_to(2 * self.seats.len());
+        }
         let seat = self.other_seat(socket, &who);
         let grace_ms = self.rule.grace.as_millis() as u64;
         let (before, after) = self.crowd.change(&who, |entry| {
-            entry.sockets -= 1;
-            if entry.socket == Some(socket) {
-                entry.socket = seat;
-            }
-            let lingers = lost_ms.filter(|_| entry.told && grace_ms > 0);
+            entry.gets_up(socket, seat);
+            let lingers = lost_ms.filter(|_| entry.is(Flag::Told) && grace_ms > 0);
             let before = entry.lingers_ms();
             entry.linger(lingers.map(|lost_ms| lost_ms + grace_ms).or(before));
             (before, entry.lingers_ms())
@@ -125,7 +124,8 @@ impl Roll {
     /// Where the info of a member is read that others were not told of, when the socket goes that came first.
     fn other_seat(&self, socket: SocketId, who: &Who) -> Option<SocketId> {
         let entry = self.crowd.get(who)?;
-        let looks = entry.info.is_none() && entry.sockets > 1 && entry.socket == Some(socket);
+        let looks = !entry.is(Flag::Informed) && entry.sockets() > 1;
+        let looks = looks && entry.socket() == Some(socket);
         let mut seats = self.seats.iter().filter(|_| looks);
         seats
             .find(|(_, other)| *other == who)
@@ -148,9 +148,9 @@ impl Roll {
 
     /// What the room is looked at for later.
     pub(super) fn due(&self) -> impl Iterator<Item = (u64, Due)> {
-        let lingers = self.crowd.iter().filter_map(|(who, entry)| {
+        let lingers = self.crowd.iter().filter_map(|entry| {
             let due_ms = entry.lingers_ms()?;
-            Some((due_ms, Due::Lingers(who.clone())))
+            Some((due_ms, Due::Lingers(entry.who())))
         });
         let doubted = self.peers.iter().filter_map(|(place, peer)| {
             let due_ms = peer.doubted_ms?;
@@ -174,15 +174,15 @@ impl Roll {
 
     /// People that another shard has no more, but for some. `lost`: it did not say so.
     fn forget_people_of(&mut self, place: Place, lost: bool, stays: impl Fn(&Who) -> bool) {
-        let mut gone = self.crowd.which(|entry| entry.elsewhere.contains(place));
+        let mut gone = self.crowd.which(|entry| entry.is_at(place));
         gone.retain(|who| !stays(who));
         self.crowd.leave(&gone, place, lost);
     }
 
     fn found_at(&mut self, place: Place, person: &Person) {
         let knows_info = self.crowd.change(&person.who, |entry| {
-            entry.elsewhere.add(place);
-            entry.info.is_some() || entry.socket.is_some()
+            entry.appears(place);
+            entry.is(Flag::Informed) || entry.socket().is_some()
         });
         if !knows_info {
             self.crowd.set_info(&person.who, &person.info);
@@ -249,11 +249,10 @@ impl Roll {
             self.speech.asks = true;
             self.peers.values_mut().for_each(|peer| peer.version = 0);
         } else {
-            let named = self.crowd.which(|entry| !entry.elsewhere.is_empty());
-            named.iter().for_each(|who| {
-                self.crowd
-                    .change(who, |entry| entry.elsewhere = Places::None)
-            });
+            let named = self.crowd.which(Entry::is_elsewhere);
+            for who in &named {
+                self.crowd.change(who, Entry::is_nowhere_else);
+            }
         }
     }
 

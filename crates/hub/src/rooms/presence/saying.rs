@@ -1,6 +1,6 @@
 //! What a shard says to the others of its people in a room.
 
-use super::crowd::Entry;
+use super::entry::{Entry, Flag};
 use super::roll::Roll;
 use super::speech::Speech;
 use super::word::{Person, Who, Word};
@@ -82,10 +82,10 @@ impl Roll {
         if self.speech.version == 0 {
             return None;
         }
-        let told = self.crowd.iter().filter(|(_, entry)| entry.told);
-        let joined = told.clone().map(|(who, entry)| Person {
-            who: who.clone(),
-            info: entry.info.clone().unwrap_or_else(|| Arc::from("")),
+        let told = self.crowd.iter().filter(|entry| entry.is(Flag::Told));
+        let joined = told.clone().map(|entry| Person {
+            who: entry.who(),
+            info: entry.info().unwrap_or_default(),
         });
         Some(Word {
             version: self.speech.version,
@@ -101,18 +101,17 @@ impl Roll {
 
     /// A member as others see it from now on.
     pub(super) fn person(&mut self, who: Who, people: &People) -> Person {
-        let info = self.info(&who, people);
+        let entry = self.crowd.get(&who);
+        let info = entry.map(|entry| self.info(entry, people));
+        let info = info.unwrap_or_default();
         self.crowd.set_info(&who, &info);
         Person { who, info }
     }
 
     /// What others may see of a member.
-    pub(super) fn info(&self, who: &Who, people: &People) -> Arc<str> {
-        let Some(entry) = self.crowd.get(who) else {
-            return Arc::from("");
-        };
-        entry.info.clone().unwrap_or_else(|| {
-            let data = entry.socket.and_then(|socket| people.data_of(socket));
+    pub(super) fn info(&self, entry: &Entry, people: &People) -> Arc<str> {
+        entry.info().unwrap_or_else(|| {
+            let data = entry.socket().and_then(|socket| people.data_of(socket));
             info_of(data.unwrap_or_default(), &self.rule.info)
         })
     }

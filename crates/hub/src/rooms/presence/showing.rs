@@ -36,10 +36,10 @@ impl Roll {
 
     /// All members, though those here may not have been told yet.
     pub(super) fn all(&self, people: &People, now_ms: u64) -> Presence {
-        let present = self.crowd.iter().filter(|(_, entry)| entry.is_present());
-        let present = present.map(|(who, _)| Person {
-            who: who.clone(),
-            info: self.info(who, people),
+        let present = self.crowd.iter().filter(|entry| entry.is_present());
+        let present = present.map(|entry| Person {
+            who: entry.who(),
+            info: self.info(entry, people),
         });
         let mut joined: Vec<Person> = match self.view.names {
             true => present.collect(),

@@ -1,0 +1,200 @@
+//! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
+//! it had not acknowledged: another one reads them again, and each shard leaves out what it had.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Where a command stands on its bus. The same place at the same time is the same command: what is made anew begins with the same
+/// numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Spot {
+    /// The bus, who reads it, and the part of it that has numbers of its own.
+    pub source: Arc<str>,
+    /// The number there.
+    pub number: u64,
+    /// When it was written, in ms since 1970.
+    pub time_ms: u64,
+}
+
+impl Spot {
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.source.len()
+    }
+
+    fn page(&self) -> (u64, usize) {
+        (self.number / PAGE, (self.number % PAGE) as usize)
+    }
+
+    /// Its time, in four bytes; never 0.
+    fn mark(&self) -> u32 {
+        (self.time_ms as u32) << 1 | 1
+    }
+}
+
+/// So many numbers in a row are remembered in one piece, four bytes each.
+const PAGE: u64 = 1_024;
+/// Of all sources.
+const PAGES_MAX: usize = 2_048;
+/// A group of readers knows within this time that one of them is gone, and others read on from where it was. Whoever asks for old commands
+/// again behind it means it.
+const AGE_MS: u64 = 10 * 60 * 1_000;
+/// A page that got nothing for so long makes room for others first.
+const BUSY_MS: u64 = 60_000;
+
+#[derive(Debug)]
+struct Page {
+    /// When it got its last number.
+    last_ms: u64,
+    marks: Box<[u32]>,
+}
+
+impl Page {
+    fn is_old(&self, now_ms: u64) -> bool {
+        self.last_ms + AGE_MS < now_ms
+    }
+}
+
+/// What each shard remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    sources: HashMap<Arc<str>, BTreeMap<u64, Page>>,
+    /// All pages; those that are looked at first when there is no room.
+    pages: VecDeque<(Arc<str>, u64)>,
+}
+
+impl Repeats {
+    /// Whether it was carried out here.
+    pub(crate) fn has(&self, spot: &Spot, now_ms: u64) -> bool {
+        let (page, at) = spot.page();
+        let page = self.sources.get(&spot.source).and_then(|of| of.get(&page));
+        page.is_some_and(|page| !page.is_old(now_ms) && page.marks[at] == spot.mark())
+    }
+
+    /// It is carried out now; `false`: it was before.
+    pub(crate) fn take(&mut self, spot: &Spot, now_ms: u64) -> bool {
+        let (number, at) = spot.page();
+        let is_known = self.sources.get(&spot.source);
+        if !is_known.is_some_and(|of| of.contains_key(&number)) {
+            self.make_room(now_ms);
+            self.pages.push_back((Arc::clone(&spot.source), number));
+        }
+        let of = self.sources.entry(Arc::clone(&spot.source)).or_default();
+        let page = of.entry(number).or_insert_with(|| Page {
+            last_ms: now_ms,
+            marks: vec![0; PAGE as usize].into(),
+        });
+        if page.is_old(now_ms) {
+            page.marks.fill(0);
+        }
+        page.last_ms = now_ms;
+        std::mem::replace(&mut page.marks[at], spot.mark()) != spot.mark()
+    }
+
+    /// For one more page.
+    fn make_room(&mut self, now_ms: u64) {
+        for _ in 0..self.pages.len() {
+            let first = self.pages.front().and_then(|(source, number)| {
+                let page = self.sources.get(source)?.get(number)?;
+                Some((page.is_old(now_ms), page.last_ms + BUSY_MS < now_ms))
+            });
+            match first {
+                Some((false, _)) if self.pages.len() < PAGES_MAX => return,
+                Some((false, false)) => self.pages.rotate_left(1),
+                _ => self.drop_first(),
+            }
+        }
+        if self.pages.len() >= PAGES_MAX {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some((source, number)) = self.pages.pop_front() else {
+            return;
+        };
+        if let Some(of) = self.sources.get_mut(&source) {
+            of.remove(&number);
+            if of.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.pages.len() * (PAGE as usize * size_of::<u32>() + size_of::<Page>())
+            + self.pages.capacity() * size_of::<(Arc<str>, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(source: &str, number: u64, time_ms: u64) -> Spot {
+        Spot {
+            source: source.into(),
+            number,
+            time_ms,
+        }
+    }
+
+    #[test]
+    fn a_command_is_carried_out_once() {
+        let mut repeats = Repeats::default();
+        assert!(!repeats.has(&spot("a", 7, 100), 0));
+        assert!(repeats.take(&spot("a", 7, 100), 0));
+        assert!(repeats.has(&spot("a", 7, 100), 0) && !repeats.take(&spot("a", 7, 100), 0));
+        assert!(repeats.take(&spot("b", 7, 100), 0), "of another partition");
+        assert!(repeats.take(&spot("a", 8, 100), 0));
+        assert!(
+            repeats.take(&spot("a", 7, 101), 0),
+            "the topic was made anew"
+        );
+        // Later numbers take nothing from earlier ones.
+        assert!((9..9_000).all(|n| repeats.take(&spot("a", n, 5), 0)));
+        assert!((9..9_000).all(|n| !repeats.take(&spot("a", n, 5), 0)));
+    }
+
+    #[test]
+    fn memory_is_bounded_in_bytes_and_time() {
+        let mut repeats = Repeats::default();
+        for n in 0..3_000 {
+            repeats.take(&spot(&format!("{}", n % 2_500), n * PAGE, 1), 0);
+        }
+        assert_eq!(repeats.pages.len(), PAGES_MAX);
+        let pages: usize = repeats.sources.values().map(BTreeMap::len).sum();
+        assert_eq!(pages, PAGES_MAX);
+        assert!(repeats.heap_bytes() < 9 << 20);
+        assert!(repeats.take(&spot("late", 0, 1), AGE_MS + 1));
+        assert_eq!((repeats.pages.len(), repeats.sources.len()), (1, 1));
+    }
+
+    /// A slow partition: its page is made long before a number of it is read again.
+    #[test]
+    fn a_number_is_remembered_for_ten_minutes_and_no_longer() {
+        let mut repeats = Repeats::default();
+        repeats.take(&spot("slow", 0, 1), 0);
+        repeats.take(&spot("slow", 1, 1), AGE_MS);
+        // Others make a page.
+        repeats.take(&spot("slow", PAGE, 1), AGE_MS + 1);
+        assert!(!repeats.take(&spot("slow", 1, 1), AGE_MS + 2));
+        // Whoever sets the offsets back later means it.
+        let later = 3 * AGE_MS;
+        assert!(!repeats.has(&spot("slow", 1, 1), later));
+        assert!(repeats.take(&spot("slow", 1, 1), later));
+        assert!(repeats.take(&spot("slow", 0, 1), later));
+        assert!(!repeats.take(&spot("slow", 1, 1), later));
+    }
+
+    #[test]
+    fn what_is_busy_stays() {
+        let mut repeats = Repeats::default();
+        repeats.take(&spot("busy", 0, 1), 0);
+        for n in 0..5_000 {
+            let now_ms = 100 * n;
+            repeats.take(&spot("other", n * PAGE, 1), now_ms);
+            assert!(!repeats.take(&spot("busy", 0, 1), now_ms));
+        }
+        assert_eq!(repeats.pages.len(), PAGES_MAX);
+    }
+}
