@@ -27,7 +27,7 @@ fn large_events_keep_their_order_while_processes_change() {
         let speaks = scope.spawn(move || {
             let mut n = 0_u64;
             while !ends.load(Ordering::Acquire) {
-                let filler = if n % 3 == 0 {
+                let filler = if n.is_multiple_of(3) {
                     text(LARGE)
                 } else {
                     String::new()

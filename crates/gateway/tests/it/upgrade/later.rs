@@ -46,8 +46,9 @@ pub fn takes_over(chain: &mut Chain) {
     let addresses = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     command.args(addresses).args(["--take-over", "--config"]);
     command.arg(chain.folder().join("sockeye.toml"));
-    let child = command.stderr(Stdio::null()).spawn().expect("a successor");
+    let mut child = command.stderr(Stdio::null()).spawn().expect("a successor");
     chain.note_successor(child.id());
+    std::thread::spawn(move || child.wait());
     let (taker, _) = between.accept().expect("it comes");
     let giver = UnixStream::connect(&real).expect("the process");
     let (tell, told) = channel();
