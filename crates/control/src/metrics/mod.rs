@@ -20,9 +20,9 @@ pub mod node;
 #[cfg(test)]
 mod page;
 mod rate;
+mod recovery;
 mod relay;
 mod row;
-mod streams;
 mod table;
 mod text;
 mod tokens;

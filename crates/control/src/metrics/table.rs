@@ -10,7 +10,7 @@ use super::{Samples, View, load};
 use hub::CloseReason;
 use hub::claims::Denied;
 use hub::config::SlowConsumer;
-use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Returned, Scope, TURN_BOUNDS_US, VARIANTS};
+use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -75,9 +75,9 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::bodies::BODIES,
     },
     Group {
-        title: "Streams of recovery",
-        intro: "What is said where clients come back when their node died ([recovery.md](recovery.md#when-a-node-dies)).",
-        metrics: super::streams::STREAMS,
+        title: "Recovery",
+        intro: "Clients that come back to their sockets, and the streams of level `cluster` ([recovery.md](recovery.md)).",
+        metrics: super::recovery::RECOVERY,
     },
     Group {
         title: "History",
@@ -308,45 +308,6 @@ const CLIENTS: &[Metric] = &[
         "sockeye_socket_disconnects_total",
         "Sockets that left their namespace.",
         |v| v.sum(|c| &c.disconnects),
-    ),
-    counter(
-        "sockeye_returns_total",
-        "Clients that came back and showed which socket they had (`recovery`), by outcome: `recovered`, or the reason why theirs is a new one ([recovery.md](recovery.md#why-not)).",
-        |v| v.by_name(Returned::NAMES.into_iter().enumerate(), |c| &c.returned),
-    )
-    .by("outcome"),
-    counter(
-        "sockeye_replayed_events_total",
-        "Events that clients missed and got when they came back.",
-        |v| v.sum(|c| &c.replayed),
-    ),
-    counter(
-        "sockeye_replay_reads_total",
-        "Entries of journals that were read for these events.",
-        |v| v.sum(|c| &c.replay_reads),
-    ),
-    counter(
-        "sockeye_gaps_told_total",
-        "Times that a socket which can come back was told that something is missing although it stayed (`sockeye:gap`).",
-        |v| v.sum(|c| &c.gaps_told),
-    ),
-    gauge(
-        "sockeye_parked_sockets",
-        "Sockets without a connection that are kept for their clients.",
-        |v| v.sum(|c| &c.parked),
-    ),
-    gauge("sockeye_parked_bytes", "Bytes of these sockets.", |v| {
-        v.sum(|c| &c.parked_bytes)
-    }),
-    counter(
-        "sockeye_parked_crowded_total",
-        "Such sockets that made way for others (`limits.parked_sockets_max`, `limits.journal_bytes_max`).",
-        |v| v.sum(|c| &c.parked_crowded),
-    ),
-    gauge(
-        "sockeye_journal_bytes",
-        "Bytes of events that are kept for clients that may come back.",
-        |v| v.sum(|c| &c.journal_bytes),
     ),
     counter(
         "sockeye_sent_away_total",

@@ -168,7 +168,7 @@ impl Adoption {
             .to
             .with(|target| target.aim().one_room().map(str::to_owned));
         let said = Said::from_parts(event.name, event.args, event.attachments);
-        let said = said.to_room(room.as_deref()).numbered(number);
+        let said = said.for_room(room.as_deref()).numbered(number);
         self.bytes += said.bytes();
         if self.bytes > self.bytes_max {
             self.why.get_or_insert(NotRecovered::TooMuch);

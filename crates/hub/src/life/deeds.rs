@@ -296,9 +296,9 @@ pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<(Arc<str>, u
 
 pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
     let away = parts.away.as_ref()?;
-    let renews = |recovery: &&Box<Recovery>| !recovery.renewals.is_empty();
-    let renews = parts.recovery.as_ref().filter(renews);
-    let renews = renews.map(|_| parts.clock.now.mono_ms + RENEW_MS);
+    let recovery = parts.recovery.as_deref();
+    let renews = recovery.is_some_and(|recovery| !recovery.renewals.is_empty());
+    let renews = renews.then(|| parts.clock.now.mono_ms + RENEW_MS);
     renews.into_iter().chain(away.saves.next_due_ms()).min()
 }
 

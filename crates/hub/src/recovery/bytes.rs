@@ -326,7 +326,7 @@ impl Reader<'_> {
             let at = one.offset()?;
             let said = Said::from_parts(one.text()?, one.text()?, one.attachments()?);
             let room = one.option(Self::text)?;
-            Some((at, Arc::new(said.to_room(room.as_deref()))))
+            Some((at, Arc::new(said.for_room(room.as_deref()))))
         });
         Some(Handover {
             record,

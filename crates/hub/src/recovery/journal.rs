@@ -48,7 +48,7 @@ impl Said {
     }
 
     /// It was for this room alone.
-    pub(crate) fn to_room(self, room: Option<&str>) -> Self {
+    pub(crate) fn for_room(self, room: Option<&str>) -> Self {
         let room = room.map(Into::into);
         Self { room, ..self }
     }
@@ -398,7 +398,7 @@ impl Journal {
         let what = || What::Said {
             said: Arc::new(
                 Said::new(event)
-                    .to_room(aim.one_room())
+                    .for_room(aim.one_room())
                     .numbered(moment.number),
             ),
             except: owned(aim.except),
