@@ -233,7 +233,7 @@ def crowd(target, folder, wanted=10_000, processes=4):
     said["slowest_ms"] = max(load.state["slowest_ms"] for load in loads)
     said["first_end"] = next((load.state["first_end"] for load in loads if load.state["first_end"]), "")
     # One more from an address that has its share, and, where descriptors were the bound, many from another one.
-    beyond = [("of an address", "127.0.2.1", 1)] + [("of all", "127.0.3.1", 80)] * (2 * (each * processes + 80) > descriptors)
+    beyond = [("of an address", "127.0.2.1", 1)] + [("of all", "127.0.3.1", 80)] * (2 * (each * processes + 80) + RESERVED > descriptors)
     refused = {}
     for name, address, count in beyond:
         load = Load(target, folder, address, count)
@@ -246,7 +246,8 @@ def crowd(target, folder, wanted=10_000, processes=4):
     until = time.monotonic() + 60
     while gateway.metric("sockeye_webtransport_connections") > 0 and time.monotonic() < until:
         time.sleep(0.5)
-    time.sleep(3)
+    # The last words of sessions have a time of their own.
+    time.sleep(15)
     left = gateway.metric("sockeye_webtransport_connections")
     phase("gone", sums("open"))
     gateway.stop()

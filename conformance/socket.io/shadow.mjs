@@ -12,6 +12,7 @@ import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { within } from "../js/peer/patience.js";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const SDK = here("../../sdk/node");
@@ -66,11 +67,13 @@ function workshop(example, folder) {
   return { theirs, ours, version };
 }
 
-async function start(folder, sockeye) {
+/** Another process may take the port first. */
+async function start(folder, sockeye, tries = 3) {
   const port = await freePort();
   const env = { ...process.env, PORT: port, SOCKEYE_BIN: sockeye, NODE_NO_WARNINGS: "1" };
   const child = spawn(process.execPath, ["--import", ENDS, "index.js"], { cwd: folder, env, stdio: ["ignore", "ignore", "inherit"] });
   await until(() => child.exitCode !== null || answers(port), `${folder} to listen`);
+  if (child.exitCode !== null && tries > 1) return start(folder, sockeye, tries - 1);
   if (child.exitCode !== null) throw new Error(`the application in ${folder} ended with code ${child.exitCode}`);
   return { url: `http://127.0.0.1:${port}`, child };
 }
@@ -80,7 +83,12 @@ async function shadow(sockeye, real, gateway, folder) {
   const args = ["--against", real, "--gateway", gateway, "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0", "--report", report, "--window", `${WINDOW_S}s`];
   const child = spawn(join(dirname(sockeye), "sockeye-shadow"), args, { stdio: ["ignore", "pipe", "pipe"] });
   let url;
-  for await (const line of createInterface({ input: child.stderr })) if ((url = line.match(/clients connect to (\S+);/)?.[1])) break;
+  const words = [];
+  for await (const line of createInterface({ input: child.stderr })) {
+    words.push(line);
+    if ((url = line.match(/clients connect to (\S+);/)?.[1])) break;
+  }
+  if (!url) throw new Error(`sockeye-shadow did not start: ${words.join("\n")}`);
   child.stderr.resume();
   let text = "";
   child.stdout.on("data", (data) => (text += data));
@@ -89,7 +97,7 @@ async function shadow(sockeye, real, gateway, folder) {
     child,
     async end() {
       child.kill("SIGTERM");
-      const [code] = await once(child, "close");
+      const [code] = await within(once(child, "close"), "the end of sockeye-shadow", PATIENCE_MS);
       return { code, text, report: JSON.parse(readFileSync(report, "utf8")) };
     },
   };
@@ -100,8 +108,8 @@ async function arrive(url, greet) {
   const sockets = [];
   for (let n = 0; n < CLIENTS; n++) {
     const socket = connect(url, { forceNew: true, reconnection: false, transports: TRANSPORTS[n % TRANSPORTS.length] });
-    await once(socket, "connect");
-    await greet(socket, n);
+    await within(once(socket, "connect"), `client ${n} to connect`, PATIENCE_MS);
+    await within(greet(socket, n), `the greeting of client ${n}`, PATIENCE_MS);
     sockets.push(socket);
     await sleep(100);
   }
@@ -156,7 +164,7 @@ const APPLICATIONS = {
   async whiteboard(url, events) {
     const rounds = roundsFor(events, 1);
     for (const color of ["black", "red"]) {
-      const sockets = await arrive(url, () => {});
+      const sockets = await arrive(url, async () => {});
       await talk(sockets, "drawing", rounds, (socket, text) => socket.emit("drawing", { x0: text.length / 640, y0: 0.1, x1: 0.5, y1: 1 / 3, color }));
       await leave(sockets);
     }

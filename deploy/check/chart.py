@@ -75,13 +75,12 @@ def chart_opens_what_is_asked_for():
     assert [volume["name"] for volume in pod["volumes"]] == ["config", "tls"], pod["volumes"]
     assert pod["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/sockeye-tls", pod
     inside = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
-    assert inside == {"public": 3000, "admin": 9090, "workers": 9091, "tls": 3443, "webtransport": 3443}, inside
+    assert inside == {"public": 3000, "admin": 9090, "workers": 9091, "tls": 3443}, inside
     open_ports = [port["port"] for rule in made["NetworkPolicy/sockeye"]["ingress"] for port in rule["ports"]]
-    assert open_ports == ["public", "tls", "webtransport", "workers", 9092], open_ports
-    by_udp = [port for part in (pod["containers"][0]["ports"], made["Service/sockeye"]["ports"], *(rule["ports"] for rule in made["NetworkPolicy/sockeye"]["ingress"]))
-              for port in part if port.get("protocol") == "UDP"]
-    assert len(by_udp) == 3 and all("webtransport" in port.values() for port in by_udp), by_udp
-    for service, wanted in (("sockeye", {"public": 80, "tls": 8443, "webtransport": 8443}), ("sockeye-nodes", {"admin": 9090, "workers": 9091})):
+    assert open_ports == ["public", "tls", 3443, "workers", 9092], open_ports
+    [by_udp] = made["Service/sockeye-webtransport"]["ports"]
+    assert by_udp == {"name": "webtransport", "port": 8443, "protocol": "UDP", "targetPort": inside["tls"]}, by_udp
+    for service, wanted in (("sockeye", {"public": 80, "tls": 8443}), ("sockeye-nodes", {"admin": 9090, "workers": 9091})):
         ports = made[f"Service/{service}"]["ports"]
         assert {port["name"]: port["port"] for port in ports} == wanted, ports
         assert all(port["targetPort"] in inside for port in ports), ports

@@ -312,12 +312,14 @@ impl Play {
             };
             self.note_answer(now_ms, side, debt);
         }
+        let cause = self.cause();
+        self.report.ordered += u64::from(side == Side::Real && cause != 0);
         let is_question = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
         let said = Saying {
             content: self.normal.apply(&heard.event, content, now_s),
             id: packet.id.filter(|_| is_question),
             bytes: packet.bytes(),
-            cause: self.cause(),
+            cause,
         };
         let lane = Lane {
             session,

@@ -78,8 +78,12 @@ pub(crate) async fn carry(
         }
     };
     *newcomer = None;
-    let up = pin!(up(house, recv, to_hub, &read[opening.len..]));
-    match talk(house, &session, (&mut send, &mut from_hub), up, first).await {
+    let end = {
+        let up = pin!(up(house, recv, to_hub, &read[opening.len..]));
+        talk(house, &session, (&mut send, &mut from_hub), up, first).await
+        // The shard sees the end of its pair now.
+    };
+    match end {
         End::Hub(goodbye) => {
             // It fails where the client has gone.
             let _ = send.finish();

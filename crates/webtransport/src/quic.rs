@@ -68,8 +68,10 @@ pub(crate) fn server(
 /// Within a runtime.
 pub(crate) fn endpoint(socket: UdpSocket, server: ServerConfig) -> std::io::Result<Endpoint> {
     socket.set_nonblocking(true)?;
-    // The system gives as much as `net.core.rmem_max` allows.
-    set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+    // Linux gives as much as `net.core.rmem_max` allows, others all or nothing.
+    if let Err(error) = set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES) {
+        tracing::debug!(%error, "the UDP socket keeps the receive buffer of the system");
+    }
     let (config, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
     Endpoint::new(config, Some(server), socket, runtime)
 }
