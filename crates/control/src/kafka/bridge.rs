@@ -3,7 +3,7 @@
 use super::outgoing::Outgoing;
 use super::{In, Settings};
 use crate::bridge::{
-    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, answer, counted, figures, settled, unwritten,
+    Answered, Bridge, Carry, Counted, Figures, Reader, Readers, answer, counted, figures, settled,
 };
 use ::kafka::{Delivery, Fault, InFigures, Inlet, Reading, Topic};
 use rules::bridge::Recorder;

@@ -2,7 +2,8 @@
 
 use super::{In, Mode, Out, Settings};
 use crate::bridge::{
-    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, answer, counted, figures, settled, unwritten,
+    Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, answer, counted,
+    figures, settled, unwritten,
 };
 use ::nats::{
     Credentials, Delivery, Fault, InFigures, Inlet, Kind, OutFigures, Outlet, Pattern, Reading,

@@ -2,7 +2,7 @@
 //! itself, since each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
 
 use crate::cluster::waitlist::{Waitlist, Waits};
-use crate::tables::slot::{ConnKey, SessionKey};
+use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::BTreeMap;
 
 /// What waits for longer never leaves: its session ends.
@@ -82,6 +82,12 @@ impl Saves {
         let courses = self.courses.values_mut();
         let moved = courses.map(|course| course.parked.carry_over(from, to));
         moved.sum()
+    }
+
+    /// The sockets whose answers wait.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = SocketKey> + '_ {
+        let courses = self.courses.values();
+        courses.flat_map(|course| course.parked.answers())
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {

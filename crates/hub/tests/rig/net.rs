@@ -8,7 +8,7 @@ use hub::{
     ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent,
     Turn, World, Writes, Written,
 };
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A kernel that takes everything.

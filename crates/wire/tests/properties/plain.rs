@@ -84,7 +84,7 @@ proptest! {
         let (args, bytes) = canonical(&arguments);
         let attachments: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let room = room.as_deref();
-        let event = Outgoing { name: &name, room, args: &args, attachments: &attachments, id };
+        let event = Outgoing { name: &name, room, args: &args, attachments: &attachments, id, offset: None };
         let (mut text, mut packed) = (Vec::new(), Vec::new());
         plain::write_json(&mut text, &event);
         plain::write_msgpack(&mut packed, &event);
@@ -123,7 +123,7 @@ proptest! {
         let (args, bytes) = canonical(&arguments);
         let attachments: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let attachments = &attachments;
-        let event = Outgoing { name: "x", room: None, args: &args, attachments, id: None };
+        let event = Outgoing { name: "x", room: None, args: &args, attachments, id: None, offset: None };
         let mut packed = Vec::new();
         plain::write_msgpack(&mut packed, &event);
         for (index, byte) in damages {

@@ -133,6 +133,7 @@ fn config() -> Config {
         offsets: Offsets::All,
         goes_abroad: false,
         chronicle: true,
+        replicas: 0,
     };
     Config {
         recovery: Recovery {

@@ -3,7 +3,8 @@
 
 use super::redis::{Asker, Claimed, Entry, Redis, What};
 use hub::{
-    Adoption, Chronicle, ChronicleMail, ChronicleWord, Claiming, Letter, Read, Stored, Unadopted,
+    Adoption, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, Claiming, Letter, Read,
+    Stored, Unadopted,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,13 +38,6 @@ struct Claim {
     stage: Stage,
 }
 
-/// Tickets of a shard that are not stored.
-#[derive(Debug, Default)]
-struct Tickets {
-    open: BTreeMap<u64, usize>,
-    last: u64,
-}
-
 #[derive(Debug)]
 pub(super) struct Keeper {
     node: u64,
@@ -58,7 +52,6 @@ pub(super) struct Keeper {
     tray: VecDeque<ChronicleWord>,
     batch: Vec<ChronicleWord>,
     batches: u64,
-    tickets: BTreeMap<u16, Tickets>,
     writes_fail: bool,
     reads_fail: bool,
     claims: Vec<Claim>,
@@ -95,7 +88,6 @@ impl Keeper {
             tray: VecDeque::new(),
             batch: Vec::new(),
             batches: 0,
-            tickets: BTreeMap::new(),
             writes_fail: false,
             reads_fail: false,
             claims: Vec::new(),
@@ -131,24 +123,18 @@ impl Keeper {
 
     /// Words of hubs go their ways.
     pub(super) fn sort(&mut self, now_ms: u64) {
-        while let Some(word) = self.chronicle.next() {
-            match word {
-                ChronicleWord::Claiming(claiming) => self.claims.push(Claim {
+        self.tray
+            .extend(std::iter::from_fn(|| self.chronicle.next("/")));
+        while let Some(question) = self.chronicle.next_question() {
+            match question {
+                ChronicleQuestion::Claiming(claiming) => self.claims.push(Claim {
                     claiming,
                     era: self.era,
                     began_ms: now_ms,
                     stage: Stage::Asked,
                 }),
-                ChronicleWord::Listed { shard, number } => {
+                ChronicleQuestion::Listed { shard, number } => {
                     self.listed.insert((shard, number));
-                }
-                word => {
-                    if let ChronicleWord::Saving(saving) = &word {
-                        let tickets = self.tickets.entry(saving.shard).or_default();
-                        *tickets.open.entry(saving.ticket).or_default() += 1;
-                        tickets.last = tickets.last.max(saving.ticket);
-                    }
-                    self.tray.push_back(word);
                 }
             }
         }
@@ -180,7 +166,7 @@ impl Keeper {
                 self.deliver(&taken.expect("a pid of ours"));
             }
         }
-        self.chronicle.written(words.len());
+        self.chronicle.written("/", words.len());
         self.tell_stored(&words);
     }
 
@@ -190,19 +176,10 @@ impl Keeper {
             let ChronicleWord::Saving(saving) = word else {
                 continue;
             };
-            let tickets = self.tickets.entry(saving.shard).or_default();
-            if let Some(count) = tickets.open.get_mut(&saving.ticket) {
-                *count -= 1;
-                if *count == 0 {
-                    tickets.open.remove(&saving.ticket);
-                }
-            }
-            let first = tickets.open.first_key_value();
-            let upto = first.map_or(tickets.last, |(first, _)| first - 1);
-            stored.insert(saving.shard, upto);
+            stored.insert(saving.shard, saving.ticket);
         }
         for (shard, upto) in stored {
-            self.deliver(&self.mail.saved(shard, upto));
+            self.deliver(&self.mail.saved(shard, "/", upto));
         }
     }
 

@@ -207,7 +207,6 @@ impl Redis {
                         self.state.records.remove(pid);
                     }
                 }
-                ChronicleWord::Claiming(_) | ChronicleWord::Listed { .. } => {}
             }
         }
         self.trim();
