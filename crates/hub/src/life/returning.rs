@@ -271,6 +271,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         uid: record.uid.clone(),
         since_ms: parts.clock.now.mono_ms,
         recovered: true,
+        gap_ms: None,
     };
     parking::attach(parts, socket, lifeline);
     deeds::resume(parts, socket);

@@ -34,6 +34,8 @@ pub(crate) struct Lifeline {
     pub(crate) since_ms: u64,
     /// It came back with this transport.
     pub(crate) recovered: bool,
+    /// When its client was told that something is missing, and has not proved since that it knows, monotonic milliseconds.
+    pub(crate) gap_ms: Option<u64>,
 }
 
 /// A socket's places in the journal of its shard.
