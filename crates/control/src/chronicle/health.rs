@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+/// It is looked each second how far reading is behind.
+const LOOK_MS: u64 = 2_000;
 /// A moment that stands for none.
 const NONE: u64 = u64::MAX;
 
@@ -23,6 +25,8 @@ pub struct Health {
     /// So long the last that was marked waited.
     waited_ms: AtomicU64,
     behind_ms: AtomicU64,
+    /// When that was looked at.
+    looked_at: AtomicU64,
 }
 
 impl Default for Health {
@@ -37,6 +41,7 @@ impl Default for Health {
             marked: AtomicU64::new(0),
             waited_ms: AtomicU64::new(0),
             behind_ms: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
         }
     }
 }
@@ -102,6 +107,7 @@ impl Health {
     /// The stream is further than this node has read, by so much.
     pub(super) fn is_behind(&self, ms: u64) {
         self.behind_ms.store(ms, Ordering::Relaxed);
+        self.looked_at.store(self.now_ms(), Ordering::Relaxed);
     }
 
     /// For so long it took nothing, or said nothing.
@@ -117,7 +123,11 @@ impl Health {
     }
 
     pub(crate) fn behind_seconds(&self) -> f64 {
-        seconds(self.behind_ms.load(Ordering::Relaxed))
+        // Nobody looks while shards have too much before them.
+        let looked_at = self.looked_at.load(Ordering::Relaxed);
+        let since = self.now_ms().saturating_sub(looked_at);
+        let more = since.saturating_sub(LOOK_MS);
+        seconds(self.behind_ms.load(Ordering::Relaxed) + more)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Long-polling between the turns and at the end of one. A mark in a slot and the place in a list are set together here.
 
+use crate::clients::conn::Gap;
 use crate::clients::session;
 use crate::tables::slot::{ConnId, SessionId, SessionKey};
 use std::collections::{HashMap, VecDeque};
@@ -38,11 +39,12 @@ impl Polls {
         self.overflowed.push(session);
     }
 
-    /// Something of its queue was dropped: it is told so once until a poll has taken the rest.
-    pub(crate) fn note_gap(&mut self, session: SessionId, gapped: &mut bool) {
-        if !std::mem::replace(gapped, true) {
+    /// Something of its queue was dropped.
+    pub(crate) fn note_gap(&mut self, session: SessionId, gap: &mut Gap) {
+        if *gap == Gap::None {
             self.gapped.push(session);
         }
+        gap.widen();
     }
 
     pub(crate) fn take_gapped(&mut self) -> Vec<SessionId> {

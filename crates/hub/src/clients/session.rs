@@ -3,6 +3,7 @@
 use crate::books::claims::Claims;
 use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
+use crate::clients::conn::Gap;
 use crate::clients::repeats::LastPoll;
 use crate::clients::tags::Tag;
 use crate::dialect::speech::Dialect;
@@ -317,8 +318,7 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
-    /// Something of the queue was dropped, and its client is told.
-    pub(crate) gapped: bool,
+    pub(crate) gap: Gap,
     /// Other nodes do not know of so many of its sockets: packets wait.
     pub(crate) held: u16,
     /// It came when the session was closing already.

@@ -182,7 +182,7 @@ impl Speaker<'_> {
         } else if dropped == Losses::default() {
             return;
         } else if has_gap(&dropped) {
-            self.line.polls.note_gap(session, &mut polling.gapped);
+            self.line.polls.note_gap(session, &mut polling.gap);
         }
         self.books.counts.hit(match squeezed {
             true => Limit::WaitingBytes,

@@ -58,14 +58,15 @@ impl Saves {
             return Vec::new();
         };
         course.stored = course.stored.max(ticket);
-        course.parked.before(course.stored + 1)
+        let stored = course.stored;
+        course.parked.all(|ticket| ticket <= stored)
     }
 
     /// Nobody will store this one; what may leave now.
     pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
         let courses = self.courses.values_mut();
         courses
-            .flat_map(|course| course.parked.of(ticket))
+            .flat_map(|course| course.parked.all(|parked| parked == ticket))
             .collect()
     }
 

@@ -126,11 +126,14 @@ impl Waitlist {
         self.take_while(|parked| parked.due_ms <= now_ms)
     }
 
-    /// What waits for this ticket, wherever it stands.
-    pub(crate) fn of(&mut self, ticket: u64) -> Vec<Waits> {
+    /// What waits for such a ticket, wherever it stands.
+    pub(crate) fn all(&mut self, ready: impl Fn(u64) -> bool) -> Vec<Waits> {
+        if !self.parked.iter().any(|parked| ready(parked.ticket)) {
+            return Vec::new();
+        }
         let (own, others) = std::mem::take(&mut self.parked)
             .into_iter()
-            .partition(|parked| parked.ticket == ticket);
+            .partition(|parked| ready(parked.ticket));
         self.parked = others;
         let own: VecDeque<Parked> = own;
         let own: Vec<Waits> = own.into_iter().map(|parked| parked.what).collect();

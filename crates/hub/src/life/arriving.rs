@@ -369,6 +369,7 @@ fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result
         since_ms: parts.clock.now.mono_ms,
         recovered: false,
         is_heir: true,
+        gap_ms: None,
     };
     parking::attach(parts, parts.people.socket_key(index), lifeline);
     Ok(())

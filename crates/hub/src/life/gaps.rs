@@ -1,10 +1,11 @@
 //! A client that may come back counts on having all: it is told when something is missing although it stayed.
 
+use crate::clients::conn::Gap;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
 use crate::life::parking;
 use crate::parts::Parts;
-use crate::recovery::journal::Reader;
+use crate::recovery::headings::{Heading, Kind};
 use crate::tables::slot::{SessionId, SocketKey};
 use std::collections::BTreeSet;
 use wire::json;
@@ -30,6 +31,26 @@ pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
     }
 }
 
+/// The same of what was not told yet: with a pong, before it moves what is known of the client, and when polls lost the first.
+pub(crate) fn tell_due(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let conn = parts.line.conns.get_mut(slot.conn);
+    let conn = conn.map(|conn| &mut conn.flags.gap);
+    let polling = slot.polling.as_mut().map(|polling| &mut polling.gap);
+    let mut is_due = false;
+    for gap in conn.into_iter().chain(polling) {
+        if matches!(gap, Gap::Fresh | Gap::More) {
+            *gap = Gap::Told;
+            is_due = true;
+        }
+    }
+    if is_due {
+        tell(parts, session);
+    }
+}
+
 /// Letters of other nodes were lost. Nobody knows what was in them.
 pub(crate) fn tell_all(parts: &mut Parts) {
     let live = parts.recovery.iter().flat_map(|all| all.live.values());
@@ -37,7 +58,7 @@ pub(crate) fn tell_all(parts: &mut Parts) {
     for socket in live {
         let namespace = parts.people.label_of(socket).unwrap_or_default();
         let recover = parts.books.config.recovery.of(&namespace);
-        if recover.is_some_and(|recover| recover.goes_abroad) {
+        if recover.is_some_and(|recover| !recover.chronicle) {
             say(parts, socket, None);
         }
     }
@@ -64,23 +85,35 @@ fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
     let (Some(members), Some(namespace)) = (members, parts.people.label(slot.namespace)) else {
         return Missing::Nothing;
     };
-    let (id, members) = (slot.id.to_string(), members.into_iter().collect());
-    let reader = Reader {
-        namespace,
-        socket: &id,
-        members: &members,
-    };
+    let id = slot.id.to_string();
     let (_, confirmed, _) = lifeline.life.parts();
-    let Some(missed) = recovery.journal.missed(reader, confirmed) else {
+    if !recovery.journal.is_whole_behind(confirmed) {
         return Missing::Anything;
+    }
+    let own = Heading {
+        namespace,
+        kind: Kind::Socket,
+        name: &id,
     };
-    let named = missed.events.iter();
-    let named = named.map(|(_, said)| said.room().map(Box::from));
-    match named.collect::<Option<BTreeSet<Box<str>>>>() {
-        Some(rooms) if rooms.len() > ROOMS_MAX => Missing::Anything,
-        Some(rooms) if rooms.is_empty() => Missing::Nothing,
-        Some(rooms) => Missing::Rooms(rooms),
-        None => Missing::Anything,
+    let has = |heading: Heading<'_>| recovery.journal.has_behind(heading, confirmed);
+    let (is_told, left) = recovery.journal.own_behind(own, confirmed);
+    if is_told {
+        return Missing::Anything;
+    }
+    let mut rooms = BTreeSet::new();
+    for member in members.iter().chain(&left) {
+        if has(member.heading(namespace)) {
+            match member.kind {
+                Kind::Room if *member.name != *id && rooms.len() < ROOMS_MAX => {
+                    rooms.insert(member.name.clone());
+                }
+                _ => return Missing::Anything,
+            }
+        }
+    }
+    match rooms.is_empty() {
+        true => Missing::Nothing,
+        false => Missing::Rooms(rooms),
     }
 }
 
@@ -109,6 +142,11 @@ fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>)
     }
     data.push(b'}');
     let data = String::from_utf8_lossy(&data);
+    let extra = parts.people.sockets.live_mut(socket);
+    let extra = extra.and_then(|slot| slot.extra.as_mut());
+    if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
+        lifeline.gap_ms = Some(parts.clock.now.mono_ms);
+    }
     let word = Word {
         name: notices::GAP,
         ..Word::control(PacketType::Event, &namespace, &data)

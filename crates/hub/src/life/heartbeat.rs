@@ -2,8 +2,8 @@
 
 use crate::books::close::CloseReason;
 use crate::clients::people::People;
-use crate::clients::session::Protocol;
-use crate::life::{ending, parking, stream};
+use crate::clients::session::{Protocol, Session};
+use crate::life::{ending, gaps, parking, stream};
 use crate::parts::Parts;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
@@ -48,6 +48,18 @@ pub(crate) fn heard(people: &mut People, session: SessionId) {
     }
 }
 
+/// A pong of a plain WebSocket. A client may send some that nobody asked for (RFC 6455 §5.5.3): of one that may come back they prove
+/// nothing about what has arrived.
+pub(crate) fn on_pong_frame(parts: &mut Parts, session: SessionId, payload: &[u8]) {
+    let slot = parts.people.sessions.get(session);
+    let answers = |slot: &Session| !slot.resumes() || payload == slot.heart.pinged_ms.to_be_bytes();
+    if slot.is_some_and(answers) {
+        on_pong(parts, session);
+    } else {
+        heard(&mut parts.people, session);
+    }
+}
+
 /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4). `false` = a violation:
 /// clients of protocol 3 are not pinged.
 pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
@@ -70,6 +82,8 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
     };
     slot.round_trip_ms = (before_ms + waited_ms).clamp(1, u64::from(u16::MAX)) as u16;
     if parts.recovery.is_some() {
+        // What was lost since the last notice is told before it counts as known.
+        gaps::tell_due(parts, session);
         parking::confirm(parts, session);
     }
     if let Some(slot) = parts.people.sessions.get_mut(session) {
@@ -149,6 +163,8 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     slot.heart.pinged_ms = now;
     parts.books.counts.heartbeats += 1;
     let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+    let payload = slot.heart.pinged_ms.to_be_bytes();
+    let payload = if slot.resumes() { &payload[..] } else { b"" };
     if engineio {
         parts
             .speaker()
@@ -156,7 +172,7 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     } else {
         parts
             .line
-            .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+            .reply(conn, |out| frame::write_frame(out, OpCode::Ping, payload));
     }
     let timeout = parts.books.config.ping_timeout;
     let (people, clock) = (&parts.people, &mut parts.clock);

@@ -3,6 +3,7 @@
 
 use crate::books::close::Departure;
 use crate::books::config::Offsets;
+use crate::clients::conn::Gap;
 use crate::clients::session::Protocol;
 use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
@@ -58,6 +59,7 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
         since_ms: parts.clock.now.mono_ms,
         recovered: false,
         is_heir: false,
+        gap_ms: None,
     };
     attach(parts, socket, lifeline);
     if let Some(members) = members(parts, socket.id()) {
@@ -137,6 +139,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
             && pinged_ms > lifeline.since_ms
         {
             lifeline.life.confirm(at);
+            lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
         }
     }
 }
@@ -157,8 +160,10 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
         return false;
     };
     recovery.live.remove(&lifeline.pid);
-    // What was said to a room before its history came, only the history has, and that is not made up for.
-    if !how.may_return() || parts.rooms.follows(&parts.people, index) {
+    // What was said to a room before its history came, only the history has, and that is not made up for. Nor is what a slow client lost,
+    // which may not know of it.
+    let misses = lifeline.gap_ms.is_some() || has_gap(parts, index);
+    if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.socket_key(index));
         let namespace = label.as_deref().unwrap_or_default();
         deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
@@ -173,6 +178,19 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     keep(parts, record);
     settle(parts);
     true
+}
+
+/// Something that a socket's client should have got was dropped, and it is not told yet.
+fn has_gap(parts: &Parts, index: SocketId) -> bool {
+    let untold = |gap: Gap| matches!(gap, Gap::Fresh | Gap::More);
+    let Some(socket) = parts.people.sockets.get(index) else {
+        return false;
+    };
+    let conn = parts.line.conns.get(socket.conn);
+    let session = parts.people.sessions.get(socket.session);
+    let polling = session.and_then(|session| session.polling.as_ref());
+    conn.is_some_and(|conn| untold(conn.flags.gap))
+        || polling.is_some_and(|polling| untold(polling.gap))
 }
 
 /// Keeps a record for the window of its namespace.

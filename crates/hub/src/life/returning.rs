@@ -272,6 +272,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
         since_ms: parts.clock.now.mono_ms,
         recovered: true,
         is_heir: false,
+        gap_ms: None,
     };
     parking::attach(parts, socket, lifeline);
     deeds::resume(parts, socket);

@@ -67,11 +67,11 @@ impl<T: Weigh> Copies<T> {
         Some(copy)
     }
 
-    /// `Err`: too many wait, and it is dropped.
+    /// `Err`: too many wait, and it is dropped. One that is larger than the bound passes when nothing waits.
     pub(crate) fn push(&self, copy: T) -> Result<(), T> {
         let bytes = copy.bytes();
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        if waiting + bytes > self.bytes_max {
+        if waiting + bytes > self.bytes_max && waiting > 0 {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return Err(copy);

@@ -335,8 +335,30 @@ impl Journal {
         self.gap = self.head();
     }
 
+    /// Something is under a heading behind a place.
+    pub(crate) fn has_behind(&self, heading: Heading<'_>, after: u64) -> bool {
+        let places = self.places(heading, (after, self.head()));
+        { places }.next().is_some()
+    }
+
+    /// Whether a socket was told something alone behind a place, and what it has left since.
+    pub(crate) fn own_behind(&self, own: Heading<'_>, after: u64) -> (bool, Vec<Membership>) {
+        let (mut is_told, mut left) = (false, Vec::new());
+        for at in self.places(own, (after, self.head())) {
+            match self.entry(at).map(|entry| &entry.what) {
+                Some(What::Said { .. }) => is_told = true,
+                Some(What::Changed {
+                    joined: false,
+                    member,
+                }) => left.push(member.clone()),
+                _ => {}
+            }
+        }
+        (is_told, left)
+    }
+
     /// All behind a place is there.
-    fn is_whole_behind(&self, place: u64) -> bool {
+    pub(crate) fn is_whole_behind(&self, place: u64) -> bool {
         place >= self.floor() && place >= self.gap
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Lifeline {
     pub(crate) recovered: bool,
     /// It came from the process before, and what that said last may not have arrived: the store has it, and the journal has not.
     pub(crate) is_heir: bool,
+    /// When its client was told that something is missing, and has not proved since that it knows, monotonic milliseconds.
+    pub(crate) gap_ms: Option<u64>,
 }
 
 /// A socket's places in the journal of its shard.

@@ -139,7 +139,7 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
 
 fn close_overflowed(parts: &mut Parts) {
     for session in parts.line.polls.take_gapped() {
-        gaps::tell(parts, session);
+        gaps::tell_due(parts, session);
     }
     for session in parts.line.polls.take_overflowed() {
         // The slot may have changed hands since.

@@ -3,6 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
 use crate::books::limits::LOG_BYTES_PER_TURN;
+use crate::clients::conn::Gap;
 use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Polling, Protocol};
@@ -48,7 +49,10 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
             body.extend_from_slice(unit.bytes());
         }
     }
-    polling.gapped &= !polling.queue.is_empty();
+    if polling.queue.is_empty() && polling.gap == Gap::Told {
+        // What went behind the notice is told with the next pong.
+        polling.gap = Gap::None;
+    }
     (body, exempt)
 }
 

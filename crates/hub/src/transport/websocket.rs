@@ -222,9 +222,7 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Pong(_) if from.protocol.is_engineio() => {
             heartbeat::heard(&mut stage.parts.people, session)
         }
-        Message::Pong(_) => {
-            heartbeat::on_pong(&mut stage.parts, session);
-        }
+        Message::Pong(payload) => heartbeat::on_pong_frame(&mut stage.parts, session, payload),
         Message::Close(frame) => {
             let code = frame.map(|frame| frame.code);
             conns::say_goodbye(&mut stage.parts, conn, code, "");
