@@ -73,7 +73,7 @@ fn number(name: &str) -> Option<u64> {
 pub fn seeds(usual: u64) -> Range<u64> {
     match number("SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(usual),
+        None => 0..number("SIM_SEEDS").unwrap_or(usual).max(1),
     }
 }
 

@@ -228,11 +228,14 @@ impl Recovery {
     ) -> Result<Id20, NotRecovered> {
         let record = self.parked.look(comer.pid, comer.uid)?;
         let is_ahead = self.is_ahead(&record.namespace, comer.number);
+        // What it missed is not known here, and the store knows it.
+        let is_foreign = comer.number.is_some() && !record.knows(&self.journal, comer.offset);
         let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
         let why = match missed {
             _ if is_ahead => NotRecovered::Unknown,
             Some(missed) if missed.bytes() <= bytes_max => return Ok(record.socket),
+            _ if is_foreign => NotRecovered::Unknown,
             Some(_) => NotRecovered::TooMuch,
             None => NotRecovered::Trimmed,
         };

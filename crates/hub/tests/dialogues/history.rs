@@ -331,5 +331,5 @@ fn a_member_that_is_cut_before_it_has_the_history_gets_each_message_once() {
     let seeds = seeds::seeds(600);
     let least = seeds.end - seeds.start;
     let sockets: u32 = seeds.map(play_with_cuts).sum();
-    assert!(u64::from(sockets) + 100 > least, "nobody came back");
+    assert!(least < 600 || sockets > 700, "nobody came back");
 }

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 const SHARDS: usize = 2;
 const WINDOW: Duration = Duration::from_secs(20);
+const HISTORIES: u64 = 40;
 const STEPS: usize = 900;
 const NODES_MAX: usize = 3;
 const PEOPLE: usize = 6;
@@ -554,7 +555,7 @@ impl<'a> World<'a> {
 }
 
 fn play(name: &str, trouble: Trouble) -> Counts {
-    let all = seeds::play(name, 40, STEPS, |script| {
+    let all = seeds::play(name, HISTORIES, STEPS, |script| {
         let mut world = World::new(script, trouble);
         (0..STEPS).for_each(|step| world.step(step));
         world.finish();
@@ -573,6 +574,8 @@ fn play(name: &str, trouble: Trouble) -> Counts {
         misses: sum(|one| one.misses),
     };
     println!("{name}: {counts:?}");
+    let is_many = all.len() as u64 >= HISTORIES;
+    assert!(!is_many || counts.recovered > 300, "{name}: {counts:?}");
     counts
 }
 
