@@ -90,7 +90,13 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
+    step(Lane::Nightly, "histories of nodes", histories_of_nodes),
     step(Lane::Nightly, "faults put back", faults_put_back),
+    step(
+        Lane::Nightly,
+        "faults of recovery put back",
+        faults_of_recovery,
+    ),
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long limits", long_limits),
     step(Lane::Nightly, "long fuzz", long_fuzz),
@@ -340,9 +346,23 @@ fn load_scripts() -> Step {
 }
 
 fn all_histories() -> Step {
-    cargo("all histories", "test", "--test histories")
-        .env("SIM_SEEDS", "10000")
-        .takes("10 min")
+    Step::new(
+        "all histories",
+        "cargo test --profile ci -p sim -p backend --locked --test histories",
+    )
+    .env("SIM_SEEDS", "10000")
+    .takes("10 min")
+}
+
+/// Letters between nodes, their numbers and shares, and sockets that come back: each history takes longer.
+fn histories_of_nodes() -> Step {
+    Step::new(
+        "histories of nodes",
+        "cargo test --profile ci -p cluster -p hub --locked --lib --test histories --test numbers --test budgets --test dialogues",
+    )
+    .env("SIM_SEEDS", "1000")
+    .takes("20 min")
+    .within(Duration::from_secs(3600))
 }
 
 /// The simulator finds faults that hubs once had, and nothing where the shares of a turn are small.
@@ -353,6 +373,15 @@ fn faults_put_back() -> Step {
     )
     .env("SIM_SEEDS", "10000")
     .takes("10 min")
+}
+
+/// The same of level `cluster`.
+fn faults_of_recovery() -> Step {
+    Step::new(
+        "faults of recovery put back",
+        "cargo test --profile ci -p hub --features faults --locked --test dialogues known_faults",
+    )
+    .takes("5 min")
 }
 
 fn long_noise() -> Step {

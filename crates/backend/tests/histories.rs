@@ -1,11 +1,10 @@
 //! Seeded histories: clients come, speak, wait for answers and go; workers handle, stand still, lose their links, die and leave.
-//! `SIM_SEED=17 cargo test -p backend` repeats one.
 
 mod play;
 
 use backend::proto::item::What;
 use backend::{Backend, Link, Settings, Up, proto};
-use play::{Play, Trouble};
+use play::{Play, STEPS, Trouble};
 use prost::Message;
 
 fn poll(backend: &mut Backend, now_ms: u64, link: Link) -> Option<proto::ToWorker> {
@@ -13,28 +12,22 @@ fn poll(backend: &mut Backend, now_ms: u64, link: Link) -> Option<proto::ToWorke
     Some(proto::ToWorker::decode(message).expect("a message"))
 }
 
-fn seeds(trouble: Trouble) {
-    let number = |name| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().expect("a number"))
-    };
-    let many = number("SIM_SEEDS").unwrap_or(60);
-    let seeds = number("SIM_SEED").map_or(0..many, |seed| seed..seed + 1);
-    for seed in seeds {
-        let mut play = Play::new(seed, trouble);
+fn histories(trouble: Trouble) {
+    seeds::play(&format!("{trouble:?}"), 60, STEPS, |script| {
+        let mut play = Play::new(script, trouble);
         play.run();
         play.check();
-    }
+    });
 }
 
 #[test]
 fn without_trouble_each_event_is_handled_once_and_in_order() {
-    seeds(Trouble::default());
+    histories(Trouble::default());
 }
 
 #[test]
 fn a_cut_link_loses_nothing_and_repeats_nothing() {
-    seeds(Trouble {
+    histories(Trouble {
         cuts: true,
         ..Trouble::default()
     });
@@ -42,7 +35,7 @@ fn a_cut_link_loses_nothing_and_repeats_nothing() {
 
 #[test]
 fn a_dead_workers_events_are_handled_elsewhere_and_marked() {
-    seeds(Trouble {
+    histories(Trouble {
         deaths: true,
         ..Trouble::default()
     });
@@ -50,7 +43,7 @@ fn a_dead_workers_events_are_handled_elsewhere_and_marked() {
 
 #[test]
 fn a_worker_that_stands_still_is_left_behind() {
-    seeds(Trouble {
+    histories(Trouble {
         stalls: true,
         ..Trouble::default()
     });
@@ -58,7 +51,7 @@ fn a_worker_that_stands_still_is_left_behind() {
 
 #[test]
 fn workers_leave_and_no_event_is_handled_twice() {
-    seeds(Trouble {
+    histories(Trouble {
         leaves: true,
         ..Trouble::default()
     });
@@ -66,7 +59,7 @@ fn workers_leave_and_no_event_is_handled_twice() {
 
 #[test]
 fn all_troubles_at_once() {
-    seeds(Trouble {
+    histories(Trouble {
         cuts: true,
         deaths: true,
         stalls: true,
@@ -78,7 +71,7 @@ fn all_troubles_at_once() {
 
 #[test]
 fn the_next_process_goes_on_with_the_same_numbers() {
-    seeds(Trouble {
+    histories(Trouble {
         upgrades: true,
         ..Trouble::default()
     });
@@ -86,7 +79,7 @@ fn the_next_process_goes_on_with_the_same_numbers() {
 
 #[test]
 fn a_worker_that_is_cut_off_or_dies_at_an_upgrade_is_one_like_others() {
-    seeds(Trouble {
+    histories(Trouble {
         cuts: true,
         deaths: true,
         leaves: true,
@@ -98,7 +91,7 @@ fn a_worker_that_is_cut_off_or_dies_at_an_upgrade_is_one_like_others() {
 /// An end was counted against all that the worker had been sent: innocent events were refused with the one that ended it.
 #[test]
 fn a_poison_event_took_innocent_ones_with_it() {
-    seeds(Trouble {
+    histories(Trouble {
         poison: true,
         ..Trouble::default()
     });

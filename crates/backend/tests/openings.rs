@@ -512,7 +512,7 @@ impl Storm {
 
 #[test]
 fn each_request_is_answered_once_or_given_up_in_time() {
-    for seed in 0..200 {
+    for seed in seeds::seeds(200) {
         let mut storm = Storm::new(seed);
         (0..400).for_each(|_| storm.step());
         storm.now_ms += 2_001;

@@ -1,5 +1,5 @@
 //! Nodes that share limits, over a board that is slow, away, or loses everything; nodes come, die and stand still. Each history is made
-//! of a seed. `BUDGETS_SEED=17` plays one again, `BUDGETS_SEEDS=10000` that many.
+//! of a seed.
 //!
 //! Checked at every step: of no key more is in use than its shares, which add up to its budget as soon as all nodes know each other. Checked at the end of each: all of it can be used, from whichever
 //! node, and what was used up by nodes that died is free.
@@ -460,20 +460,11 @@ fn a_rate_holds_over_all_nodes_and_moves_with_its_user() {
     }
 }
 
-fn from_environment(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().expect("a number"))
-}
-
 #[test]
 fn a_budget_holds_over_all_nodes_and_all_of_it_can_be_used() {
-    let seeds = match from_environment("BUDGETS_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..from_environment("BUDGETS_SEEDS").unwrap_or(150),
-    };
-    for seed in seeds {
+    for seed in seeds::seeds(150) {
         if let Err(what) = World::play(seed) {
-            panic!("BUDGETS_SEED={seed}: {what}");
+            panic!("SIM_SEED={seed}: {what}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Newcomers and holders over an engine that loses its keys. Each history is made of a seed.
 //!
-//! Checked of each: of two lives of one number one ends, and no holder ends that did not stand still. `NUMBERS_SEED=17` plays one history again, `NUMBERS_SEEDS=10000` that many.
+//! Checked of each: of two lives of one number one ends, and no holder ends that did not stand still.
 
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::numbers::{
@@ -273,23 +273,11 @@ impl World {
     }
 }
 
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse().expect(name))
-    };
-    match (number("NUMBERS_SEED"), number("NUMBERS_SEEDS")) {
-        (Some(seed), _) => vec![seed],
-        (None, count) => (0..count.unwrap_or(200)).collect(),
-    }
-}
-
 #[test]
 fn an_engine_without_its_keys_and_a_newcomer_end_no_holder() {
-    for seed in seeds() {
+    for seed in seeds::seeds(200) {
         if let Err(why) = World::play(seed, false, None) {
-            panic!("NUMBERS_SEED={seed}: {why}");
+            panic!("SIM_SEED={seed}: {why}");
         }
     }
 }
@@ -297,9 +285,9 @@ fn an_engine_without_its_keys_and_a_newcomer_end_no_holder() {
 /// All processes have one and the same number in their configuration: one of them gets it.
 #[test]
 fn a_number_that_is_given_twice_is_one_node_s() {
-    for seed in seeds() {
+    for seed in seeds::seeds(200) {
         if let Err(why) = World::play(seed, false, Some(7)) {
-            panic!("NUMBERS_SEED={seed}: {why}");
+            panic!("SIM_SEED={seed}: {why}");
         }
     }
 }

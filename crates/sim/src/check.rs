@@ -51,6 +51,9 @@ pub struct Report {
     pub due: usize,
     /// Connections that were moved to the hub that owns their session.
     pub moves: usize,
+    /// Processes that took over, and sessions that went to them.
+    pub successions: usize,
+    pub carried: usize,
     /// Clients that went on over a WebSocket.
     pub upgrades: usize,
     /// Histories of rooms that clients got.

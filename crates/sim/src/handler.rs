@@ -2,8 +2,8 @@
 
 use crate::names::user;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, Keeping,
-    Protocol, SocketKey,
+    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
+    Keeping, Protocol, SocketKey,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,8 @@ const ROUND_TIME: Duration = Duration::from_secs(1_000_000);
 pub(crate) struct Diary {
     /// The socket of each client, from `connected` to `disconnected`, by the client's CONNECT payload.
     live: BTreeMap<String, (u16, SocketKey)>,
+    /// The names of sockets, for the process that comes next.
+    names: BTreeMap<[u8; 15], String>,
     /// Promises that were not kept. (A panic of a handler would only cost a session.)
     pub(crate) broken: Vec<String>,
     /// Rounds that were begun and have no result.
@@ -79,7 +81,11 @@ impl Handler for Witness {
             self.streams.insert(socket);
             return self.rules.connected(cx, socket, auth);
         }
+        let id = cx.socket(socket).id();
         let mut diary = self.diary();
+        if let Some(id) = id {
+            diary.names.insert(id.0, auth.to_owned());
+        }
         let before = diary.live.insert(auth.to_owned(), (self.shard, socket));
         if before.is_some() {
             let broken = format!("{auth} is back before its end was told");
@@ -93,6 +99,19 @@ impl Handler for Witness {
             socket.set_user(&user(client)).expect("it is here");
         }
         self.rules.connected(cx, socket, auth);
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {
+        let id = cx.socket(socket).id();
+        let mut diary = self.diary();
+        match id.and_then(|id| diary.names.get(&id.0).cloned()) {
+            Some(name) => {
+                diary.live.insert(name, (self.shard, socket));
+            }
+            None => diary.broken.push("a socket that nobody knew".to_owned()),
+        }
+        drop(diary);
+        self.rules.arrived(cx, socket, owed);
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {

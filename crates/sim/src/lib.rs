@@ -3,7 +3,7 @@
 //! Odd seeds run with bounds so small that they are reached all the time.
 //!
 //! Events go to one room or two. Event streams break off and come back. Clients that poll go over to WebSockets, rooms keep events for
-//! those who join later, and hubs stand still, sometimes for long.
+//! those who join later, and hubs stand still, sometimes for long. Processes hand their sessions over to others.
 //!
 //! Faults that were put back to see whether the first seeds find them. Those marked with a star can be put back at any time:
 //! `cargo test -p sim --features faults` shows that they are found. With this feature, the shares of a turn are so small that
@@ -15,10 +15,10 @@
 //! | one flush answers all waiting polls \* | too many bytes of answers to polls in one flush |
 //! | a kept event and its record take different ways \* | a client got one twice, or missed one, behind its history |
 //! | an event for two rooms is a letter for each of them \* | a client got one twice |
-//! | a handler hears of a socket's end after what its client did next | seed 0: a client is back before its end was told |
-//! | nobody tells a round that a socket it waits for has left | seed 3: rounds without a result |
-//! | a round that could not ask everybody is called complete | seed 3: a round is complete, and a client of the room was not asked |
-//! | a connection that waits for a long mailbox is never read again | seed 9: POSTs without answer |
+//! | a handler hears of a socket's end after what its client did next | a client is back before its end was told |
+//! | nobody tells a round that a socket it waits for has left | rounds without a result |
+//! | a round that could not ask everybody is called complete | a round is complete, and a client of the room was not asked |
+//! | a connection that waits for a long mailbox is never read again | POSTs without answer |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 
 mod check;
@@ -33,8 +33,9 @@ mod other_node;
 mod people;
 mod plan;
 mod settings;
+mod succession;
 mod world;
 
 pub use check::Report;
 pub use plan::Plan;
-pub use world::run;
+pub use world::{play, run};

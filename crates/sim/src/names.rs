@@ -7,6 +7,12 @@ pub(crate) fn digits(text: &str) -> Vec<u64> {
         .collect()
 }
 
+/// The id of a session, as its client knows it.
+pub(crate) fn sid(bytes: &[u8]) -> String {
+    let bytes = bytes.try_into().expect("15 bytes");
+    wire::base64url::Id20(bytes).to_string()
+}
+
 /// The user of a client.
 pub(crate) fn user(client: usize) -> String {
     format!("user-{client}")

@@ -231,6 +231,7 @@ impl World {
     }
 
     pub(crate) fn end(&mut self, name: usize) {
+        self.tell(|| format!("client {name} goes"));
         self.leave_everything(name);
         self.clients[name].gone = true;
         let Link { node, conn, .. } = self.links[self.clients[name].main];
@@ -253,6 +254,7 @@ impl World {
 
     /// A packet from a client: a frame, or a POST to any hub.
     pub(crate) fn packet(&mut self, name: usize, text: &str) {
+        self.tell(|| format!("client {name} sends {text}"));
         let bytes = self.clients[name].packet(text);
         if self.clients[name].transport == Transport::WebSocket {
             return self.send(self.clients[name].main, bytes);
@@ -277,6 +279,12 @@ impl World {
             }
             let bytes = std::mem::take(&mut self.links[link].out);
             let name = self.links[link].client;
+            self.tell(|| {
+                format!(
+                    "client {name} gets {} bytes by connection {link}",
+                    bytes.len()
+                )
+            });
             if name >= STREAMS {
                 self.hear_stream(name - STREAMS, link, &bytes);
                 continue;
@@ -299,7 +307,7 @@ impl World {
                 self.posting.remove(&name);
                 self.answer_what_was_asked(name);
                 self.go_on(name);
-            } else {
+            } else if !self.clients[name].gone {
                 let answer = String::from_utf8_lossy(&bytes).into_owned();
                 panic!("seed {}: client {name} was answered {answer:?}", self.seed);
             }
@@ -402,6 +410,9 @@ impl World {
     }
 
     pub(crate) fn on_packet(&mut self, name: usize, packet: &str) {
+        if packet != "2" {
+            self.tell(|| format!("client {name} hears {packet}"));
+        }
         if packet == "2" {
             return self.clients[name].owed.push("3".to_owned());
         }

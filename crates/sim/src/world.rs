@@ -9,11 +9,13 @@ use crate::other_node::{Elsewhere, uplink};
 use crate::plan::Plan;
 use crate::settings::{config, rules};
 use fastrand::Rng;
+use hub::config::Config;
 use hub::limits::{LETTERS_PER_TURN, LOG_BYTES_PER_TURN};
 use hub::mailbox::{mailbox, waker};
 use hub::metrics::Cells;
 use hub::{HandlerFactory, Hub, Identity, Moved, Now, Process, Reply, Spent, Turn};
 use rules::RulesFactory;
+use seeds::Script;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -26,14 +28,22 @@ const LETTERS_BEYOND: usize = 24;
 
 /// Plays one history and checks it; a violation panics with the seed.
 pub fn run(plan: Plan, seed: u64) -> Report {
-    let mut world = World::new(plan, seed);
-    for _ in 0..plan.steps {
-        world.step();
+    play(plan, &Script::whole(seed))
+}
+
+/// The same of a history that may lack some steps.
+pub fn play(plan: Plan, script: &Script) -> Report {
+    let mut world = World::new(plan, script);
+    for step in 0..plan.steps {
+        world.step(step);
     }
+    world.dice = script.opening();
     world.finish()
 }
 
 pub(crate) struct World {
+    script: Script,
+    pub(crate) config: Arc<Config>,
     pub(crate) plan: Plan,
     pub(crate) seed: u64,
     pub(crate) dice: Rng,
@@ -69,36 +79,69 @@ pub(crate) struct World {
 const WALL_MS: u64 = 1_750_000_000_000;
 
 impl World {
-    fn new(plan: Plan, seed: u64) -> World {
-        let rules = RulesFactory::new(&rules(&plan), &|_| Err("no schemas".to_owned()));
-        let rules = rules.expect("rules without schemas");
+    fn new(plan: Plan, script: &Script) -> World {
+        let seed = script.seed();
         let now = Now {
             mono_ms: 1_000,
             wall_ms: WALL_MS,
         };
-        let mut dice = Rng::with_seed(seed);
         let config = Arc::new(config(&plan, seed));
         let mut process = Process::new(&config.rates);
         process.uplink = plan.elsewhere.then(uplink);
-        let diary = Arc::<Mutex<Diary>>::default();
+        let elsewhere = Elsewhere::beside(&process, plan.hubs, &config);
+        let mut world = World {
+            script: script.clone(),
+            config,
+            plan,
+            seed,
+            now,
+            step: 0,
+            origin: 0,
+            nodes: Vec::new(),
+            dice: script.opening(),
+            completions: Rng::with_seed(!seed),
+            links: Vec::new(),
+            clients: Vec::new(),
+            moves: Vec::new(),
+            mail: BTreeMap::new(),
+            posting: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            members: BTreeSet::new(),
+            questions: Vec::new(),
+            diary: Arc::default(),
+            numbers: 0,
+            elsewhere,
+            listeners: Vec::new(),
+            polls: BTreeSet::new(),
+            report: Report::default(),
+        };
+        world.nodes = world.make_hubs(&process);
+        world
+    }
+
+    /// The hubs of a process.
+    pub(crate) fn make_hubs(&mut self, process: &Process) -> Vec<Node> {
+        let plan = self.plan;
+        let rules = RulesFactory::new(&rules(&plan), &|_| Err("no schemas".to_owned()));
+        let rules = rules.expect("rules without schemas");
         let nodes = (0..plan.hubs as u16).map(|shard| {
             let me = Identity {
                 node: 1,
                 shard,
                 shards: plan.hubs as u16,
             };
-            let mut entropy = Rng::with_seed(dice.u64(..));
+            let mut entropy = Rng::with_seed(self.dice.u64(..));
             let entropy = Box::new(move |bytes: &mut [u8]| entropy.fill(bytes));
             let cells = Arc::new(Cells::default());
             let witness = Box::new(Witness {
                 shard,
                 rules: rules.build(shard),
                 names_users: plan.elsewhere,
-                diary: Arc::clone(&diary),
+                diary: Arc::clone(&self.diary),
                 streams: BTreeSet::new(),
             });
-            let (settings, published) = (Arc::clone(&config), Arc::clone(&cells));
-            let hub = Hub::in_process(settings, me, witness, published, entropy, &process);
+            let (settings, published) = (Arc::clone(&self.config), Arc::clone(&cells));
+            let hub = Hub::in_process(settings, me, witness, published, entropy, process);
             let loads = Arc::clone(&process.loads);
             let (sender, receiver) = mailbox(waker(|| {}), loads, shard);
             Node {
@@ -113,36 +156,16 @@ impl World {
                 spending: Spending::default(),
             }
         });
-        let elsewhere = Elsewhere::beside(&process, plan.hubs, &config);
-        World {
-            plan,
-            seed,
-            now,
-            step: 0,
-            origin: 0,
-            nodes: nodes.collect(),
-            dice,
-            completions: Rng::with_seed(!seed),
-            links: Vec::new(),
-            clients: Vec::new(),
-            moves: Vec::new(),
-            mail: BTreeMap::new(),
-            posting: BTreeSet::new(),
-            asked: BTreeMap::new(),
-            members: BTreeSet::new(),
-            questions: Vec::new(),
-            diary,
-            numbers: 0,
-            elsewhere,
-            listeners: Vec::new(),
-            polls: BTreeSet::new(),
-            report: Report::default(),
-        }
+        nodes.collect()
     }
 
     /// One thing happens.
-    fn step(&mut self) {
+    fn step(&mut self, step: usize) {
         self.begin_step();
+        let Some(dice) = self.script.dice(step) else {
+            return;
+        };
+        self.dice = dice;
         self.wake_up();
         if self.plan.elsewhere {
             (0..self.dice.usize(..3)).for_each(|_| self.carry_between_nodes());
@@ -152,6 +175,9 @@ impl World {
         }
         if self.plan.kept && !self.plan.tokens && self.chance(8) {
             self.listen();
+        }
+        if self.plan.upgrades && self.dice.usize(..150) == 0 {
+            self.hand_over();
         }
         match self.dice.usize(..100) {
             0..28 => self.deliver_mail(),
@@ -172,6 +198,11 @@ impl World {
         self.hear();
     }
 
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        self.script
+            .tell(|| format!("step {:4}: {}", self.step, what()));
+    }
+
     fn begin_step(&mut self) {
         self.step += 1;
         self.origin = self.step;
@@ -180,7 +211,7 @@ impl World {
     // ---- the network ------------------------------------------------------------------------------------------------------
 
     /// Some messages of one pair of hubs arrive.
-    fn deliver_mail(&mut self) {
+    pub(crate) fn deliver_mail(&mut self) {
         let pairs: Vec<_> = self.mail.keys().copied().collect();
         if pairs.is_empty() {
             return;
@@ -245,11 +276,13 @@ impl World {
         let node = self.dice.usize(..self.nodes.len());
         // One in four stops for so long that all who send to it must wait.
         let steps = if self.chance(25) { 100 } else { 12 };
-        self.nodes[node].still_until = self.step + 1 + self.dice.usize(..steps) as u64;
+        let until = self.step + 1 + self.dice.usize(..steps) as u64;
+        self.tell(|| format!("hub {node} stands still until {until}"));
+        self.nodes[node].still_until = until;
     }
 
     /// Hubs whose time to stand still is over find all that came meanwhile, in one turn.
-    fn wake_up(&mut self) {
+    pub(crate) fn wake_up(&mut self) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].still_until == 0 || self.stands_still(node) {
                 continue;
@@ -299,7 +332,7 @@ impl World {
         self.end_turn(node);
     }
 
-    fn carry_out_move(&mut self) {
+    pub(crate) fn carry_out_move(&mut self) {
         if self.moves.is_empty() {
             return;
         }
@@ -315,6 +348,7 @@ impl World {
         } = self.moves.swap_remove(at);
         self.origin = step;
         self.report.moves += 1;
+        self.tell(|| format!("connection {link} moves to hub {to}"));
         self.turn(to, |mut turn| {
             let adopt = |wires: &mut Wires<'_>, conn| wires.adopt(link, conn);
             let moved = Moved {
@@ -350,6 +384,7 @@ impl World {
         };
         self.links.push(Link::new(client, node));
         let link = self.links.len() - 1;
+        self.tell(|| format!("client {client} opens connection {link} to hub {node}"));
         self.open(link, node);
         link
     }

@@ -1,26 +1,10 @@
-//! Many seeds. One that fails is played again by `SIM_SEED=17 cargo test -p sim`; `SIM_SEEDS=5000` plays more of them.
+//! Many seeds.
 
 use sim::{Plan, run};
-use std::ops::Range;
 use std::panic::catch_unwind;
 
 /// Seeds of every test run.
 const SEEDS: u64 = 64;
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is a number, not {text:?}")),
-    )
-}
-
-fn seeds() -> Range<u64> {
-    match number("SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(SEEDS),
-    }
-}
 
 fn plan(seed: u64) -> Plan {
     Plan {
@@ -33,28 +17,47 @@ fn plan(seed: u64) -> Plan {
         kept: seed / 2 % 2 == 1,
         tokens: seed % 3 == 1,
         elsewhere: seed / 2 % 4 == 2,
+        upgrades: seed / 2 % 4 == 0,
         loss: 0,
     }
 }
 
 #[test]
 fn histories_keep_their_promises() {
-    let (mut due, mut moves, mut relays) = (0, 0, 0);
-    let (mut rounds, mut returns) = (0, 0);
-    let (mut upgrades, mut kept, mut welcomed) = (0, 0, 0);
-    for seed in seeds() {
-        let report = run(plan(seed), seed);
-        due += report.due;
-        moves += report.moves;
-        relays += report.relays;
-        rounds += report.rounds;
-        returns += report.returns;
-        upgrades += report.upgrades;
-        kept += report.histories;
-        welcomed += report.welcomed;
+    let steps = plan(0).steps;
+    let all = seeds::play("hubs", SEEDS, steps, |script| {
+        let report = sim::play(plan(script.seed()), script);
+        [
+            report.due,
+            report.moves,
+            report.relays,
+            report.rounds,
+            report.returns,
+            report.upgrades,
+            report.histories,
+            report.welcomed,
+            report.successions,
+            report.carried,
+        ]
+    });
+    let histories = all.len();
+    let sum = |what: usize| all.iter().map(|one| one[what]).sum::<usize>();
+    let [
+        due,
+        moves,
+        relays,
+        rounds,
+        returns,
+        upgrades,
+        kept,
+        welcomed,
+        successions,
+        carried,
+    ] = std::array::from_fn(sum);
+    if (histories as u64) < SEEDS {
+        return;
     }
     // A simulation in which nothing happens proves nothing.
-    let histories = seeds().count();
     assert!(due > 50 * histories, "{due} messages were due");
     assert!(moves > 5 * histories, "{moves} connections moved");
     assert!(relays > 50 * histories, "{relays} messages between hubs");
@@ -66,8 +69,14 @@ fn histories_keep_their_promises() {
         welcomed > histories,
         "{welcomed} clients heard another node"
     );
+    // A quarter of the histories has them.
+    assert!(
+        successions > histories / 4,
+        "{successions} processes took over"
+    );
+    assert!(carried > 2 * successions, "{carried} sessions went");
     println!(
-        "{histories} histories: {welcomed} heard another node at once, {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \
+        "{histories} histories: {successions} processes took over {carried} sessions, {welcomed} heard another node at once, {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \
         {upgrades} upgrades, {kept} histories of rooms"
     );
 }
@@ -85,6 +94,8 @@ fn losses_are_noticed() {
     for seed in 0..8 {
         let lossy = Plan {
             loss: 10,
+            // Clients that a process sends away miss what they may miss.
+            upgrades: false,
             ..plan(seed)
         };
         assert!(

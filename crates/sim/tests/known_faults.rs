@@ -19,6 +19,7 @@ fn plan(seed: u64) -> Plan {
         kept: seed.is_multiple_of(2),
         tokens: false,
         elsewhere: seed % 2 == 1,
+        upgrades: false,
         loss: 0,
     }
 }

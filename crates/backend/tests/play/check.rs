@@ -4,7 +4,7 @@ use super::{Client, MET, POISON, Play};
 use backend::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-impl Play {
+impl Play<'_> {
     pub fn check(&self) {
         let seed = self.seed;
         let alive = self.processes.iter();

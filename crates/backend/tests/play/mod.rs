@@ -11,6 +11,7 @@ use backend::{Backend, Down, Event, Frame, Link, Name, Said, Settings, To, Up};
 use fastrand::Rng;
 use process::Process;
 use prost::Message;
+use seeds::Script;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may go wrong.
@@ -64,7 +65,8 @@ impl Client {
     }
 }
 
-pub struct Play {
+pub struct Play<'a> {
+    script: &'a Script,
     seed: u64,
     rng: Rng,
     now: u64,
@@ -79,6 +81,8 @@ pub struct Play {
     events: u64,
 }
 
+/// Steps that may be left out of a history that fails.
+pub const STEPS: usize = 1_000;
 const TROUBLE_UNTIL: u64 = 8_000;
 /// Ends that an event is there at, alone and in all, before it is refused.
 const ALONE: usize = 2;
@@ -96,9 +100,9 @@ fn number_of(event: &proto::Event) -> u64 {
     number.parse().expect("a number")
 }
 
-impl Play {
-    pub fn new(seed: u64, trouble: Trouble) -> Self {
-        let mut rng = Rng::with_seed(seed);
+impl<'a> Play<'a> {
+    pub fn new(script: &'a Script, trouble: Trouble) -> Self {
+        let (seed, mut rng) = (script.seed(), script.opening());
         let settings = Settings {
             window_bytes: [600, 4_000, 1 << 20][rng.usize(..3)],
             silent_after_ms: 1_000,
@@ -108,6 +112,7 @@ impl Play {
             ..Settings::default()
         };
         let mut play = Self {
+            script,
             seed,
             now: 1_000,
             trouble,
@@ -182,11 +187,18 @@ impl Play {
     }
 
     pub fn run(&mut self) {
-        while self.now < TROUBLE_UNTIL {
-            self.clients_act();
-            self.make_trouble();
+        for step in 0.. {
+            if self.now >= TROUBLE_UNTIL {
+                break;
+            }
+            if let Some(dice) = self.script.dice(step) {
+                self.rng = dice;
+                self.clients_act();
+                self.make_trouble();
+            }
             self.step();
         }
+        self.rng = self.script.opening();
         if self.processes.iter().all(|process| process.leaving) {
             self.start_process();
         }
@@ -244,6 +256,8 @@ impl Play {
         }
         client.sent += 1;
         let number = client.sent;
+        self.script
+            .tell(|| format!("{} ms: {name:?} says {number}", self.now));
         let ack = if self.rng.bool() { number } else { 0 };
         if ack != 0 {
             client.waits.insert(ack, number);

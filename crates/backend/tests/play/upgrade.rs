@@ -4,7 +4,7 @@ use super::Play;
 use backend::Backend;
 use std::collections::HashSet;
 
-impl Play {
+impl Play<'_> {
     /// Another process goes on with what this one knows. What workers have said and nobody has read is lost.
     pub(super) fn upgrade(&mut self) {
         self.carry_out();

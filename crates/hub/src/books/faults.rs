@@ -14,6 +14,14 @@ pub enum Fault {
     RoomByRoom,
     /// A client was told of its CONNECT before other nodes knew of it.
     WelcomeEarly,
+    /// The ack of an event left before the event was stored.
+    AckEarly,
+    /// After a failover of the store, records did not say that something may be lost.
+    LossUnknown,
+    /// A socket that was taken from the store stayed where it was, too.
+    TakenTwice,
+    /// A client whose socket had been on another node meanwhile got again what it had got there.
+    NumberUnheeded,
 }
 
 #[cfg(feature = "faults")]

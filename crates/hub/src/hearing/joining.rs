@@ -82,11 +82,7 @@ fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
     let uid = join.claims.as_ref().map(|claims| claims.uid.as_str());
     let comer = join.shown.and_then(|shown| shown.comer(uid));
     let found = match comer {
-        Some(comer) => {
-            let number = join.shown.and_then(|shown| shown.number);
-            let comer = (comer, number);
-            returning::find(&mut stage.parts, session, &join.namespace, comer)
-        }
+        Some(comer) => returning::find(&mut stage.parts, session, &join.namespace, comer),
         // It shows the name of another server's socket.
         None => Found::Nowhere(NotRecovered::Unknown),
     };

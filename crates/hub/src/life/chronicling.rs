@@ -2,6 +2,7 @@
 //! before their clients are told, and a client whose node died gets its socket from there. ADR 62.
 
 use crate::books::close::CloseReason;
+use crate::books::faults::{self, Fault};
 use crate::cluster::adoption;
 use crate::cluster::joins::{Carrier, Waits};
 use crate::cluster::letter::ChronicleNews;
@@ -123,6 +124,9 @@ fn passed(parts: &mut Parts, namespace: &str, number: u64) {
 }
 
 fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
+    if faults::is_back(Fault::TakenTwice) {
+        return;
+    }
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
@@ -161,7 +165,9 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let live: Vec<SocketKey> = recovery.live.values().copied().collect();
     for socket in live {
         if parts.people.label_of(socket).as_deref() == Some(namespace) {
-            if let Some(deed) = deed(parts, socket) {
+            if !faults::is_back(Fault::LossUnknown)
+                && let Some(deed) = deed(parts, socket)
+            {
                 deed.forgets(upto);
             }
             touch(parts, socket);

@@ -1,5 +1,6 @@
 //! What is said where all nodes read one stream, and what is known of sockets there, on their way to the store. ADR 62.
 
+use crate::books::faults::{self, Fault};
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
 use crate::cluster::wire::{self, Ask};
@@ -47,7 +48,7 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
 /// back.
 #[inline]
 pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
-    if parts.recovery.is_none() {
+    if parts.recovery.is_none() || faults::is_back(Fault::AckEarly) {
         return;
     }
     let deed = deed(parts, socket);
@@ -224,7 +225,6 @@ pub(crate) fn remember(
     number: Option<u64>,
     namespace: &str,
     comer: Comer<'_>,
-    shown: Option<u64>,
 ) -> Option<u64> {
     of(parts, namespace)?;
     const TIMEOUT: Duration = Duration::from_secs(5);
@@ -234,7 +234,7 @@ pub(crate) fn remember(
         pid: comer.pid,
         uid: comer.uid.map(Into::into),
         namespace: namespace.into(),
-        shown,
+        shown: comer.number,
         deadline_ms,
         is_asked: false,
     };

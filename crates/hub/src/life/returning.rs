@@ -36,7 +36,7 @@ pub(crate) fn find(
     parts: &mut Parts,
     session: SessionId,
     namespace: &str,
-    (comer, shown): (Comer<'_>, Option<u64>),
+    comer: Comer<'_>,
 ) -> Found {
     give_up_transport(parts, Some((session, namespace)), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
@@ -59,12 +59,12 @@ pub(crate) fn find(
             let asked = recovery.map(|recovery| recovery.ask(comer, circle, now_ms));
             match asked.unwrap_or(Err(NotRecovered::Unknown)) {
                 Ok(number) => {
-                    deeds::remember(parts, Some(number), namespace, comer, shown);
+                    deeds::remember(parts, Some(number), namespace, comer);
                     parking::settle(parts);
                     return Found::Asked(number);
                 }
                 Err(why) => {
-                    let number = deeds::remember(parts, None, namespace, comer, shown);
+                    let number = deeds::remember(parts, None, namespace, comer);
                     if let Some(number) = number.filter(|number| deeds::ask(parts, *number)) {
                         parking::settle(parts);
                         return Found::Asked(number);
@@ -396,7 +396,13 @@ pub(crate) fn decided(parts: &mut Parts, number: u64, result: Result<Box<Back>, 
 
 /// A socket that was taken from another shard is kept here until its client is let in.
 fn decide(parts: &mut Parts, verdict: Verdict) {
-    let Verdict { number, result } = verdict;
+    let Verdict { number, mut result } = verdict;
+    if let (Ok(back), Some(recovery)) = (&result, &parts.recovery)
+        && let Some(adopting) = recovery.adoptions.get(&number)
+        && recovery.is_ahead(&back.record.namespace, adopting.shown)
+    {
+        result = Err(NotRecovered::Unknown);
+    }
     if matches!(result, Err(NotRecovered::Unknown)) && deeds::ask(parts, number) {
         return;
     }

@@ -4,12 +4,13 @@
 //! A step ends with messages to post and news of what is wanted here. The caller lists the shard on the cards of rooms by the news
 //! **before** the messages leave: what a fence promises is true then.
 
+use crate::books::faults::{self, Fault};
 use crate::dialect::speech::Emit;
 use crate::recovery::apart::Apart;
 use crate::recovery::chronicle::Chronicle;
 use crate::recovery::circle::{Circle, Post, Sender, To};
 use crate::recovery::headings::Heading;
-use crate::recovery::journal::{self, Action, Journal, Moment};
+use crate::recovery::journal::{self, Action, Journal, Moment, Said};
 use crate::recovery::marks::Marks;
 use crate::recovery::members::Aim;
 use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
@@ -41,6 +42,8 @@ pub(crate) struct Bounds {
 pub(crate) struct Comer<'a> {
     pub(crate) pid: Pid,
     pub(crate) offset: Option<Position>,
+    /// Where it is in the stream that all nodes read, if its offset says so.
+    pub(crate) number: Option<u64>,
     pub(crate) uid: Option<&'a str>,
 }
 
@@ -221,10 +224,15 @@ impl Recovery {
         bytes_max: usize,
     ) -> Result<Id20, NotRecovered> {
         let record = self.parked.look(comer.pid, comer.uid)?;
+        let is_ahead = self.is_ahead(&record.namespace, comer.number);
+        // What it missed is not known here, and the store knows it.
+        let is_foreign = comer.number.is_some() && !record.knows(&self.journal, comer.offset);
         let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
         let why = match missed {
+            _ if is_ahead => NotRecovered::Unknown,
             Some(missed) if missed.bytes() <= bytes_max => return Ok(record.socket),
+            _ if is_foreign => NotRecovered::Unknown,
             Some(_) => NotRecovered::TooMuch,
             None => NotRecovered::Trimmed,
         };
@@ -235,7 +243,14 @@ impl Recovery {
     /// Takes a socket that is kept here; nobody else is asked.
     pub(crate) fn take(&mut self, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
         let record = self.parked.take_here(comer.pid, comer.uid)?;
-        self.resume(record, comer.offset)
+        self.resume(record, comer)
+    }
+
+    /// A client had its socket elsewhere meanwhile, and has more of the stream than came to this shard: here it would get that once more.
+    pub(crate) fn is_ahead(&self, namespace: &str, number: Option<u64>) -> bool {
+        let head = self.number_at_head(namespace);
+        let heeded = !faults::is_back(Fault::NumberUnheeded);
+        heeded && number.zip(head).is_some_and(|(number, head)| number > head)
     }
 
     /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. Also where another has a claim on
@@ -278,14 +293,18 @@ impl Recovery {
     }
 
     /// It came back to the shard that it left: its places stay what they were.
-    fn resume(
-        &mut self,
-        record: Record,
-        shown: Option<Position>,
-    ) -> Result<Box<Back>, NotRecovered> {
-        let has = record.has(&self.journal, shown);
+    fn resume(&mut self, record: Record, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
+        let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
-        let missed = missed.ok_or(NotRecovered::Trimmed)?;
+        let mut missed = missed.ok_or(NotRecovered::Trimmed)?;
+        // A place in a journal of another node says nothing here, but its number does.
+        if !faults::is_back(Fault::NumberUnheeded)
+            && let Some(number) = comer.number
+            && !record.knows(&self.journal, comer.offset)
+        {
+            let is_new = |said: &Said| said.number().is_none_or(|own| own > number);
+            missed.events.retain(|(_, said)| is_new(said));
+        }
         Ok(Box::new(Back {
             record,
             missed: missed.events,

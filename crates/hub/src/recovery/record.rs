@@ -127,12 +127,14 @@ impl Life {
     /// The place up to which the client has all: the latest of what it shows, what it confirmed and the beginning. An offset that cannot be its own counts as
     /// none: it is from before the socket.
     fn has(&self, journal: &Journal, shown: Option<Position>) -> u64 {
-        let known = shown.and_then(|at| match journal.offset(at) {
-            Some(offset) => Some(offset),
-            None => self.translate(at),
-        });
+        let known = shown.and_then(|at| self.place(journal, at));
         let own = known.filter(|at| (self.begun..=journal.head()).contains(at));
         own.unwrap_or(self.begun).max(self.confirmed)
+    }
+
+    /// A place that a client shows, as one in this journal; `None`: it is of a journal that the socket was never in.
+    fn place(&self, journal: &Journal, at: Position) -> Option<u64> {
+        journal.offset(at).or_else(|| self.translate(at))
     }
 
     /// A place in a former journal, as one in this.
@@ -183,6 +185,11 @@ impl Record {
     /// The place up to which its client has all.
     pub(crate) fn has(&self, journal: &Journal, shown: Option<Position>) -> u64 {
         self.life.has(journal, shown)
+    }
+
+    /// Whether the place that a client shows means something here.
+    pub(crate) fn knows(&self, journal: &Journal, shown: Option<Position>) -> bool {
+        shown.is_some_and(|at| self.life.place(journal, at).is_some())
     }
 
     /// The events that it missed if it has all up to a place; `None`: the journal has not all of it.

@@ -21,8 +21,13 @@ pub(crate) struct Shown {
 impl Shown {
     /// The client that shows it, with the user of its token.
     pub(crate) fn comer<'a>(&self, uid: Option<&'a str>) -> Option<Comer<'a>> {
-        let (pid, offset) = (self.pid?, self.offset);
-        Some(Comer { pid, offset, uid })
+        let (pid, offset, number) = (self.pid?, self.offset, self.number);
+        Some(Comer {
+            pid,
+            offset,
+            number,
+            uid,
+        })
     }
 }
 

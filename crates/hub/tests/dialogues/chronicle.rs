@@ -1,5 +1,7 @@
 //! Sockets of level `cluster`, as the store sees them: what is stored when, what clients hear before it, and what a pong proves.
 
+mod histories;
+
 use crate::rig::net::{Client, Net};
 use hub::config::{Config, Offsets, Recover, Recovery};
 use hub::{
@@ -272,4 +274,46 @@ fn an_ack_left_before_its_event_was_stored() {
         Some("432[1]"),
         "it said nothing"
     );
+}
+
+/// The first node still had the socket when its client came back from another, and told again what the client had got there. One that has
+/// more than the node would get that once more, too: its socket comes from the store.
+#[test]
+fn a_client_that_had_been_elsewhere_got_again_what_it_had() {
+    for is_ahead in [false, true] {
+        let mut store = Store::new();
+        let (client, pid) = store.connects("");
+        let (speaker, _) = store.connects("");
+        store.net.break_off(client);
+        store.net.say(speaker, "42[\"say\",7]");
+        let said = store.words().into_iter().find_map(|word| match word {
+            ChronicleWord::Said { letter, .. } => Some(letter),
+            _ => None,
+        });
+        let read = store.mail.said("/", NUMBER, &said.expect("it was said"));
+        store.net.deliver(0, &read.expect("an event").letter);
+        let texts = store.net.texts(speaker);
+        let offset = texts[0].rsplit('"').nth(1).expect("an offset");
+        // The journal is another's. The number is the same, or the next.
+        let more = if is_ahead { "B" } else { "A" };
+        assert!(offset.ends_with('A'), "{offset}");
+        let offset = format!("AAAAAAAA{}{more}", &offset[8..27]);
+        let back = store.net.websocket(0, "");
+        store.net.say(
+            back,
+            &format!("40{{\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
+        );
+        let words = store.words();
+        let claims = |word: &ChronicleWord| matches!(word, ChronicleWord::Claiming(_));
+        assert_eq!(words.iter().any(claims), is_ahead, "{words:?}");
+        for word in words {
+            if let ChronicleWord::Saving(saving) = word {
+                store.stored(&saving);
+            }
+        }
+        let texts = store.net.texts(back);
+        let is_told = |text: &String| text.starts_with("42[\"said\"");
+        assert!(!texts.iter().any(is_told), "{texts:?}");
+        assert_eq!(texts.iter().any(|text| text.contains(&pid)), !is_ahead);
+    }
 }

@@ -128,7 +128,7 @@ fn play(seed: u64) {
 /// or saw another order than the members did.
 #[test]
 fn a_joiner_gets_each_message_once_and_in_the_rooms_order() {
-    (0..300).for_each(play);
+    seeds::seeds(300).for_each(play);
 }
 
 /// Each room has its own home: an event for several rooms goes several ways.
@@ -327,6 +327,8 @@ fn play_with_cuts(seed: u64) -> u32 {
 /// meanwhile once by itself and once within it.
 #[test]
 fn a_member_that_is_cut_before_it_has_the_history_gets_each_message_once() {
-    let sockets: u32 = (0..600).map(play_with_cuts).sum();
-    assert!(sockets > 700, "nobody came back");
+    let seeds = seeds::seeds(600);
+    let least = seeds.end - seeds.start;
+    let sockets: u32 = seeds.map(play_with_cuts).sum();
+    assert!(least < 600 || sockets > 700, "nobody came back");
 }

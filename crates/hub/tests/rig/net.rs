@@ -1,11 +1,12 @@
 //! Several hubs of one process. Their letters to each other wait until the test carries them, so a test chooses the order.
 
 use super::{WALL_MS, dice, frames, masked};
+use client::OpCode;
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Letter, Now, Parcel, Process, Sink, Spent, Turn, World,
-    Writes, Written,
+    ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent,
+    Turn, World, Writes, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,6 +31,10 @@ struct Desk {
     taken: Taken,
     sent: Vec<(u16, Arc<Letter>)>,
     parcels: Vec<Parcel>,
+    /// Connections that the hub ended, and whether it is done with them.
+    ended: Vec<(ConnId, bool)>,
+    /// Why clients did not get their sockets back.
+    refused: Vec<&'static str>,
 }
 
 impl Sink for Desk {
@@ -44,6 +49,9 @@ impl World for Desk {
             Effect::Send { shard, letter } => self.sent.push((shard, letter)),
             Effect::Pass { .. } => panic!("nobody passes words on"),
             Effect::Away(parcel) => self.parcels.push(parcel),
+            Effect::Shutdown { conn } => self.ended.push((conn, false)),
+            Effect::Close { conn } => self.ended.push((conn, true)),
+            Effect::Log(Notice::NotRecovered { cause, .. }) => self.refused.push(cause),
             _ => {}
         }
     }
@@ -59,12 +67,25 @@ struct Node {
 pub struct Client {
     pub at: usize,
     conn: ConnId,
+    /// Later connections of the same place have larger ones.
+    opened: u64,
+}
+
+/// A connection, from the hub's side.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    number: u64,
+    /// The hub says nothing more.
+    is_shut: bool,
+    is_closed: bool,
 }
 
 pub struct Net {
     nodes: Vec<Node>,
     /// By sender and receiver, each in order.
     mail: BTreeMap<(usize, usize), VecDeque<Arc<Letter>>>,
+    conns: HashMap<(usize, ConnId), Opened>,
+    opens: u64,
     now: Now,
     /// Walk all tables after every turn.
     pub checks: bool,
@@ -105,6 +126,8 @@ impl Net {
         Net {
             nodes: (0..hubs as u16).map(node).collect(),
             mail: BTreeMap::new(),
+            conns: HashMap::new(),
+            opens: 0,
             now,
             checks: true,
         }
@@ -133,7 +156,16 @@ impl Net {
     /// A connection with this request.
     pub fn request(&mut self, at: usize, request: &str) -> Client {
         let conn = self.turn(at, |turn| turn.opened([127, 0, 0, 1].into(), |_, _| true));
-        let client = Client { at, conn };
+        self.opens += 1;
+        let opened = self.opens;
+        self.nodes[at].desk.taken.0.remove(&conn);
+        let fresh = Opened {
+            number: opened,
+            is_shut: false,
+            is_closed: false,
+        };
+        self.conns.insert((at, conn), fresh);
+        let client = Client { at, conn, opened };
         self.bytes(client, request.as_bytes());
         client
     }
@@ -171,7 +203,24 @@ impl Net {
     /// The connection breaks.
     pub fn break_off(&mut self, client: Client) {
         self.turn(client.at, |turn| turn.broken(client.conn));
+        self.nodes[client.at].desk.ended.push((client.conn, true));
         self.end_turn(client.at);
+    }
+
+    fn conn(&self, client: Client) -> Option<Opened> {
+        let opened = self.conns.get(&(client.at, client.conn));
+        opened.filter(|conn| conn.number == client.opened).copied()
+    }
+
+    /// The hub has this connection.
+    pub fn is_open(&self, client: Client) -> bool {
+        self.conn(client).is_some_and(|conn| !conn.is_closed)
+    }
+
+    /// The hub ended it, whether the client did or not.
+    pub fn has_ended(&self, client: Client) -> bool {
+        self.conn(client)
+            .is_none_or(|conn| conn.is_shut || conn.is_closed)
     }
 
     pub fn hub(&self, at: usize) -> &Hub {
@@ -200,6 +249,12 @@ impl Net {
     pub fn parcels(&mut self) -> Vec<Parcel> {
         let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
         desks.flat_map(|desk| desk.parcels.drain(..)).collect()
+    }
+
+    /// Why clients did not get their sockets back, since the last call.
+    pub fn refusals(&mut self) -> Vec<&'static str> {
+        let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
+        desks.flat_map(|desk| desk.refused.drain(..)).collect()
     }
 
     /// A letter of another process.
@@ -236,6 +291,11 @@ impl Net {
         if self.checks {
             hub.check_invariants();
         }
+        for (conn, is_closed) in self.nodes[at].desk.ended.drain(..) {
+            if let Some(opened) = self.conns.get_mut(&(at, conn)) {
+                (opened.is_shut, opened.is_closed) = (true, opened.is_closed || is_closed);
+            }
+        }
         for (shard, letter) in self.nodes[at].desk.sent.drain(..) {
             let queue = self.mail.entry((at, usize::from(shard))).or_default();
             queue.push_back(letter);
@@ -252,5 +312,15 @@ impl Net {
     pub fn texts(&mut self, client: Client) -> Vec<String> {
         let frames = frames(&self.raw(client), false);
         frames.iter().map(|frame| frame.text().to_owned()).collect()
+    }
+
+    /// The same of a connection that the hub may end or has ended.
+    pub fn texts_before_end(&mut self, client: Client) -> Vec<String> {
+        if self.conn(client).is_none() {
+            return Vec::new();
+        }
+        let frames = frames(&self.raw(client), false);
+        let texts = frames.iter().filter(|frame| frame.opcode == OpCode::Text);
+        texts.map(|frame| frame.text().to_owned()).collect()
     }
 }

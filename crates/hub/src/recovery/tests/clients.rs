@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl World<'_> {
     /// A client without a socket gets a new one, on any shard.
     pub(super) fn connect(&mut self, client: usize) {
         let shard = self.any_shard();
@@ -138,6 +138,7 @@ impl World {
         let comer = Comer {
             pid,
             offset: slot.offset,
+            number: None,
             uid: Some(USERS[client % USERS.len()]),
         };
         self.trace(|| format!("client {client} comes back on {shard}"));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl World<'_> {
     /// One letter arrives, if any is under way.
     pub(super) fn pass_mail(&mut self) -> bool {
         let full = self.mail.iter().enumerate().flat_map(|(from, lanes)| {

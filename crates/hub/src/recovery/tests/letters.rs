@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl World<'_> {
     /// Lists a shard for what its live sockets and its records want, before its messages leave.
     pub(super) fn settle(&mut self, shard: usize) {
         let slot = &mut self.shards[shard];

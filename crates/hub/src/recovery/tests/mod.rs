@@ -27,6 +27,7 @@ use crate::recovery::taking::Back;
 use crate::tables::id::{Identity, Ids, Place};
 use crate::tables::position::Position;
 use fastrand::Rng;
+use seeds::Script;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,8 +36,6 @@ const NAMESPACE: &str = "/chat";
 const ROOMS: [&str; 3] = ["a", "b", "c"];
 const USERS: [&str; 2] = ["ann", "bob"];
 const CLIENTS: usize = 5;
-/// The seed of a history that is to be repeated, and told step by step.
-const REPEATED: Option<u64> = None;
 
 /// The events of a history.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +170,8 @@ struct EventTruth {
     clean: bool,
 }
 
-struct World {
+struct World<'a> {
+    script: &'a Script,
     setting: Setting,
     rng: Rng,
     now_ms: u64,
@@ -257,9 +257,9 @@ impl Shard {
     }
 }
 
-impl World {
-    fn new(setting: Setting, seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
+impl<'a> World<'a> {
+    fn new(setting: Setting, script: &'a Script) -> Self {
+        let mut rng = script.opening();
         let count = usize::from(setting.shards * setting.nodes);
         let shards = (0..count).map(|shard| Shard::new(setting, shard, &mut rng));
         let shards: Vec<Shard> = shards.collect();
@@ -267,6 +267,7 @@ impl World {
         // Shards, and the ways of nodes to others.
         let senders = count + usize::from(setting.nodes);
         let mut world = Self {
+            script,
             setting,
             rng,
             now_ms: 1,
@@ -295,9 +296,9 @@ impl World {
 
     /// Says what happens in a history that is repeated.
     fn trace(&self, what: impl FnOnce() -> String) {
-        if REPEATED.is_some() {
-            eprintln!("{:4} {:5} ms: {}", self.step, self.now_ms, what());
-        }
+        let (step, now_ms) = (self.step, self.now_ms);
+        self.script
+            .tell(|| format!("{step:4} {now_ms:5} ms: {}", what()));
     }
 }
 
@@ -330,18 +331,23 @@ fn setting(shards: u16) -> Setting {
     }
 }
 
-/// Plays histories; what came of them, if they are more than one.
-fn play(setting: Setting, seeds: u64) -> Option<Counts> {
-    let seeds = REPEATED.map_or(0..seeds, |seed| seed..seed + 1);
+/// Plays histories; what came of them, if they are many.
+fn play(setting: Setting, usual: u64) -> Option<Counts> {
+    let name = format!("{setting:?}");
+    let all = seeds::play(&name, usual, setting.steps, |script| {
+        let mut world = World::new(setting, script);
+        for step in 0..setting.steps {
+            if let Some(dice) = script.dice(step) {
+                world.rng = dice;
+                world.act();
+            }
+        }
+        world.finish();
+        world.counts
+    });
+    let is_many = all.len() as u64 >= usual;
     let mut total = Counts::default();
-    for seed in seeds {
-        let played = std::panic::catch_unwind(|| {
-            let mut world = World::new(setting, seed);
-            (0..setting.steps).for_each(|_| world.act());
-            world.finish();
-            world.counts
-        });
-        let counts = played.unwrap_or_else(|_| panic!("seed {seed} of {setting:?}"));
+    for counts in all {
         total.recovered += counts.recovered;
         total.elsewhere += counts.elsewhere;
         total.abroad += counts.abroad;
@@ -354,7 +360,7 @@ fn play(setting: Setting, seeds: u64) -> Option<Counts> {
         all.late += one.late;
         all.nodes += one.nodes;
     }
-    REPEATED.is_none().then_some(total)
+    is_many.then_some(total)
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Nodes {
     }
 }
 
-impl World {
+impl World<'_> {
     pub(super) fn node_of(&self, shard: usize) -> usize {
         shard / usize::from(self.setting.shards)
     }

@@ -44,6 +44,7 @@ impl Pair {
         let comer = Comer {
             pid: record.pid,
             offset: None,
+            number: None,
             uid: None,
         };
         shards[CLAIMER].ask(comer, None, 1).expect("asked");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl World<'_> {
     /// `whole`: all that was for this life must be there by now.
     pub(super) fn check(&self, client: usize, whole: bool) {
         let slot = &self.clients[client];

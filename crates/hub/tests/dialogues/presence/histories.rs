@@ -3,20 +3,11 @@
 use super::{comes, world};
 use crate::rig::net::Client;
 use crate::rig::nodes::Nodes;
+use fastrand::Rng;
+use seeds::Script;
 use std::collections::BTreeSet;
 
-/// Numbers that are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as usize % bound
-    }
-}
+const STEPS: usize = 60;
 
 /// A client in the room, its user and its place.
 struct One {
@@ -26,10 +17,10 @@ struct One {
     inside: bool,
 }
 
-fn disturb(nodes: &mut Nodes, dice: &mut Dice, away: &mut Option<usize>) {
+fn disturb(nodes: &mut Nodes, dice: &mut Rng, away: &mut Option<usize>) {
     match away.take() {
         Some(node) => {
-            if dice.below(2) == 0 {
+            if dice.usize(..2) == 0 {
                 nodes.loses(node);
             }
             nodes.comes_back(node);
@@ -39,8 +30,8 @@ fn disturb(nodes: &mut Nodes, dice: &mut Dice, away: &mut Option<usize>) {
             }
         }
         None => {
-            let node = dice.below(3);
-            match dice.below(2) {
+            let node = dice.usize(..3);
+            match dice.usize(..2) {
                 0 => nodes.dies(node),
                 _ => nodes.cut_off(node, true),
             }
@@ -49,12 +40,12 @@ fn disturb(nodes: &mut Nodes, dice: &mut Dice, away: &mut Option<usize>) {
     }
 }
 
-fn act(nodes: &mut Nodes, dice: &mut Dice, people: &mut Vec<One>, asks: bool) {
-    let (at, all) = (dice.below(people.len().max(1)), people.len());
-    match (dice.below(6 + usize::from(asks)), people.get_mut(at)) {
+fn act(nodes: &mut Nodes, dice: &mut Rng, people: &mut Vec<One>, asks: bool) {
+    let (at, all) = (dice.usize(..people.len().max(1)), people.len());
+    match (dice.usize(..6 + usize::from(asks)), people.get_mut(at)) {
         (0..2, _) | (_, None) if all < 24 => {
-            let place = (dice.below(3), dice.below(2));
-            let user = format!("user {}", dice.below(6));
+            let place = (dice.usize(..3), dice.usize(..2));
+            let user = format!("user {}", dice.usize(..6));
             let client = comes(nodes, place, &user);
             people.push(One {
                 place,
@@ -78,7 +69,7 @@ fn act(nodes: &mut Nodes, dice: &mut Dice, people: &mut Vec<One>, asks: bool) {
             nodes.settle();
         }
         (5, Some(one)) => {
-            one.user = format!("user {}", dice.below(6));
+            one.user = format!("user {}", dice.usize(..6));
             let word = format!("42[\"be\",\"{}\"]", one.user);
             nodes.say(one.place.0, one.client, &word);
         }
@@ -88,26 +79,27 @@ fn act(nodes: &mut Nodes, dice: &mut Dice, people: &mut Vec<One>, asks: bool) {
 }
 
 /// Whatever is done in whatever order, and whatever is lost on the way between nodes: when all is quiet, every shard with a member
-/// knows all members, and so does a client that asked once. `PRESENCE_SEEDS` is how many histories are tried.
+/// knows all members, and so does a client that asked once.
 #[test]
 fn every_shard_knows_all_members_when_all_is_quiet() {
-    let seeds = std::env::var("PRESENCE_SEEDS").ok();
-    let seeds = seeds.map_or(100, |seeds| seeds.parse().expect("a number"));
-    (1..=seeds).for_each(one_history);
+    seeds::play("presence", 100, STEPS, one_history);
 }
 
-fn one_history(seed: u64) {
-    let mut dice = Dice(seed);
-    let (members_max, asks) = ([4, 100][dice.below(2)], dice.below(2) == 0);
+fn one_history(script: &Script) {
+    let (seed, mut dice) = (script.seed(), script.opening());
+    let (members_max, asks) = ([4, 100][dice.usize(..2)], dice.usize(..2) == 0);
     let (views, mut nodes) = world(3, members_max);
     let (mut people, mut away) = (Vec::new(), None);
-    for _ in 0..60 {
+    for step in 0..STEPS {
+        let Some(mut dice) = script.dice(step) else {
+            continue;
+        };
         act(&mut nodes, &mut dice, &mut people, asks);
-        if dice.below(12) == 0 {
+        if dice.usize(..12) == 0 {
             disturb(&mut nodes, &mut dice, &mut away);
         }
-        if dice.below(3) == 0 {
-            nodes.pass([10, 300, 2_000][dice.below(3)]);
+        if dice.usize(..3) == 0 {
+            nodes.pass([10, 300, 2_000][dice.usize(..3)]);
         }
     }
     if away.is_some() {
