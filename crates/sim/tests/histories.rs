@@ -17,7 +17,7 @@ fn plan(seed: u64) -> Plan {
         kept: seed / 2 % 2 == 1,
         tokens: seed % 3 == 1,
         elsewhere: seed / 2 % 4 == 2,
-        upgrades: seed / 2 % 4 == 0,
+        upgrades: (seed / 2).is_multiple_of(4),
         loss: 0,
     }
 }
