@@ -121,7 +121,7 @@ js_webtransport_suite() {
     echo "SKIPPED: stock clients by WebTransport, no Chromium: apt-get install -y chromium"
     return 77
   fi
-  (cd js && NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-webtransport optional/webtransport.test.js)
+  (cd js && CONFORMANCE_PATIENCE_MS=30000 NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-webtransport optional/webtransport.test.js)
 }
 # What handlers take part in, and no time is measured.
 js_core_suite() { (cd js && node_tests js-core --test-concurrency=3 optional/core.test.js test/socketio-{packets,disconnecting}.test.js); }
