@@ -10,7 +10,6 @@ use crate::clients::people::People;
 use crate::clients::roll::Roll;
 use crate::clients::speaker::Speaker;
 use crate::cluster::away::Away;
-use crate::cluster::repeats::Repeats;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::life::answers::Answers;
@@ -25,6 +24,7 @@ use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
+use crate::tables::repeats::Repeats;
 use std::sync::Arc;
 use wire::base64url::Id20;
 

@@ -2,7 +2,6 @@
 //! asked in the same words as other shards; news of rooms stay within the process.
 
 use crate::clients::people::People;
-use crate::cluster::repeats::Spot;
 use crate::dialect::speech::{Author, Emit};
 use crate::recovery;
 use crate::recovery::stamp::Stamp;
@@ -12,6 +11,7 @@ use crate::rooms::presence::Word;
 pub use crate::rooms::target::{Scope, Target};
 use crate::tables::id::Place;
 use crate::tables::position::Position;
+use crate::tables::repeats::Spot;
 use crate::tables::shards::ShardSet;
 use std::sync::Arc;
 use wire::base64url::Id20;

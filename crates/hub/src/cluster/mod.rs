@@ -12,7 +12,6 @@ pub(crate) mod joins;
 pub(crate) mod letter;
 pub mod mailbox;
 pub(crate) mod receive;
-pub(crate) mod repeats;
 pub(crate) mod rounds;
 pub(crate) mod saves;
 pub(crate) mod send;

@@ -4,7 +4,6 @@ use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, Return, RoundId,
     Target, borrowed,
 };
-use crate::cluster::repeats::Spot;
 use crate::dialect::speech::Emit;
 use crate::recovery::bytes as steps;
 use crate::recovery::circle::Door;
@@ -12,6 +11,7 @@ use crate::recovery::stamp::Stamp;
 use crate::rooms::presence::{Person, Who, Word};
 use crate::tables::bytes::{Reader, attachments, bytes, names, number};
 use crate::tables::id::Place;
+use crate::tables::repeats::Spot;
 use std::sync::Arc;
 
 const EVENT: u8 = 1;

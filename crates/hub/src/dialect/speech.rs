@@ -1,6 +1,6 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
-use crate::cluster::repeats::Spot;
+use crate::tables::repeats::Spot;
 use crate::tables::slot::SocketKey;
 use wire::engineio::{payload, payload3};
 use wire::plain::raw;

@@ -7,6 +7,7 @@ pub(crate) mod id;
 pub(crate) mod interest;
 pub(crate) mod loads;
 pub(crate) mod position;
+pub(crate) mod repeats;
 pub(crate) mod shards;
 pub(crate) mod sip;
 pub(crate) mod slab;
