@@ -6,6 +6,7 @@
 
 mod command;
 mod event;
+mod failures;
 mod fault;
 mod figures;
 mod handed;
@@ -16,6 +17,7 @@ mod window;
 
 pub use command::{Action, Command, Flaw, RawHeader, Target, Unhandled, Who};
 pub use event::{Encoding, Event, Key, Moment};
+pub use failures::{Failure, Failures, Said};
 pub use fault::{Fault, Kind};
 pub use figures::{InFigures, OutFigures};
 pub use handed::Handed;

@@ -15,6 +15,7 @@ pub(crate) use outwards::{Asked, Outline, unwritten};
 #[cfg(any(feature = "kafka", feature = "nats"))]
 pub(crate) use readers::{Reader, Readers};
 
+use ::bridge::Failure;
 use rules::bridge::{Bus, Recorder};
 use rules::{Chosen, Outcome, Wanted};
 use std::fmt;
@@ -125,6 +126,8 @@ pub trait Bridge: Send + Sync {
     fn ask(&self, number: u64, answered: Answered);
     /// For metrics.
     fn figures(&self) -> Figures;
+    /// The last ones, the newest first.
+    fn failures(&self) -> Vec<Failure>;
 }
 
 /// Those that this process has.

@@ -3,7 +3,7 @@
 use crate::context::Watch;
 use crate::settings::Settings;
 use crate::topics;
-use bridge::{Fault, Kind, OutFigures};
+use bridge::{Fault, Kind, OutFigures, Said};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
@@ -109,9 +109,16 @@ impl ProducerContext for Context {
                     offset: message.offset(),
                 })
             }
-            Err((error, _)) => {
+            Err((error, message)) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                Err(self.fault(error))
+                let fault = self.fault(error);
+                let said = || {
+                    let body = message.payload().unwrap_or_default();
+                    vec![Said::new("record", message.topic(), body)]
+                };
+                let failures = &self.watch.failures;
+                failures.note_said("not acknowledged", &fault.to_string(), said);
+                Err(fault)
             }
         };
         // It may not be waited for.
@@ -120,10 +127,10 @@ impl ProducerContext for Context {
 }
 
 impl Context {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, watch: Watch) -> Self {
         Self {
             limits,
-            watch: Watch::default(),
+            watch,
             closed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             waiting: AtomicU64::new(0),
@@ -240,7 +247,7 @@ impl Writer {
             .set("queue.buffering.max.messages", "0")
             .set("queue.buffering.max.kbytes", "2147483647");
         let producer = config
-            .create_with_context(Context::new(limits))
+            .create_with_context(Context::new(limits, Watch::new(settings.failures())))
             .map_err(|error| Fault::new(Kind::Settings, format!("cannot use Kafka: {error}")))?;
         Ok(Self { producer, topic })
     }

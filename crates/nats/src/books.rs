@@ -1,6 +1,7 @@
 //! What both sides of the queue of events know.
 
-use bridge::{Fault, Kind, OutFigures};
+use bridge::{Failures, Fault, Kind, OutFigures};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Who has a message when it counts as produced.
@@ -21,9 +22,17 @@ pub(crate) struct Books {
     failed: AtomicU64,
     refused: AtomicU64,
     retried: AtomicU64,
+    pub(crate) failures: Arc<Failures>,
 }
 
 impl Books {
+    pub(crate) fn new(failures: &Arc<Failures>) -> Self {
+        Self {
+            failures: Arc::clone(failures),
+            ..Self::default()
+        }
+    }
+
     /// Room for a message.
     pub(crate) fn reserve(&self, bytes: usize, max: usize) -> Result<(), Fault> {
         let reserved =

@@ -9,7 +9,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, HeaderName};
-use bridge::{Fault, Kind};
+use bridge::{Fault, Kind, Said};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -61,6 +61,11 @@ impl Courier {
     async fn deliver(&self, parcel: Parcel, number: u64) -> String {
         let answer = self.carry(&parcel, number).await;
         self.books.settle(parcel.bytes, answer.is_ok());
+        if let Err(fault) = &answer {
+            let said = || vec![Said::new("message", &parcel.subject, &parcel.body)];
+            let failures = &self.books.failures;
+            failures.note_said("not acknowledged", &fault.to_string(), said);
+        }
         // It may not be waited for.
         let _ = parcel.waiter.send(answer);
         parcel.key

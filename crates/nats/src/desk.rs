@@ -4,7 +4,7 @@ use crate::letters::{From, Letter, Letters};
 use crate::link::Line;
 use crate::reading::{PAUSE, Reading, Shared, Source};
 use async_nats::{HeaderName, Message};
-use bridge::{Command, Flaw, Lines, RawHeader, Rights, Unhandled, Window};
+use bridge::{Command, Flaw, Lines, RawHeader, Rights, Said, Unhandled, Window};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,6 +83,7 @@ where
     /// Messages that the server has given up, since nobody could read them.
     pub(crate) fn note_lost(&mut self, what: &str) {
         self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        self.shared.failures.note("message lost", what);
         if self.lines.more() {
             tracing::error!("{what}");
         }
@@ -194,6 +195,14 @@ where
                 "a message is no command: {flaw}"
             );
         }
+        let failures = &self.shared.failures;
+        failures.note_said("no command", &flaw.to_string(), || {
+            vec![Said::new(
+                "message",
+                message.subject.as_str(),
+                &message.payload,
+            )]
+        });
         let from = From {
             stream: place.map(|place| (place.stream, place.number)),
             flaw,

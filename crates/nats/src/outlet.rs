@@ -68,7 +68,7 @@ impl fmt::Debug for Outlet {
 impl Outlet {
     /// Servers may be away: they are looked for in the background. Within a runtime.
     pub fn start(settings: &Settings, pattern: Pattern, mode: Mode, limits: Limits) -> Self {
-        let books = Arc::new(Books::default());
+        let books = Arc::new(Books::new(settings.failures()));
         let link = Link::start(settings.clone(), || {});
         let courier = Courier::new(link, mode, Arc::clone(&books), limits.time);
         // Bounded in bytes by the books.

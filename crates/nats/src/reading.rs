@@ -1,8 +1,9 @@
 //! What is read, and what those who read and those who look on share.
 
 use crate::subject;
-use bridge::{Fault, Kind, Operator, Quiet, Rights};
+use bridge::{Failures, Fault, Kind, Operator, Quiet, Rights};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -95,6 +96,7 @@ impl Reading {
 pub(crate) struct Shared {
     stops: AtomicBool,
     quiet: Quiet,
+    pub(crate) failures: Arc<Failures>,
     pub(crate) handed: AtomicU64,
     pub(crate) repeated: AtomicU64,
     pub(crate) dead: AtomicU64,
@@ -103,6 +105,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(failures: &Arc<Failures>) -> Self {
+        Self {
+            failures: Arc::clone(failures),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Release);
     }
@@ -113,6 +122,7 @@ impl Shared {
 
     pub(crate) fn trouble(&self, what: impl fmt::Display) {
         if self.quiet.is_due() {
+            self.failures.note("trouble", &what.to_string());
             tracing::warn!("NATS: {what}: it is tried again");
         }
     }

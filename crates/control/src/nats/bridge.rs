@@ -4,6 +4,7 @@ use super::{In, Mode, Out, Settings};
 use crate::bridge::{
     Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, counted, unwritten,
 };
+use ::bridge::{Failure, Failures};
 use ::nats::{
     Credentials, Delivery, Fault, InFigures, Inlet, Kind, Limits, Operator, Outlet, Pattern,
     Reading, Source, Tls, Unhandled, overlap,
@@ -21,6 +22,7 @@ pub(super) struct Nats {
     out: Option<Arc<Outgoing>>,
     readers: Readers<Inlet>,
     partial: Counted,
+    failures: Arc<Failures>,
     runtime: Handle,
 }
 
@@ -91,7 +93,8 @@ fn wrong(text: String) -> Fault {
 impl Nats {
     pub(super) fn start(settings: &Settings) -> Result<Self, String> {
         let text = |fault: Fault| fault.to_string();
-        let client = client(settings).map_err(text)?;
+        let failures = Arc::default();
+        let client = client(settings).map_err(text)?.noting(&failures);
         let out = settings.out.as_ref();
         let out = out.map(|out| Outgoing::start(&client, out)).transpose();
         Ok(Self {
@@ -99,6 +102,7 @@ impl Nats {
             out: out.map_err(text)?.map(Arc::new),
             readers: Readers::new("NATS"),
             partial: Counted::default(),
+            failures,
             runtime: Handle::current(),
         })
     }
@@ -118,6 +122,7 @@ impl Bridge for Nats {
                 false => Err(Unhandled::Later),
             };
             let started = client(&self.settings)
+                .map(|client| client.noting(&self.failures))
                 .and_then(|client| Inlet::start(&client, reading(inlet), hand))
                 .map_err(|fault| fault.to_string())?;
             self.readers.add(started);
@@ -149,6 +154,10 @@ impl Bridge for Nats {
                 answer.map_err(|fault| unwritten(&fault)),
             )));
         });
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        self.failures.newest()
     }
 
     fn figures(&self) -> Figures {

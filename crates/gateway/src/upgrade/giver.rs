@@ -10,7 +10,7 @@ use crate::errands;
 use control::backend::Still;
 use control::cluster::Stopped;
 use handoff::bounds::DESCRIPTORS_MAX;
-use handoff::{Batch, Hello, Kind, Listener, OLDEST, VERSION, Welcome, agree};
+use handoff::{Batch, Hello, Kind, Listener, OLDEST, Tally, VERSION, Welcome, agree};
 use shard::{Frozen, Listening, Unquiet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -123,7 +123,8 @@ fn until_commit(
     line.expect::<()>(Kind::Built, STEP)?;
     in_time(parts, began)?;
     course.leave()?;
-    line.say(Kind::Commit, STEP)?;
+    let tally = tally(parts, began.elapsed());
+    line.send(Kind::Commit, &tally, STEP)?;
     frozen.commit();
     still.commit();
     if let Some(stopped) = stopped {
@@ -133,6 +134,19 @@ fn until_commit(
         sessions,
         stood_still: began.elapsed(),
     })
+}
+
+/// What the next process goes on counting from.
+fn tally(parts: &Parts, pause: Duration) -> Tally {
+    let before = parts.readiness.upgrades().tally();
+    Tally {
+        done: before.done + 1,
+        refused: before.refused,
+        failed: before.failed,
+        sessions: before.sessions,
+        connections: before.connections,
+        pause_us: pause.as_micros() as u64,
+    }
 }
 
 /// What the next process stores comes behind what this one stored.

@@ -2,6 +2,7 @@
 
 pub mod chain;
 mod clustered;
+mod figures;
 mod keeping;
 mod programs;
 mod stopping;
