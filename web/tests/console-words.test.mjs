@@ -12,6 +12,7 @@ import { sluggard } from "./sluggard.mjs";
 let browser;
 let cluster;
 let node;
+const clients = [];
 
 before(async () => {
   browser = await launchBrowser();
@@ -21,12 +22,15 @@ before(async () => {
 });
 
 after(async () => {
+  for (const one of clients) one.disconnect();
   await browser?.close();
   await cluster?.stop();
 });
 
 function client() {
-  return io(node.gateway.url, { transports: ["websocket"], forceNew: true });
+  const one = io(node.gateway.url, { transports: ["websocket"], forceNew: true });
+  clients.push(one);
+  return one;
 }
 
 async function fits(page) {
@@ -56,7 +60,6 @@ describe("slow rooms", () => {
     ops.assertNoErrors();
     await ops.leave();
     for (const one of slow) await one.leave();
-    speaker.disconnect();
   });
 });
 
@@ -85,7 +88,6 @@ describe("a test client", () => {
     await ops.sees("tbody tr", /ops.*listen.*room den, because: case 7/);
     ops.assertNoErrors();
     await ops.leave();
-    ada.disconnect();
   });
 
   test("ends with its page, and says why it is not let in", async () => {
