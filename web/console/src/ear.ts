@@ -72,6 +72,7 @@ export class Ear {
     const form = make("form", "stack");
     const fields = make("div", "filters");
     fields.append(this.#time.element, this.#reason.element);
+    this.#reason.element.classList.add("wide");
     this.#reason.input.required = true;
     this.#reason.input.maxLength = 200;
     this.#submit.type = "submit";

@@ -56,14 +56,19 @@ export class Failures {
     this.element.hidden = true;
     this.element.append(this.#table.element);
     if (!view.api.allowsEverywhere("trace:payload")) return;
-    const form = make("form", "filters");
+    const form = make("form", "stack");
+    const fields = make("div", "filters");
+    const buttons = make("div", "buttons");
     const show = button("Show what was said", "plain", () => {});
     show.type = "submit";
     show.setAttribute("aria-label", `Show what was said in the last failures of ${name}`);
     this.#reason.input.required = true;
     this.#reason.input.maxLength = 200;
+    this.#reason.element.classList.add("wide");
     this.#hide.hidden = true;
-    form.append(this.#reason.element, show, this.#hide);
+    fields.append(this.#reason.element);
+    buttons.append(show, this.#hide);
+    form.append(fields, buttons);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#show();
