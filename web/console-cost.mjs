@@ -123,6 +123,7 @@ const [, some] = await ask("/v1/nodes/sessions?limit=1");
 const id = encodeURIComponent(some.sessions[0].sockets[0].id);
 await timed("all nodes, by socket", `/v1/nodes/sessions?id=${id}`);
 await timed("all nodes, rooms by a part of the name", "/v1/nodes/rooms?contains=x");
+await timed("all nodes, slowest rooms (walks the tables)", "/v1/nodes/rooms?order=slowest");
 await timed("all nodes, 1,000 ends", "/v1/nodes/ends?limit=1000");
 const after = await turns();
 const bounds = [...after.keys()].filter((bound) => bound !== "+Inf");

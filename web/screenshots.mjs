@@ -13,6 +13,7 @@ import { Gateway } from "./tests/gateway.mjs";
 import { PHONE as NARROW } from "./tests/judge.mjs";
 import { Operator, PAGES, Watched } from "./tests/operator.mjs";
 import { Person, launchBrowser } from "./tests/person.mjs";
+import { sluggard } from "./tests/sluggard.mjs";
 
 const images = join(dirname(fileURLToPath(import.meta.url)), "../docs/images");
 const IMAGE_BYTES_MAX = 200 * 1024;
@@ -180,7 +181,7 @@ async function withCluster(look) {
     await cluster.worker();
     await cluster.crowd(2000);
     stop = await talker(cluster.watched);
-    await look(cluster.watched[0]);
+    await look(cluster.watched[0], cluster);
   } finally {
     stop?.();
     await cluster.stop();
@@ -205,11 +206,33 @@ async function nodesPictures(browser) {
   });
 }
 
+/** A test client that hears the ladder. */
+async function listen(ops) {
+  await ops.open("try?room=ladder");
+  await ops.page.getByLabel("Reason, for the audit").fill("do readings arrive?");
+  await ops.page.click('#main button:text-is("Listen")');
+  await ops.page.waitForFunction(
+    () => document.querySelectorAll('[aria-label="What it hears"] tbody tr').length > 4,
+  );
+  await ops.page.locator('#main h2:text-is("Listen")').scrollIntoViewIfNeeded();
+}
+
+/** What was said when a worker sent away somebody's poison. */
+async function readFailures(ops) {
+  await ops.open("backends");
+  await ops.page.getByLabel("Reason, for the audit").first().fill("why is it poison?");
+  await ops.page.keyboard.press("Enter");
+  await ops.sees(".spoken pre", /./);
+}
+
 /** Pictures for the eye of one who changes the console. */
 async function everyPage(browser, folder) {
   mkdirSync(folder, { recursive: true });
   const places = [...PAGES, "sessions?where=nodes", "rooms?where=nodes", "rooms?room=crowd"];
-  await withCluster(async (first) => {
+  places.push("rooms?order=slowest");
+  await withCluster(async (first, cluster) => {
+    await sluggard(first.gateway.url, "crowd");
+    const eyes = [];
     for (const [screen, options] of Object.entries({ desk: DESK, phone: NARROW }))
       for (const colorScheme of ["light", "dark"]) {
         const ops = await Operator.enter(browser, first, "ops", { ...options, colorScheme });
@@ -228,8 +251,17 @@ async function everyPage(browser, folder) {
         await see("session");
         await follow(ops);
         await see("trace-lines");
-        await ops.leave();
+        await listen(ops);
+        await see("try-listening");
+        eyes.push([ops, see]);
       }
+    // From now on the node is not well.
+    await cluster.poison("soup", { salt: true });
+    for (const [ops, see] of eyes) {
+      await readFailures(ops);
+      await see("backends-failures");
+      await ops.leave();
+    }
   });
 }
 

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { io } from "socket.io-client";
 import { executable, freePort, Gateway } from "./gateway.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -113,7 +114,29 @@ backend = "kitchen"
   async worker() {
     this.library ??= this.#library();
     const address = `127.0.0.1:${this.watched[0].workers}`;
-    return await this.#begin(["worker.mjs", this.library, address, this.cook.key]);
+    this.newest = await this.#begin(["worker.mjs", this.library, address, this.cook.key]);
+    return this.newest;
+  }
+
+  /** An event over which worker after worker ends. From then on the first node is not well. */
+  async poison(...args) {
+    const [{ gateway, url }] = this.watched;
+    const meal = io(`${gateway.url}/meal`, { transports: ["websocket"], forceNew: true });
+    await meal.emitWithAck("order", "soup");
+    meal.emit("poison", ...args);
+    const isPoisoned = async () => {
+      const headers = { Authorization: `Bearer ${this.keys.ops.key}` };
+      const answer = await fetch(`${url}/v1/node/backends`, { headers });
+      const [{ failures }] = (await answer.json()).backends;
+      return failures.some(({ what }) => what === "poison event");
+    };
+    const isGone = () => this.newest.exitCode !== null || this.newest.signalCode !== null;
+    while (!(await isPoisoned())) {
+      if (isGone()) await this.worker();
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    if (isGone()) await this.worker();
+    meal.disconnect();
   }
 
   /** So many clients over all nodes, in rooms; and one that works with the worker. */

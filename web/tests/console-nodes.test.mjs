@@ -15,14 +15,13 @@ let browser;
 let cluster;
 let first;
 let second;
-let cook;
 let crowd;
 
 before(async () => {
   browser = await launchBrowser();
   cluster = await Cluster.start();
   [first, second] = cluster.watched;
-  cook = await cluster.worker();
+  await cluster.worker();
   crowd = await cluster.crowd(CLIENTS);
 });
 
@@ -276,25 +275,11 @@ test("a worker that ends over one event again and again leaves a poison event be
   const look = await Operator.enter(browser, first, "look");
   const ops = await Operator.enter(browser, first);
   await ops.open("backends");
-  const meal = io(`${first.gateway.url}/meal`, { transports: ["websocket"], forceNew: true });
-  await meal.emitWithAck("order", "soup");
-  meal.emit("poison");
-  const poisoned = async () => {
-    const headers = { Authorization: `Bearer ${cluster.keys.ops.key}` };
-    const answer = await fetch(`${first.url}/v1/node/backends`, { headers });
-    const [{ failures }] = (await answer.json()).backends;
-    return failures.some(({ what }) => what === "poison event");
-  };
-  while (!(await poisoned())) {
-    if (cook.exitCode !== null || cook.signalCode !== null) cook = await cluster.worker();
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  if (cook.exitCode !== null || cook.signalCode !== null) cook = await cluster.worker();
+  await cluster.poison();
   await ops.sees('[aria-label="Last failures"] tbody tr', /poison event/);
   await ops.sees('[aria-label="Last failures"] tbody tr', /poison of socket/);
   await look.open("backends");
   await look.sees('[aria-label="Last failures"] tbody tr', /needs the scope operate/);
-  meal.disconnect();
   ops.assertNoErrors();
   await ops.leave();
   await look.leave();

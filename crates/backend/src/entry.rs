@@ -6,6 +6,7 @@ use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
 use crate::weight::{answer_bytes, member_bytes};
+use bytes::Bytes;
 use handoff::Unfit;
 use handoff::backend::Item as Record;
 use prost::Message;
@@ -253,10 +254,13 @@ impl Entry {
         self.suspicion.goes_alone() && self.may_end_a_worker()
     }
 
-    /// The event's name, for the log.
-    pub(crate) fn event_name(&self) -> Option<String> {
+    /// The event's name and arguments, for operators.
+    pub(crate) fn event_said(&self) -> Option<(String, Bytes)> {
         match &self.body {
-            Body::Event(event) => Some(event.open().event),
+            Body::Event(event) => {
+                let event = event.open();
+                Some((event.event, event.args))
+            }
             Body::Other(_) => None,
         }
     }

@@ -150,7 +150,7 @@ fn condemn(queue: &mut Queue, name: Name, entry: &Entry) {
     } else {
         return;
     }
-    queue.outlet.log_deadly(name, entry.event_name());
+    queue.outlet.log_deadly(name, entry.event_said());
 }
 
 /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.

@@ -4,13 +4,14 @@ use crate::bounds::{DEADLY_TOLD, OUT_KEPT};
 use crate::counts::Counts;
 use crate::message::{Down, Out, Refusal, To, Why};
 use crate::name::Name;
+use bytes::Bytes;
 
 /// An event or a CONNECT that goes to no other worker, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadly {
     pub socket: Name,
-    /// `None`: its CONNECT.
-    pub event: Option<String>,
+    /// Its name and its arguments, the text between the brackets. `None`: its CONNECT.
+    pub event: Option<(String, Bytes)>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ impl Outlet {
         self.tell(socket, Down::Refuse { socket, ack, why });
     }
 
-    pub(crate) fn log_deadly(&mut self, socket: Name, event: Option<String>) {
+    pub(crate) fn log_deadly(&mut self, socket: Name, event: Option<(String, Bytes)>) {
         if self.deadly.len() < DEADLY_TOLD {
             self.deadly.push(Deadly { socket, event });
         }

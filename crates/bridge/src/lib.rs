@@ -7,6 +7,7 @@
 mod books;
 mod command;
 mod event;
+mod failures;
 mod fault;
 mod figures;
 mod handed;
@@ -20,6 +21,7 @@ mod window;
 pub use books::{InBooks, OutBooks};
 pub use command::{Action, Command, Flaw, RawHeader, Target, Unhandled, Who};
 pub use event::{Encoding, Event, Key, Moment};
+pub use failures::{Failure, Failures, Said};
 pub use fault::{Fault, Kind};
 pub use figures::{InFigures, OutFigures};
 pub use handed::Handed;

@@ -21,6 +21,7 @@ use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
 use crate::inside::{self, Inside};
+use crate::listening::stream::{self as ears, Listening};
 use crate::live::Desk;
 use crate::live::stream::{self, Live};
 use crate::metrics::node::Node;
@@ -97,6 +98,7 @@ pub async fn serve(
         relays,
         audit: Arc::clone(&node.audit),
     };
+    let listening = Listening::new(&api, &node, &nodes);
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(
         Arc::clone(&exporter),
@@ -107,6 +109,7 @@ pub async fn serve(
         nodes::described().into_openapi(),
         inside::described().into_openapi(),
         stream::described().into_openapi(),
+        ears::described().into_openapi(),
     ];
     let routes = Router::new()
         .route("/metrics", get(metrics))
@@ -117,6 +120,7 @@ pub async fn serve(
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
         .merge(inside::routes(inside.clone(), &api))
         .merge(stream::routes(live, &api))
+        .merge(ears::routes(listening, &api))
         .merge(console::routes(Arc::clone(&guard)))
         .merge(debug::routes())
         .fallback(nowhere)

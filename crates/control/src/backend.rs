@@ -33,7 +33,7 @@ use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::Driver;
 pub use figures::Figures;
-pub(crate) use glance::{Failure, Seen};
+pub(crate) use glance::Seen;
 use hub::Keeping;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use lodger::{Lodger, Next, Signs};

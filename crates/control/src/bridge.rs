@@ -17,6 +17,7 @@ pub(crate) use outwards::{Asked, Outline, answer, settled, unwritten};
 pub(crate) use readers::{Reader, Readers, figures};
 pub use settings::{Reads, Writes};
 
+use ::bridge::Failure;
 use rules::bridge::{Bus, Recorder};
 use rules::{Chosen, Outcome, Wanted};
 use std::fmt;
@@ -131,6 +132,8 @@ pub trait Bridge: Send + Sync {
     fn ask(&self, number: u64, answered: Answered);
     /// For metrics.
     fn figures(&self) -> Figures;
+    /// The last ones, the newest first.
+    fn failures(&self) -> Vec<Failure>;
 }
 
 /// Those that this process has.

@@ -1,6 +1,7 @@
 //! Whether this process is alive, and whether new clients should be sent to it.
 
 use crate::moving::Moving;
+use crate::upgrades::Upgrades;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -31,6 +32,7 @@ pub struct Readiness {
     drained: Arc<AtomicBool>,
     emptied: Arc<Notify>,
     moving: Moving,
+    upgrades: Upgrades,
 }
 
 impl Readiness {
@@ -47,6 +49,11 @@ impl Readiness {
     /// What is asked of this node's sessions, and how far that is.
     pub fn moving(&self) -> &Moving {
         &self.moving
+    }
+
+    /// Other processes that take over from this one, or did.
+    pub fn upgrades(&self) -> &Upgrades {
+        &self.upgrades
     }
 
     /// Whether that is so and not done yet.

@@ -2,6 +2,7 @@
 
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
+use crate::inside_calls::bytes;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -65,8 +66,9 @@ pub struct SocketsArgs {
 
 /// List rooms and how many sockets are in each.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples: sockeye rooms doc:, sockeye rooms --first slowest --limit 10")]
 pub struct RoomsArgs {
-    /// Only rooms whose names begin with this.
+    /// Only rooms whose names begin with this; with --first, those that have it in them.
     #[arg(default_value = "")]
     prefix: String,
     /// The namespace of the sockets.
@@ -75,6 +77,9 @@ pub struct RoomsArgs {
     /// Only sockets of the node that is asked.
     #[arg(long)]
     local: bool,
+    /// Not by name: those with most members, with most traffic lately, or with most that waits for their members.
+    #[arg(long, value_name = "ORDER", value_parser = ["largest", "busiest", "slowest"], conflicts_with = "after")]
+    first: Option<String>,
     #[command(flatten)]
     list: List,
 }
@@ -217,6 +222,13 @@ pub fn sockets(args: &SocketsArgs, request: &Request) -> Result<()> {
 
 pub fn rooms(args: &RoomsArgs, request: &Request) -> Result<()> {
     let (namespace, prefix) = (escaped(&args.namespace), escaped(&args.prefix));
+    if let Some(first) = &args.first {
+        let of = if args.local { "node" } else { "nodes" };
+        let path = format!("/v1/{of}/rooms?namespace={namespace}&contains={prefix}&order={first}");
+        return args
+            .list
+            .show(&path, request, |list| first_rooms(list, first));
+    }
     let path = format!(
         "/v1/rooms?namespace={namespace}&prefix={prefix}&local={}",
         args.local
@@ -233,6 +245,35 @@ pub fn rooms(args: &RoomsArgs, request: &Request) -> Result<()> {
         }
         out
     })
+}
+
+/// Rooms with the figures that they are in this order for.
+fn first_rooms(list: &Value, order: &str) -> String {
+    let heads = match order {
+        "busiest" => ["EVENTS/S", "DELIVERIES/S"],
+        "slowest" => ["BEHIND", "WAITING"],
+        _ => ["", ""],
+    };
+    let mut out = format!(
+        "{:>8}  {:>10}  {:>12}  ROOM\n",
+        "MEMBERS", heads[0], heads[1]
+    );
+    for room in list["rooms"].as_array().into_iter().flatten() {
+        let number = |name: &str| room[name].as_u64().unwrap_or_default();
+        let rate = |name: &str| format!("{:.1}", room[name].as_f64().unwrap_or_default());
+        let [left, right] = match order {
+            "busiest" => [rate("events_per_second"), rate("deliveries_per_second")],
+            "slowest" => [
+                number("members_behind").to_string(),
+                bytes(number("waiting_bytes")),
+            ],
+            _ => Default::default(),
+        };
+        let name = plain(room["room"].as_str().unwrap_or_default());
+        let members = number("members");
+        let _ = writeln!(out, "{members:>8}  {left:>10}  {right:>12}  {name}");
+    }
+    out
 }
 
 impl List {

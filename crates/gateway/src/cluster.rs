@@ -139,6 +139,7 @@ pub fn card(hostname: &str, door: Option<&Door>) -> Card {
         started_s: unix_seconds(),
         sessions: 0,
         leaving: 0,
+        upgrading: false,
         state: "starting".to_owned(),
     }
 }

@@ -187,7 +187,8 @@ fn ends(found: &Value) -> String {
     out
 }
 
-fn bytes(bytes: u64) -> String {
+/// Few letters for a column.
+pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes}"),
         10_000..10_000_000 => format!("{} KB", bytes / 1_000),

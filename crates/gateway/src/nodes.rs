@@ -192,13 +192,17 @@ fn table(json: &Value) -> String {
     );
     for node in json["nodes"].as_array().into_iter().flatten() {
         let text = |name: &str| node[name].as_str().unwrap_or("-");
+        let state = match node["upgrading"] == Value::Bool(true) {
+            true => "upgrading",
+            false => text("state"),
+        };
         // A width has no effect on a `Value`.
         let figure = |name: &str| node[name].to_string();
         let _ = writeln!(
             out,
             "{:>4}  {:<9}  {:>8}  {:>7}  {:>9}  {:<10}  {:<22}  {}",
             figure("number"),
-            text("state"),
+            state,
             figure("sessions"),
             figure("leaving"),
             age(node["age_seconds"].as_u64().unwrap_or_default()),

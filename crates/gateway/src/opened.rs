@@ -149,6 +149,7 @@ impl Opened {
         let host = match (host.transpose(), self.owner.take()) {
             (host, None) => host?,
             (host, Some(owner)) => {
+                facts.readiness.upgrades().go_on(owner.tally());
                 owner.serves();
                 host.unwrap_or_else(|error| {
                     tracing::error!(

@@ -13,11 +13,13 @@ use control::api::{self, Api};
 use control::cluster::Member;
 use control::cluster::ledger::Ledger;
 use control::debug::Debugging;
+use control::listening::Doorway;
 use control::metrics::Exporter;
 use control::metrics::node::Node as Facts;
 use hub::Places;
 use rules::RulesFactory;
 use shard::Shards;
+use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -92,6 +94,14 @@ pub fn gate(
     // Nobody else sets it.
     let _ = facts.api.set(api.books());
     bridges::open(facts, &api)?;
+    let bring = shards.doorway();
+    let bring = Box::new(move |stream, client| {
+        let place = bring(stream, client)?;
+        Some(Box::new(place) as Box<dyn Any + Send>)
+    });
+    let _ = facts
+        .doorway
+        .set(Doorway::new(bring, &config.hub.socketio_path));
     let gate = Gate {
         keys: credentials.of_operators(),
         metrics_need_key: config.admin.access.metrics_need_key,

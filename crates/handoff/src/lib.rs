@@ -13,7 +13,7 @@ mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
-pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Welcome};
+pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{
     Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Round, Session, Socket,
     Unit, Visitor,

@@ -34,7 +34,7 @@ pub enum Kind {
     Complete = 12,
     /// The successor has built all of it.
     Built = 13,
-    /// From now on it is the successor's.
+    /// [`Tally`]: from now on it is the successor's.
     Commit = 14,
     /// The successor serves.
     Serving = 15,
@@ -165,6 +165,26 @@ pub struct Welcome {
     /// The node as which the successor goes on, if it is one of a cluster.
     #[prost(message, optional, tag = "3")]
     pub member: Option<Membership>,
+}
+
+/// What became of upgrades, the one that ends now included. Processes before it was told say nothing: all is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Tally {
+    #[prost(uint64, tag = "1")]
+    pub done: u64,
+    #[prost(uint64, tag = "2")]
+    pub refused: u64,
+    #[prost(uint64, tag = "3")]
+    pub failed: u64,
+    /// Sessions of those before.
+    #[prost(uint64, tag = "4")]
+    pub sessions: u64,
+    /// Connections of those before.
+    #[prost(uint64, tag = "5")]
+    pub connections: u64,
+    /// Nobody is read for so long, microseconds.
+    #[prost(uint64, tag = "6")]
+    pub pause_us: u64,
 }
 
 /// A sentence for people.

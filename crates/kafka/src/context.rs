@@ -1,8 +1,9 @@
 //! What librdkafka says about itself, for the log and for figures.
 
-use bridge::Quiet;
+use bridge::{Failures, Quiet};
 use rdkafka::Statistics;
 use rdkafka::config::RDKafkaLogLevel;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one client.
@@ -11,12 +12,21 @@ pub(crate) struct Watch {
     lag: AtomicU64,
     retried: AtomicU64,
     told: Quiet,
+    pub(crate) failures: Arc<Failures>,
 }
 
 impl Watch {
+    pub(crate) fn new(failures: &Arc<Failures>) -> Self {
+        Self {
+            failures: Arc::clone(failures),
+            ..Self::default()
+        }
+    }
+
     /// Trouble that passes by itself: told once a minute.
     pub(crate) fn trouble(&self, what: impl std::fmt::Display) {
         if self.told.is_due() {
+            self.failures.note("trouble", &what.to_string());
             tracing::warn!("Kafka: {what}: it is tried again");
         }
     }

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::topics::Topic;
 use crate::under_way::{Step, UnderWay};
 use bridge::{
-    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Unhandled,
+    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Said, Unhandled,
 };
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
@@ -147,7 +147,10 @@ impl Inlet {
             let text = "cannot read commands from Kafka: name a group and at least one topic";
             return Err(Fault::new(Kind::Settings, text));
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            watch: Watch::new(settings.failures()),
+            ..Shared::default()
+        });
         let config = config(settings, &reading.group);
         let letters = Letters::new(settings, reading.dead_letters.as_deref())?;
         let consumer = consumer(&config, &reading, &shared)?;
@@ -403,6 +406,13 @@ where
                 "a record is no command: {flaw}"
             );
         }
+        let failures = &self.shared.watch.failures;
+        failures.note_said("no command", &flaw.to_string(), || {
+            let (partition, offset) = (place.partition, place.offset);
+            let names = format!("{}, partition {partition}, offset {offset}", place.topic);
+            let body = message.payload().unwrap_or_default();
+            vec![Said::new("record", &names, body)]
+        });
         while !self.shared.stops() {
             let count = match self.letters.write(message, place, flaw) {
                 Letter::Written => &self.shared.books.dead,

@@ -1,8 +1,9 @@
 //! How to reach the brokers, and which of librdkafka's properties may be set.
 
-use bridge::{Fault, Kind};
+use bridge::{Failures, Fault, Kind};
 use rdkafka::ClientConfig;
 use std::fmt;
+use std::sync::Arc;
 
 /// Whatever decides about promises of the bridge is not among them (`acks`, `enable.idempotence`, commits). Neither is
 /// `group.instance.id`: all members of a process, and all nodes with the same file, would have the same one and put each other out.
@@ -46,6 +47,7 @@ const DEFAULTS: [(&str, &str); 5] = [
 pub struct Settings {
     brokers: String,
     properties: Vec<(String, String)>,
+    failures: Arc<Failures>,
 }
 
 impl fmt::Debug for Settings {
@@ -75,7 +77,19 @@ impl Settings {
         Ok(Self {
             brokers,
             properties,
+            failures: Arc::default(),
         })
+    }
+
+    /// Whoever is made with these settings notes what fails here.
+    #[must_use]
+    pub fn noting(self, failures: &Arc<Failures>) -> Self {
+        let failures = Arc::clone(failures);
+        Self { failures, ..self }
+    }
+
+    pub(crate) fn failures(&self) -> &Arc<Failures> {
+        &self.failures
     }
 
     /// Whether librdkafka takes the values of the properties. No broker is asked.

@@ -3,7 +3,7 @@
 use crate::context::Watch;
 use crate::settings::Settings;
 use crate::topics;
-use bridge::{Fault, Kind, Limits, OutBooks, OutFigures};
+use bridge::{Fault, Kind, Limits, OutBooks, OutFigures, Said};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message, OwnedHeaders};
@@ -91,7 +91,16 @@ impl ProducerContext for Context {
                 partition: message.partition(),
                 offset: message.offset(),
             }),
-            Err((error, _)) => Err(self.fault(error)),
+            Err((error, message)) => {
+                let fault = self.fault(error);
+                let said = || {
+                    let body = message.payload().unwrap_or_default();
+                    vec![Said::new("record", message.topic(), body)]
+                };
+                let failures = &self.watch.failures;
+                failures.note_said("not acknowledged", &fault.to_string(), said);
+                Err(fault)
+            }
         };
         // It may not be waited for.
         let _ = pending.waiter.send(answer);
@@ -99,10 +108,10 @@ impl ProducerContext for Context {
 }
 
 impl Context {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, watch: Watch) -> Self {
         Self {
             limits,
-            watch: Watch::default(),
+            watch,
             closed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             books: OutBooks::default(),
@@ -194,7 +203,7 @@ impl Writer {
             .set("queue.buffering.max.messages", "0")
             .set("queue.buffering.max.kbytes", "2147483647");
         let producer = config
-            .create_with_context(Context::new(limits))
+            .create_with_context(Context::new(limits, Watch::new(settings.failures())))
             .map_err(|error| Fault::new(Kind::Settings, format!("cannot use Kafka: {error}")))?;
         Ok(Self { producer, topic })
     }

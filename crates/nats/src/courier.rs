@@ -9,7 +9,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, HeaderName};
-use bridge::{Fault, Kind, OutBooks};
+use bridge::{Failures, Fault, Kind, OutBooks, Said};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) struct Courier {
     link: Link,
     mode: Mode,
     books: Arc<OutBooks>,
+    failures: Arc<Failures>,
     time: Duration,
     /// No other process has it: numbers behind it are ids of messages.
     life: String,
@@ -41,7 +42,12 @@ enum Failed {
 }
 
 impl Courier {
-    pub(crate) fn new(link: Link, mode: Mode, books: Arc<OutBooks>, time: Duration) -> Self {
+    pub(crate) fn new(
+        link: Link,
+        mode: Mode,
+        (books, failures): (Arc<OutBooks>, Arc<Failures>),
+        time: Duration,
+    ) -> Self {
         let nanos = std::time::UNIX_EPOCH
             .elapsed()
             .unwrap_or_default()
@@ -52,6 +58,7 @@ impl Courier {
             link,
             mode,
             books,
+            failures,
             time,
             life,
         }
@@ -61,6 +68,11 @@ impl Courier {
     async fn deliver(&self, parcel: Parcel, number: u64) -> String {
         let answer = self.carry(&parcel, number).await;
         self.books.settle(parcel.bytes, answer.is_ok());
+        if let Err(fault) = &answer {
+            let said = || vec![Said::new("message", &parcel.subject, &parcel.body)];
+            let failures = &self.failures;
+            failures.note_said("not acknowledged", &fault.to_string(), said);
+        }
         // It may not be waited for.
         let _ = parcel.waiter.send(answer);
         parcel.key

@@ -4,7 +4,7 @@ use crate::letters::{From, Letter, Letters};
 use crate::link::Line;
 use crate::reading::{PAUSE, Reading, Shared, Source};
 use async_nats::{HeaderName, Message};
-use bridge::{Command, Flaw, Lines, Place, RawHeader, Rights, Unhandled, Window};
+use bridge::{Command, Flaw, Lines, Place, RawHeader, Rights, Said, Unhandled, Window};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,6 +80,7 @@ where
     /// Messages that the server has given up, since nobody could read them.
     pub(crate) fn note_lost(&mut self, what: &str) {
         self.shared.books.lost.fetch_add(1, Ordering::Relaxed);
+        self.shared.failures.note("message lost", what);
         if self.lines.more() {
             tracing::error!("{what}");
         }
@@ -185,6 +186,14 @@ where
                 "a message is no command: {flaw}"
             );
         }
+        let failures = &self.shared.failures;
+        failures.note_said("no command", &flaw.to_string(), || {
+            vec![Said::new(
+                "message",
+                message.subject.as_str(),
+                &message.payload,
+            )]
+        });
         let from = From { place, flaw };
         let mut tries = 0;
         while !self.stops() {

@@ -46,7 +46,7 @@ impl Inlet {
         hand: impl FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
         reading.check()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(settings.failures()));
         let slow = Arc::clone(&shared);
         // A message that nobody had room for.
         let link = Link::start(settings.clone(), move || {

@@ -61,7 +61,8 @@ impl Outlet {
         let books = Arc::new(OutBooks::default());
         let link = Link::start(settings.clone(), || {});
         let line = link.line_now();
-        let courier = Courier::new(link, mode, Arc::clone(&books), limits.time);
+        let noted = (Arc::clone(&books), Arc::clone(settings.failures()));
+        let courier = Courier::new(link, mode, noted, limits.time);
         // Bounded in bytes by the books.
         let (queue, parcels) = mpsc::unbounded_channel();
         let task = tokio::spawn(courier::run(courier, parcels));

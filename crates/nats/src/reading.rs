@@ -1,8 +1,9 @@
 //! What is read, and what those who read and those who look on share.
 
 use crate::subject;
-use bridge::{Fault, InBooks, Kind, Operator, Quiet, Rights};
+use bridge::{Failures, Fault, InBooks, Kind, Operator, Quiet, Rights};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -98,10 +99,18 @@ pub(crate) struct Shared {
     in_doubt: AtomicBool,
     quiet: Quiet,
     pub(crate) books: InBooks,
+    pub(crate) failures: Arc<Failures>,
     pub(crate) lag: AtomicU64,
 }
 
 impl Shared {
+    pub(crate) fn new(failures: &Arc<Failures>) -> Self {
+        Self {
+            failures: Arc::clone(failures),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Release);
     }
@@ -120,6 +129,7 @@ impl Shared {
 
     pub(crate) fn trouble(&self, what: impl fmt::Display) {
         if self.quiet.is_due() {
+            self.failures.note("trouble", &what.to_string());
             tracing::warn!("NATS: {what}: it is tried again");
         }
     }

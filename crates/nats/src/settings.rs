@@ -1,8 +1,9 @@
 //! How to reach the servers.
 
 use async_nats::{ConnectOptions, Event, ServerAddr};
-use bridge::{Fault, Kind};
+use bridge::{Failures, Fault, Kind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A server that is there answers well within.
@@ -70,6 +71,7 @@ pub struct Settings {
     urls: Vec<ServerAddr>,
     credentials: Credentials,
     tls: Tls,
+    failures: Arc<Failures>,
 }
 
 impl Settings {
@@ -100,7 +102,19 @@ impl Settings {
             urls: urls.iter().map(read).collect::<Result<_, _>>()?,
             credentials,
             tls,
+            failures: Arc::default(),
         })
+    }
+
+    /// Whoever is made with these settings notes what fails here.
+    #[must_use]
+    pub fn noting(self, failures: &Arc<Failures>) -> Self {
+        let failures = Arc::clone(failures);
+        Self { failures, ..self }
+    }
+
+    pub(crate) fn failures(&self) -> &Arc<Failures> {
+        &self.failures
     }
 
     /// Host and port of the first one.
@@ -122,7 +136,7 @@ impl Settings {
         let cannot = |what: &str, file: &PathBuf, why: std::io::Error| {
             format!("cannot read {what} {}: {why}", file.display())
         };
-        let told = std::sync::Arc::new(told);
+        let told = Arc::new(told);
         let mut options = ConnectOptions::new()
             .name("sockeye")
             .connection_timeout(CONNECT_TIME)

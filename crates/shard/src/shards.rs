@@ -513,10 +513,24 @@ impl Shards {
     pub fn carrier(
         &self,
     ) -> impl Fn(UnixStream, IpAddr) -> Option<Carried> + Send + Sync + 'static {
+        self.bringer(true)
+    }
+
+    /// The same for clients that this process has itself: they speak as by TCP.
+    pub fn doorway(
+        &self,
+    ) -> impl Fn(UnixStream, IpAddr) -> Option<Carried> + Send + Sync + 'static {
+        self.bringer(false)
+    }
+
+    fn bringer(
+        &self,
+        carried: bool,
+    ) -> impl Fn(UnixStream, IpAddr) -> Option<Carried> + Send + Sync + 'static {
         let (mail, places) = (self.mail.clone(), Arc::clone(&self.places));
         let (max, next) = (self.conns_max, AtomicUsize::new(0));
         move |stream, client| {
-            let (place, carried) = places.try_carry(max)?;
+            let (place, theirs) = places.try_carry(max)?;
             stream.set_nonblocking(true).ok()?;
             let shard = next.fetch_add(1, Ordering::Relaxed) % mail.len();
             mail[shard].send(Mail::Conn {
@@ -527,10 +541,10 @@ impl Shards {
                 read: Vec::new(),
                 beyond: None,
                 relayed: false,
-                carried: true,
+                carried,
                 new: true,
             });
-            Some(carried)
+            Some(theirs)
         }
     }
 

@@ -59,6 +59,8 @@ export interface NodeLine {
   state: string;
   /** Sessions that are still to go to other nodes. */
   leaving: number;
+  /** Another process takes over. */
+  upgrading: boolean;
 }
 
 /** Another node, as a node hears it. */
@@ -91,6 +93,8 @@ export interface NodeLinks {
   rejected: number;
   memory_bytes: number | null;
   memory_limit_bytes: number | null;
+  /** Nodes of earlier versions do not tell. */
+  upgrades?: { done: number; failed: number; refused: number; pause_ms: number | null };
   engine: EngineLink | null;
   others: OtherNode[];
   backends: { name: string; workers: number; links_of_shards: number }[];
@@ -112,12 +116,15 @@ export interface RoomHere {
   /** Of a sample, where the busiest were asked for. */
   events_per_second?: number | null;
   deliveries_per_second?: number | null;
+  /** Where the slowest were asked for. */
+  members_behind?: number | null;
+  waiting_bytes?: number | null;
   /** Of all nodes: those that it has members at. */
   nodes?: number[];
 }
 
 export interface RoomsHere {
-  /** The largest ones. */
+  /** In the order that was asked for. */
   rooms: RoomHere[];
   more: boolean;
   complete: boolean;
@@ -240,6 +247,20 @@ export interface FailureHere {
   at_ms: number;
   what: string;
   detail: string | null;
+  said: SaidHere[];
+}
+
+/** A request, an answer or a record. */
+export interface SaidHere {
+  part: string;
+  names: string | null;
+  bytes: number;
+  /** The beginning, where it was asked for. */
+  body: string | null;
+}
+
+export interface LastFailures {
+  failures: FailureHere[];
 }
 
 export interface BackendHere {
@@ -278,6 +299,7 @@ export interface BridgeHere {
   dead: number;
   lost: number;
   lag: number;
+  failures: FailureHere[];
 }
 
 export interface BackendsHere {
@@ -317,6 +339,25 @@ export interface Action {
   of: string;
   outcome: string;
 }
+
+/** What a test client heard. */
+export interface HeardLine {
+  kind: "event";
+  at_ms: number;
+  event: string;
+  args: string;
+  bytes: number;
+  attachments: number;
+  asks: boolean;
+}
+
+/** A word about the test client itself. */
+export type HeardWord =
+  | { kind: "begin"; socket: string }
+  | { kind: "joined"; room: string }
+  | { kind: "dropped"; events: number }
+  | { kind: "alive" }
+  | { kind: "end"; why: string };
 
 /** One thing that passed. */
 export interface TraceLine {

@@ -1,11 +1,13 @@
-// A card for each backend, with its workers and last failures, and one for the bridge to Kafka. Cards stay while their backend does, so that
+// A card for each backend, with its workers and last failures, and one for each bridge. Cards stay while their backend does, so that
 // focus and selection do.
 
 import { make } from "../../chat/src/dom.ts";
-import type { BackendHere, BackendsHere, FailureHere, BridgeHere, WorkerHere } from "./answers.ts";
+import type { BackendHere, BackendsHere, BridgeHere, WorkerHere } from "./answers.ts";
 import { badge, Facts, given, section, type Tone } from "./controls.ts";
-import { above, atMost, bytes, count, moment, NONE, percent, rate, words } from "./format.ts";
+import { Failures } from "./failures.ts";
+import { above, atMost, bytes, count, NONE, percent, rate, words } from "./format.ts";
 import { Table } from "./table.ts";
+import type { View } from "./view.ts";
 
 const TONES: Record<string, Tone> = { attached: "ok", slow: "warn", leaving: "calm", away: "bad" };
 
@@ -45,30 +47,15 @@ const workersTable = () =>
     "No worker is attached.",
   );
 
-const failuresTable = () =>
-  new Table<FailureHere>(
-    "Last failures",
-    [
-      { head: "Time", text: ({ at_ms }) => moment(at_ms) },
-      { head: "Failure", text: ({ what }) => what, node: ({ what }) => badge(what, "warn") },
-      {
-        head: "In the words of the log",
-        text: ({ detail }) => detail ?? "needs the scope operate",
-        className: "name",
-      },
-    ],
-    ({ at_ms, what, detail }) => `${at_ms} ${what} ${detail}`,
-    "Nothing has failed.",
-  );
-
 class BackendCard {
   readonly element: HTMLElement;
   #state = make("span");
   #facts = new Facts();
   #workers = workersTable();
-  #failures = failuresTable();
+  #failures: Failures;
 
-  constructor(name: string) {
+  constructor(view: View, name: string) {
+    this.#failures = new Failures(view, { backend: name }, name);
     this.element = section("", this.#facts.element, this.#workers.element, this.#failures.element);
     this.element.querySelector("h2")?.append(given(name));
     this.element.querySelector(".card-head")?.append(this.#state);
@@ -95,7 +82,6 @@ class BackendCard {
     ]);
     this.#workers.element.hidden = backend.workers.length === 0;
     this.#workers.render(backend.workers);
-    this.#failures.element.hidden = backend.failures.length === 0;
     this.#failures.render(backend.failures);
   }
 
@@ -110,13 +96,15 @@ class BackendCard {
 export class BackendCards {
   readonly element = make("div", "stack");
   #cards = new Map<string, BackendCard>();
-  #bridges = new Map<string, Facts>();
+  #bridges = new Map<string, { facts: Facts; failures: Failures }>();
+
+  constructor(readonly view: View) {}
 
   render({ backends, kafka, nats }: BackendsHere): void {
     for (const backend of backends) {
       let card = this.#cards.get(backend.name);
       if (!card) {
-        card = new BackendCard(backend.name);
+        card = new BackendCard(this.view, backend.name);
         this.#cards.set(backend.name, card);
         this.element.append(card.element);
       }
@@ -127,13 +115,15 @@ export class BackendCards {
   }
 
   #showBridge(name: string, bridge: BridgeHere): void {
-    let facts = this.#bridges.get(name);
-    if (!facts) {
-      facts = new Facts();
-      this.#bridges.set(name, facts);
-      this.element.append(section(name, facts.element));
+    let card = this.#bridges.get(name);
+    if (!card) {
+      const failures = new Failures(this.view, { bridge: name.toLowerCase() }, name);
+      card = { facts: new Facts(), failures };
+      this.#bridges.set(name, card);
+      this.element.append(section(name, card.facts.element, failures.element));
     }
-    facts.show([
+    card.failures.render(bridge.failures);
+    card.facts.show([
       ["Events written", count(bridge.produced)],
       ["Not acknowledged", count(bridge.failed)],
       ["Not taken", count(bridge.refused)],

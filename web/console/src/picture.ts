@@ -82,7 +82,8 @@ export class Picture {
   ): SVGElement[] {
     const y = (middle.get(node.number) ?? 0) - ROW / 2;
     const wide = width > 180;
-    const state = node.state === "ready" ? "" : `, ${node.state}`;
+    const stands = node.upgrading ? "upgrading" : node.state;
+    const state = stands === "ready" ? "" : `, ${stands}`;
     const words = `${counted(node.sessions, "session")}${node.leaving > 0 ? `, ${count(node.leaving)} to go` : ""}`;
     const title = `Node ${node.number}${wide && isMe ? " (this one)" : ""}${state}`;
     const box = `box${isMe ? " me" : ""}${node.state === "silent" ? " bad" : ""}`;

@@ -50,8 +50,8 @@ pub(crate) struct Guard {
     logins: Logins,
 }
 
-/// The path of calls that stay.
-const STAYS: &str = "/v1/trace";
+/// The paths of calls that stay.
+const STAY: [&str; 2] = ["/v1/trace", "/v1/node/listen"];
 
 const REFUSAL: &str = "admin request without a valid API key";
 
@@ -161,7 +161,7 @@ pub(crate) async fn check(
         guard.note_refusal(path);
         return forbidden(path, &caller, scope);
     }
-    if path == STAYS {
+    if STAY.contains(&path) {
         let standing = guard.standing(request.headers().clone());
         request.extensions_mut().insert(standing);
     }

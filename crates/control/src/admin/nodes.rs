@@ -80,6 +80,7 @@ impl Nodes {
                 sessions: sessions(&self.shards, &self.readiness),
                 state: self.readiness.word().to_owned(),
                 leaving: self.moving().leaving(),
+                upgrading: self.readiness.upgrades().are_under_way(),
                 ..self.card.clone()
             },
             heard: true,
@@ -136,10 +137,15 @@ impl Nodes {
     /// pause of its client, and none of those any more that it was told before.
     pub async fn serve_wishes(self, thin: impl Fn(u64, Duration, Duration) + Send) {
         let mut run: Option<Run> = None;
+        let mut upgrading = false;
         let mut ticks = tokio::time::interval(LOOK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            let upgrades = self.readiness.upgrades().are_under_way();
+            if std::mem::replace(&mut upgrading, upgrades) != upgrades {
+                self.tell_others();
+            }
             let gone = self.sent_away();
             match (self.moving().take_wish(), &run) {
                 (Some(Wish::Rebalance { .. }), Some(_)) => {
@@ -268,6 +274,8 @@ struct NodeLine {
     state: String,
     /// Sessions that are still to go to other nodes: a rebalance is under way.
     leaving: u64,
+    /// Another process is started for this node, or takes over: `sockeye upgrade`.
+    upgrading: bool,
 }
 
 impl NodeLine {
@@ -285,6 +293,7 @@ impl NodeLine {
             sessions: card.sessions,
             state: state.to_owned(),
             leaving: card.leaving,
+            upgrading: card.upgrading,
         }
     }
 }

@@ -4,10 +4,11 @@ use super::driver::Letter;
 use super::figures::Figures;
 use super::glance::Failures;
 use super::standstill::CallGate;
-use super::webhook::{Endpoint, parent};
+use super::webhook::{Endpoint, Failed, parent};
 use crate::flood::Flood;
 use crate::vitals::Vitals;
 use backend::{Call, Outcome, Pace, PaceFigures};
+use bridge::Failures;
 use rules::{Doing, TraceParent, Tracer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use tokio::sync::mpsc::Sender;
 pub(super) struct Called {
     pub(super) number: u64,
     pub(super) outcome: Outcome,
-    why: Option<String>,
+    /// With the call, for operators.
+    failed: Option<(Failed, Call)>,
     took: Duration,
     /// The socket or call that the commands of the answer belong to.
     pub(super) context: Option<TraceParent>,
@@ -82,19 +84,19 @@ impl Caller {
                 .as_ref()
                 .and_then(|tracer| tracer.begin(parent(&call), Doing::Call, &name));
             let began = Instant::now();
-            let (outcome, why) = endpoint.call(&call, span.as_ref()).await;
+            let (outcome, failed) = endpoint.call(&call, span.as_ref()).await;
             let took = began.elapsed();
             figures.call_durations.note(took);
             let context = span.as_ref().map(|span| span.context);
             if let (Some(tracer), Some(mut span)) = (tracer, span) {
-                span.failed = why.is_some();
+                span.failed = failed.is_some();
                 tracer.end(span);
             }
             let number = call.number;
             let called = Called {
                 number,
                 outcome,
-                why,
+                failed: failed.map(|failed| (failed, call)),
                 took,
                 context,
             };
@@ -114,11 +116,13 @@ impl Caller {
     }
 
     /// What came of a call was taken in. Logs what went wrong, and keeps it for operators.
-    pub(super) fn note(&mut self, now_ms: u64, called: &Called, failures: &mut Failures) {
+    pub(super) fn note(&mut self, now_ms: u64, called: &Called, failures: &Failures) {
         self.gate.ended();
         self.pace.note(now_ms, called.took.as_millis() as u64);
-        let Some(cause) = &called.why else { return };
-        let backend = &self.name;
+        let Some((failed, call)) = &called.failed else {
+            return;
+        };
+        let (backend, cause) = (&self.name, &failed.why);
         if matches!(called.outcome, Outcome::Unread) {
             if !std::mem::replace(&mut self.unread, true) {
                 tracing::warn!(
@@ -131,10 +135,8 @@ impl Caller {
             return;
         }
         let again = matches!(called.outcome, Outcome::Failed);
-        failures.note(
-            if again { "call failed" } else { "call refused" },
-            cause.clone(),
-        );
+        let what = if again { "call failed" } else { "call refused" };
+        failures.note_said(what, cause, || failed.said(call));
         if !self.flood.admits() {
             return;
         }

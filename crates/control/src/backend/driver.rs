@@ -3,7 +3,7 @@
 use super::bags::Bags;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
-use super::glance::{Failures, Glance, Seen};
+use super::glance::{Glance, Seen};
 use super::intake::Share;
 use super::pipe::{Pipe, shard_of};
 use super::queue::Inlet;
@@ -12,6 +12,7 @@ use super::{Served, ToShards};
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
 use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, SeenWorker, Stray, To, Up};
+use bridge::{Failures, Said};
 use prost::Message;
 use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
@@ -286,7 +287,7 @@ impl Driver {
             Letter::Glance(glance) => self.show(now_ms, glance),
             Letter::Called(called) => {
                 if let Some(caller) = &mut self.caller {
-                    caller.note(now_ms, &called, &mut self.failures);
+                    caller.note(now_ms, &called, &self.failures);
                 }
                 self.trace_answer(&called);
                 let (number, outcome) = (called.number, called.outcome);
@@ -294,7 +295,7 @@ impl Driver {
                 if let Some(caller) = &mut self.caller {
                     if let Err(why) = ended {
                         caller.note_refused(why);
-                        self.failures.note("call refused", why.to_owned());
+                        self.failures.note("call refused", why);
                     }
                     caller.note_health(self.backend.endpoint_is_well() == Some(true));
                 }
@@ -365,8 +366,7 @@ impl Driver {
     fn end(&mut self, link: Link, why: Status) {
         if let Some(way) = self.links.remove(&link) {
             tracing::warn!(cause = why.message(), "worker sent away");
-            self.failures
-                .note("worker sent away", why.message().to_owned());
+            self.failures.note("worker sent away", why.message());
             let _ = way.outbox.try_send(Err(why));
         }
     }
@@ -444,11 +444,14 @@ impl Driver {
         }
         for Deadly { socket, event } in self.backend.take_deadly() {
             let socket = socket.as_str();
-            let what = event.as_deref().unwrap_or("its CONNECT");
-            self.failures
-                .note("poison event", format!("{what} of socket {socket}"));
+            let what = event.as_ref().map_or("its CONNECT", |(name, _)| name);
+            let detail = format!("{what} of socket {socket}");
+            self.failures.note_said("poison event", &detail, || {
+                let said = |(name, args): &(String, Bytes)| Said::new("event", name, args);
+                event.iter().map(said).collect()
+            });
             match event {
-                Some(event) => tracing::warn!(
+                Some((event, _)) => tracing::warn!(
                     socket,
                     event,
                     "event refused: worker after worker ended while it handled this event alone"

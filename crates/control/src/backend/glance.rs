@@ -1,13 +1,8 @@
-//! A backend as operators see it, and its last failures: nothing else is kept for them while nobody looks.
+//! A backend as operators see it. Only its last failures are kept for them while nobody looks.
 
 use backend::{Name, PaceFigures, SeenWorker};
-use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
+use bridge::Failure;
 use tokio::sync::oneshot;
-
-/// Failures that are kept of each backend, and characters of each.
-const FAILURES_MAX: usize = 20;
-const DETAIL_CHARS_MAX: usize = 300;
 
 /// A question to the driver of a backend.
 pub(super) struct Glance {
@@ -29,52 +24,4 @@ pub(crate) struct Seen {
     pub(crate) is_well: Option<bool>,
     /// The newest first.
     pub(crate) failures: Vec<Failure>,
-}
-
-/// What went wrong.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    /// Unix time, milliseconds.
-    pub(crate) at_ms: u64,
-    pub(crate) what: &'static str,
-    /// As in the log; may have words of an endpoint's answer in it.
-    pub(crate) detail: String,
-}
-
-/// The last failures.
-#[derive(Debug, Default)]
-pub(super) struct Failures(VecDeque<Failure>);
-
-impl Failures {
-    pub(super) fn note(&mut self, what: &'static str, detail: String) {
-        if self.0.len() >= FAILURES_MAX {
-            self.0.pop_back();
-        }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.0.push_front(Failure {
-            at_ms: since.map_or(0, |since| since.as_millis() as u64),
-            what,
-            detail: detail.chars().take(DETAIL_CHARS_MAX).collect(),
-        });
-    }
-
-    pub(super) fn newest(&self) -> Vec<Failure> {
-        self.0.iter().cloned().collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_failures_are_kept_and_none_is_long() {
-        let mut failures = Failures::default();
-        for n in 0..50 {
-            failures.note("call failed", format!("{n} {}", "x".repeat(5_000)));
-        }
-        let newest = failures.newest();
-        assert_eq!((newest.len(), newest[0].detail.len()), (20, 300));
-        assert!(newest[0].detail.starts_with("49 "), "{newest:?}");
-    }
 }

@@ -32,6 +32,8 @@ pub struct Card {
     pub state: String,
     /// Sessions that are still to go to other nodes; 0: no rebalance is under way.
     pub leaving: u64,
+    /// Another process is started for it, or takes over from this one.
+    pub upgrading: bool,
 }
 
 impl Card {
@@ -52,6 +54,7 @@ impl Card {
             "sessions": self.sessions,
             "state": self.state,
             "leaving": self.leaving,
+            "upgrading": self.upgrading,
         })
     }
 
@@ -71,6 +74,7 @@ impl Card {
             sessions: json["sessions"].as_u64().unwrap_or_default(),
             state: text("state"),
             leaving: json["leaving"].as_u64().unwrap_or_default(),
+            upgrading: json["upgrading"].as_bool().unwrap_or_default(),
         }
     }
 }
@@ -112,6 +116,7 @@ mod tests {
             sessions: 6,
             state: "ready".to_owned(),
             leaving: 3,
+            upgrading: true,
         };
         assert_eq!(Card::read(&card.text()), card);
         assert_eq!(Card::read("host/12").name, "host/12");

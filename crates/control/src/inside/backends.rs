@@ -1,8 +1,9 @@
 //! Backends and the bridges to buses, one by one, as they are now.
 
+use super::failures::{Depth, FailureHere};
 use super::{Called, Caller, Inside, Problems, Scope, admit};
-use crate::backend::{Failure, Figures, Seen};
-use crate::bridge;
+use crate::backend::{Figures, Seen};
+use crate::bridge::Bridge;
 use crate::metrics::load;
 use ::backend::{PaceFigures, SeenWorker};
 use axum::Json;
@@ -98,17 +99,6 @@ struct WorkerHere {
     p99_over: bool,
 }
 
-/// What went wrong.
-#[derive(Debug, Serialize, ToSchema)]
-struct FailureHere {
-    /// Unix time, milliseconds.
-    at_ms: u64,
-    /// `call failed` (it comes again), `call refused` (it does not), `worker sent away` or `poison event`.
-    what: &'static str,
-    /// As in the log; `null` for keys without the scope `operate`: it may quote an endpoint's answer.
-    detail: Option<String>,
-}
-
 /// A bridge to a bus. Counters are of all the time since the node began.
 #[derive(Debug, Serialize, ToSchema)]
 struct BridgeHere {
@@ -134,6 +124,8 @@ struct BridgeHere {
     lost: u64,
     /// Records that wait for this node.
     lag: u64,
+    /// The last failures, the newest first: twenty at most.
+    failures: Vec<FailureHere>,
 }
 
 impl BackendHere {
@@ -177,8 +169,8 @@ impl BackendHere {
         }
     }
 
-    /// `in_words`: the caller may read what failures say.
-    fn with(self, seen: Seen, in_words: bool) -> Self {
+    /// `depth`: how much of failures the caller may read.
+    fn with(self, seen: Seen, depth: Depth) -> Self {
         let paces: Vec<PaceFigures> = match seen.calls {
             Some(calls) => vec![calls],
             None => seen.workers.iter().map(|(worker, _)| worker.pace).collect(),
@@ -195,7 +187,7 @@ impl BackendHere {
             p99_over: slowest.is_some_and(|pace| pace.p99_over),
             workers: seen.workers.into_iter().map(WorkerHere::from).collect(),
             failures: failures
-                .map(|failure| FailureHere::of(failure, in_words))
+                .map(|failure| FailureHere::of(failure, depth))
                 .collect(),
             ..self
         }
@@ -220,18 +212,9 @@ impl From<(SeenWorker, Option<u16>)> for WorkerHere {
     }
 }
 
-impl FailureHere {
-    fn of(failure: Failure, in_words: bool) -> Self {
-        Self {
-            at_ms: failure.at_ms,
-            what: failure.what,
-            detail: Some(failure.detail).filter(|_| in_words),
-        }
-    }
-}
-
-impl From<bridge::Figures> for BridgeHere {
-    fn from(figures: bridge::Figures) -> Self {
+impl BridgeHere {
+    fn of(bridge: &dyn Bridge, depth: Depth) -> Self {
+        let (figures, failures) = (bridge.figures(), bridge.failures().into_iter());
         Self {
             produced: figures.produced,
             failed: figures.failed,
@@ -244,18 +227,25 @@ impl From<bridge::Figures> for BridgeHere {
             dead: figures.dead,
             lost: figures.lost,
             lag: figures.lag,
+            failures: failures
+                .map(|failure| FailureHere::of(failure, depth))
+                .collect(),
         }
     }
 }
 
 /// List the backends of the node
 ///
-/// Workers and webhooks one by one, with their rates and last failures, and the bridges to Kafka and NATS. Of the node that is asked.
+/// Workers and webhooks one by one, and the bridges to Kafka and NATS, with their rates and last failures. Of the node that is asked;
+/// `/v1/node/failures` has what was said in these.
 #[utoipa::path(get, path = "/v1/node/backends",
     responses((status = 200, description = "The backends.", body = Backends), Problems))]
 pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) -> Called {
     admit(&caller, Scope::Read)?;
-    let in_words = admit(&caller, Scope::Operate).is_ok();
+    let depth = match admit(&caller, Scope::Operate) {
+        Ok(()) => Depth::Words,
+        Err(_) => Depth::Sizes,
+    };
     let looks = match inside.node.windows.get() {
         Some(windows) => windows.look(&[]).await,
         None => Vec::new(),
@@ -263,7 +253,7 @@ pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) 
     let figures = inside.node.backends.get();
     let bridge = |bus| {
         let found = inside.node.bridges.get(bus);
-        found.map(|bridge| BridgeHere::from(bridge.figures()))
+        found.map(|bridge| BridgeHere::of(&**bridge, depth))
     };
     let mut answer = Backends {
         backends: Vec::new(),
@@ -277,7 +267,7 @@ pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) 
         };
         let here = BackendHere::new(name, figures);
         answer.backends.push(match seen {
-            Some(seen) => here.with(seen, in_words),
+            Some(seen) => here.with(seen, depth),
             None => here,
         });
     }

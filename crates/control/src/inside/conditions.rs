@@ -239,6 +239,13 @@ const CONDITIONS: &[Condition] = &[
         When::Below(1.0),
         "The configuration was refused at the last reload: the old one is in force.",
     ),
+    warning(
+        "SockeyeUpgradeFailed",
+        "sockeye_upgrades_total",
+        When::Grew(0.0),
+        "{} upgrades were given up in five minutes: the process before goes on.",
+    )
+    .only(&["failed"]),
     Condition {
         severity: "info",
         ..warning(

@@ -76,6 +76,8 @@ struct RoomOfNodes {
     /// Events each second, of the node that heard of most.
     events: Option<f64>,
     deliveries: f64,
+    /// Members for whom bytes wait, and these bytes.
+    behind: Option<(u64, u64)>,
 }
 
 /// The parts of all nodes.
@@ -315,7 +317,7 @@ impl Gathered {
         placed.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Rooms of several nodes as one list, the largest first.
+    /// Rooms of several nodes as one list, in the order of what they are wanted for.
     fn rooms(self) -> Vec<Value> {
         let mut rooms = BTreeMap::<(String, String), RoomOfNodes>::new();
         for item in self.items {
@@ -328,13 +330,20 @@ impl Gathered {
             }
             let deliveries = item["deliveries_per_second"].as_f64().unwrap_or_default();
             known.deliveries += deliveries;
+            if let Some(bytes) = item["waiting_bytes"].as_u64() {
+                let (members, waiting) = known.behind.unwrap_or_default();
+                let more = item["members_behind"].as_u64().unwrap_or_default();
+                known.behind = Some((members + more, waiting + bytes));
+            }
             known.nodes.push(item["node"].clone());
         }
         let mut rooms: Vec<_> = rooms.into_iter().collect();
-        // The sort keeps the order of names. Where the largest were wanted nobody tells deliveries.
+        // The sort keeps the order of names. Nobody tells deliveries or what waits unless these are wanted.
         rooms.sort_by(|(_, a), (_, b)| {
+            let waiting = |room: &RoomOfNodes| room.behind.map(|(_, bytes)| bytes);
             let busier = b.deliveries.total_cmp(&a.deliveries);
-            busier.then(b.members.cmp(&a.members))
+            let slower = busier.then_with(|| waiting(b).cmp(&waiting(a)));
+            slower.then(b.members.cmp(&a.members))
         });
         let room = |((namespace, room), of): ((String, String), RoomOfNodes)| {
             json!({
@@ -344,6 +353,8 @@ impl Gathered {
                 "nodes": of.nodes,
                 "events_per_second": of.events,
                 "deliveries_per_second": of.events.map(|_| of.deliveries),
+                "members_behind": of.behind.map(|(members, _)| members),
+                "waiting_bytes": of.behind.map(|(_, bytes)| bytes),
             })
         };
         rooms.into_iter().map(room).collect()
@@ -406,7 +417,7 @@ pub(super) async fn sessions_of_nodes(
 /// Rooms of all nodes.
 #[derive(Debug, Serialize, ToSchema)]
 struct RoomsOfNodes {
-    /// The largest or the busiest first: `namespace`, `room`, `members`, the `nodes` that they are at, and figures of the busiest.
+    /// In the order that was wanted: `namespace`, `room`, `members`, the `nodes` that they are at, and figures of the busiest or slowest.
     #[schema(value_type = Vec<serde_json::Value>)]
     rooms: Vec<Value>,
     /// There are more than these. Then a room may have more members, at nodes where it is none of the largest.
@@ -425,7 +436,7 @@ struct RoomsOfNodes {
         ("namespace" = Option<String>, Query, description = "Only rooms of this namespace."),
         ("contains" = Option<String>, Query, description = "Only rooms whose names have this text in them."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
-        ("order" = Option<String>, Query, description = "`largest`, or `busiest`: up to 128 of each shard, of a sample; `largest` if it is left out."),
+        ("order" = Option<String>, Query, description = "`largest`; `busiest`: up to 128 of each shard, of a sample; or `slowest`: those for whose members most bytes wait. `largest` if it is left out."),
     ),
     responses((status = 200, description = "The rooms.", body = RoomsOfNodes), Problems))]
 pub(super) async fn rooms_of_nodes(

@@ -5,6 +5,7 @@ use crate::backend::Figures;
 use crate::bridge::Bridge;
 use crate::cluster::roster::Way;
 use crate::metrics::load;
+use crate::upgrades::Tally;
 use rules::bridge::Bus;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(super) struct NodeLinks {
     memory_bytes: Option<u64>,
     /// Memory that it may use; `null` if nobody knows.
     memory_limit_bytes: Option<u64>,
+    upgrades: UpgradesHere,
     /// What is between the nodes; `null`: it has no cluster, or has just begun.
     engine: Option<EngineLink>,
     /// The other nodes, by number.
@@ -40,6 +42,31 @@ pub(super) struct NodeLinks {
     /// By name.
     backends: Vec<BackendLink>,
     bridges: Vec<BridgeLink>,
+}
+
+/// What became of upgrades, of this process and of those before it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = UpgradesOfNode)]
+struct UpgradesHere {
+    /// Another process took over.
+    done: u64,
+    /// They were not begun.
+    refused: u64,
+    /// They were given up, and the process went on.
+    failed: u64,
+    /// How long nobody was read in the last one that was done; `null`: there was none.
+    pause_ms: Option<f64>,
+}
+
+impl From<Tally> for UpgradesHere {
+    fn from(tally: Tally) -> Self {
+        Self {
+            done: tally.done,
+            refused: tally.refused,
+            failed: tally.failed,
+            pause_ms: tally.pause.map(|pause| pause.as_secs_f64() * 1e3),
+        }
+    }
 }
 
 /// A node's way through the engine.
@@ -118,6 +145,7 @@ impl Inside {
             cores: available_parallelism().map_or(1, usize::from),
             memory_bytes: now.and_then(|now| now.memory_bytes),
             memory_limit_bytes: bounds.and_then(|bounds| bounds.memory_bytes),
+            upgrades: self.node.readiness.upgrades().tally().into(),
             others: others(way.as_ref(), &relayed.unwrap_or_default()),
             engine: way.map(|way| self.engine(&way)),
             backends: self.backend_links(),

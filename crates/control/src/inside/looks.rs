@@ -6,6 +6,7 @@ use hub::metrics::Scope;
 use hub::{Ended, SeenRoom, SeenSession, SeenSocket, UsedRate};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::ops::Add;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -237,7 +238,7 @@ impl From<SeenSocket> for Socket {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RoomsOfNode)]
 pub(super) struct Rooms {
-    /// The largest first.
+    /// In the order that was wanted.
     pub(super) rooms: Vec<Room>,
     /// There are more than these.
     pub(super) more: bool,
@@ -255,10 +256,14 @@ pub(super) struct Room {
     room: String,
     /// Members that are connected to this node.
     members: u64,
-    /// Events to it each second, in the last fifteen to thirty seconds, of one event in sixteen; `null` where the largest were wanted.
+    /// Events to it each second, in the last fifteen to thirty seconds, of one event in sixteen; `null` unless the busiest were wanted.
     events_per_second: Option<f64>,
     /// Deliveries of these events to members of this node.
     deliveries_per_second: Option<f64>,
+    /// Members of this node for whom bytes wait now; `null` unless the slowest were wanted.
+    members_behind: Option<u64>,
+    /// Bytes that wait for these members, of this room and of all else that they hear.
+    waiting_bytes: Option<u64>,
 }
 
 /// Rooms of several shards as one list, in the order of what they are wanted for. Each shard has counted the members on all of them, and the
@@ -273,10 +278,14 @@ pub(super) fn merged(seen: Vec<SeenRoom>, limit: usize) -> Vec<Room> {
             members: 0,
             events_per_second: None,
             deliveries_per_second: None,
+            members_behind: None,
+            waiting_bytes: None,
         });
         known.members = known.members.max(seen.members);
         known.events_per_second = larger(known.events_per_second, seen.events_per_s);
         known.deliveries_per_second = sum(known.deliveries_per_second, seen.deliveries_per_s);
+        known.members_behind = sum(known.members_behind, seen.behind);
+        known.waiting_bytes = sum(known.waiting_bytes, seen.waiting_bytes);
     }
     let mut rooms: Vec<Room> = rooms.into_values().collect();
     rooms.sort_by(|a, b| {
@@ -284,6 +293,7 @@ pub(super) fn merged(seen: Vec<SeenRoom>, limit: usize) -> Vec<Room> {
         let by_name = || (&a.namespace, &a.room).cmp(&(&b.namespace, &b.room));
         busy(b)
             .total_cmp(&busy(a))
+            .then_with(|| b.waiting_bytes.cmp(&a.waiting_bytes))
             .then_with(|| b.members.cmp(&a.members))
             .then_with(by_name)
     });
@@ -295,7 +305,7 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+fn sum<T: Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
     a.into_iter().chain(b).reduce(|a, b| a + b)
 }
 
@@ -370,6 +380,8 @@ mod tests {
             members,
             events_per_s: None,
             deliveries_per_s: None,
+            behind: None,
+            waiting_bytes: None,
         };
         let seen = vec![
             room("a", 1, 3),
@@ -391,6 +403,8 @@ mod tests {
             members,
             events_per_s: Some(events),
             deliveries_per_s: Some(deliveries),
+            behind: None,
+            waiting_bytes: None,
         };
         let seen = vec![
             room("large", 900, 1.0, 900.0),
@@ -401,5 +415,27 @@ mod tests {
         assert_eq!((&*rooms[0].room, rooms[0].members), ("busy", 3));
         let paces = (rooms[0].events_per_second, rooms[0].deliveries_per_second);
         assert_eq!(paces, (Some(400.0), Some(1_180.0)));
+    }
+
+    #[test]
+    fn a_slow_room_is_before_a_large_one_and_each_shard_adds_its_members() {
+        let room = |name: &str, members, behind, waiting| SeenRoom {
+            namespace: "/".into(),
+            name: name.into(),
+            here: 1,
+            members,
+            events_per_s: None,
+            deliveries_per_s: None,
+            behind: Some(behind),
+            waiting_bytes: Some(waiting),
+        };
+        let seen = vec![
+            room("large", 900, 1, 70_000),
+            room("slow", 3, 1, 50_000),
+            room("slow", 3, 2, 40_000),
+        ];
+        let rooms = merged(seen, 9);
+        let of = |room: &Room| (room.room.clone(), room.members_behind, room.waiting_bytes);
+        assert_eq!(of(&rooms[0]), ("slow".to_owned(), Some(3), Some(90_000)));
     }
 }

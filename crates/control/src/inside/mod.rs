@@ -5,6 +5,7 @@ pub(crate) mod audit;
 mod backends;
 mod conditions;
 mod everywhere;
+mod failures;
 mod lately;
 mod leaving;
 mod links;
@@ -35,6 +36,7 @@ use everywhere::{
     __path_ends_of_nodes, __path_links_of_nodes, __path_rooms_of_nodes, __path_sessions_of_nodes,
     LinksOfNodes, ends_of_nodes, links_of_nodes, rooms_of_nodes, sessions_of_nodes,
 };
+use failures::{__path_node_failures, node_failures};
 use hub::{Classes, Question, RoomsWanted, SessionsWanted, Sight};
 use lately::Lately;
 use leaving::{DrainPlan, DrainProgress, DrainView, SessionClasses};
@@ -209,6 +211,7 @@ pub(crate) fn described() -> OpenApiRouter<Inside> {
         .routes(routes!(node_rooms))
         .routes(routes!(node_ends))
         .routes(routes!(node_backends))
+        .routes(routes!(node_failures))
         .routes(routes!(sessions_of_nodes))
         .routes(routes!(rooms_of_nodes))
         .routes(routes!(ends_of_nodes))
@@ -398,13 +401,13 @@ impl Inside {
 
 /// Find rooms of the node
 ///
-/// The largest or the busiest first. Only members at the node that is asked are counted: `/v1/rooms` counts those of all nodes.
+/// The largest, the busiest or the slowest first. Only members at the node that is asked are counted: `/v1/rooms` counts those of all nodes.
 #[utoipa::path(get, path = "/v1/node/rooms",
     params(
         ("namespace" = Option<String>, Query, description = "Only rooms of this namespace."),
         ("contains" = Option<String>, Query, description = "Only rooms whose names have this text in them."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out."),
-        ("order" = Option<String>, Query, description = "`largest`, or `busiest`: up to 128 of each shard, of a sample; `largest` if it is left out."),
+        ("order" = Option<String>, Query, description = "`largest`; `busiest`: up to 128 of each shard, of a sample; or `slowest`: those for whose members most bytes wait. `largest` if it is left out."),
     ),
     responses((status = 200, description = "The rooms.", body = Rooms), Problems))]
 async fn node_rooms(
@@ -429,8 +432,9 @@ impl Inside {
         let question = match query.get("order") {
             None | Some("largest") => Question::Rooms(wanted),
             Some("busiest") => Question::BusyRooms(wanted),
+            Some("slowest") => Question::SlowRooms(wanted),
             Some(other) => {
-                let detail = format!("{other:?} is neither \"largest\" nor \"busiest\"");
+                let detail = format!("{other:?} is none of largest, busiest and slowest");
                 return Err(Problem::field("order", detail));
             }
         };
@@ -562,7 +566,8 @@ struct Actions {
 
 /// List the last actions of operators
 ///
-/// Logins, drains, and calls that moved or disconnected sockets, sent events from the console or deleted history, at the node that is asked.
+/// Logins, drains, looks at payload, and calls that moved or disconnected sockets, sent events from the console or deleted history, at the
+/// node that is asked.
 /// A thousand are remembered; the log has them all.
 #[utoipa::path(get, path = "/v1/node/audit",
     params(("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "So many are shown; 100 if it is left out.")),

@@ -5,6 +5,7 @@ use super::{In, Settings};
 use crate::bridge::{
     Answered, Bridge, Carry, Counted, Figures, Reader, Readers, answer, counted, figures, settled,
 };
+use ::bridge::{Failure, Failures};
 use ::kafka::{Delivery, Fault, InFigures, Inlet, Reading, Topic};
 use rules::bridge::Recorder;
 use std::pin::Pin;
@@ -18,6 +19,7 @@ pub(super) struct Kafka {
     out: Option<Arc<Outgoing>>,
     readers: Readers<Inlet>,
     partial: Counted,
+    failures: Arc<Failures>,
     runtime: Handle,
 }
 
@@ -46,7 +48,9 @@ pub(super) fn check(settings: &Settings) -> Result<(), String> {
 impl Kafka {
     /// Brokers may be away: they are looked for in the background. Within a runtime.
     pub(super) fn start(settings: &Settings) -> Result<Self, String> {
+        let failures = Arc::default();
         let client = client(settings).map_err(|fault| fault.to_string())?;
+        let client = client.noting(&failures);
         let out = settings.out.clone();
         let out = out.map(|out| Outgoing::start(client, out)).transpose();
         Ok(Self {
@@ -54,6 +58,7 @@ impl Kafka {
             out: out.map_err(|fault| fault.to_string())?,
             readers: Readers::new("Kafka"),
             partial: Counted::default(),
+            failures,
             runtime: Handle::current(),
         })
     }
@@ -72,6 +77,7 @@ impl Bridge for Kafka {
                 carry(Some(place), &command)
             };
             let started = client(&self.settings)
+                .map(|client| client.noting(&self.failures))
                 .and_then(|client| Inlet::start(&client, reading(inlet)?, hand))
                 .map_err(|fault| fault.to_string())?;
             self.readers.add(started);
@@ -101,6 +107,10 @@ impl Bridge for Kafka {
     fn ask(&self, number: u64, answered: Answered) {
         let delivery = self.out.as_ref().and_then(|out| out.take(number));
         answer(&self.runtime, delivery.map(Delivery::answer), answered);
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        self.failures.newest()
     }
 
     fn figures(&self) -> Figures {

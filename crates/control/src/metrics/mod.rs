@@ -26,6 +26,7 @@ mod row;
 mod table;
 mod text;
 mod tokens;
+mod upgrade;
 
 pub use text::Format;
 

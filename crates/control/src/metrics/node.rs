@@ -15,6 +15,7 @@ use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
 use crate::inside::audit::Audit;
+use crate::listening::Doorway;
 use crate::live;
 use crate::relay;
 use crate::traces;
@@ -91,6 +92,8 @@ pub struct Node {
     pub history: OnceLock<Arc<History>>,
     /// To programs.
     pub bridges: Arc<Bridges>,
+    /// Where test clients of operators come in.
+    pub doorway: OnceLock<Doorway>,
     /// The carrier of WebTransport, if there is one.
     pub carrier: OnceLock<Arc<dyn Carrier>>,
 }

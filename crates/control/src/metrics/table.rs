@@ -109,6 +109,7 @@ pub(super) const GROUPS: &[Group] = &[
         intro: "This process outside its data plane.",
         metrics: NODE,
     },
+    super::upgrade::GROUP,
     Group {
         title: "Tokens and access",
         intro: "Tokens that were accepted and refused.",

@@ -5,6 +5,7 @@ use crate::bridge::{
     Answered, Asked, Bridge, Carry, Counted, Figures, Outline, Reader, Readers, answer, counted,
     figures, settled, unwritten,
 };
+use ::bridge::{Failure, Failures};
 use ::nats::{
     Credentials, Delivery, Fault, InFigures, Inlet, Kind, OutFigures, Outlet, Pattern, Reading,
     Source, Tls, Unhandled, overlap,
@@ -22,6 +23,7 @@ pub(super) struct Nats {
     out: Option<Arc<Outgoing>>,
     readers: Readers<Inlet>,
     partial: Counted,
+    failures: Arc<Failures>,
     runtime: Handle,
 }
 
@@ -92,7 +94,8 @@ fn wrong(text: String) -> Fault {
 impl Nats {
     pub(super) fn start(settings: &Settings) -> Result<Self, String> {
         let text = |fault: Fault| fault.to_string();
-        let client = client(settings).map_err(text)?;
+        let failures = Arc::default();
+        let client = client(settings).map_err(text)?.noting(&failures);
         let out = settings.out.as_ref();
         let out = out.map(|out| Outgoing::start(&client, out)).transpose();
         Ok(Self {
@@ -100,6 +103,7 @@ impl Nats {
             out: out.map_err(text)?.map(Arc::new),
             readers: Readers::new("NATS"),
             partial: Counted::default(),
+            failures,
             runtime: Handle::current(),
         })
     }
@@ -124,6 +128,7 @@ impl Bridge for Nats {
                     false => Err(Unhandled::Later),
                 };
             let started = client(&self.settings)
+                .map(|client| client.noting(&self.failures))
                 .and_then(|client| Inlet::start(&client, reading(inlet), hand))
                 .map_err(|fault| fault.to_string())?;
             self.readers.add(started);
@@ -156,6 +161,10 @@ impl Bridge for Nats {
     fn ask(&self, number: u64, answered: Answered) {
         let delivery = self.out.as_ref().and_then(|out| out.asked.take(number));
         answer(&self.runtime, delivery.map(Delivery::answer), answered);
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        self.failures.newest()
     }
 
     fn figures(&self) -> Figures {

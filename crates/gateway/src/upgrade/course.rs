@@ -82,6 +82,7 @@ impl Course {
             State::Idle if self.readiness.is_asked_to_drain() => Err(STOPPING),
             State::Idle => {
                 *now = State::Busy;
+                self.readiness.upgrades().set_under_way(true);
                 Ok(())
             }
             State::Gone => Err(GONE),
@@ -121,6 +122,9 @@ impl Course {
     /// An upgrade has failed: the process does what it did before.
     pub fn give_up(&self) {
         let mut now = self.state();
+        let upgrades = self.readiness.upgrades();
+        upgrades.set_under_way(false);
+        upgrades.note_failed();
         if !matches!(*now, State::Stopping) {
             *now = State::Idle;
         }

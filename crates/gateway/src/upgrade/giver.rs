@@ -11,7 +11,7 @@ use super::taker::{ADMIN, PUBLIC, RELAY, UNIX, WORKERS};
 use crate::errands;
 use control::history::Position;
 use handoff::bounds::DESCRIPTORS_MAX;
-use handoff::{Batch, Hello, Kind, Listener, OLDEST, VERSION, Welcome, agree};
+use handoff::{Batch, Hello, Kind, Listener, OLDEST, Tally, VERSION, Welcome, agree};
 use shard::{Frozen, Listening, Unquiet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -125,13 +125,27 @@ fn until_commit(
     line.expect::<()>(Kind::Built, STEP)?;
     in_time(parts, began)?;
     course.leave()?;
-    line.say(Kind::Commit, STEP)?;
+    let tally = tally(parts, began.elapsed());
+    line.send(Kind::Commit, &tally, STEP)?;
     stand.commit();
     rest.commit();
     Ok(Given {
         sessions,
         stood_still: began.elapsed(),
     })
+}
+
+/// What the next process goes on counting from.
+fn tally(parts: &Parts, pause: Duration) -> Tally {
+    let before = parts.readiness.upgrades().tally();
+    Tally {
+        done: before.done + 1,
+        refused: before.refused,
+        failed: before.failed,
+        sessions: before.sessions,
+        connections: before.connections,
+        pause_us: pause.as_micros() as u64,
+    }
 }
 
 /// Nothing comes from other nodes any more; what is at the door waits there for the next process.

@@ -185,6 +185,14 @@ fn serve(mut line: Line, desk: &Desk) {
 }
 
 impl Desk {
+    /// Nothing is begun. An operator who only asked has refused nothing.
+    fn decline(&self, line: &mut Line, why: &str, is_asked: bool) {
+        if !is_asked {
+            self.parts.readiness.upgrades().note_refused();
+        }
+        refuse(line, why);
+    }
+
     /// All is another process's.
     fn leave(&self, given: Given, pid: u32) {
         // First: whoever sees that parts of this process end must know why. It waits for the caller that is being served here.
@@ -214,10 +222,10 @@ fn meet(mut line: Line, hello: Hello, pid: u32, desk: &Desk) {
         return;
     }
     if let Some(obstacle) = desk.parts.obstacle {
-        return refuse(&mut line, &unable(obstacle));
+        return desk.decline(&mut line, &unable(obstacle), false);
     }
     if let Err(why) = desk.course.begin() {
-        return refuse(&mut line, why);
+        return desk.decline(&mut line, why, false);
     }
     match giver::give(&mut line, &hello, &desk.parts, &desk.course) {
         Ok(given) => desk.leave(given, pid),
@@ -241,10 +249,10 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
         let _ = line.send(Kind::Line, &Said { text }, STEP);
     };
     if let Some(obstacle) = desk.parts.obstacle {
-        return refuse(&mut line, &unable(obstacle));
+        return desk.decline(&mut line, &unable(obstacle), order.dry_run);
     }
     if let Err(why) = desk.course.may_begin() {
-        return refuse(&mut line, why);
+        return desk.decline(&mut line, why, order.dry_run);
     }
     match desk.parts.givers.census(STEP) {
         Ok(census) => {

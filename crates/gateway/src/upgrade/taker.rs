@@ -11,10 +11,11 @@ use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
 use control::cluster::Member;
 use control::metrics::node::Node as Facts;
+use control::upgrades::Tally as Upgraded;
 use handoff::bounds::LISTENERS_MAX;
 use handoff::cluster::Streams;
 use handoff::{
-    Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, VERSION as RECORD, Welcome,
+    Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, Tally, VERSION as RECORD, Welcome,
 };
 use shard::{Sessions, Shards, Takers};
 use std::collections::BTreeMap;
@@ -132,27 +133,31 @@ impl Takeover {
         let began = Instant::now();
         let streams = goes.2.chronicle.get().and_then(|acks| acks.streams());
         let taken = self.gather(&takers, goes);
-        let sessions = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
+        let taken = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
         takers.begin();
         streams.iter().for_each(|streams| streams.begin());
         tracing::info!(
-            sessions,
+            sessions = taken.sessions,
             took_ms = began.elapsed().as_millis() as u64,
             "took over from the process before"
         );
-        Ok(Owner { line: self.line })
+        Ok(Owner {
+            line: self.line,
+            taken,
+        })
     }
 
     fn gather(
         &mut self,
         takers: &Takers,
         (workers, member, facts): Goes<'_>,
-    ) -> Result<usize, Broken> {
+    ) -> Result<Taken, Broken> {
         let line = &mut self.line;
         line.say(Kind::Ready, STEP)?;
         let (mut ledger, mut onward) = (Ledger::default(), Vec::new());
         let (mut backends, mut place) = (Records::default(), Record::default());
         let mut streams = Streams::default();
+        let mut connections = 0;
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
         loop {
@@ -164,7 +169,7 @@ impl Takeover {
                     onward.push(word);
                 }
                 Kind::Sessions => {
-                    take_batch(line, takers, &mut ledger, decode(&body)?)?;
+                    connections += take_batch(line, takers, &mut ledger, decode(&body)?)?;
                     line.say(Kind::Taken, STEP)?;
                 }
                 Kind::Stays => backends.take_stays(&body)?,
@@ -192,18 +197,49 @@ impl Takeover {
         }
         line.say(Kind::Built, STEP)?;
         // An end without a word is no word: nobody may serve clients that another process may still have.
-        line.expect::<()>(Kind::Commit, COMMIT)?;
-        Ok(ledger.len())
+        let tally = line.expect::<Tally>(Kind::Commit, COMMIT)?;
+        Ok(Taken {
+            sessions: ledger.len() as u64,
+            connections,
+            tally,
+        })
     }
+}
+
+/// What was taken over, and what became of upgrades before.
+#[derive(Debug)]
+struct Taken {
+    sessions: u64,
+    connections: u64,
+    tally: Tally,
 }
 
 /// A process that has what another one had.
 #[derive(Debug)]
 pub struct Owner {
     line: Line,
+    taken: Taken,
 }
 
 impl Owner {
+    /// What became of upgrades, this one included.
+    pub fn tally(&self) -> Upgraded {
+        let Taken {
+            sessions,
+            connections,
+            tally,
+        } = &self.taken;
+        Upgraded {
+            // A process of an earlier version tells nothing.
+            done: tally.done.max(1),
+            refused: tally.refused,
+            failed: tally.failed,
+            sessions: tally.sessions + sessions,
+            connections: tally.connections + connections,
+            pause: Some(Duration::from_micros(tally.pause_us)).filter(|pause| !pause.is_zero()),
+        }
+    }
+
     /// All has begun.
     pub fn serves(mut self) {
         // The process before may have ended since: what it gave is here.
@@ -305,12 +341,13 @@ fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, B
     Ok(inheritance)
 }
 
+/// Returns how many connections came.
 fn take_batch(
     line: &mut Line,
     takers: &Takers,
     ledger: &mut Ledger,
     batch: Batch,
-) -> Result<(), Broken> {
+) -> Result<u64, Broken> {
     let carried = batch.sessions.iter().filter(|one| one.conn.is_some());
     let count = carried.count() + batch.visitors.len();
     let sockets = line.take_descriptors(count, STEP)?;
@@ -329,5 +366,6 @@ fn take_batch(
     };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
     let brought = takers.bring(shard, sessions, SHARD);
-    brought.map_err(Broken::Strange)
+    brought.map_err(Broken::Strange)?;
+    Ok(count as u64)
 }

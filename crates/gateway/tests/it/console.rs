@@ -209,6 +209,86 @@ fn rooms_of_both_shards_are_one_list_with_the_largest_first() {
     assert!(eventually(PATIENCE, || rooms("").0.is_empty()));
 }
 
+/// What a command prints.
+fn shown_by(node: &Gateway, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args(args).env("SOCKEYE_API_KEY", &OPS.0);
+    command.args(["--admin", &node.admin.to_string()]);
+    let output = command.output().expect("sockeye runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn emit(node: &Gateway, room: &str, text: &str) {
+    let body = json!({"event": "news", "args": [text], "rooms": [room]}).to_string();
+    let headers = format!("Authorization: Bearer {}\r\n", OPS.0);
+    let answer = request(node.admin, "POST", "/v1/emit", &headers, &body);
+    assert!(answer.status < 300, "{}", answer.body);
+}
+
+#[test]
+fn a_room_is_slow_while_something_waits_for_its_members() {
+    let node = Gateway::start(&config(""));
+    let quick: Vec<SocketIo> = (0..8).map(|_| comes(&node, "ada", &["all"])).collect();
+    assert_eq!(
+        ask(&node, "/v1/node/rooms?order=slowest")["rooms"],
+        json!([])
+    );
+    // They are in rooms, and ask for nothing more.
+    let mut slow: Vec<SocketIo> = (0..3)
+        .map(|n| {
+            let mut client = SocketIo::polling(node.addr, "/", json!({}));
+            for room in ["den", if n == 0 { "first" } else { "others" }] {
+                assert_eq!(client.ask("join", &[json!(room)]), [json!([room])]);
+            }
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        emit(&node, "den", &"x".repeat(1_000));
+        emit(&node, "all", &"x".repeat(1_000));
+    }
+    let rooms = |query: &str| {
+        let answer = ask(&node, &format!("/v1/node/rooms?order=slowest{query}"));
+        let rooms = answer["rooms"].as_array().expect("rooms").clone();
+        let of = |room: &Value| {
+            let behind = room["members_behind"].as_u64().expect("members");
+            let each = room["waiting_bytes"].as_u64().expect("bytes") / behind.max(1);
+            assert!((20_000..40_000).contains(&each), "{room}");
+            (room["room"].as_str().expect("a name").to_owned(), behind)
+        };
+        rooms.iter().map(of).collect::<Vec<_>>()
+    };
+    let three = [("den", 3), ("others", 2), ("first", 1)];
+    let three = three.map(|(room, behind)| (room.to_owned(), behind));
+    assert!(eventually(PATIENCE, || {
+        let first = &ask(&node, "/v1/node/rooms?order=slowest")["rooms"][0];
+        first["waiting_bytes"].as_u64() >= Some(60_000)
+    }));
+    assert_eq!(rooms(""), three);
+    assert_eq!(rooms("&limit=1"), three[..1]);
+    assert_eq!(rooms("&contains=ther"), three[1..2]);
+    assert_eq!(rooms("&namespace=/lab"), []);
+    let args = ["rooms", "--first", "slowest", "--local", "--limit", "2"];
+    let shown = shown_by(&node, &args);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].ends_with("BEHIND       WAITING  ROOM"), "{shown}");
+    assert!(lines[1].ends_with("  den") && lines.len() == 3, "{shown}");
+    // Each takes what waits.
+    for client in &mut slow {
+        for _ in 0..20 {
+            client.expect("news");
+        }
+    }
+    assert!(eventually(PATIENCE, || {
+        ask(&node, "/v1/node/rooms?order=slowest")["rooms"] == json!([])
+    }));
+    let (status, refused) = asked(&node, &OPS.0, "/v1/node/rooms?order=slow");
+    assert_eq!(status, 400, "{refused}");
+    drop(quick);
+}
+
 #[test]
 fn the_end_of_a_session_is_told_with_its_reason() {
     let node = Gateway::start(&config(
@@ -309,15 +389,7 @@ fn the_last_hour_is_shown_by_the_second_and_in_the_terminal() {
             .all(|point| point["t"].as_u64() > last["t"].as_u64())
             && !newer.is_empty()
     }));
-    let run = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-        command.args(args).env("SOCKEYE_API_KEY", &OPS.0);
-        command.args(["--admin", &node.admin.to_string()]);
-        let output = command.output().expect("sockeye runs");
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{args:?}: {errors}");
-        String::from_utf8(output.stdout).expect("text")
-    };
+    let run = |args: &[&str]| shown_by(&node, args);
     let top = run(&["top", "--once"]);
     assert!(top.contains("All is well."), "{top}");
     let top: Value = serde_json::from_str(&run(&["top", "--once", "--json"])).expect("JSON");

@@ -18,6 +18,8 @@ fn key(name: &str, allowed: &[&str]) -> (String, String) {
 
 static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
 static VIEWER: LazyLock<(String, String)> = LazyLock::new(|| key("viewer", &["read"]));
+static OPERATOR: LazyLock<(String, String)> =
+    LazyLock::new(|| key("operator", &["read", "operate", "trace"]));
 
 fn admin() -> String {
     format!("\n[admin]\napi_keys = {:?}\n", [&OPS.1, &VIEWER.1])
@@ -340,4 +342,99 @@ fn a_webhook_is_shown_with_its_last_failures_and_only_operators_read_them() {
     let seen = ask_as(&node, &VIEWER.0, "/v1/node/backends");
     assert_eq!(seen["backends"][0]["failures"][0]["detail"], Value::Null);
     assert!(!seen.to_string().contains("4111"), "{seen}");
+}
+
+#[test]
+fn what_was_said_in_a_failed_call_is_shown_for_a_reason_only_and_without_secrets() {
+    let receiver = Receiver::open(|told| {
+        let event = &told.events()[0];
+        match event["event"].as_str() {
+            Some("broken") => Reply(
+                400,
+                "Content-Type: text/html\r\n",
+                "<b>no</b>".repeat(2_000),
+            ),
+            None if event["auth"]["bad"] == true => Reply(403, "", "not you".to_owned()),
+            _ => Reply::empty(),
+        }
+    });
+    let node = Gateway::start_with(
+        &format!(
+            "[server]\nshards = 2\n[namespaces.\"/\"]\nbackend = \"shop\"\n\
+             [backends.shop]\nurl = \"http://{}/hook\"\nprivate_addresses = true\n\
+             [admin]\napi_keys = {:?}\n",
+            receiver.addr,
+            [&OPS.1, &VIEWER.1, &OPERATOR.1]
+        ),
+        &["--profile", "socket.io"],
+    );
+    let mut stranger = SocketIo::open(node.addr);
+    stranger.send(r#"40{"bad":true,"password":"hunter2"}"#);
+    assert!(stranger.packet().starts_with("44"));
+    let mut client = SocketIo::open(node.addr);
+    client.send("40{}");
+    assert!(client.packet().starts_with("40{"));
+    client.send("421[\"broken\",\"card 4111\"]");
+    let failures = |seen: &Value| seen["backends"][0]["failures"].clone();
+    let seen = || failures(&ask(&node, "/v1/node/backends"));
+    assert!(eventually(PATIENCE, || {
+        seen().as_array().is_some_and(|all| all.len() == 2)
+    }));
+    // Names and sizes are for operators, sizes for those who look on, and bodies are not in the list.
+    let said = &seen()[0]["said"];
+    assert_eq!(
+        (&said[0]["part"], &said[0]["names"]),
+        (&json!("request"), &json!("broken"))
+    );
+    assert!(said[0]["bytes"].as_u64() > Some(50), "{said}");
+    assert_eq!(
+        said[1],
+        json!({"part": "answer", "names": "400 Bad Request, text/html", "bytes": 18_000, "body": null})
+    );
+    let viewed = failures(&ask_as(&node, &VIEWER.0, "/v1/node/backends"));
+    assert_eq!(viewed[0]["said"][1]["names"], Value::Null);
+    assert_eq!(viewed[0]["said"][1]["bytes"], 18_000);
+
+    let path = "/v1/node/failures?backend=shop&reason=case%207";
+    let status = |key: &str, path: &str| {
+        let headers = format!("Authorization: Bearer {key}\r\n");
+        request(node.admin, "GET", path, &headers, "").status
+    };
+    assert_eq!(
+        [status(&VIEWER.0, path), status(&OPERATOR.0, path)],
+        [403, 403]
+    );
+    for (query, expected) in [
+        ("backend=shop", 400),
+        ("backend=shop&reason=%20", 400),
+        ("reason=x", 400),
+        ("backend=shop&bridge=nats&reason=x", 400),
+        ("backend=none&reason=x", 404),
+        ("bridge=kafka&reason=x", 404),
+        ("bridge=none&reason=x", 404),
+    ] {
+        let path = format!("/v1/node/failures?{query}");
+        assert_eq!(status(&OPS.0, &path), expected, "{query}");
+    }
+    let shown = ask(&node, path)["failures"].clone();
+    let body = |failure: usize, part: usize| {
+        let body = shown[failure]["said"][part]["body"].as_str();
+        body.unwrap_or_else(|| panic!("{failure}, {part}: {shown}"))
+            .to_owned()
+    };
+    assert!(body(0, 0).contains(r#""args":["card 4111"]"#), "{shown}");
+    assert_eq!(body(0, 1).len(), 4_096);
+    assert_eq!(shown[1]["said"][0]["names"], "CONNECT");
+    assert_eq!(body(1, 1), "not you");
+    assert!(body(1, 0).contains(r#""auth":"(left out)""#), "{shown}");
+    assert!(!shown.to_string().contains("hunter2"), "{shown}");
+    let action = ask(&node, "/v1/node/audit")["actions"][0].clone();
+    assert_eq!(
+        (&action["key"], &action["what"], &action["of"]),
+        (
+            &json!("ops"),
+            &json!("failures"),
+            &json!("backend shop with payload, because: case 7")
+        )
+    );
 }

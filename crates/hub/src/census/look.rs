@@ -4,14 +4,14 @@
 use crate::access::meters::UsedRate;
 use crate::books::ends::Ended;
 use crate::census::classes::Classes;
+use crate::census::slow::{Slow, waiting_bytes};
 use crate::clients::session::{Protocol, Session};
 use crate::clients::socket::Socket;
 use crate::hub::Hub;
 use crate::parts::Parts;
-use crate::rooms::busy::Pace;
 use crate::rooms::room::{Room, RoomKind};
 use crate::tables::id::socket_made_ms;
-use crate::tables::slot::{ConnId, SessionId, SocketId};
+use crate::tables::slot::{ConnId, RoomId, SessionId, SocketId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -30,6 +30,8 @@ pub enum Question {
     Rooms(RoomsWanted),
     /// The busiest of these, of a sample.
     BusyRooms(RoomsWanted),
+    /// Those for whose members most bytes wait.
+    SlowRooms(RoomsWanted),
     /// Sessions that ended, the newest first.
     Ends {
         /// So many at most.
@@ -196,6 +198,10 @@ pub struct SeenRoom {
     pub events_per_s: Option<f64>,
     /// Deliveries to its members on this shard each second, in the same way.
     pub deliveries_per_s: Option<f64>,
+    /// Members on this shard for whom something waits; none unless the slowest were wanted.
+    pub behind: Option<u64>,
+    /// Bytes that wait for these members.
+    pub waiting_bytes: Option<u64>,
 }
 
 /// A look under way. Slots that come or go meanwhile may be missed.
@@ -208,6 +214,7 @@ pub struct Look {
     rooms: Vec<SeenRoom>,
     matched: u64,
     classes: Classes,
+    slow: Slow,
 }
 
 impl Look {
@@ -220,6 +227,7 @@ impl Look {
             rooms: Vec::new(),
             matched: 0,
             classes: Classes::default(),
+            slow: Slow::default(),
         }
     }
 
@@ -253,30 +261,41 @@ impl Look {
             }
             Question::BusyRooms(wanted) => {
                 for pace in parts.rooms.busy.paces(parts.clock.now.mono_ms) {
-                    if let Some(room) = parts.rooms.get(pace.room) {
-                        self.look_at_room(parts, &wanted, room, Some(pace));
+                    if let Some(room) = self.look_at_room(parts, &wanted, pace.room) {
+                        room.events_per_s = Some(pace.events_per_s);
+                        room.deliveries_per_s = Some(pace.deliveries_per_s);
                     }
                 }
                 self.rooms.truncate(wanted.limit);
-                Some(Sight::Rooms(Seen {
-                    items: std::mem::take(&mut self.rooms),
-                    matched: self.matched,
-                }))
+                Some(self.rooms_seen())
+            }
+            Question::SlowRooms(wanted) => {
+                let is_done = self.walk_to_slow(parts, slots);
+                is_done.then(|| {
+                    for (room, wait) in self.slow.take() {
+                        if self.rooms.len() >= wanted.limit {
+                            break;
+                        }
+                        if let Some(room) = self.look_at_room(parts, &wanted, room) {
+                            room.behind = Some(wait.behind);
+                            room.waiting_bytes = Some(wait.bytes);
+                        }
+                    }
+                    self.rooms_seen()
+                })
             }
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
-                    let room = parts.rooms.get(parts.rooms.nth(slot)?);
-                    if let Some(room) = room.filter(|room| room.kind() == RoomKind::Named) {
-                        look.look_at_room(parts, &wanted, room, None);
+                    look.look_at_room(parts, &wanted, parts.rooms.nth(slot)?);
+                    // A table of a million rooms is not copied.
+                    if look.rooms.len() >= 2 * wanted.limit.max(1) {
+                        look.keep_largest(wanted.limit);
                     }
                     Some(())
                 });
                 is_done.then(|| {
                     self.keep_largest(wanted.limit);
-                    Sight::Rooms(Seen {
-                        items: std::mem::take(&mut self.rooms),
-                        matched: self.matched,
-                    })
+                    self.rooms_seen()
                 })
             }
         }
@@ -340,23 +359,38 @@ impl Look {
         }
     }
 
+    /// As [`Self::walk`]; who is in many rooms and slow counts for as many slots.
+    fn walk_to_slow(&mut self, parts: &Parts, slots: usize) -> bool {
+        let mut left = slots;
+        while left > 0 {
+            let Some(index) = parts.people.sessions.nth(self.slot) else {
+                return true;
+            };
+            self.slot += 1;
+            let session = parts.people.sessions.get(index);
+            let looked = session.map_or(0, |session| self.slow.note(parts, session));
+            left = left.saturating_sub(1 + looked);
+        }
+        false
+    }
+
+    /// The room as it is shown, if it is one that clients can name and it is wanted.
     fn look_at_room(
         &mut self,
         parts: &Parts,
         wanted: &RoomsWanted,
-        room: &Room,
-        pace: Option<Pace>,
-    ) {
-        let Some(namespace) = parts.people.label(room.namespace()) else {
-            return;
-        };
+        room: RoomId,
+    ) -> Option<&mut SeenRoom> {
+        let room = parts.rooms.get(room)?;
+        let namespace = parts.people.label(room.namespace())?;
         let named = wanted.namespace.as_ref();
-        if named.is_some_and(|name| **name != **namespace)
+        if room.kind() != RoomKind::Named
+            || named.is_some_and(|name| **name != **namespace)
             || !room.name().contains(&wanted.contains)
             || room.members().is_empty()
             || room.is_own()
         {
-            return;
+            return None;
         }
         self.matched += 1;
         self.rooms.push(SeenRoom {
@@ -364,13 +398,19 @@ impl Look {
             name: Arc::clone(room.name()),
             here: room.members().len() as u64,
             members: room.total(),
-            events_per_s: pace.map(|pace| pace.events_per_s),
-            deliveries_per_s: pace.map(|pace| pace.deliveries_per_s),
+            events_per_s: None,
+            deliveries_per_s: None,
+            behind: None,
+            waiting_bytes: None,
         });
-        // A table of a million rooms is not copied.
-        if pace.is_none() && self.rooms.len() >= 2 * wanted.limit.max(1) {
-            self.keep_largest(wanted.limit);
-        }
+        self.rooms.last_mut()
+    }
+
+    fn rooms_seen(&mut self) -> Sight {
+        Sight::Rooms(Seen {
+            items: std::mem::take(&mut self.rooms),
+            matched: self.matched,
+        })
     }
 
     fn keep_largest(&mut self, limit: usize) {
@@ -412,7 +452,6 @@ impl SessionsWanted {
 
 fn seen(parts: &Parts, session: &Session) -> SeenSession {
     let conn = parts.line.conns.get(session.conn);
-    let queue = session.polling.as_ref().map(|polling| &polling.queue);
     let sockets = session.sockets.iter().filter_map(|index| {
         let socket = parts.people.sockets.get(*index)?;
         seen_socket(parts, *index, socket)
@@ -437,8 +476,7 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
         claims: parts.people.claim_kinds.get(session.claims).cloned(),
         conn: session.conn.or_else(|| session.polling.as_ref()?.get),
         kernel: None,
-        waiting_bytes: conn.map_or(0, |conn| conn.outbox.waiting_bytes())
-            + queue.map_or(0, |queue| queue.cost()),
+        waiting_bytes: waiting_bytes(parts, session),
         input_bytes: conn.map_or(0, |conn| conn.input.as_ref().map_or(0, |input| input.len())),
         silent_ms: session.heart.silent_ms(parts.clock.now.mono_ms),
         round_trip_ms: Some(session.round_trip_ms).filter(|ms| *ms > 0),

@@ -4,3 +4,4 @@ pub(crate) mod classes;
 pub(crate) mod invariants;
 pub(crate) mod look;
 pub(crate) mod memory;
+pub(crate) mod slow;

@@ -93,7 +93,7 @@ export function backends(view: View): void {
     ),
   );
   view.head("Backends", "Workers, webhooks, and the bridges of this node to Kafka and NATS.");
-  const cards = new BackendCards();
+  const cards = new BackendCards(view);
   const sums = make("h2", "", "All backends together");
   view.add(cards.element, sums, figures, read, grid);
   view.every(EVERY_MS, async () => {

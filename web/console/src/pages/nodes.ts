@@ -5,7 +5,7 @@ import type { LinksOfNodes, NodeLine, NodeLinks } from "../answers.ts";
 import { Problem } from "../api.ts";
 import { badge, button, given, named, section, type Tone } from "../controls.ts";
 import { missing } from "../everywhere.ts";
-import { bytes, clock, cores, count, counted, duration, NONE, rate } from "../format.ts";
+import { bytes, clock, cores, count, counted, duration, millis, NONE, rate } from "../format.ts";
 import { type LinkRow, Links } from "../links.ts";
 import { Picture } from "../picture.ts";
 import { Table } from "../table.ts";
@@ -101,7 +101,7 @@ function nodesTable(view: View): Table<Row> {
       },
       {
         head: "State",
-        text: ({ node: { state, leaving } }) => `${state} ${leaving}`,
+        text: ({ node: { state, leaving, upgrading } }) => `${state} ${leaving} ${upgrading}`,
         node: ({ node }) => stateOf(node),
       },
       { head: "Sessions", text: ({ node: { sessions } }) => count(sessions), figure: true },
@@ -129,6 +129,7 @@ function nodesTable(view: View): Table<Row> {
       },
       { head: "Version", text: ({ node: { version } }) => version },
       { head: "Up", text: ({ node: { age_seconds } }) => duration(age_seconds), figure: true },
+      { head: "Upgrades", text: of(upgraded), figure: true },
       { head: "Door for nodes", text: ({ node: { relay } }) => relay ?? NONE },
       {
         head: "Action",
@@ -164,11 +165,21 @@ function linksTable(): Table<LinkRow> {
   );
 }
 
-/** The state, and a rebalance that is under way. */
-function stateOf({ state, leaving }: NodeLine): HTMLElement {
+/** Upgrades that were done, and those that came to nothing. */
+function upgraded({ upgrades }: NodeLinks): string {
+  const { done = 0, failed = 0, refused = 0, pause_ms = null } = upgrades ?? {};
+  const parts = done > 0 ? [`${count(done)}, paused ${millis(pause_ms)}`] : [];
+  if (failed > 0) parts.push(`${count(failed)} given up`);
+  if (refused > 0) parts.push(`${count(refused)} refused`);
+  return parts.join(", ") || NONE;
+}
+
+/** The state, and a rebalance or an upgrade that is under way. */
+function stateOf({ state, leaving, upgrading }: NodeLine): HTMLElement {
   const all = make("span", "states");
   all.append(badge(state, TONES[state] ?? "calm"));
   if (leaving > 0) all.append(badge(`${counted(leaving, "session")} to go elsewhere`, "warn"));
+  if (upgrading) all.append(badge("another process takes over", "warn"));
   return all;
 }
 

@@ -4,7 +4,7 @@ import { make } from "../../../chat/src/dom.ts";
 import type { RoomHere, RoomsHere, RoomsPage } from "../answers.ts";
 import { button, choiceField, link, segments, textField } from "../controls.ts";
 import { missing } from "../everywhere.ts";
-import { clock, count, counted, NONE, rate } from "../format.ts";
+import { bytes, clock, count, counted, NONE, rate } from "../format.ts";
 import { callPath, rememberQuery, roomHref } from "../route.ts";
 import { type Column, Table } from "../table.ts";
 import type { View } from "../view.ts";
@@ -19,6 +19,13 @@ export function rooms(view: View): void {
   if (room !== null) oneRoom(view, query.get("namespace") ?? "/", room);
   else new RoomSearch(view).open();
 }
+
+/** How what is found is told, by the order. */
+const ORDERS: Record<string, { first: string; which?: string }> = {
+  "": { first: "largest" },
+  busiest: { first: "busiest", which: " with traffic lately, of a sample" },
+  slowest: { first: "slowest", which: " with members for whom something waits" },
+};
 
 /** Of a sample. */
 const about = (perSecond: number | null | undefined): string =>
@@ -42,6 +49,7 @@ class RoomSearch {
     [
       ["", "the largest"],
       ["busiest", "the busiest"],
+      ["slowest", "the slowest"],
     ],
     "",
   );
@@ -52,16 +60,34 @@ class RoomSearch {
   #asked = 0;
   /** What "Find" took from the fields: half a name that is being typed is not asked for. */
   #wanted = { namespace: "", name: "", limit: LIMIT, order: "" };
-  #table = this.#newTable([]);
-  /** With figures that only the busiest have. */
-  #busy = this.#newTable([
-    { head: "Events /s", text: ({ events_per_second }) => about(events_per_second), figure: true },
-    {
-      head: "Deliveries /s",
-      text: ({ deliveries_per_second }) => about(deliveries_per_second),
-      figure: true,
-    },
-  ]);
+  /** One for each order: each has figures that the others have not. */
+  #tables: Record<string, Table<RoomHere>> = {
+    "": this.#newTable([]),
+    busiest: this.#newTable([
+      {
+        head: "Events /s",
+        text: ({ events_per_second }) => about(events_per_second),
+        figure: true,
+      },
+      {
+        head: "Deliveries /s",
+        text: ({ deliveries_per_second }) => about(deliveries_per_second),
+        figure: true,
+      },
+    ]),
+    slowest: this.#newTable([
+      {
+        head: "Members that wait",
+        text: ({ members_behind }) => count(members_behind ?? 0),
+        figure: true,
+      },
+      {
+        head: "Waits for them",
+        text: ({ waiting_bytes }) => bytes(waiting_bytes ?? 0),
+        figure: true,
+      },
+    ]),
+  };
 
   constructor(readonly view: View) {}
 
@@ -124,8 +150,10 @@ class RoomSearch {
         this.#look();
       },
     );
-    this.#order.input.value = query.get("order") ?? "";
-    view.head("Rooms", "The largest or the busiest first. A room opens with its members.", choice);
+    const order = query.get("order") ?? "";
+    this.#order.input.value = order in ORDERS ? order : "";
+    const orders = "The largest, the busiest or the slowest first";
+    view.head("Rooms", `${orders}. A room opens with its members.`, choice);
     const form = make("form", "filters");
     const find = button("Find", "primary", () => {});
     find.type = "submit";
@@ -137,7 +165,8 @@ class RoomSearch {
     });
     this.#found.setAttribute("role", "status");
     this.#more.hidden = true;
-    view.add(form, this.#found, this.#table.element, this.#busy.element, this.#more);
+    const tables = Object.values(this.#tables).map(({ element }) => element);
+    view.add(form, this.#found, ...tables, this.#more);
     this.#prepare();
     // The list of the cluster costs every node something: only a person asks for it.
     if (this.#where !== "node") this.#look();
@@ -161,8 +190,7 @@ class RoomSearch {
     const order = cluster ? "" : this.#order.input.value;
     this.#order.element.hidden = cluster;
     this.#wanted = { namespace, name, limit: Number(this.#limit.input.value), order };
-    this.#table.element.hidden = order !== "";
-    this.#busy.element.hidden = order === "";
+    for (const [of, { element }] of Object.entries(this.#tables)) element.hidden = of !== order;
     rememberQuery("rooms", {
       where: this.#where === "node" ? "" : this.#where,
       namespace,
@@ -181,13 +209,11 @@ class RoomSearch {
     const answer = await this.view.api.get<RoomsHere>(path, this.view.signal);
     if (asked !== this.#asked) return;
     this.#shown = answer.rooms;
-    (order === "" ? this.#table : this.#busy).render(this.#shown);
+    this.#tables[order]?.render(this.#shown);
     const part = missing(answer.complete, answer.nodes);
     const rooms = counted(answer.rooms.length, "room");
-    const busy = order !== "";
-    const first = busy ? "busiest" : "largest";
-    const some = answer.more ? `The ${first} ${rooms}, of more` : rooms;
-    const shown = busy ? `${some} with traffic lately, of a sample` : some;
+    const { first = "", which = "" } = ORDERS[order] ?? {};
+    const shown = `${answer.more ? `The ${first} ${rooms}, of more` : rooms}${which}`;
     this.#found.textContent = `${shown}, at ${clock(Date.now())}.${part}`;
   }
 
@@ -201,7 +227,7 @@ class RoomSearch {
     if (asked !== this.#asked) return;
     const page = answer.rooms.map(({ room, sockets }) => ({ namespace, room, members: sockets }));
     this.#shown = after === "" ? page : [...this.#shown, ...page];
-    this.#table.render(this.#shown);
+    this.#tables[""]?.render(this.#shown);
     this.#next = answer.next ?? undefined;
     this.#more.hidden = this.#next === undefined;
     const part = answer.complete ? "" : " A node did not answer in time: there may be more.";

@@ -1,4 +1,4 @@
-// Sends an event to clients, and shows the same call as a program.
+// Sends an event to clients, shows the same call as a program, and lets a test client listen.
 
 import { make } from "../../../chat/src/dom.ts";
 import { Problem } from "../api.ts";
@@ -14,6 +14,7 @@ import {
   textField,
 } from "../controls.ts";
 import { type Language, program } from "../code.ts";
+import { Ear } from "../ear.ts";
 import type { View } from "../view.ts";
 
 const PATH = "/v1/emit";
@@ -31,9 +32,6 @@ const LANGUAGES: [Language, string][] = [
   ["node", "Node"],
   ["python", "Python"],
 ];
-
-const ABOUT_CLIENTS =
-  "The page has no test client: clients connect to another address, which this page may not call.";
 
 const UNKNOWN =
   "No answer came: the event may have been sent. Within ten minutes, and with the form as it is, Send does not send it twice.";
@@ -68,6 +66,7 @@ class TryPage {
   #submit = button("Send", "primary", () => {});
   #copy = button("Copy", "plain small", () => void this.#copyCode());
   #sending = false;
+  #ear: Ear;
   /** The same until it is known what became of the event: sent once more, it is carried out once. */
   #once = onceKey();
 
@@ -81,11 +80,17 @@ class TryPage {
     this.#args.value = '["hello"]';
     this.#args.rows = 4;
     this.#args.spellcheck = false;
+    const listens = () => {
+      const target = this.#target.input.value;
+      if (target === "") return "";
+      return target === "rooms" ? this.#name.input.value : undefined;
+    };
+    this.#ear = new Ear(view, () => this.#namespace.input.value.trim(), listens);
   }
 
   open(): void {
     const { view } = this;
-    view.head("Try it", "Sends an event to clients on all nodes, as a program would.");
+    view.head("Try it", "Sends an event to clients on all nodes, as a program would; and listens.");
     const form = make("form", "stack");
     const fields = make("div", "filters");
     fields.append(this.#target.element, this.#name.element, this.#namespace.element);
@@ -115,8 +120,8 @@ class TryPage {
     this.#answer.setAttribute("aria-label", "Answer of the node");
     this.#answer.setAttribute("role", "status");
     this.#answer.textContent = "Nothing was sent yet.";
-    view.add(section("Event", form), section("Answer", this.#answer), this.#programs());
-    view.add(make("p", "about", ABOUT_CLIENTS));
+    view.add(section("Event", form), section("Answer", this.#answer));
+    view.add(this.#ear.element, this.#programs());
     this.#changed();
   }
 
@@ -174,6 +179,7 @@ class TryPage {
     // What was right before would be for another target.
     this.#code.textContent = body === undefined ? "" : program(this.#language, PATH, body);
     this.#copy.disabled = body === undefined;
+    this.#ear.changed();
   }
 
   /** One press, one event: a second press waits for the answer to the first. */

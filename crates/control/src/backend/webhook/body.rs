@@ -4,10 +4,30 @@ use backend::News;
 use backend::proto::item::What;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use prost::bytes::Bytes;
 use wire::json;
 
 /// `{"events":[…]}`.
 pub(super) fn of(news: &[News]) -> Vec<u8> {
+    written(news, event)
+}
+
+/// The same for operators: how clients prove who they are is left out.
+pub(super) fn shown(news: &[News]) -> Vec<u8> {
+    written(news, |object, news| {
+        let mut news = news.clone();
+        if let Some(What::Connect(connect)) = &mut news.item.what {
+            connect.auth = Bytes::from_static(b"\"(left out)\"");
+            connect.query = "(left out)".to_owned();
+            for header in &mut connect.headers {
+                header.value = Bytes::from_static(b"(left out)");
+            }
+        }
+        event(object, &news);
+    })
+}
+
+fn written(news: &[News], event: impl Fn(&mut Object<'_>, &News)) -> Vec<u8> {
     let mut out = b"{\"events\":[".to_vec();
     for (at, news) in news.iter().enumerate() {
         if at > 0 {

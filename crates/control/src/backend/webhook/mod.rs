@@ -3,6 +3,7 @@
 mod addresses;
 mod answer;
 mod body;
+mod failed;
 mod signature;
 
 use crate::causes::causes;
@@ -10,6 +11,8 @@ use crate::identity::Secret;
 use addresses::{Guard, is_public};
 use answer::Fault;
 use backend::{Call, Calling, Outcome};
+use failed::Answer;
+pub(super) use failed::Failed;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use rules::{Span, TraceParent};
@@ -81,13 +84,16 @@ impl Endpoint {
         self.signer.clone()
     }
 
-    /// Makes one request. The error says why it came to nothing.
-    pub(super) async fn call(&self, call: &Call, span: Option<&Span>) -> (Outcome, Option<String>) {
+    /// Makes one request, and says why it came to nothing.
+    pub(super) async fn call(&self, call: &Call, span: Option<&Span>) -> (Outcome, Option<Failed>) {
         let body = body::of(&call.news);
         let sent = self.send(&call.news, body, span).await;
         match sent {
             Ok(response) => self.read(call, response).await,
-            Err(error) => (Outcome::Failed, Some(causes(&error))),
+            Err(error) => (
+                Outcome::Failed,
+                Some(Failed::without_answer(causes(&error))),
+            ),
         }
     }
 
@@ -119,7 +125,7 @@ impl Endpoint {
         request.body(body).send().await
     }
 
-    async fn read(&self, call: &Call, response: Response) -> (Outcome, Option<String>) {
+    async fn read(&self, call: &Call, response: Response) -> (Outcome, Option<Failed>) {
         let status = response.status();
         if !status.is_success() {
             let again = status.is_server_error()
@@ -133,14 +139,23 @@ impl Endpoint {
                 true => format!("the answer is {status}, and redirects are not followed"),
                 false => format!("the answer is {status}"),
             };
+            let failed = Failed::with(why, Answer::begin(response).await);
             return match again {
-                true => (Outcome::Failed, Some(why)),
-                false => (Outcome::Refused, Some(why)),
+                true => (Outcome::Failed, Some(failed)),
+                false => (Outcome::Refused, Some(failed)),
             };
         }
+        let head = failed::head(&response);
         match read_body(response).await {
-            Ok(body) => judge(call, &body),
-            Err(error) => (Outcome::Failed, Some(causes(&error))),
+            Ok(body) => {
+                let (outcome, why) = judge(call, &body);
+                let failed = why.map(|why| Failed::with(why, Answer::read(head, &body)));
+                (outcome, failed)
+            }
+            Err(error) => (
+                Outcome::Failed,
+                Some(Failed::without_answer(causes(&error))),
+            ),
         }
     }
 }

@@ -90,6 +90,7 @@ impl Driver {
             sessions: (office.sessions)(),
             state: office.readiness.word().to_owned(),
             leaving: office.readiness.moving().leaving(),
+            upgrading: office.readiness.upgrades().are_under_way(),
             ..self.rig.card.clone()
         };
         self.leases.number.describe(&card, &self.rig.seal);

@@ -214,6 +214,24 @@ fn every_operation_answers_as_the_document_says() {
             "/v1/node/audit".to_owned(),
             Value::Null,
         ),
+        (
+            "get",
+            "/v1/node/failures",
+            "/v1/node/failures?backend=none&reason=x".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/failures",
+            "/v1/node/failures?backend=none".to_owned(),
+            Value::Null,
+        ),
+        (
+            "get",
+            "/v1/node/listen",
+            "/v1/node/listen".to_owned(),
+            Value::Null,
+        ),
         // What it streams is held against the document by its own tests.
         ("get", "/v1/trace", "/v1/trace".to_owned(), Value::Null),
         (

@@ -2,7 +2,8 @@
 
 use super::{Program, broker, comes, config, header, read, soon, text};
 use crate::harness::Gateway;
-use serde_json::json;
+use ::client::full::request;
+use serde_json::{Value, json};
 use servers::Redis;
 use std::collections::BTreeSet;
 
@@ -70,7 +71,9 @@ fn each_operator_reaches_whom_it_means() {
 #[ignore = "needs Kafka: cargo xtask test foreign"]
 fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
     let kafka = broker(1);
-    let node = Gateway::start(&config(&kafka.brokers(), "", ""));
+    let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let admin = format!("[admin]\napi_keys = [{entry:?}]");
+    let node = Gateway::start(&config(&kafka.brokers(), "", &admin));
     let mut client = comes(&node, "");
     let program = Program::new(&kafka);
     let broadcast = ("X-Operator", "broadcast");
@@ -121,6 +124,17 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
     }
     let dead = "sockeye_kafka_commands_total{outcome=\"dead\"}";
     assert_eq!(node.metric(dead), bad.len() as f64);
+    let headers = format!("Authorization: Bearer {key}\r\n");
+    let path = "/v1/node/failures?bridge=kafka&reason=x";
+    let shown = request(node.admin, "GET", path, &headers, "");
+    let shown: Value = serde_json::from_str(&shown.body).expect("JSON");
+    let second = &shown["failures"][6];
+    assert_eq!(second["what"], "no command", "{shown}");
+    assert_eq!(second["said"][0]["body"], "no JSON");
+    assert_eq!(
+        second["said"][0]["names"],
+        "commands, partition 0, offset 1"
+    );
 }
 
 /// One of the group has the record, and clients of all nodes get it, once.

@@ -2,7 +2,8 @@
 
 use super::{HANDED, Program, STREAM, comes, config, header, listens, soon, text};
 use crate::harness::{Gateway, PATIENCE};
-use serde_json::json;
+use ::client::full::request;
+use serde_json::{Value, json};
 use servers::{Nats, Redis};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -71,7 +72,10 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
     for inlet in ["", STREAM] {
         let nats = Nats::start();
         let program = Program::with_streams(&nats);
-        let node = reads(&nats.url(), inlet, "");
+        let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+        let key = format!("Authorization: Bearer {key}\r\n");
+        let admin = format!("[admin]\napi_keys = [{entry:?}]");
+        let node = reads(&nats.url(), inlet, &admin);
         listens(&node, &program);
         let mut client = comes(&node, "");
         let bad: [Bad<'_>; 6] = [
@@ -112,6 +116,18 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
             assert_eq!(stream.is_some(), !inlet.is_empty());
         }
         assert_eq!(node.metric(DEAD), bad.len() as f64);
+        let shown = request(
+            node.admin,
+            "GET",
+            "/v1/node/failures?bridge=nats&reason=x",
+            &key,
+            "",
+        );
+        let shown: Value = serde_json::from_str(&shown.body).expect("JSON");
+        let newest = &shown["failures"][0];
+        assert_eq!(newest["what"], "no command", "{shown}");
+        assert_eq!(shown["failures"][4]["said"][0]["body"], "no JSON");
+        assert_eq!(shown["failures"][4]["said"][0]["names"], "commands");
     }
 }
 

@@ -53,6 +53,7 @@ fn every_panel_asks_a_question_and_says_what_to_do() {
             "Webhooks",
             "Server API",
             "Recovery",
+            "Upgrades",
             "History",
             "Redis",
             "Machines",
@@ -104,6 +105,7 @@ fn metrics_of_what_fails_apart_from_the_gateway_are_watched() {
         "sockeye_journal_",
         "sockeye_history_",
         "sockeye_stream_",
+        "sockeye_upgrade",
     ];
     let names = names.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix)));
     let (seen, unseen): (Vec<_>, Vec<_>) = names.partition(|name| watched.contains(name));

@@ -1,6 +1,7 @@
 //! Live traces: operators see what passes, with the decision about it, and nothing that is not theirs to see.
 
 mod command;
+mod listening;
 mod nodes;
 mod reader;
 

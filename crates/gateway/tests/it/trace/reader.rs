@@ -19,11 +19,15 @@ pub struct Reader {
 
 impl Reader {
     pub fn open(admin: SocketAddr, key: &str, query: &str) -> Self {
+        Self::of(admin, key, &format!("/v1/trace?{query}"))
+    }
+
+    /// The lines of another path.
+    pub fn of(admin: SocketAddr, key: &str, path: &str) -> Self {
         let mut stream = TcpStream::connect(admin).expect("connect");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let request = format!(
-            "GET /v1/trace?{query} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {key}\r\n\r\n"
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {key}\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("a request");
         let mut stream = BufReader::new(stream);
         let mut head = String::new();

@@ -3,6 +3,7 @@
 pub mod chain;
 mod clustered;
 mod endpoints;
+mod figures;
 mod keeping;
 mod later;
 mod programs;

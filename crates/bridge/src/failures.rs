@@ -1,0 +1,223 @@
+//! The last failures of something that is called, written to or read, for operators: what went wrong, and what was said when it did. Bounded in
+//! number and bytes; what was said is forgotten after a while.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Failures that are kept.
+const KEPT_MAX: usize = 20;
+/// Failures that are noted in a second. More of them push out what they began with, and cost too much while a server is away.
+const NOTED_MAX: u32 = 10;
+/// Characters of a reason and of names.
+const TEXT_CHARS_MAX: usize = 300;
+/// Of one body; a longer one is cut.
+const BODY_BYTES_MAX: usize = 4 << 10;
+/// Of all bodies together.
+const BODIES_BYTES_MAX: usize = 64 << 10;
+/// A body is kept for so long.
+const BODIES_KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// What went wrong.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Unix time, milliseconds.
+    pub at_ms: u64,
+    /// Such as `call failed`.
+    pub what: &'static str,
+    /// As in the log. It may quote what was said.
+    pub detail: String,
+    /// What was said before and then.
+    pub said: Vec<Said>,
+    noted: Instant,
+}
+
+/// Something that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// `request`, `answer`, `event` or `record`.
+    pub part: &'static str,
+    /// Names that belong to it, such as that of an event.
+    pub names: String,
+    /// Bytes of its body.
+    pub bytes: usize,
+    /// The first 4 KiB of the body, or less where there were many; `None`: they are not kept any more.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl Said {
+    /// With a body that is here in whole.
+    pub fn new(part: &'static str, names: &str, body: &[u8]) -> Self {
+        Self::part_of(part, names, body, body.len())
+    }
+
+    /// With the beginning of a body.
+    pub fn part_of(part: &'static str, names: &str, body: &[u8], bytes: usize) -> Self {
+        Self {
+            part,
+            names: cut(names),
+            bytes,
+            body: Some(body[..body.len().min(BODY_BYTES_MAX)].into()),
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.body.as_ref().map_or(0, |body| body.len())
+    }
+}
+
+/// The last ones. Shared by those who note them.
+#[derive(Default)]
+pub struct Failures(Mutex<Kept>);
+
+impl fmt::Debug for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failures").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The newest first.
+    all: VecDeque<Failure>,
+    /// When the second began, and what was noted in it.
+    second: Option<(Instant, u32)>,
+}
+
+impl Failures {
+    /// Something failed, and nothing was said.
+    pub fn note(&self, what: &'static str, detail: &str) {
+        self.note_said(what, detail, Vec::new);
+    }
+
+    /// Something failed. What was said is asked for only if it is kept.
+    pub fn note_said(&self, what: &'static str, detail: &str, said: impl FnOnce() -> Vec<Said>) {
+        let mut kept = self.kept();
+        if !kept.admits() {
+            return;
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        kept.all.truncate(KEPT_MAX - 1);
+        kept.all.push_front(Failure {
+            at_ms: since.map_or(0, |since| since.as_millis() as u64),
+            what,
+            detail: cut(detail),
+            said: said(),
+            noted: Instant::now(),
+        });
+        kept.forget();
+    }
+
+    /// The newest first.
+    pub fn newest(&self) -> Vec<Failure> {
+        let mut kept = self.kept();
+        kept.forget();
+        kept.all.iter().cloned().collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn admits(&mut self) -> bool {
+        let now = Instant::now();
+        let second = self.second.filter(|(began, _)| {
+            let gone = now.saturating_duration_since(*began);
+            gone < Duration::from_secs(1)
+        });
+        let (began, noted) = second.unwrap_or((now, 0));
+        self.second = Some((began, noted + 1));
+        noted < NOTED_MAX
+    }
+
+    /// Bodies that are old, and the oldest of too many.
+    fn forget(&mut self) {
+        let mut bytes = 0;
+        for failure in &mut self.all {
+            let is_old = failure.noted.elapsed() > BODIES_KEPT;
+            for said in &mut failure.said {
+                bytes += said.kept_bytes();
+                if is_old || bytes > BODIES_BYTES_MAX {
+                    said.body = None;
+                }
+            }
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body_bytes(failures: &Failures) -> usize {
+        let all = failures.newest();
+        let said = all.iter().flat_map(|failure| &failure.said);
+        said.map(Said::kept_bytes).sum()
+    }
+
+    #[test]
+    fn the_last_failures_are_kept_and_none_is_long() {
+        let failures = Failures::default();
+        for n in 0..50 {
+            failures.kept().second = None;
+            let text = format!("{n} {}", "x".repeat(5_000));
+            let said = || {
+                let body = vec![b'y'; 1 << 20];
+                vec![
+                    Said::new("request", &text, &body),
+                    Said::new("answer", "", &body),
+                ]
+            };
+            failures.note_said("call failed", &text, said);
+        }
+        let newest = failures.newest();
+        assert_eq!((newest.len(), newest[0].detail.len()), (20, 300));
+        assert!(newest[0].detail.starts_with("49 "), "{newest:?}");
+        let [request, answer] = &newest[0].said[..] else {
+            panic!("{newest:?}");
+        };
+        assert_eq!((request.names.len(), request.bytes), (300, 1 << 20));
+        assert_eq!(answer.kept_bytes(), BODY_BYTES_MAX);
+        // Sizes stay where bodies had no room.
+        assert_eq!(body_bytes(&failures), BODIES_BYTES_MAX);
+        let oldest = &newest[19].said[0];
+        assert_eq!((oldest.body.as_ref(), oldest.bytes), (None, 1 << 20));
+    }
+
+    #[test]
+    fn thousands_in_a_second_cost_nothing_and_the_first_of_them_stay() {
+        let failures = Failures::default();
+        let mut asked = 0;
+        for n in 0..5_000 {
+            failures.note_said("event lost", &n.to_string(), || {
+                asked += 1;
+                vec![Said::new("event", "chat", b"[1]")]
+            });
+        }
+        assert_eq!(asked, NOTED_MAX);
+        assert_eq!(failures.newest()[9].detail, "0");
+    }
+
+    #[test]
+    fn what_was_said_is_forgotten_and_the_failure_is_not() {
+        let failures = Failures::default();
+        failures.note_said("call failed", "503", || {
+            vec![Said::new("answer", "", b"no")]
+        });
+        assert_eq!(body_bytes(&failures), 2);
+        let before = Instant::now().checked_sub(BODIES_KEPT + Duration::from_secs(1));
+        // A machine that has just begun has no such time.
+        if let Some(before) = before {
+            failures.kept().all[0].noted = before;
+            assert_eq!(body_bytes(&failures), 0);
+            assert_eq!(failures.newest()[0].said[0].bytes, 2);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: whoever asks walks the
+//! sessions.
+
+use crate::clients::session::Session;
+use crate::parts::Parts;
+use crate::rooms::room::RoomKind;
+use crate::tables::slot::RoomId;
+use foldhash::fast::FixedState;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// Rooms that are told apart at the end. Twice as many while a walk is under way: then those with less are left out, and what waited for them is
+/// no longer known.
+const ROOMS_MAX: usize = 4_096;
+/// Rooms of one socket that are looked at.
+const ROOMS_OF_SOCKET: usize = 1_024;
+
+/// What waits for the members of a room that are here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// Members for whom something waits.
+    pub(crate) behind: u64,
+    /// Bytes of all that waits for these clients, whichever room it is of.
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Slow(HashMap<RoomId, Wait, FixedState>);
+
+impl Slow {
+    /// Notes what waits for a session with all its rooms; returns how many these are.
+    pub(crate) fn note(&mut self, parts: &Parts, session: &Session) -> usize {
+        let bytes = waiting_bytes(parts, session) as u64;
+        if bytes == 0 || session.flags.closing {
+            return 0;
+        }
+        let mut looked = 0;
+        let sockets = session.sockets.iter();
+        for socket in sockets.filter_map(|socket| parts.people.sockets.get(*socket)) {
+            for membership in socket.rooms.iter().take(ROOMS_OF_SOCKET) {
+                looked += 1;
+                let room = parts.rooms.get(membership.room);
+                if room.is_some_and(|room| room.kind() == RoomKind::Named && !room.is_own()) {
+                    self.add(membership.room, bytes);
+                }
+            }
+        }
+        looked
+    }
+
+    fn add(&mut self, room: RoomId, bytes: u64) {
+        let wait = self.0.entry(room).or_default();
+        wait.behind += 1;
+        wait.bytes += bytes;
+        if self.0.len() >= 2 * ROOMS_MAX {
+            let kept = self.take().into_iter().take(ROOMS_MAX);
+            self.0 = kept.collect();
+        }
+    }
+
+    /// The slowest first.
+    pub(crate) fn take(&mut self) -> Vec<(RoomId, Wait)> {
+        let mut rooms: Vec<_> = std::mem::take(&mut self.0).into_iter().collect();
+        rooms.sort_unstable_by_key(|(room, wait)| (Reverse(wait.bytes), *room));
+        rooms
+    }
+}
+
+/// Bytes that wait for a client: the kernel has not taken them, or no poll has.
+pub(crate) fn waiting_bytes(parts: &Parts, session: &Session) -> usize {
+    let conn = parts.line.conns.get(session.conn);
+    let queue = session.polling.as_ref().map(|polling| &polling.queue);
+    conn.map_or(0, |conn| conn.outbox.waiting_bytes()) + queue.map_or(0, |queue| queue.cost())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::slab::Slab;
+
+    #[test]
+    fn among_more_rooms_than_are_told_apart_the_slowest_are_kept() {
+        let mut slots = Slab::<RoomId, (), ()>::default();
+        let rooms: Vec<RoomId> = (0..30_000).map(|_| slots.insert(()).id()).collect();
+        let mut slow = Slow::default();
+        for (n, room) in rooms.iter().enumerate() {
+            slow.add(*room, 1 + n as u64 % 7);
+            slow.add(rooms[11], 1_000);
+            assert!(slow.0.len() < 2 * ROOMS_MAX);
+        }
+        let slowest = slow.take();
+        assert!(slowest.len() < 2 * ROOMS_MAX, "{}", slowest.len());
+        let (room, wait) = slowest[0];
+        assert_eq!((room, wait.behind), (rooms[11], 30_001));
+        assert!(slowest.is_sorted_by_key(|(_, wait)| Reverse(wait.bytes)));
+        assert!(slow.take().is_empty());
+    }
+}
