@@ -7,7 +7,8 @@ use crate::settings::Settings;
 use crate::topics::Topic;
 use crate::under_way::{Step, UnderWay};
 use bridge::{
-    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Said, Unhandled,
+    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Said,
+    Unhandled,
 };
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};

@@ -2,7 +2,6 @@
 
 use super::driver::Letter;
 use super::figures::Figures;
-use super::glance::Failures;
 use super::standstill::CallGate;
 use super::webhook::{Endpoint, Failed, parent};
 use crate::flood::Flood;

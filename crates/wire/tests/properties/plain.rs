@@ -62,6 +62,7 @@ fn a_large_whole_double_is_the_same_number() {
         args: "8651528655900151.0",
         attachments: &[],
         id: None,
+        offset: None,
     };
     plain::write_msgpack(&mut packed, &event);
     let Ok(Incoming::Event { args, .. }) = plain::parse_msgpack(&packed) else {
