@@ -98,6 +98,8 @@ func (d *desk) handle(one work) {
 		late := link.watch(one.it, what.GetEvent())
 		d.event(with(context.WithValue(ctx, markKey{}, one.redelivered), what.GetTraceparent()), what)
 		late.Stop()
+	case *pb.Upgraded:
+		d.socket.upgraded(what.GetTransport())
 	case *pb.Moved:
 		d.socket.moved(what.GetJoined(), what.GetLeft())
 	case *pb.Gone:

@@ -101,7 +101,7 @@ func kitchen(w *Worker) {
 	act(w)
 	servers(w)
 	w.Of("/game").On("where", func(_ context.Context, socket *Socket, _ Args) (any, error) {
-		return Values{socket.Namespace().Name(), socket.Query().Get("room"), socket.Header().Get("X-Table")}, nil
+		return Values{socket.Namespace().Name(), socket.Query().Get("room"), socket.Header().Get("X-Table"), socket.Transport()}, nil
 	})
 	w.NodeGone(func(ctx context.Context, node uint32, life uint64) error {
 		return w.To("kitchen").Emit(ctx, "gone", node, life)

@@ -21,6 +21,7 @@ type Socket struct {
 
 	mu        sync.Mutex
 	rooms     map[string]struct{}
+	transport string
 	data      json.RawMessage
 	recovered bool
 }
@@ -29,7 +30,7 @@ func newSocket(namespace *Namespace, link *link, connect *pb.Connect) *Socket {
 	id := connect.GetSocket()
 	own := Operator{namespace: namespace, link: link, rooms: []string{id}}
 	rooms := map[string]struct{}{id: {}}
-	return &Socket{Operator: own, id: id, link: link, connect: connect, rooms: rooms, data: json.RawMessage("{}")}
+	return &Socket{Operator: own, id: id, link: link, connect: connect, rooms: rooms, transport: connect.GetTransport(), data: json.RawMessage("{}")}
 }
 
 func (s *Socket) restore(resume *pb.Resume) {
@@ -78,6 +79,23 @@ func (s *Socket) Address() string { return s.connect.GetAddress() }
 
 // User is the user of the client's token; empty = none.
 func (s *Socket) User() string { return s.connect.GetUser() }
+
+// Transport is the session's: "polling", "websocket" or "webtransport".
+func (s *Socket) Transport() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.transport
+}
+
+// upgraded: a gateway that does not name the transport knows one.
+func (s *Socket) upgraded(transport string) {
+	if transport == "" {
+		transport = "websocket"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transport = transport
+}
 
 // Recovered says that another worker had the socket before.
 func (s *Socket) Recovered() bool { return s.recovered }

@@ -286,6 +286,8 @@ func (w *Worker) take(link *link, one *pb.Item, it *item) {
 		w.open(link, what.Resume.GetConnect(), what.Resume).put(work{what.Resume, one.Redelivered, it})
 	case *pb.Item_Event:
 		w.toDesk(link, what.Event.Socket, work{what.Event, one.Redelivered, it})
+	case *pb.Item_Upgraded:
+		w.toDesk(link, what.Upgraded.Socket, work{what.Upgraded, one.Redelivered, it})
 	case *pb.Item_Moved:
 		w.toDesk(link, what.Moved.Socket, work{what.Moved, one.Redelivered, it})
 	case *pb.Item_Gone:

@@ -73,7 +73,8 @@ func TestDecisionsEventsRoomsAcksAndQuestions(t *testing.T) {
 	game, _ := s.visit(map[string]any{
 		"url": s.url + "/game", "query": map[string]any{"room": "7"}, "headers": map[string]any{"X-Table": "oak"},
 	})
-	is(t, game.call("where"), `["/game","7","oak"]`)
+	// It polls, and goes up.
+	eventually(t, "where, by which transport", func() bool { return game.call("where") == `["/game","7","oak","websocket"]` })
 	is(t, ada.call("trace"), `[""]`)
 }
 

@@ -194,7 +194,7 @@ impl Backend {
                 joined,
                 by,
             } => news::on_moved(queue, socket, room, joined, by),
-            Up::Upgraded { socket } => news::on_upgraded(queue, socket),
+            Up::Upgraded { socket, transport } => news::on_upgraded(queue, socket, transport),
             Up::Gone(gone) => news::on_gone(queue, gone),
             Up::Described {
                 socket,

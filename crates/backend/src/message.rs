@@ -21,9 +21,10 @@ pub enum Up {
         joined: bool,
         by: u64,
     },
-    /// The session of this socket has become a WebSocket.
+    /// The session of this socket went from long-polling to this transport.
     Upgraded {
         socket: Name,
+        transport: &'static str,
     },
     /// A socket ended, or its client gave up before the decision.
     Gone(proto::Gone),

@@ -166,18 +166,20 @@ pub(crate) fn on_moved(queue: &mut Queue, name: Name, room: String, joined: bool
     }
 }
 
-/// A session has become a WebSocket. An endpoint is not told.
-pub(crate) fn on_upgraded(queue: &mut Queue, name: Name) {
+/// A session went up from long-polling. An endpoint is not told.
+pub(crate) fn on_upgraded(queue: &mut Queue, name: Name, transport: &'static str) {
     let home = queue.homes.get_mut(&name);
     let Some(home) = home.filter(|home| home.phase != Phase::Gone) else {
         return;
     };
     let mut connect = home.introduction.open();
-    "websocket".clone_into(&mut connect.transport);
+    transport.clone_into(&mut connect.transport);
     home.introduction = Introduction::of(&connect);
     if !queue.is_called() {
-        let socket = name.as_str().to_owned();
-        let what = What::Upgraded(proto::Upgraded { socket });
+        let what = What::Upgraded(proto::Upgraded {
+            socket: name.as_str().to_owned(),
+            transport: transport.to_owned(),
+        });
         queue.push(name, Entry::new(Some(name), what, queue.now_ms));
     }
 }

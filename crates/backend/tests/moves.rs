@@ -36,6 +36,13 @@ fn joins(backend: &mut Backend, now_ms: u64, room: &str) {
     backend.up(now_ms, moved);
 }
 
+fn upgraded(transport: &'static str) -> Up {
+    Up::Upgraded {
+        socket: name(),
+        transport,
+    }
+}
+
 fn says(first: u64, what: Order) -> FromWorker {
     FromWorker {
         handled: 1,
@@ -106,12 +113,41 @@ fn a_client_without_a_worker_that_changed_rooms_kept_others_from_speaking() {
     assert_eq!(backend.bytes(), 0);
 }
 
+#[test]
+fn workers_heard_of_a_websocket_when_a_session_went_up_to_webtransport() {
+    for transport in ["websocket", "webtransport"] {
+        let mut backend = one();
+        backend.up(2, upgraded(transport));
+        let got = items(&mut backend, Link(1));
+        let [What::Upgraded(told)] = got.as_slice() else {
+            panic!("{got:?}");
+        };
+        assert_eq!(told.transport, transport);
+        loses_its_worker(&mut backend);
+        attach(&mut backend, 1_001, Link(2));
+        backend.up(
+            1_002,
+            Up::Described {
+                socket: name(),
+                rooms: Vec::new(),
+                data: "{}".to_owned(),
+            },
+        );
+        let got = items(&mut backend, Link(2));
+        let [What::Resume(resume)] = got.as_slice() else {
+            panic!("{got:?}");
+        };
+        let introduced = resume.connect.as_ref().expect("an introduction");
+        assert_eq!(introduced.transport, transport);
+    }
+}
+
 /// Meanwhile the worker that is lost took it out of the room.
 #[test]
 fn the_next_worker_of_a_socket_heard_of_rooms_of_before_it_came() {
     let mut backend = one();
     joins(&mut backend, 2, "kitchen");
-    backend.up(2, Up::Upgraded { socket: name() });
+    backend.up(2, upgraded("websocket"));
     assert_eq!(items(&mut backend, Link(1)).len(), 2);
     loses_its_worker(&mut backend);
     attach(&mut backend, 1_001, Link(2));
@@ -274,7 +310,7 @@ fn events_of_a_client_that_left_were_thrown_away_uncounted() {
 fn events_behind_an_upgrade_waited_for_a_worker_for_ever() {
     let mut backend = one();
     loses_its_worker(&mut backend);
-    backend.up(1_001, Up::Upgraded { socket: name() });
+    backend.up(1_001, upgraded("websocket"));
     let event = |ack| {
         let said = Said {
             event: "order",

@@ -238,10 +238,10 @@ impl Desk {
         member.arrival
     }
 
-    pub(crate) fn upgraded(&self, socket: Id20) {
+    pub(crate) fn upgraded(&self, socket: Id20, transport: &'static str) {
         let socket = Name::of(socket);
         if let Some(member) = self.members.get(&socket) {
-            member.line.up(Up::Upgraded { socket });
+            member.line.up(Up::Upgraded { socket, transport });
         }
     }
 

@@ -292,8 +292,8 @@ impl Handler for RulesHandler {
         self.tracks.turned_away(arrival);
     }
 
-    fn upgraded(&mut self, _cx: &mut Context<'_>, socket: Id20) {
-        self.desk.upgraded(socket);
+    fn upgraded(&mut self, _cx: &mut Context<'_>, socket: Id20, transport: &'static str) {
+        self.desk.upgraded(socket, transport);
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {

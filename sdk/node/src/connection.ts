@@ -102,10 +102,11 @@ export class Connection extends EventEmitter {
     this.#owner = owner;
   }
 
-  /** The session's transport is a WebSocket by now. */
-  upgrade(): void {
-    if (this.transport.name === "websocket") return;
-    this.transport.name = "websocket";
+  /** The session went up to this transport; an older gateway does not name it. Each of the session's sockets tells it. */
+  upgrade(transport: string): void {
+    const name = transport || "websocket";
+    if (this.transport.name === name) return;
+    this.transport.name = name;
     this.upgraded = true;
     this.emit("upgrade", this.transport);
   }

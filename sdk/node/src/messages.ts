@@ -146,7 +146,7 @@ export interface Item {
   failed: Failed;
   told: Told;
   counted: { query: number; servers: number };
-  upgraded: { socket: string };
+  upgraded: { socket: string; transport: string };
   moved: { socket: string; joined: string[]; left: string[] };
   opening: Opening;
   node_gone: NodeGone;

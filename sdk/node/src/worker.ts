@@ -200,7 +200,7 @@ export class Worker implements Owner, Handlers {
       case "gone":
         return this.#gone(link, number, item.gone);
       case "upgraded":
-        return this.#upgraded(item.upgraded.socket);
+        return this.#upgraded(item.upgraded.socket, item.upgraded.transport);
       case "moved":
         return this.#moved(number, item.moved);
       case "part":
@@ -383,12 +383,12 @@ export class Worker implements Owner, Handlers {
   /** Set by the server, which knows its sockets. */
   parted: (member: Member) => void = () => {};
 
-  #upgraded(socket: string): void {
+  #upgraded(socket: string, transport: string): void {
     const member = this.#members.get(socket);
     if (!member) return;
     // Handlers of a connection that came with the same message are there at the end of this turn.
-    if (member.stage === "in") member.connection.upgrade();
-    else setImmediate(() => member.connection.upgrade());
+    if (member.stage === "in") member.connection.upgrade(transport);
+    else setImmediate(() => member.connection.upgrade(transport));
   }
 
   #finish(member: Member, reason: string, rooms: string[]): void {

@@ -90,7 +90,7 @@ def end(socket):
 
 @game.on("where")
 def where(socket):
-    return socket.namespace.name, socket.query.get("room"), socket.headers.get("x-table")
+    return socket.namespace.name, socket.query.get("room"), socket.headers.get("x-table"), socket.transport
 
 
 @worker.on("consult")

@@ -127,7 +127,8 @@ class Stage:
         for event in ("hello", "news", "left", "moved", "gone"):
             client.on(event, lambda *args, event=event: client.heard.put_nowait((event, *args)), namespace=namespace)
         url = self.url + options.pop("query", "")
-        await client.connect(url, namespaces=[namespace], auth=auth or {}, transports=["websocket"], wait_timeout=20, **options)
+        options = {"transports": ["websocket"], **options}
+        await client.connect(url, namespaces=[namespace], auth=auth or {}, wait_timeout=20, **options)
         self._clients.append(client)
         return client
 

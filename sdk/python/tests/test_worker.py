@@ -32,7 +32,11 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             await linus.emit("leave me")
             self.assertEqual(await ada.heard.get(), ("left", "server namespace disconnect", ["kitchen"]))
             game = await stage.client("/game", query="?room=7", headers={"X-Table": "oak"})
-            self.assertEqual(await game.call("where", namespace="/game"), ("/game", "7", "oak"))
+            self.assertEqual(await game.call("where", namespace="/game"), ("/game", "7", "oak", "websocket"))
+            # One that goes up from long-polling.
+            climber = await stage.client("/game", transports=["polling", "websocket"])
+            while (await climber.call("where", namespace="/game"))[3] != "websocket":
+                await asyncio.sleep(0.05)
 
     async def test_a_worker_answers_and_asks_other_servers(self):
         async with Stage() as stage:

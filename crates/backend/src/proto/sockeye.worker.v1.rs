@@ -440,7 +440,7 @@ pub struct Connect {
     /// Id of the client's session: its sockets in several namespaces have the same.
     #[prost(string, tag = "9")]
     pub session: ::prost::alloc::string::String,
-    /// `polling` or `websocket`: the session's transport when it asked.
+    /// `polling`, `websocket` or `webtransport`: the session's transport when it asked, or now if it went up since.
     #[prost(string, tag = "10")]
     pub transport: ::prost::alloc::string::String,
     /// The `Opening` of its session, if a worker let it in; 0 = no worker was asked, or it joined a namespace before.
@@ -510,11 +510,14 @@ pub struct Event {
     #[prost(string, tag = "15")]
     pub traceparent: ::prost::alloc::string::String,
 }
-/// The session of the socket went from long-polling to a WebSocket. Each of its sockets is told, also one that waits for `Decision`.
+/// The session of the socket went from long-polling to another transport. Each of its sockets is told, also one that waits for `Decision`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Upgraded {
     #[prost(string, tag = "1")]
     pub socket: ::prost::alloc::string::String,
+    /// `websocket` or `webtransport`; empty = `websocket`, from a gateway that does not say it.
+    #[prost(string, tag = "2")]
+    pub transport: ::prost::alloc::string::String,
 }
 /// The socket is in other rooms than before, and not by a command of its own worker: another worker, a rule or the server API moved it. A room that its own worker's `Join`
 /// could not put it into (its name, or the number of its rooms) is told as left.

@@ -115,8 +115,8 @@ impl Stage {
                         handler.moved(cx, socket, &room, joined, by);
                     });
                 }
-                Told::Upgraded { socket } => {
-                    self.call_now(None, |handler, cx| handler.upgraded(cx, socket));
+                Told::Upgraded { socket, transport } => {
+                    self.call_now(None, |handler, cx| handler.upgraded(cx, socket, transport));
                 }
                 Told::Answered { token, answer } => {
                     self.call_now(None, |handler, cx| {

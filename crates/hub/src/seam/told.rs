@@ -25,6 +25,7 @@ pub(crate) enum Told {
     },
     Upgraded {
         socket: Id20,
+        transport: &'static str,
     },
     Moved {
         socket: SocketKey,

@@ -143,6 +143,7 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
+    let transport = slot.transport();
     let sockets = slot.sockets.iter();
     let sockets = sockets.filter_map(|socket| Some(parts.people.sockets.get(*socket)?.id));
     let gates = slot.joining.gates.iter();
@@ -152,7 +153,7 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
     });
     let told = sockets
         .chain(coming)
-        .map(|socket| Told::Upgraded { socket });
+        .map(|socket| Told::Upgraded { socket, transport });
     parts.outbound.tell_all(told);
 }
 

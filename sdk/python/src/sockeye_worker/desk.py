@@ -100,6 +100,10 @@ class Desk:
             self._ack(event, FAILED)
         return True
 
+    async def _upgraded(self, upgraded):
+        self.socket.transport = upgraded.transport or "websocket"
+        return True
+
     async def _gone(self, gone):
         self.socket.rooms = set(gone.rooms)
         await self._tell("disconnected", self.socket, gone.reason)

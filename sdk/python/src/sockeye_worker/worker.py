@@ -119,6 +119,8 @@ class Socket(Operator):
         self.headers = {header.name.lower(): header.value.decode("latin-1") for header in connect.headers}
         self.address: str = connect.address
         self.user: str | None = connect.user or None
+        # `polling`, `websocket` or `webtransport`.
+        self.transport: str = connect.transport
         self.rooms: set[str] = {self.id}
         # Goes with the socket when it moves to another worker. Sent after each handler, if it has changed.
         self.data: Any = {}
@@ -287,7 +289,7 @@ class Worker(Namespace):
             self._answered(value)
         elif what == "failed":
             self._failed(value)
-        elif what in ("connect", "resume", "event", "gone", "part"):
+        elif what in ("connect", "resume", "event", "upgraded", "gone", "part"):
             return self._to_desk(what, value, item.redelivered, progress)
         elif what == "told":
             namespace = self._namespaces.get(value.namespace) or Namespace(self, value.namespace)

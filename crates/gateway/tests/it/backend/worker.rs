@@ -34,6 +34,7 @@ pub struct Memory {
     pub found: Vec<proto::Found>,
     pub nodes_gone: Vec<u32>,
     pub connects: Vec<proto::Connect>,
+    pub upgraded: Vec<proto::Upgraded>,
     pub welcome: Option<Welcome>,
     pub goodbye: bool,
     /// How the gateway ended its link.
@@ -384,17 +385,18 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
             memory.failed.push(failed);
             Vec::new()
         }
+        What::Upgraded(upgraded) => {
+            memory.upgraded.push(upgraded);
+            Vec::new()
+        }
         What::NodeGone(lost) => {
             memory.nodes_gone.push(lost.node);
             Vec::new()
         }
         // The library's tests ask for these.
-        What::Told(_)
-        | What::Counted(_)
-        | What::Upgraded(_)
-        | What::Opening(_)
-        | What::Moved(_)
-        | What::Part(_) => Vec::new(),
+        What::Told(_) | What::Counted(_) | What::Opening(_) | What::Moved(_) | What::Part(_) => {
+            Vec::new()
+        }
     }
 }
 
