@@ -113,8 +113,9 @@ struct Session {
     copy_ended_until_ms: Option<u64>,
 }
 
-/// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients.
-const BURST_MS: u64 = 50;
+/// Packets of clients that follow each other so closely may bring things about in any order, if they are of several clients: what comes
+/// of the first may be said behind the second, where a machine has much to do.
+const BURST_MS: u64 = 500;
 
 /// Who spoke last, and what that brings about.
 #[derive(Debug, Default)]
@@ -311,12 +312,14 @@ impl Play {
             };
             self.note_answer(now_ms, side, debt);
         }
+        let cause = self.cause();
+        self.report.ordered += u64::from(side == Side::Real && cause != 0);
         let is_question = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
         let said = Saying {
             content: self.normal.apply(&heard.event, content, now_s),
             id: packet.id.filter(|_| is_question),
             bytes: packet.bytes(),
-            cause: self.cause(),
+            cause,
         };
         let lane = Lane {
             session,

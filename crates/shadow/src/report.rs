@@ -78,6 +78,8 @@ pub struct Report {
     pub unjudged: u64,
     /// Answers of the gateway that a later packet of a client did not wait for.
     pub late: u64,
+    /// Packets of the running server whose order was compared.
+    pub ordered: u64,
     /// Sessions that were given to the gateway (`--switch`).
     pub switched: u64,
 }
@@ -120,6 +122,13 @@ impl Report {
     }
 
     /// For a terminal.
+    fn order(&self) -> String {
+        format!(
+            "order: compared among {} packets of the running server; beside the others, several clients spoke",
+            self.ordered
+        )
+    }
+
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let mut line = |line: String| text.extend([plain(&line).as_str(), "\n"]);
@@ -162,6 +171,7 @@ impl Report {
                 self.unjudged
             ));
         }
+        line(self.order());
         if self.late > 0 {
             line(format!(
                 "late: {} answers of the gateway came after packets that clients sent later",
