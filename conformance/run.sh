@@ -6,7 +6,7 @@
 #                                        as far as they exist)
 #   run.sh --server "COMMAND"            starts COMMAND --port P itself, and with it the variants:
 #                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate, --allow-eio3,
-#                                        --tls-cert FILE --tls-key FILE
+#                                        --tls-cert FILE --tls-key FILE, and with these --webtransport
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
 #   --only js|core|timing|python|java|autobahn   may be repeated; default: all but core, which is a part of js
@@ -23,7 +23,7 @@ source ./servers.sh
 
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' run.sh | sed '/^set /d' >&2; exit 2; }
 
-url= patient_url= recovery_url= msgpack_url= deflate_url= eio3_url= tls_url= tls_cert= server= peer=sockeye cases=quick
+url= patient_url= recovery_url= msgpack_url= deflate_url= eio3_url= tls_url= webtransport_url= tls_cert= server= peer=sockeye cases=quick
 suites=()
 while (($#)); do
   case "$1" in
@@ -115,6 +115,14 @@ node_tests() {
 js_suite() { (cd js && node_tests js --test-concurrency=3 test/*.test.js "$@"); }
 # Stock clients again, https and wss this time.
 js_tls_suite() { (cd js && NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-tls --test-concurrency=3 test/stock-*.test.js); }
+# And by WebTransport, which a Chromium lends to Node.
+js_webtransport_suite() {
+  if [[ ! -x "${CHROMIUM:-/usr/bin/chromium}" ]]; then
+    echo "SKIPPED: stock clients by WebTransport, no Chromium: apt-get install -y chromium"
+    return 77
+  fi
+  (cd js && CONFORMANCE_PATIENCE_MS=30000 NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-webtransport optional/webtransport.test.js)
+}
 # What handlers take part in, and no time is measured.
 js_core_suite() { (cd js && node_tests js-core --test-concurrency=3 optional/core.test.js test/socketio-{packets,disconnecting}.test.js); }
 js_timing_suite() { (cd js && node_tests js-timing timing/*.test.js); }
@@ -133,6 +141,9 @@ run_clients() {
   if wants python || wants java; then other_languages & jobs+=($!); fi
   for job in "${jobs[@]}"; do wait "$job"; done
   if [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
+  if [[ -n "$webtransport_url" ]]; then
+    CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$webtransport_url" record js-webtransport js_webtransport_suite
+  fi
   # Alone, because these measure the time between packets.
   if wants timing; then CONFORMANCE_URL="$url" record js-timing js_timing_suite; fi
 }

@@ -1,6 +1,6 @@
 # Sourced by run.sh: starts the conformance application in its variants on free ports, waits until
 # each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url,
-# deflate_url, eio3_url, tls_url, tls_cert.
+# deflate_url, eio3_url, tls_url, webtransport_url, tls_cert.
 
 # A first start may compile.
 START_TIMEOUT_SECONDS=900
@@ -47,6 +47,10 @@ start_tls_variant() {
     -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$key" -out "$cert" 2>/dev/null
   if offers tls "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key"; then
     tls_url="${started_url/http:/https:}" tls_cert="$cert"
+  fi
+  # Socket.IO's own server has WebTransport only with another library's help.
+  if [[ "$peer" == sockeye ]] && offers webtransport "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key" --webtransport; then
+    webtransport_url="${started_url/http:/https:}"
   fi
 }
 

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export { sleep };
-const DEFAULT_MS = 5000;
+/** More where a browser stands between. */
+const DEFAULT_MS = Number(process.env.CONFORMANCE_PATIENCE_MS ?? 5000);
 
 /** Rejects with `what` when the promise takes longer than `ms`. */
 export async function within(promise, what, ms = DEFAULT_MS) {

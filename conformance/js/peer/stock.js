@@ -9,6 +9,7 @@ import { within } from "./patience.js";
 const VERSIONS = { "4.8.4": io484, "4.7.2": io472 };
 /** The first versions that recover. */
 const RECOVERING = { ...VERSIONS, "4.6.2": io462 };
+const WEBTRANSPORT = { "webtransport only": ["webtransport"], "polling with upgrade to webtransport": ["polling", "webtransport"] };
 const TRANSPORTS = { "polling only": ["polling"], "websocket only": ["websocket"], "polling with upgrade": ["polling", "websocket"] };
 
 /** Every combination, as { name, version, transports, connect, create }. */
@@ -16,12 +17,15 @@ export const COMBINATIONS = combinations(VERSIONS);
 /** The same of all versions that come back to what they missed. */
 export const RECOVERING_COMBINATIONS = combinations(RECOVERING);
 
+/** They need a `WebTransport`, and a server that has it. One version: a browser takes its time. */
+export const WEBTRANSPORT_COMBINATIONS = combinations({ "4.8.4": io484 }, WEBTRANSPORT);
+
 /** The last version of protocol 3. */
 export const EIO3_COMBINATIONS = combinations({ "2.5.0": io250 });
 
-function combinations(versions) {
+function combinations(versions, ways = TRANSPORTS) {
   return Object.entries(versions).flatMap(([version, io]) =>
-    Object.entries(TRANSPORTS).map(([way, transports]) => new Combination(version, io, way, transports)),
+    Object.entries(ways).map(([way, transports]) => new Combination(version, io, way, transports)),
   );
 }
 
@@ -30,6 +34,9 @@ function Combination(version, io, way, transports) {
   this.version = version;
   this.transports = transports;
   this.upgrades = transports.length > 1;
+  this.usesWebTransport = transports.includes("webtransport");
+  /** A browser that is slow to read how a session of WebTransport ends hears of a lost connection. Both times clients come back. */
+  this.lost = this.usesWebTransport ? /^transport (close|error)$/ : /^transport close$/;
 
   /** A socket of its own connection that is still connecting; closed with the test. */
   this.create = (t, namespace = "/lab", { from = base, ...options } = {}) => {
@@ -79,10 +86,10 @@ export function ask(socket, ...args) {
 /** All that the server sent so far has arrived once this resolves: answers keep their order. */
 export const settled = (socket) => ask(socket, "echo", "settled");
 
-/** Resolves when the connection has moved to WebSocket. */
+/** Resolves when the connection has moved up from polling. */
 export async function upgraded(socket) {
   const { engine } = socket.io;
-  if (engine.transport.name === "websocket") return;
+  if (engine.transport.name !== "polling") return;
   await within(new Promise((resolve) => engine.once("upgrade", resolve)), "the upgrade");
 }
 

@@ -7,6 +7,9 @@ import { ask, once } from "../peer/stock.js";
 const same = (received, sent) => assert.ok(Buffer.compare(Buffer.from(received), sent) === 0, `${received.length} bytes came back for ${sent.length}`);
 
 export function binary(client) {
+  // Engine.IO has no packet of WebTransport without a byte: clients and servers take it for a broken stream.
+  const least = client.usesWebTransport ? 1 : 0;
+
   test("buffers, typed arrays and array buffers arrive as bytes", async (t) => {
     const socket = await client.connect(t);
     const kinds = [Buffer.from([1, 2, 3]), new Uint8Array([1, 2, 3]).buffer];
@@ -21,7 +24,7 @@ export function binary(client) {
   });
 
   for (const size of [0, 1, 125, 126, 4095, 65_535, 65_536, 150_000, 700_000]) {
-    test(`${size} bytes go there and back`, async (t) => {
+    test(`${size} bytes go there and back`, { skip: size < least }, async (t) => {
       const socket = await client.connect(t);
       const sent = randomBytes(size);
       const got = once(socket, "echo");
@@ -32,7 +35,7 @@ export function binary(client) {
 
   test("ten attachments nested at any depth stay at their places", async (t) => {
     const socket = await client.connect(t);
-    const blobs = Array.from({ length: 10 }, (_, i) => Buffer.alloc(i, i));
+    const blobs = Array.from({ length: 10 }, (_, i) => Buffer.alloc(i + least, i));
     const [first, second, ...rest] = blobs;
     const args = [first, { deep: [{ second }, "text"] }, ["x", ...rest]];
     const [one, two, three] = await ask(socket, "echo", ...args);

@@ -13,8 +13,8 @@ import { order } from "./order.js";
 
 const SUITES = [connecting, events, acknowledgements, binary, order, broadcasts, operations, disconnecting, limits];
 
-export function runStockSuites(way) {
-  for (const client of COMBINATIONS.filter(({ name }) => name.endsWith(way))) {
+export function runStockSuites(way, combinations = COMBINATIONS) {
+  for (const client of combinations.filter(({ name }) => name.endsWith(way))) {
     describe(client.name, () => SUITES.forEach((suite) => describe(suite.name, () => suite(client))));
   }
 }

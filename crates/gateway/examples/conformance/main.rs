@@ -18,6 +18,7 @@ use control::cluster::Member;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
 use control::relay::{Relayed, Relays};
+use control::webtransport::{self, Carrier};
 use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
@@ -31,7 +32,8 @@ use porter::Porter;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use shard::{Answerer, Detached, Handover, Outside, Relay, Settings};
+use shard::{Answerer, Detached, Handover, Outside, Relay, Settings, Shards};
+use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,6 +73,9 @@ struct Flags {
     /// PEM file.
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Offer WebTransport too, on the same port by UDP.
+    #[arg(long, requires = "tls_cert")]
+    webtransport: bool,
     /// Clients get their socket back, with what they missed, within two minutes.
     #[arg(long)]
     recovery: bool,
@@ -102,6 +107,10 @@ impl Flags {
             },
             max_payload: self.max_payload,
             cors: Cors::Any,
+            transports: config::Transports {
+                webtransport: self.webtransport,
+                ..Config::default().transports
+            },
             keep_handshake: true,
             limits: echo_limits(),
             compression: self.compression(),
@@ -156,6 +165,29 @@ impl Flags {
             config: Arc::new(config),
         }))
     }
+}
+
+/// Brings streams to the shards while it lives.
+fn carrier(
+    config: &Config,
+    tls: &ServerConfig,
+    shards: &Shards,
+) -> anyhow::Result<Arc<dyn Carrier>> {
+    let settings = webtransport::Settings {
+        listen: shards.tls_addrs().to_vec(),
+        takes_over: false,
+        paths: vec!["/socket.io/".to_owned(), "/engine.io/".to_owned()],
+        opening_timeout: config.limits.handshake_timeout,
+        idle_timeout: config.ping_interval + config.ping_timeout,
+        close_timeout: config.limits.close_timeout,
+        threads: 1,
+    };
+    let bring = shards.carrier();
+    let bring = Box::new(move |stream, client| {
+        let place = bring(stream, client)?;
+        Some(Box::new(place) as Box<dyn Any + Send>)
+    });
+    webtransport::start(settings, tls, bring).map_err(anyhow::Error::msg)
 }
 
 /// The WebSocket suite echoes messages of 16 MiB and sends 4 MiB in 65,536 fragments; a gateway's own limits are far below.
@@ -379,6 +411,8 @@ fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let listen = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)];
     let tls = flags.tls(&listen)?;
+    let carried = tls.as_ref().filter(|_| flags.webtransport);
+    let carried = carried.map(|tls| Arc::clone(&tls.config));
     let counter = flags.worker.map(Counter::open).transpose()?;
     let mut seat = Seat::take(&flags.cluster)?;
     let member = seat.as_ref().map(|seat| &seat.member);
@@ -422,6 +456,8 @@ fn main() -> anyhow::Result<()> {
         }),
     };
     let shards = shard::start(settings, &*applications, outside)?;
+    let carrier = carried.map(|tls| carrier(&flags.config(), &tls, &shards));
+    let _carrier = carrier.transpose()?;
     if let Some((mut seat, relays)) = seat.take().zip(relays) {
         let gone = counter.as_ref().map(Counter::nodes_gone);
         runtime.block_on(seat.open(&shards, &relays, gone))?;
