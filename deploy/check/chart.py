@@ -60,7 +60,7 @@ def chart_opens_what_is_asked_for():
     helm = os.environ["HELM"]
     values = {
         "workers": {"enabled": True},
-        "tls": {"enabled": True, "port": 8443},
+        "tls": {"enabled": True, "port": 8443, "webtransport": True},
         "networkPolicy": {"enabled": True, "admin": {"from": []}},
         "volumes": [{"name": "tls", "secret": {"secretName": "certificates"}}],
         "volumeMounts": [{"name": "tls", "mountPath": "/etc/sockeye-tls"}],
@@ -77,7 +77,9 @@ def chart_opens_what_is_asked_for():
     inside = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
     assert inside == {"public": 3000, "admin": 9090, "workers": 9091, "tls": 3443}, inside
     open_ports = [port["port"] for rule in made["NetworkPolicy/sockeye"]["ingress"] for port in rule["ports"]]
-    assert open_ports == ["public", "tls", "workers", 9092], open_ports
+    assert open_ports == ["public", "tls", 3443, "workers", 9092], open_ports
+    [by_udp] = made["Service/sockeye-webtransport"]["ports"]
+    assert by_udp == {"name": "webtransport", "port": 8443, "protocol": "UDP", "targetPort": inside["tls"]}, by_udp
     for service, wanted in (("sockeye", {"public": 80, "tls": 8443}), ("sockeye-nodes", {"admin": 9090, "workers": 9091})):
         ports = made[f"Service/{service}"]["ports"]
         assert {port["name"]: port["port"] for port in ports} == wanted, ports
