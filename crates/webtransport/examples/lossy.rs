@@ -3,27 +3,19 @@
 //!
 //! lossy ADDR CERT websocket|webtransport SESSIONS QUESTIONS INTERVAL_MS BYTES
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+mod peer;
+
+use peer::{Ear, Failure, say};
+use rustls::ClientConfig;
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use web_transport_quinn::proto::ConnectRequest;
-use web_transport_quinn::quinn::{self, Endpoint, crypto::rustls::QuicClientConfig};
-use web_transport_quinn::{ALPN, Session};
-use wire::engineio::webtransport::{ToClient, ToHub};
-use wire::websocket::frame::{OpCode, parse_header, write_frame, write_masked};
-use wire::websocket::handshake::write_request;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use web_transport_quinn::quinn::Endpoint;
 
-type Failure = Box<dyn Error + Send + Sync>;
 /// What is late counts as this.
 const PATIENCE: Duration = Duration::from_secs(30);
-const KEY: &[u8; 24] = b"dGhlIHNhbXBsZSBub25jZQ==";
 
 struct Plan {
     addr: SocketAddr,
@@ -41,20 +33,13 @@ fn main() -> Result<(), Failure> {
             "lossy ADDR CERT websocket|webtransport SESSIONS QUESTIONS INTERVAL_MS BYTES".into(),
         );
     };
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(cert)?)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let plan = Arc::new(Plan {
         addr: addr.parse()?,
         webtransport: transport == "webtransport",
         questions: questions.parse()?,
         interval: Duration::from_millis(interval.parse()?),
         bytes: bytes.parse()?,
-        tls,
+        tls: peer::tls(cert)?,
     });
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime
@@ -100,37 +85,12 @@ async fn measure(plan: Arc<Plan>, sessions: usize) -> Result<(), Failure> {
 
 async fn session(plan: &Plan, endpoint: &Endpoint) -> Result<Vec<Duration>, Failure> {
     if plan.webtransport {
-        let mut tls = plan.tls.clone();
-        tls.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
-        let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        let conn = endpoint
-            .connect_with(config, plan.addr, "localhost")?
-            .await?;
-        let url: url::Url = format!("https://localhost:{}/socket.io/", plan.addr.port()).parse()?;
-        let session = Session::connect(conn, ConnectRequest::new(url)).await?;
+        let config = peer::quic(plan.tls.clone())?;
+        let session = peer::webtransport(endpoint, config, plan.addr).await?;
         let (send, recv) = session.open_bi().await?;
         return talk(plan, recv, send, true).await;
     }
-    let stream = TcpStream::connect(plan.addr).await?;
-    stream.set_nodelay(true)?;
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(plan.tls.clone()));
-    let mut stream = connector
-        .connect(ServerName::try_from("localhost")?, stream)
-        .await?;
-    let mut request = Vec::new();
-    write_request(
-        &mut request,
-        "localhost",
-        "/socket.io/?EIO=4&transport=websocket",
-        KEY,
-        b"",
-    );
-    stream.write_all(&request).await?;
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await?);
-    }
-    let (recv, send) = tokio::io::split(stream);
+    let (recv, send) = peer::websocket(plan.tls.clone(), plan.addr).await?;
     talk(plan, recv, send, false).await
 }
 
@@ -176,66 +136,4 @@ async fn talk(
         tokio::time::sleep(plan.interval).await;
     }
     Ok(took)
-}
-
-async fn say(
-    send: &mut (impl AsyncWrite + Unpin),
-    packet: &str,
-    webtransport: bool,
-) -> Result<(), Failure> {
-    let mut out = Vec::new();
-    if webtransport {
-        let mut frame = Vec::new();
-        write_frame(&mut frame, OpCode::Text, packet.as_bytes());
-        ToClient::default()
-            .translate(&frame, &mut out)
-            .map_err(|why| why.text())?;
-    } else {
-        write_masked(
-            &mut out,
-            true,
-            OpCode::Text,
-            packet.as_bytes(),
-            [1, 2, 3, 4],
-        );
-    }
-    send.write_all(&out).await?;
-    send.flush().await?;
-    Ok(())
-}
-
-#[derive(Default)]
-struct Ear {
-    to_hub: ToHub,
-    read: Vec<u8>,
-}
-
-impl Ear {
-    /// The next text. Nothing is lost when this is dropped while it waits.
-    async fn next(
-        &mut self,
-        recv: &mut (impl AsyncRead + Unpin),
-        webtransport: bool,
-    ) -> Result<String, Failure> {
-        loop {
-            if let Ok(Some(header)) = parse_header(&self.read) {
-                let end = header.len + header.payload_len as usize;
-                if let Some(payload) = self.read.get(header.len..end) {
-                    let text = String::from_utf8_lossy(payload).into_owned();
-                    self.read.drain(..end);
-                    return Ok(text);
-                }
-            }
-            let mut buf = [0; 16_384];
-            let len = recv.read(&mut buf).await?;
-            match len {
-                0 => return Err("the session ended".into()),
-                _ if webtransport => self
-                    .to_hub
-                    .translate(&buf[..len], &mut self.read)
-                    .map_err(|why| why.text())?,
-                _ => self.read.extend_from_slice(&buf[..len]),
-            }
-        }
-    }
 }

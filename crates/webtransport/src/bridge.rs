@@ -8,7 +8,7 @@ use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream as Pair;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -23,6 +23,8 @@ const READ_BYTES: usize = 16 * 1024;
 const ANSWER_SLACK: Duration = Duration::from_secs(3);
 /// How often it is looked whether the shard has given up a client that takes nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Browsers tell a page of the end by another way than of what was said last, and sooner: a client that closes by itself has read it.
+const READ_TIME: Duration = Duration::from_millis(100);
 /// So many streams beside the session's are refused, one by one; then the session is.
 const SECOND_STREAMS_MAX: usize = 16;
 /// What a session is closed with that the process has no room for, or that no shard answers.
@@ -43,7 +45,7 @@ pub(crate) async fn carry(
     client: Client,
     peer: IpAddr,
     newcomer: &mut Newcomer<'_>,
-) -> Session {
+) -> Box<Session> {
     let Client {
         session,
         mut send,
@@ -61,7 +63,7 @@ pub(crate) async fn carry(
     let asked = session.request();
     let asked = asked.map(|asked| request::write(asked, opening.sid.as_deref()));
     let (mut from_hub, mut to_hub) = hub.into_split();
-    let answer = ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default());
+    let answer = Box::pin(ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default()));
     let limit = house.settings.opening_timeout + ANSWER_SLACK;
     let first = match timeout(limit, answer).await {
         Ok(Ok(Asked::Open(first))) => first,
@@ -76,12 +78,17 @@ pub(crate) async fn carry(
         }
     };
     *newcomer = None;
-    let up = up(house, recv, to_hub, &read[opening.len..]);
-    match talk(house, &session, (&mut send, &mut from_hub), up, first).await {
+    let end = {
+        let up = pin!(up(house, recv, to_hub, &read[opening.len..]));
+        talk(house, &session, (&mut send, &mut from_hub), up, first).await
+        // The shard sees the end of its pair now.
+    };
+    match end {
         End::Hub(goodbye) => {
             // It fails where the client has gone.
             let _ = send.finish();
             let _ = timeout(house.settings.close_timeout, send.stopped()).await;
+            let _ = timeout(READ_TIME, session.closed()).await;
             let code = goodbye.code.map_or(0, u32::from);
             session.close(code, goodbye.reason.as_bytes());
         }
@@ -95,10 +102,9 @@ async fn talk(
     house: &House,
     session: &Session,
     (send, from_hub): (&mut SendStream, &mut OwnedReadHalf),
-    up: impl Future<Output = Result<(), &'static str>>,
+    mut up: Pin<&mut impl Future<Output = Result<(), &'static str>>>,
     first: Vec<u8>,
 ) -> End {
-    let mut up = pin!(up);
     let mut has_said_all = false;
     let why = {
         let mut down = pin!(down(house, send, from_hub, first));

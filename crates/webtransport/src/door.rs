@@ -27,7 +27,8 @@ pub(crate) struct House {
 
 /// A client's session of WebTransport with its stream.
 pub(crate) struct Client {
-    pub(crate) session: Session,
+    /// Large, and handed on: each place that it stops at would be as large.
+    pub(crate) session: Box<Session>,
     pub(crate) send: SendStream,
     pub(crate) recv: RecvStream,
     pub(crate) opening: Opening,
@@ -71,7 +72,8 @@ async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
     };
     let peer = conn.remote_address().ip();
     let ends = Ends(conn);
-    let opened = timeout_at(deadline, open(&house, &ends)).await;
+    // Boxed: for the life of the session, nothing is to be left of it.
+    let opened = timeout_at(deadline, Box::pin(open(&house, &ends))).await;
     // The session lives until the connection has ended: without it, HTTP/3 would end before the last word is out.
     let _session = match opened {
         Ok(Ok(client)) => Some(bridge::carry(&house, client, peer, &mut newcomer).await),
@@ -93,7 +95,7 @@ async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
 /// A client that opens no session.
 struct Wrong {
     why: String,
-    session: Option<Session>,
+    session: Option<Box<Session>>,
 }
 
 impl<E: Display> From<E> for Wrong {
@@ -115,7 +117,7 @@ async fn open(house: &House, ends: &Ends) -> Result<Client, Wrong> {
         let _ = request.reject(StatusCode::NOT_FOUND).await;
         return Err(why.into());
     }
-    let session = request.ok().await?;
+    let session = Box::new(request.ok().await?);
     let (send, mut recv) = session.accept_bi().await?;
     let mut read = Vec::new();
     loop {

@@ -1,5 +1,6 @@
 //! What QUIC may take: bounds of a connection, and its certificates.
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ const DATAGRAM_BYTES: usize = 4 * 1024;
 /// First packets that wait until they are looked at.
 const INCOMING_MAX: usize = 256;
 const INCOMING_BYTES: u64 = 16 * 1024;
+/// Packets of all clients of an address that are not read yet. The system's own size is full after some hundred small packets.
+const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 pub(crate) fn transport(idle_timeout: Duration) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
@@ -65,6 +68,10 @@ pub(crate) fn server(
 /// Within a runtime.
 pub(crate) fn endpoint(socket: UdpSocket, server: ServerConfig) -> std::io::Result<Endpoint> {
     socket.set_nonblocking(true)?;
+    // Linux gives as much as `net.core.rmem_max` allows, others all or nothing.
+    if let Err(error) = set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES) {
+        tracing::debug!(%error, "the UDP socket keeps the receive buffer of the system");
+    }
     let (config, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
     Endpoint::new(config, Some(server), socket, runtime)
 }
