@@ -9,7 +9,8 @@
 #                                        --tls-cert FILE --tls-key FILE, and with these --webtransport
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
-#   --only js|core|timing|python|java|autobahn   may be repeated; default: all but core, which is a part of js
+#   --only js|core|timing|python|java|autobahn|webtransport   may be repeated; default: all but core, which is a part of js, and
+#                                        webtransport, where a browser stands between
 #   --cases quick|all                    Autobahn's case set; default: quick
 #
 # The servers are the conformance application. What a suite needs is installed beside it, in folders
@@ -42,7 +43,7 @@ while (($#)); do
 done
 [[ -n "$url" || -n "$server" ]] || usage
 ((${#suites[@]})) || suites=(js timing python java autobahn)
-for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|core|timing|python|java|autobahn)$ ]] || usage; done
+for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|core|timing|python|java|autobahn|webtransport)$ ]] || usage; done
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
 # A folder per run: two runs at once must not count each other's results. Old ones go after a day.
@@ -140,8 +141,8 @@ run_clients() {
   if wants core; then CONFORMANCE_URL="$url" record js-core js_core_suite & jobs+=($!); fi
   if wants python || wants java; then other_languages & jobs+=($!); fi
   for job in "${jobs[@]}"; do wait "$job"; done
-  if [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
-  if [[ -n "$webtransport_url" ]]; then
+  if wants js && [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
+  if wants webtransport && [[ -n "$webtransport_url" ]]; then
     CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$webtransport_url" record js-webtransport js_webtransport_suite
   fi
   # Alone, because these measure the time between packets.
@@ -159,13 +160,13 @@ other_languages() {
 
 # --- the run ------------------------------------------------------------------------------------
 
-if wants js || wants core || wants timing; then npm_install js; fi
+if wants js || wants core || wants timing || wants webtransport; then npm_install js; fi
 if wants python; then python_install; fi
 if [[ "$peer" == reference ]]; then npm_install reference; fi
 if [[ -n "$server" ]]; then start_servers; else say_what_has_no_url; fi
 patient_url="${patient_url:-$url}"
 
-if wants js || wants core || wants timing || wants python || wants java; then run_clients; fi
+if wants js || wants core || wants timing || wants webtransport || wants python || wants java; then run_clients; fi
 if wants autobahn; then record autobahn autobahn/run.sh "${deflate_url:-$url}" "$cases"; fi
 
 awk '{passed += $1; failed += $2; skipped += $3}

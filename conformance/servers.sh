@@ -22,8 +22,8 @@ start_servers() {
     if offers recovery "${PATIENCE[@]}" --recovery; then recovery_url="$started_url"; fi
     # Its clients ping by themselves, so the interval is theirs, and a test waits for the end of one that does not.
     if offers eio3 --connect-timeout 45000 --allow-eio3; then eio3_url="$started_url"; fi
-    start_tls_variant
   fi
+  if wants js || wants webtransport; then start_tls_variants; fi
   if wants js || wants python; then
     if offers msgpack "${PATIENCE[@]}" --parser msgpack; then msgpack_url="$started_url"; fi
   fi
@@ -41,15 +41,15 @@ need_variant() {
 }
 
 # With a certificate made for the run, which clients are told to trust.
-start_tls_variant() {
+start_tls_variants() {
   local cert="$CONFORMANCE_RUN_DIR/tls.pem" key="$CONFORMANCE_RUN_DIR/tls.key"
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=localhost \
     -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$key" -out "$cert" 2>/dev/null
-  if offers tls "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key"; then
+  if wants js && offers tls "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key"; then
     tls_url="${started_url/http:/https:}" tls_cert="$cert"
   fi
   # Socket.IO's own server has WebTransport only with another library's help.
-  if [[ "$peer" == sockeye ]] && offers webtransport "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key" --webtransport; then
+  if wants webtransport && [[ "$peer" == sockeye ]] && offers webtransport "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key" --webtransport; then
     webtransport_url="${started_url/http:/https:}"
   fi
 }

@@ -37,6 +37,7 @@ class Session {
   #ask;
   #settle = {};
   #incoming;
+  #outgoing = [];
 
   constructor(url, hash, ask) {
     this.#ask = ask;
@@ -57,14 +58,23 @@ class Session {
 
   async createBidirectionalStream() {
     const readable = new ReadableStream({ start: (controller) => (this.#incoming = controller) });
-    // In the order in which they are called; nobody waits for each.
-    const say = (method, ...args) => void this.#ask(method, this.id, ...args).catch(() => {});
     const writable = new WritableStream({
-      write: (chunk) => say("write", Buffer.from(chunk).toString("base64")),
-      close: () => say("finish"),
+      write: (chunk) => void this.#say(chunk),
+      close: () => void this.#ask("finish", this.id).catch(() => {}),
     });
     await new Promise((resolve) => this.#ask("stream", this.id).then(resolve, () => {}));
     return { readable, writable };
+  }
+
+  /** All that has come meanwhile goes in one piece: two calls at once may change places. */
+  async #say(chunk) {
+    this.#outgoing.push(Buffer.from(chunk));
+    if (this.#outgoing.length > 1) return;
+    while (this.#outgoing.length > 0) {
+      const count = this.#outgoing.length;
+      await this.#ask("write", this.id, Buffer.concat(this.#outgoing).toString("base64")).catch(() => {});
+      this.#outgoing.splice(0, count);
+    }
   }
 
   close(info) {

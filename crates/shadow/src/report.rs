@@ -122,6 +122,13 @@ impl Report {
     }
 
     /// For a terminal.
+    fn order(&self) -> String {
+        format!(
+            "order: compared among {} packets of the running server; beside the others, several clients spoke",
+            self.ordered
+        )
+    }
+
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let mut line = |line: String| text.extend([plain(&line).as_str(), "\n"]);
@@ -164,10 +171,7 @@ impl Report {
                 self.unjudged
             ));
         }
-        line(format!(
-            "order: compared among {} packets of the running server; beside the others, several clients spoke",
-            self.ordered
-        ));
+        line(self.order());
         if self.late > 0 {
             line(format!(
                 "late: {} answers of the gateway came after packets that clients sent later",
