@@ -254,8 +254,7 @@ impl Backends {
                 Some((calling, endpoint)) => {
                     let figures = Arc::clone(&open.figures);
                     let (letters, vitals) = (desk.letters.clone(), node.vitals.clone());
-                    let who = name.clone();
-                    let ways = (letters, self.drivers.calls());
+                    let (who, ways) = (name.clone(), (letters, self.drivers.calls()));
                     let caller = Caller::new(who, endpoint, ways, tracer.cloned(), figures, vitals);
                     let restored = open.restored;
                     let backend = restored.unwrap_or_else(|| Backend::calling(settings, calling));

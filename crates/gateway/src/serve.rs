@@ -96,8 +96,8 @@ pub fn start<'a>(
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
     chronicle::start(config, &shards, &facts, &runtime, request.takes_over)?;
-    let gone_on = (workers.as_mut(), member.as_mut(), &*facts);
-    let front = opened.finish(config, &mut shards, gone_on)?;
+    let goes = (workers.as_mut(), member.as_mut(), &*facts);
+    let front = opened.finish(config, &mut shards, goes)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());
     open_to_others(config, node, &shards, &runtime, &facts, gone)?;
     let number = node_number(config, member.as_ref());
@@ -112,8 +112,7 @@ pub fn start<'a>(
     foyer.into_iter().for_each(Foyer::close);
     let settings = Arc::new(InForce::new(request, &loaded));
     let service = operators::serve(&runtime, front, (&shards, &settings, seen), &facts, gate);
-    let room = (&api, &places);
-    let serve = |all: Counter| all.serve(config, number, &shards, &facts, room, tracer);
+    let serve = |all: Counter| all.serve(config, number, &shards, &facts, (&api, &places), tracer);
     let workers = workers.map(serve).transpose()?.flatten();
     greeting::say(&loaded, number, &shards, service.addr, workers);
     let host = opened.host(config, &shards, &facts, service)?;
