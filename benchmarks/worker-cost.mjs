@@ -33,6 +33,14 @@ const children = [];
 function start(program, args, options = {}) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], ...options });
   children.push(child);
+  // Nobody waits for a program that cannot start: Bun's, say, whose package was installed without its script.
+  let said = "";
+  child.stderr.on("data", (bytes) => (said = (said + bytes).slice(-500)));
+  child.once("exit", (code) => {
+    if (!code) return;
+    console.error(`${program} ${args.join(" ")} ended with ${code}: ${said}`);
+    process.exit(1);
+  });
   return child;
 }
 

@@ -9,8 +9,8 @@ use cargo_metadata::{MetadataCommand, TargetKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Tests that `cargo test` alone leaves out: they are marked `#[ignore = "needs …"]`.
-pub const FOREIGN_TESTS: &str = "foreign tests";
+/// Tests that `cargo test` alone leaves out, of the gateway and of the other crates: they are marked `#[ignore = "needs …"]`.
+pub const FOREIGN_TESTS: [&str; 2] = ["foreign tests", "foreign tests of crates"];
 
 /// Builds the programs that other steps run.
 pub const BUILD: &str = "build";
@@ -18,11 +18,9 @@ pub const BUILD: &str = "build";
 /// Packages whose tests run a process: they belong to the lane `binary`.
 const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 
-/// Most of their time tests of the gateway wait, so more run at once than there are cores.
-const WAITING_TESTS: &str = "12";
-
-/// The others wait as long, for servers to start, fail and be found again; each has several of them.
-const FOREIGN_WAITING_TESTS: &str = "14";
+/// Threads of the gateway's tests. Most of their time they wait, for servers to start, fail and be found again, or to be alone; how
+/// many have processes at once is bounded where they begin (`tests/it/harness/alone.rs`).
+const WAITING_TESTS: &str = "28";
 
 /// Alone, neighbours to nobody.
 const ALONE: u8 = 0;
@@ -70,7 +68,8 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Binary, "gateway tests", gateway_tests),
     step(Lane::Binary, "workers by gRPC", workers_by_grpc),
     step(Lane::Binary, "bench tests", bench_tests),
-    step(Lane::Foreign, FOREIGN_TESTS, foreign_tests),
+    step(Lane::Foreign, FOREIGN_TESTS[0], foreign_tests),
+    step(Lane::Foreign, FOREIGN_TESTS[1], foreign_tests_of_crates),
     beside("js clients", js_clients),
     beside("python clients", python_clients),
     beside("java clients", java_clients),
@@ -188,13 +187,23 @@ fn bench_tests() -> Step {
 
 fn foreign_tests() -> Step {
     cargo(
-        FOREIGN_TESTS,
+        FOREIGN_TESTS[0],
         "test",
-        "--no-fail-fast --tests -- --ignored --test-threads",
+        "--no-fail-fast --test it -- --ignored --test-threads",
     )
-    .args(&[FOREIGN_WAITING_TESTS.to_owned()])
+    .args(&[WAITING_TESTS.to_owned()])
     .may_try_again()
+    .within(Duration::from_secs(2_400))
     .takes("10 min")
+}
+
+fn foreign_tests_of_crates() -> Step {
+    let mut args = test_targets(|package| package != "gateway");
+    args.extend(["--", "--ignored", "--test-threads", "14"].map(str::to_owned));
+    cargo(FOREIGN_TESTS[1], "test", "--no-fail-fast --lib --bins")
+        .args(&args)
+        .may_try_again()
+        .takes("2 min")
 }
 
 fn js_clients() -> Step {

@@ -11,7 +11,7 @@ mod rebalance;
 mod reply;
 mod starting;
 
-pub use conns::{AGE_MAX, HEAD_TIMEOUT};
+pub use conns::{AGE_MAX, HEAD_TIMEOUT, Owed};
 pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
 pub use nodes::Nodes;
@@ -127,7 +127,8 @@ pub async fn serve(
             inside,
         });
     let routes = routes.layer(from_fn_with_state(guard, guard::check));
-    let served = conns::serve(listener, routes, room, &node.displaced.admin).await;
+    let displaced = &node.displaced.admin;
+    let served = conns::serve(listener, routes, room, displaced, &node.owed).await;
     sampler.abort();
     served
 }

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -16,6 +17,12 @@ const JAVA: &str = "-Xms64m -Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -D
 const ID: &str = "4L6g3nShT-eMCtK--X86sw";
 /// An ApiVersions request, version 0, number 1, of a client without a name.
 const VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 255, 255];
+
+/// A start takes seconds of a core. Those of a dozen tests at once would all take longer than anybody waits.
+fn turn() -> MutexGuard<'static, ()> {
+    static STARTS: Mutex<()> = Mutex::new(());
+    STARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Debug)]
 pub struct Kafka {
@@ -27,6 +34,7 @@ pub struct Kafka {
 impl Kafka {
     /// No topics; it takes records of 32 MiB. A topic that nobody made does not come by itself.
     pub fn start() -> Kafka {
+        let _turn = turn();
         let mut kafka = Kafka::stopped();
         kafka.restart();
         kafka
@@ -34,6 +42,7 @@ impl Kafka {
 
     /// As brokers are by default: a topic that a client asks for is made.
     pub fn that_makes_topics() -> Kafka {
+        let _turn = turn();
         let mut kafka = Kafka::stopped();
         let file = kafka.folder.path().join("server.properties");
         let settings = std::fs::read_to_string(&file).expect("its settings");
@@ -55,6 +64,7 @@ impl Kafka {
 
     /// Three brokers with the numbers 1 to 3. Without one of them the other two go on.
     pub fn cluster() -> [Kafka; 3] {
+        let _turn = turn();
         let controllers: [u16; 3] = free_ports();
         let ports: [u16; 3] = free_ports();
         let mut brokers = [1, 2, 3].map(|id| Kafka::prepare(ports[id - 1], id, &controllers));

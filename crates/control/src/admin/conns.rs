@@ -11,8 +11,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -25,12 +25,38 @@ const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// After a failed accept: what is missing (descriptors) does not come back at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections that are owed an answer: they have just come, or have sent a request. A process that hands over stays for them.
+#[derive(Debug, Default)]
+pub struct Owed(AtomicUsize);
+
+impl Owed {
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn one(self: &Arc<Self>) -> Owes {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Owes(Arc::clone(self))
+    }
+}
+
+/// One of them, until this is dropped.
+#[derive(Debug)]
+struct Owes(Arc<Owed>);
+
+impl Drop for Owes {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Serves until the runtime ends.
 pub(crate) async fn serve(
     listener: TcpListener,
     routes: Router,
     (places, conns_max): (&Arc<Places>, usize),
     displaced: &AtomicU64,
+    owed: &Arc<Owed>,
 ) -> io::Result<()> {
     let seats = Seats::new(places);
     loop {
@@ -48,24 +74,32 @@ pub(crate) async fn serve(
             displaced.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(conns_max, "an admin connection gives its place to another");
         }
-        let routes = routes.clone();
+        let (routes, owed) = (routes.clone(), Arc::clone(owed));
         tokio::spawn(async move {
             let peer = seat.peer().clone();
             tokio::select! {
-                () = converse(stream, routes, peer) => {}
+                () = converse(stream, routes, peer, owed) => {}
                 () = seat.lost() => {}
             }
         });
     }
 }
 
-async fn converse(stream: TcpStream, routes: Router, peer: Peer) {
+async fn converse(stream: TcpStream, routes: Router, peer: Peer, owed: Arc<Owed>) {
     let routes = TowerToHyperService::new(routes);
     let stays = peer.clone();
+    let first = Mutex::new(Some(owed.one()));
     let service = service_fn(|mut request: Request<Incoming>| {
         peer.heard();
         request.extensions_mut().insert(peer.clone());
-        routes.call(request)
+        let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let owes = first.unwrap_or_else(|| owed.one());
+        let answer = routes.call(request);
+        async move {
+            let answer = answer.await;
+            drop(owes);
+            answer
+        }
     });
     let conn = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -43,7 +43,8 @@ impl Starting {
             .layer(map_response(last))
             .with_state(self);
         let room = (&places, conns_max);
-        conns::serve(listener, routes, room, &AtomicU64::new(0)).await
+        let (displaced, owed) = (AtomicU64::new(0), Arc::default());
+        conns::serve(listener, routes, room, &displaced, &owed).await
     }
 }
 

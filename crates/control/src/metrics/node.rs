@@ -2,6 +2,7 @@
 
 use super::detection::Detection;
 use super::load;
+use crate::admin::Owed;
 use crate::api;
 use crate::backend::{Figures, Turns, Windows};
 use crate::bodies::Bodies;
@@ -70,6 +71,8 @@ pub struct Node {
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,
     pub displaced: Displaced,
+    /// Answers to operators.
+    pub owed: Arc<Owed>,
     /// Spans for a collector.
     pub traces: Arc<traces::Stats>,
     /// Traces that operators read as things pass.

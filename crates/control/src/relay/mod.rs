@@ -7,6 +7,7 @@ mod lock;
 mod pipe;
 mod shares;
 mod traffic;
+mod turns;
 
 use crate::cluster::roster::{Roster, Route};
 use crate::live::Desk;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use traffic::Traffic;
+use turns::Turns;
 
 /// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,6 +43,10 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 const STRANGERS_MAX: usize = 256;
 /// Stands for the number of a shard: the other node wants to follow something here, and brings no client.
 const TO_FOLLOW: u16 = QUESTION - 1;
+/// Greetings of one connection: a node whose door is crowded hangs up on those that wait there for longest.
+const GREETINGS_MAX: u32 = 5;
+/// Before the second greeting; longer before each further one.
+const GREETING_PAUSE: Duration = Duration::from_millis(20);
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -120,6 +126,7 @@ struct Shared {
     /// Connections that are relayed now, by the node that they go to.
     open: Mutex<BTreeMap<u16, u64>>,
     answerer: Answerer,
+    turns: Turns,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
     /// Nothing is taken over any more.
@@ -155,6 +162,7 @@ impl Relays {
             gauges: Arc::clone(gauges),
             open: Mutex::default(),
             answerer: Answerer::default(),
+            turns: Turns::default(),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
             held: watch::Sender::new(false),
@@ -323,20 +331,34 @@ impl Shared {
         Ok(())
     }
 
-    /// A connection to a node that takes it over.
+    /// A connection to a node that takes it over. Nothing of the client's was said before, so it may be tried again.
     async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Owner> {
         let reached = async {
-            let mut owner = TcpStream::connect(route.address).await?;
-            owner.set_nodelay(true)?;
-            Ok::<Owner, io::Error>(match self.secret.ask(&mut owner, ask).await? {
-                Some(key) => {
-                    let owner = self.keyring.encrypt(ask.to, key, owner).await?;
-                    Owner::Encrypted(Box::new(owner))
+            let mut tried = 1;
+            loop {
+                match self.greet(route, ask).await {
+                    Err(error) if is_cut(&error) && tried < GREETINGS_MAX => {
+                        sleep(GREETING_PAUSE * tried).await;
+                        tried += 1;
+                    }
+                    greeted => return greeted,
                 }
-                None => Owner::Plain(owner),
-            })
+            }
         };
         timeout(GREETING_TIMEOUT, reached).await?
+    }
+
+    async fn greet(&self, route: &Route, ask: Ask) -> io::Result<Owner> {
+        let _turn = self.turns.wait(ask.to).await;
+        let mut owner = TcpStream::connect(route.address).await?;
+        owner.set_nodelay(true)?;
+        Ok(match self.secret.ask(&mut owner, ask).await? {
+            Some(key) => {
+                let owner = self.keyring.encrypt(ask.to, key, owner).await?;
+                Owner::Encrypted(Box::new(owner))
+            }
+            None => Owner::Plain(owner),
+        })
     }
 
     /// Ends when the owner is given up, or when this node sends its clients away: those that wait for an answer last.
@@ -424,6 +446,12 @@ async fn serve_follower(desk: Desk, acceptor: Option<TlsAcceptor>, stream: TcpSt
     if let Err(error) = served {
         tracing::debug!(%error, "a trace of another node ended");
     }
+}
+
+/// The other end hung up.
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Counts a connection while it is relayed.

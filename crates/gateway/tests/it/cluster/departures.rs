@@ -44,7 +44,9 @@ impl Service {
     }
 
     fn order(&self, words: &str) {
-        let mut conn = UnixStream::connect(&self.orders).expect("the proxy's socket");
+        // It is there when the proxy has started.
+        let connect = || UnixStream::connect(&self.orders).ok();
+        let mut conn = servers::wait_for("the proxy's socket", connect);
         writeln!(conn, "{words}").expect("an order");
         let mut answer = String::new();
         conn.read_to_string(&mut answer).expect("an answer");

@@ -334,6 +334,31 @@ fn silent_strangers_at_the_door_for_nodes_kept_nodes_out() {
     drop(strangers);
 }
 
+/// The door has 256 places for strangers: of 600 connections that a node brought at once, the first were hung up on for the last.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn connections_that_a_node_brought_pushed_each_other_out() {
+    const POLLS: usize = 600;
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let sessions: Vec<Poller> = (0..POLLS).map(|_| opened(nodes[0].addr)).collect();
+    nodes[0].freeze();
+    let waits = |session: &Poller| {
+        let mut poll = RawConn::connect(nodes[1].addr);
+        poll.send(poll_request(&session.sid));
+        poll
+    };
+    let polls: Vec<RawConn> = sessions.iter().map(waits).collect();
+    let brought = nodes[1].reaches("sockeye_relay_connections", POLLS as f64);
+    nodes[0].signal(Signal::CONT);
+    assert_eq!(brought, POLLS as f64);
+    let taken = nodes[0].reaches("sockeye_relay_taken_total", POLLS as f64);
+    assert_eq!(taken, POLLS as f64);
+    assert_eq!(nodes[0].metric("sockeye_relay_strangers_total"), 0.0);
+    assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
+    drop(polls);
+}
+
 /// Somebody between two nodes, who passes on what they say and keeps a copy.
 struct Tap {
     addr: SocketAddr,

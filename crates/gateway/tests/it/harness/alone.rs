@@ -15,8 +15,12 @@ pub struct Beside {
     counted: bool,
 }
 
+/// Tests with processes at once. Threads of tests are more: those that wait to be alone take no place of others.
+const TESTS_MAX: usize = 12;
+
 struct Gate {
     running: usize,
+    tests: usize,
     alone: bool,
     /// Tests that wait to be alone.
     waiting: usize,
@@ -24,6 +28,7 @@ struct Gate {
 
 static GATE: Mutex<Gate> = Mutex::new(Gate {
     running: 0,
+    tests: 0,
     alone: false,
     waiting: 0,
 });
@@ -31,6 +36,17 @@ static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
     static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// A test's place among those that run. It is free when the test's thread ends, so that a test may stop its processes and start others.
+struct Place;
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock().tests -= 1;
+        CHANGED.notify_all();
+    }
 }
 
 impl Alone {
@@ -61,8 +77,8 @@ impl Drop for Alone {
 }
 
 impl Beside {
-    /// Waits only when nothing runs or one test runs alone: whoever has one process may always have another, or two tests could
-    /// wait for each other.
+    /// Waits when one test runs alone, and, for the first process of a test, when enough tests run: whoever has one process may always
+    /// have another, or two tests could wait for each other.
     pub fn wait() -> Beside {
         // A thread that a test has made has no name; the test itself is known to the gate already.
         let is_test = std::thread::current().name().is_some();
@@ -70,12 +86,22 @@ impl Beside {
         if IS_ALONE.get() || (gate.alone && !is_test) {
             return Beside { counted: false };
         }
-        let shut = |gate: &mut Gate| gate.alone || (gate.running == 0 && gate.waiting > 0);
+        let place = PLACE.take();
+        let is_new = is_test && place.is_none();
+        PLACE.set(place);
+        let shut = |gate: &mut Gate| {
+            let is_full = is_new && gate.tests >= TESTS_MAX;
+            gate.alone || is_full || (gate.running == 0 && gate.waiting > 0)
+        };
         if is_test {
             let waited = CHANGED.wait_while(gate, shut);
             gate = waited.unwrap_or_else(PoisonError::into_inner);
         }
         gate.running += 1;
+        if is_new {
+            gate.tests += 1;
+            PLACE.set(Some(Place));
+        }
         Beside { counted: true }
     }
 }
