@@ -101,7 +101,7 @@ impl Inspector {
 
     /// What the shards that answer in time have to show, each with its number.
     pub fn look(&self, question: &Question, within: Duration) -> Vec<(u16, Sight)> {
-        let look = |answer| What::Look(Look::new(question.clone()), answer);
+        let look = |answer| What::Look(Box::new(Look::new(question.clone())), answer);
         let mut sights = self.ask(within, look);
         sights.sort_by_key(|(shard, _)| *shard);
         sights

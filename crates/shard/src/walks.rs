@@ -30,7 +30,7 @@ pub(crate) struct Walk {
 #[derive(Debug)]
 pub(crate) enum What {
     Memory(MemoryWalk, mpsc::Sender<ShardMemory>),
-    Look(Look, mpsc::Sender<(u16, Sight)>),
+    Look(Box<Look>, mpsc::Sender<(u16, Sight)>),
 }
 
 /// Walks, one after the other.
