@@ -11,7 +11,7 @@ mod rebalance;
 mod reply;
 mod starting;
 
-pub use conns::{AGE_MAX, HEAD_TIMEOUT, Owed};
+pub use conns::{AGE_MAX, HEAD_TIMEOUT};
 pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
 pub use nodes::Nodes;

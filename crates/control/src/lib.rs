@@ -22,6 +22,7 @@ pub mod live;
 pub mod metrics;
 pub mod moving;
 pub mod nats;
+pub mod owed;
 pub mod page;
 mod process;
 pub mod recording;

@@ -515,8 +515,9 @@ impl Node<'_> {
                 // The next process waits for the port.
                 carrier::close(&self.loaded.resolved, &self.facts);
             }
-            let relayed =
-                self.relays.as_ref().map_or(0, Relays::open) + bodies::open_transfers(&self.facts);
+            let relayed = self.relays.as_ref().map_or(0, Relays::open)
+                + bodies::open_transfers(&self.facts)
+                + self.facts.owed.count() as u64;
             match ended {
                 Some(ended) if relayed == 0 || ended.is_err() => {
                     tracing::info!("stopped: another process serves");

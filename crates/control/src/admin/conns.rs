@@ -1,6 +1,7 @@
 //! Connections of the operators' listener. They are few, they send their requests soon, and they do not stay for ever: a
 //! forgotten scraper must not take the place of the one that looks for trouble.
 
+use crate::owed::Owed;
 use crate::seats::{Peer, Seats};
 use axum::Router;
 use hub::Places;
@@ -11,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,31 +25,6 @@ pub const AGE_MAX: Duration = Duration::from_secs(600);
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// After a failed accept: what is missing (descriptors) does not come back at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Connections that are owed an answer: they have just come, or have sent a request. A process that hands over stays for them.
-#[derive(Debug, Default)]
-pub struct Owed(AtomicUsize);
-
-impl Owed {
-    pub fn count(&self) -> usize {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn one(self: &Arc<Self>) -> Owes {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        Owes(Arc::clone(self))
-    }
-}
-
-/// One of them, until this is dropped.
-#[derive(Debug)]
-struct Owes(Arc<Owed>);
-
-impl Drop for Owes {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// Serves until the runtime ends.
 pub(crate) async fn serve(

@@ -2,7 +2,6 @@
 
 use super::detection::Detection;
 use super::load;
-use crate::admin::Owed;
 use crate::api;
 use crate::backend::{Figures, Turns, Windows};
 use crate::bodies::Bodies;
@@ -17,6 +16,7 @@ use crate::identity::Verifier;
 use crate::inside::audit::Audit;
 use crate::listening::Doorway;
 use crate::live;
+use crate::owed::Owed;
 use crate::relay;
 use crate::traces;
 use crate::vitals::Vitals;
