@@ -58,7 +58,11 @@ fn missed(journal: &Journal, rooms: &[&str], after: u64) -> Option<Vec<String>> 
     };
     let missed = journal.missed(reader, after)?;
     let events = missed.events.iter();
-    Some(events.map(|(_, said)| said.event().args.to_string()).collect())
+    Some(
+        events
+            .map(|(_, said)| said.event().args.to_string())
+            .collect(),
+    )
 }
 
 #[test]
