@@ -125,7 +125,10 @@ impl Opened {
             self.held = workers.held()?;
         }
         if let Some(takeover) = takeover {
-            self.owner = Some(takeover.finish(shards, (workers, member, facts))?);
+            let owner = takeover.finish(shards, (workers, member, facts))?;
+            // Before anybody looks: a count that begins anew and jumps would be one more upgrade that failed.
+            facts.readiness.upgrades().go_on(owner.tally());
+            self.owner = Some(owner);
             self.files = unix::adopt(&config.server.unix);
         }
         Ok(front)
@@ -149,7 +152,6 @@ impl Opened {
         let host = match (host.transpose(), self.owner.take()) {
             (host, None) => host?,
             (host, Some(owner)) => {
-                facts.readiness.upgrades().go_on(owner.tally());
                 owner.serves();
                 host.unwrap_or_else(|error| {
                     tracing::error!(

@@ -150,7 +150,8 @@ export class Connection {
   #heard(event: string, args: unknown[]): void {
     if (event === GAP) {
       const rooms = member(args[0], "rooms");
-      return this.#events.gap(Array.isArray(rooms) ? rooms.map(String) : null);
+      this.#events.gap(Array.isArray(rooms) ? rooms.map(String) : null);
+      return;
     }
     if (event === SHUTDOWN) {
       const ms = retryAfter(args[0]);

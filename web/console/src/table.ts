@@ -13,6 +13,16 @@ export interface Column<T> {
   className?: string;
 }
 
+/** Rows with the same key are told apart by their order. */
+function distinct(keys: string[]): string[] {
+  const seen = new Map<string, number>();
+  return keys.map((key) => {
+    const count = seen.get(key) ?? 0;
+    seen.set(key, count + 1);
+    return count === 0 ? key : `${key} ${count}`;
+  });
+}
+
 export class Table<T> {
   /** Scrolls on its own, so that the page never does sideways. */
   readonly element = make("div", "table-scroll");
@@ -48,15 +58,16 @@ export class Table<T> {
   }
 
   render(rows: T[]): void {
-    const keys = new Set(rows.map(this.key));
+    const keys = distinct(rows.map(this.key));
+    const known = new Set(keys);
     for (const [key, element] of this.#rows) {
-      if (keys.has(key)) continue;
+      if (known.has(key)) continue;
       element.remove();
       this.#rows.delete(key);
     }
     const focused = document.activeElement;
     rows.forEach((row, index) => {
-      const key = this.key(row);
+      const key = keys[index] ?? "";
       const element = this.#rows.get(key) ?? this.#create(key);
       this.#fill(element, row);
       const there = this.#body.children[index];

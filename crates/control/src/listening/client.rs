@@ -1,6 +1,7 @@
 //! The test client: Socket.IO by WebSocket, over a stream within this process.
 
 use super::Doorway;
+use hub::notices;
 use serde_json::{Value, json};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -228,13 +229,17 @@ impl Client {
 /// An event as a line.
 fn line(packet: &Packet<'_>) -> Value {
     let event = socketio::event(packet.data);
-    let end = event.args.floor_char_boundary(ARGS_BYTES_MAX);
+    let shown = match notices::has_secret(&event.name, event.args) {
+        true => "",
+        false => event.args,
+    };
+    let end = shown.floor_char_boundary(ARGS_BYTES_MAX);
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     json!({
         "kind": "event",
         "at_ms": since.map_or(0, |since| since.as_millis() as u64),
         "event": event.name,
-        "args": event.args[..end],
+        "args": shown[..end],
         "bytes": event.args.len(),
         "attachments": packet.attachments,
         "asks": packet.id.is_some(),
@@ -262,6 +267,17 @@ fn said(message: Message<'_>) -> Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signed_address_is_shown_to_nobody() {
+        let packet = socketio::parse("2[\"news\",{\"large_message\":\"https://a/b?sig=c\"}]");
+        let line = line(&packet.expect("a packet"));
+        assert_eq!(
+            (&line["args"], &line["event"]),
+            (&json!(""), &json!("news"))
+        );
+        assert!(line["bytes"].as_u64() > Some(20), "{line}");
+    }
 
     #[test]
     fn an_event_is_a_line_with_the_beginning_of_its_arguments() {

@@ -25,7 +25,7 @@ impl Order {
     /// Reads the query of a caller, who may not hear everything.
     pub(super) fn read(caller: &Caller, query: Option<&str>) -> Result<Self, Problem> {
         let query = Query::read(query, &KNOWN)?;
-        let text = |name: &str| query.get(name).unwrap_or_default().trim().to_owned();
+        let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
         let room = Some(text("room")).filter(|room| !room.is_empty());
         for scope in needed(room.is_some()) {
             if !caller.may(*scope) {
@@ -44,7 +44,7 @@ impl Order {
             let detail = format!("{seconds} is not between 1 and {SECONDS_MAX}");
             return Err(Problem::field("seconds", detail));
         }
-        let reason = text("reason");
+        let reason = text("reason").trim().to_owned();
         if !(1..=REASON_CHARS_MAX).contains(&reason.chars().count()) {
             let detail = format!(
                 "a test client hears what others say: give a reason in 1 to {REASON_CHARS_MAX} letters; the audit keeps it"

@@ -233,7 +233,7 @@ impl Traces {
                 rooms: passing.rooms.clone(),
                 bytes: passing.args.map_or(0, str::len) + attached,
                 args: passing.args.map(|args| match trace.shows_payload() {
-                    true if !is_secret(passing.event, args) => trace::payload(args),
+                    true if !notices::has_secret(passing.event, args) => trace::payload(args),
                     _ => trace::shape(args, passing.attachments),
                 }),
                 mark: None,
@@ -282,11 +282,6 @@ pub(super) fn is_in_share(sid: &Id20, share: u16) -> bool {
     let mut random = [0; 8];
     random.copy_from_slice(&sid.0[..8]);
     u64::from_be_bytes(random) % SHARE_OF < u64::from(share)
-}
-
-/// Tokens, and signed addresses of bodies: whoever has them may use them. They are shown to nobody.
-fn is_secret(event: &str, args: &str) -> bool {
-    event == notices::REFRESH || event == notices::LARGE || args.contains(notices::LARGE)
 }
 
 /// For a volatile event whose receiver was not ready.

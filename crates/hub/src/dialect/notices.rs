@@ -28,3 +28,8 @@ pub fn is_notice(event: &str) -> bool {
         SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | WHO | GAP | HISTORY | LARGE
     )
 }
+
+/// Tokens, and signed addresses of bodies: whoever has them may use them. They are shown to nobody.
+pub fn has_secret(event: &str, args: &str) -> bool {
+    event == REFRESH || event == LARGE || args.contains(LARGE)
+}

@@ -46,9 +46,15 @@ impl Failed {
     pub(in crate::backend) fn said(&self, call: &Call) -> Vec<Said> {
         let (sent, shown) = (body::of(&call.news).len(), body::shown(&call.news));
         let request = Said::part_of("request", &names(call), &shown, sent);
+        let mut items = call.news.iter().map(|news| &news.item.what);
+        let decides = items.any(|what| matches!(what, Some(What::Connect(_))));
         let answer = self.answer.iter().map(|answer| {
             let Answer { names, bytes, body } = answer;
-            Said::part_of("answer", names, body, *bytes)
+            match decides {
+                // It may say again what the client proved itself with.
+                true => Said::without_body("answer", names, *bytes),
+                false => Said::part_of("answer", names, body, *bytes),
+            }
         });
         [request].into_iter().chain(answer).collect()
     }
