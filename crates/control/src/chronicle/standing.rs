@@ -125,6 +125,8 @@ impl Streams {
             course.note_generation(stand.generation.clone());
             course.position.send_replace(stand.number);
             office.chronicle.begins(&course.namespace, stand.number);
+            // What is said beside the stream tells clients where they are in it.
+            office.deliver(&office.mail.passed(&course.namespace, stand.number));
             desk.health.reads_fail(false);
             office.note_state(desk);
         }

@@ -54,7 +54,7 @@ const UPGRADE: &[Metric] = &[
     ),
     gauge(
         "sockeye_upgrade_pause_seconds",
-        "How long nobody was read in the last upgrade that was done; missing before the first.",
-        |v| Samples::One(tally(v).pause.map(|pause| pause.as_secs_f64())),
+        "How long nobody was read in the last upgrade that was done; 0 before the first.",
+        |v| Samples::One(Some(tally(v).pause.unwrap_or_default().as_secs_f64())),
     ),
 ];

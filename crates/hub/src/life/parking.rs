@@ -139,6 +139,8 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
             && pinged_ms > lifeline.since_ms
         {
             lifeline.life.confirm(at);
+            // All that the process before had said has arrived: what came since is in the journal.
+            lifeline.is_heir = false;
             lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
         }
     }
