@@ -113,7 +113,7 @@ fn what_is_not_handed_over_is_not_committed() {
     let kafka = Kafka::start();
     make_topics(&kafka, &["in", "dead"], 1);
     let program = Program::new(&kafka);
-    write(&program, 1, 0..10);
+    write(&program, 1, 0..3);
     let (entered, enters) = std::sync::mpsc::channel();
     let (leave, leaves) = std::sync::mpsc::channel::<()>();
     let mut count = 0;
@@ -126,10 +126,11 @@ fn what_is_not_handed_over_is_not_committed() {
         Ok(())
     });
     let inlet = inlet.expect("it reads");
-    enters.recv().expect("the fourth is at hand");
-    wait_for("the three before it are committed", || {
+    wait_for("three are committed", || {
         (committed(&kafka, "in", 1).ok()? == 3).then_some(())
     });
+    write(&program, 1, 3..10);
+    enters.recv().expect("the fourth is at hand");
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(committed(&kafka, "in", 1).expect("offsets"), 3);
     leave.send(()).expect("it waits");
