@@ -121,6 +121,8 @@ test("where a worker speaks to both nodes by itself, a client that comes to the 
   const { socket } = guest;
   const { id } = socket;
   io.to("den").emit("said", 1);
+  // Both nodes have heard it.
+  await new Promise((resolve) => setTimeout(resolve, 300));
   await moves(guest, far, async () => {});
   assert.equal(socket.recovered, false);
   assert.notEqual(socket.id, id);
