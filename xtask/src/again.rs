@@ -4,7 +4,7 @@
 use crate::tally::Tally;
 
 /// More failures than these in one step are no matter of a busy machine: the step fails at once.
-const FAILURES_MAX: usize = 5;
+const FAILURES_MAX: usize = 3;
 
 /// The words of a runner about its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn many_failures_and_broken_steps_get_no_second_try() {
-        let six = "running 15 tests\ntest a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\ntest d ... FAILED\ntest e ... FAILED\ntest f ... FAILED\ntest result: FAILED.";
-        assert_eq!(what_failed(Runner::Cargo, "x", six, failed(9, 6)), None);
+        let four = "running 13 tests\ntest a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\ntest d ... FAILED\ntest result: FAILED.";
+        assert_eq!(what_failed(Runner::Cargo, "x", four, failed(9, 4)), None);
         let broken = "error[E0308]: mismatched types";
         assert_eq!(what_failed(Runner::Cargo, "x", broken, failed(0, 1)), None);
         assert_eq!(what_failed(Runner::Other, "x", "", failed(0, 1)), None);
-        assert_eq!(what_failed(Runner::Other, "x", "", failed(30, 6)), None);
+        assert_eq!(what_failed(Runner::Other, "x", "", failed(30, 4)), None);
         let step = what_failed(Runner::Other, "x", "", failed(30, 3));
         assert_eq!(step, Some(vec!["3 of x".to_owned()]));
     }

@@ -199,7 +199,6 @@ fn foreign_tests() -> Step {
     )
     .args(&[WAITING_TESTS.to_owned()])
     .may_try_again()
-    .within(Duration::from_secs(2_400))
     .takes("10 min")
 }
 

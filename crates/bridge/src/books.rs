@@ -1,4 +1,4 @@
-//! What became of records, counted by those who carry them and read by those who look on.
+//! Counts of records by their outcome. The carriers of records write them, the exporter reads them.
 
 use crate::fault::{Fault, Kind};
 use crate::figures::{InFigures, OutFigures};

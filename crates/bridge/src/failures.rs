@@ -21,7 +21,7 @@ const BODIES_BYTES_MAX: usize = 64 << 10;
 /// A body is kept for so long.
 const BODIES_KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// What went wrong.
+/// Something that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Unix time, milliseconds.
@@ -30,7 +30,7 @@ pub struct Failure {
     pub what: &'static str,
     /// As in the log. It may quote what was said.
     pub detail: String,
-    /// What was said before and then.
+    /// The request, and the answer if there was one.
     pub said: Vec<Said>,
     noted: Instant,
 }

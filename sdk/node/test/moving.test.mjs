@@ -120,9 +120,9 @@ test("where a worker speaks to both nodes by itself, a client that comes to the 
   const guest = await client(t, near);
   const { socket } = guest;
   const { id } = socket;
+  // A node that has met no other knows of nobody who might keep the socket.
+  for (const node of all) await until(async () => (await metric(node, "sockeye_cluster_peers")) === 1);
   io.to("den").emit("said", 1);
-  // Both nodes have heard it.
-  await new Promise((resolve) => setTimeout(resolve, 300));
   await moves(guest, far, async () => {});
   assert.equal(socket.recovered, false);
   assert.notEqual(socket.id, id);

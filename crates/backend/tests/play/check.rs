@@ -1,4 +1,4 @@
-//! What must hold at the end of a history.
+//! Checks at the end of a history.
 
 use super::{Client, MET, POISON, Play};
 use backend::Name;

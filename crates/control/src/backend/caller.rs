@@ -114,7 +114,7 @@ impl Caller {
         self.pace.figures(now_ms)
     }
 
-    /// What came of a call was taken in. Logs what went wrong, and keeps it for operators.
+    /// Takes in the outcome of a call. Logs a failure, and keeps it for operators.
     pub(super) fn note(&mut self, now_ms: u64, called: &Called, failures: &Failures) {
         self.gate.ended();
         self.pace.note(now_ms, called.took.as_millis() as u64);

@@ -21,7 +21,7 @@ pub(super) enum Depth {
     Bodies,
 }
 
-/// What went wrong.
+/// Something that failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FailureHere {
     /// Unix time, milliseconds.
@@ -31,7 +31,7 @@ pub(super) struct FailureHere {
     what: &'static str,
     /// As in the log; `null` for keys without the scope `operate`: it may quote an endpoint's answer.
     detail: Option<String>,
-    /// What was said before and then.
+    /// The request, and the answer if there was one.
     said: Vec<SaidHere>,
 }
 

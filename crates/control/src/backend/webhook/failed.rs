@@ -9,7 +9,7 @@ use reqwest::header::CONTENT_TYPE;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is kept of an answer.
+/// Bytes of an answer that are kept.
 const ANSWER_BYTES: usize = 4 << 10;
 /// An answer without success is read for so long.
 const READ: Duration = Duration::from_secs(1);
