@@ -22,7 +22,7 @@ use rules::bridge::{Bus, Recorder};
 use rules::{Chosen, Outcome, Wanted};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -124,6 +124,8 @@ pub trait Bridge: Send + Sync {
     /// Stops to read commands: those at hand are carried out, and all are acknowledged. Blocks for that time, and not for long: servers
     /// may be away. `false`: the last may be read again.
     fn stop_reading(&self) -> bool;
+    /// Whether all readers that were told to stop have.
+    fn has_stopped(&self) -> bool;
     /// Blocks until the bus has all that it took; `false`: it has not in this time.
     fn settle(&self, within: Duration) -> bool;
     /// Writes what waits, for at most so long.
@@ -143,7 +145,20 @@ pub struct Bridges {
     nats: OnceLock<Arc<dyn Bridge>>,
     /// Where commands go.
     carry: OnceLock<(Carry, Handle)>,
+    gate: Mutex<Gate>,
 }
+
+/// Who may begin to read.
+#[derive(Default)]
+struct Gate {
+    /// Pauses so far: only the last one ends by reading again.
+    pauses: u64,
+    /// Clients are sent away: nothing is read any more.
+    is_closed: bool,
+}
+
+/// How soon readers are begun anew when those before have stopped.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl fmt::Debug for Bridges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,8 +202,26 @@ impl Bridges {
     /// # Errors
     /// A bus has not acknowledged the last in time.
     pub fn pause(self: &Arc<Self>) -> Result<Paused, Bus> {
-        let paused = Paused(Some(Arc::clone(self)));
-        let stopped = std::thread::scope(|scope| {
+        let pause = {
+            let mut gate = self.gate();
+            gate.pauses += 1;
+            gate.pauses
+        };
+        let paused = Paused(Some((Arc::clone(self), pause)));
+        let late = self.stop_reading();
+        late.map_or(Ok(paused), Err)
+    }
+
+    /// Reads no commands any more, however many pauses end. Blocks.
+    pub fn close_reading(&self) {
+        self.gate().is_closed = true;
+        // Whoever was late has said so.
+        let _ = self.stop_reading();
+    }
+
+    /// A bus that has not acknowledged the last in time.
+    fn stop_reading(&self) -> Option<Bus> {
+        std::thread::scope(|scope| {
             let all = self.all();
             let all = all.map(|(bus, bridge)| (bus, scope.spawn(move || bridge.stop_reading())));
             let all: Vec<_> = all.collect();
@@ -196,8 +229,46 @@ impl Bridges {
                 (!stopped.join().unwrap_or_default()).then_some(bus)
             };
             all.into_iter().filter_map(late).next()
-        });
-        stopped.map_or(Ok(paused), Err)
+        })
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pause is over: each bus is read again when its readers have stopped, and what they had is acknowledged or known to come again.
+    fn read_again(&self, pause: u64) {
+        // Nothing was read before.
+        let Some((carry, runtime)) = self.carry.get() else {
+            return;
+        };
+        let _context = runtime.enter();
+        let mut left: Vec<(Bus, &Arc<dyn Bridge>)> = self.all().collect();
+        loop {
+            {
+                let gate = self.gate();
+                if gate.is_closed || gate.pauses != pause {
+                    return;
+                }
+                left.retain(|(bus, bridge)| {
+                    if !bridge.has_stopped() {
+                        return true;
+                    }
+                    if let Err(why) = bridge.open(carry) {
+                        tracing::error!(
+                            ?bus,
+                            why,
+                            "commands are not read any more: restart the gateway"
+                        );
+                    }
+                    false
+                });
+            }
+            if left.is_empty() {
+                return;
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
     }
 
     /// Blocks until all buses have what they took.
@@ -224,7 +295,7 @@ impl Bridges {
 
 /// Commands are not read. They are again when this is dropped.
 #[derive(Debug)]
-pub struct Paused(Option<Arc<Bridges>>);
+pub struct Paused(Option<(Arc<Bridges>, u64)>);
 
 impl Paused {
     /// Another process reads them.
@@ -235,21 +306,16 @@ impl Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        let Some(bridges) = self.0.take() else {
+        let Some((bridges, pause)) = self.0.take() else {
             return;
         };
-        let Some((carry, runtime)) = bridges.carry.get() else {
+        if bridges.all().next().is_none() {
             return;
-        };
-        let _context = runtime.enter();
-        for (bus, bridge) in bridges.all() {
-            if let Err(why) = bridge.open(carry) {
-                tracing::error!(
-                    ?bus,
-                    why,
-                    "commands are not read any more: restart the gateway"
-                );
-            }
+        }
+        let thread = std::thread::Builder::new().name("bridges-back".to_owned());
+        // A bus that is away keeps its readers for a while.
+        if let Err(error) = thread.spawn(move || bridges.read_again(pause)) {
+            tracing::error!(%error, "commands are not read any more: no thread can be started; restart the gateway");
         }
     }
 }

@@ -54,13 +54,9 @@ pub fn open(facts: &Facts, api: &Arc<Api>) -> Result<()> {
     opened.map_err(|(bus, why)| anyhow!("cannot read commands from {}: {why}", name(bus)))
 }
 
-/// The clients are about to go: other nodes take over what is read.
+/// The clients are about to go: other nodes take over what is read, also if an upgrade is given up meanwhile.
 pub fn stop_reading(facts: &Facts) {
-    std::thread::scope(|scope| {
-        for (_, bridge) in facts.bridges.all() {
-            scope.spawn(|| bridge.stop_reading());
-        }
-    });
+    facts.bridges.close_reading();
 }
 
 /// All that clients did is written, if the servers take it.

@@ -36,6 +36,8 @@ pub const BACKENDS_MAX: usize = 1_024;
 pub const STAYS: usize = 1_000;
 /// Answers that a client of one socket waits for.
 pub const OWED_MAX: usize = 65_536;
+/// Numbers in a row that a shard remembers in one piece.
+pub const MARKS_OF_PAGE: usize = 1_024;
 /// Numbers that a handler has of one socket, and the largest of them.
 pub const NUMBERS_MAX: usize = 8;
 /// See [`NUMBERS_MAX`].

@@ -31,7 +31,11 @@ impl std::fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-fn need(holds: bool, field: impl Into<String>, wanted: &'static str) -> Result<(), Unfit> {
+pub(crate) fn need(
+    holds: bool,
+    field: impl Into<String>,
+    wanted: &'static str,
+) -> Result<(), Unfit> {
     let field = field.into();
     holds.then_some(()).ok_or(Unfit { field, wanted })
 }

@@ -9,10 +9,12 @@ pub mod bounds;
 mod check;
 pub mod cluster;
 pub mod history;
+mod marks;
 mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
+pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{
     Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Round, Session, Socket,

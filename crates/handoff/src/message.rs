@@ -1,6 +1,7 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
 use crate::cluster::Membership;
+use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
 
@@ -245,6 +246,9 @@ pub struct Batch {
     /// Behind those of the sessions.
     #[prost(message, repeated, tag = "4")]
     pub visitors: Vec<Visitor>,
+    /// What this shard has carried out of buses. No descriptors follow.
+    #[prost(message, repeated, tag = "5")]
+    pub marks: Vec<Marks>,
 }
 
 #[cfg(test)]

@@ -188,6 +188,9 @@ pub struct Lifeline {
     /// From which entry of the stream to which it was a member of what, as it is stored.
     #[prost(bytes = "vec", tag = "4")]
     pub deed: Vec<u8>,
+    /// Its client was told that something is missing, and has not proved that it knows.
+    #[prost(bool, tag = "5")]
+    pub gap: bool,
 }
 
 /// A question of another node to many, as one client was asked.

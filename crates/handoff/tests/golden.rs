@@ -1,4 +1,5 @@
-//! Version 1 of the record, as bytes: what a build writes today, every later build reads.
+//! Version 1 of the record, as bytes: what a build writes today, every later build reads. A file is never changed: when the record gets a
+//! field, today's bytes are a file more of earlier builds, named by the decision that ended it.
 
 use handoff::{
     Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
@@ -7,6 +8,20 @@ use handoff::{
 use prost::Message;
 
 const GOLDEN: &str = include_str!("golden/session_v1.hex");
+
+/// What earlier builds wrote, and what these had not.
+const EARLIER: [(&str, fn(&mut Session)); 2] = [
+    (include_str!("golden/session_v1_63.hex"), |session| {
+        for socket in &mut session.sockets {
+            (socket.numbers, socket.lifeline) = (Vec::new(), None);
+        }
+    }),
+    (include_str!("golden/session_v1_68.hex"), |session| {
+        let sockets = session.sockets.iter_mut();
+        let lifelines = sockets.filter_map(|socket| socket.lifeline.as_mut());
+        lifelines.for_each(|lifeline| lifeline.gap = false);
+    }),
+];
 
 fn socket(grants: Grants) -> Socket {
     Socket {
@@ -40,6 +55,7 @@ fn socket(grants: Grants) -> Socket {
             uid: Some("ann".into()),
             fence: 2,
             deed: vec![1],
+            gap: true,
         }),
     }
 }
@@ -133,6 +149,17 @@ fn version_one_is_read_and_written_as_it_was() {
     let read = Session::decode(&*bytes(GOLDEN)).expect("readable");
     assert_eq!(read, session());
     assert_eq!(Ledger::default().admit(&read), Ok(()));
+}
+
+#[test]
+fn what_earlier_builds_wrote_is_read() {
+    for (golden, take_away) in EARLIER {
+        let read = Session::decode(&*bytes(golden)).expect("readable");
+        let mut expected = session();
+        take_away(&mut expected);
+        assert_eq!(read, expected);
+        assert_eq!(Ledger::default().admit(&read), Ok(()));
+    }
 }
 
 #[test]

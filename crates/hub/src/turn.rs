@@ -209,6 +209,19 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::answer_waiting_polls(&mut stage.parts));
     }
 
+    /// Clients that are to be told that they missed something are told.
+    pub fn tell_gaps(&mut self) {
+        // What is written now may be too much for one more.
+        self.flush();
+        self.take_in(|stage, _| handing::tell_gaps(&mut stage.parts));
+    }
+
+    /// What the process before has carried out of a bus.
+    pub fn marks_arrived(&mut self, marks: &handoff::Marks) {
+        let parts = &mut self.hub.stage.parts;
+        parts.repeats.go_on_with(marks, parts.clock.now.mono_ms);
+    }
+
     /// A session comes from the process before this one. `adopt` gives its stream the hub's name for its connection.
     ///
     /// # Errors

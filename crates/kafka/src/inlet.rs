@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::topics::Topic;
 use crate::under_way::{Step, UnderWay};
 use bridge::{
-    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Place, RawHeader, Said,
+    Command, Fault, Flaw, Handed, InBooks, InFigures, Kind, Lines, Past, Place, RawHeader, Said,
     Unhandled,
 };
 use rdkafka::config::RDKafkaLogLevel;
@@ -15,7 +15,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Reb
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{ClientConfig, ClientContext, Statistics, TopicPartitionList};
+use rdkafka::{ClientConfig, ClientContext, Offset, Statistics, TopicPartitionList};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,6 +27,10 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(100);
 /// Before a client that failed for good is made again, and before a command that nobody took is handed over again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The broker says within this time which offsets it has.
+const COMMITTED_TIME: Duration = Duration::from_secs(1);
+/// What was handed over longer ago and is not committed, nobody commits any more: its topic may be gone.
+const COMMITS: Duration = Duration::from_secs(10 * 60);
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -144,12 +148,26 @@ impl Inlet {
         reading: Reading,
         hand: impl FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
+        Self::go_on(settings, reading, &Past::default(), hand)
+    }
+
+    /// The same behind readers that were stopped, and what they handed over.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn go_on<H: Into<Handed> + 'static>(
+        settings: &Settings,
+        reading: Reading,
+        past: &Past,
+        hand: impl FnMut(Place<'_>, Command<'_>) -> Result<H, Unhandled> + Send + 'static,
+    ) -> Result<Self, Fault> {
         if reading.topics.is_empty() || reading.group.is_empty() {
             let text = "cannot read commands from Kafka: name a group and at least one topic";
             return Err(Fault::new(Kind::Settings, text));
         }
         let shared = Arc::new(Shared {
             watch: Watch::new(settings.failures()),
+            under_way: UnderWay::behind(past.clone()),
             ..Shared::default()
         });
         let config = config(settings, &reading.group);
@@ -246,14 +264,14 @@ where
     loop {
         read(&current, &mut desk);
         let is_whole = desk.shared.settle_all(&current);
-        if desk.shared.stops() && !(is_whole && is_committed(&current)) {
-            desk.shared.in_doubt.store(true, Ordering::Release);
-        }
+        let is_safe =
+            is_whole && desk.shared.stops() && is_committed(&current, &desk.shared.under_way);
         // It leaves the group, and commits what was carried out.
         drop(current);
         desk.shared.under_way.begin_again();
         current = loop {
             if desk.shared.stops() {
+                desk.shared.in_doubt.store(!is_safe, Ordering::Release);
                 return;
             }
             thread::sleep(PAUSE);
@@ -265,11 +283,32 @@ where
     }
 }
 
-/// Waits for the broker to have the offsets of all that was carried out.
-fn is_committed(consumer: &BaseConsumer<Context>) -> bool {
+/// Waits for the broker to have the offsets of all that was carried out, also by readers before this one.
+fn is_committed(consumer: &BaseConsumer<Context>, under_way: &UnderWay) -> bool {
     let committed = consumer.commit_consumer_state(CommitMode::Sync);
     let none = |error: &KafkaError| error.rdkafka_error_code() == Some(RDKafkaErrorCode::NoOffset);
-    committed.as_ref().map_or_else(none, |()| true)
+    if !committed.as_ref().map_or_else(none, |()| true) {
+        return false;
+    }
+    let reached = under_way.reached(COMMITS);
+    if reached.is_empty() {
+        return true;
+    }
+    let mut asked = TopicPartitionList::new();
+    for (topic, partition, _) in &reached {
+        asked.add_partition(topic, *partition);
+    }
+    let Ok(committed) = consumer.committed_offsets(asked, COMMITTED_TIME) else {
+        return false;
+    };
+    reached.iter().all(|(topic, partition, next)| {
+        let found = committed.find_partition(topic, *partition);
+        let at = found.and_then(|found| match found.offset() {
+            Offset::Offset(at) => Some(at),
+            _ => None,
+        });
+        at.is_some_and(|at| at >= *next)
+    })
 }
 
 /// Until it stops, the client has failed for good, or a command was not carried out: then another client reads it again.

@@ -1,9 +1,10 @@
 //! Records that were handed over, until they are settled: their commands are carried out while the next ones are read.
 
 use crate::offsets::Reached;
-use bridge::{Handed, Place, Window};
+use bridge::{Handed, Past, Place};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Records under way at once, and bytes of their values.
 const RECORDS_MAX: usize = 128;
@@ -37,11 +38,13 @@ pub(crate) struct Settled {
 
 /// Of one reader. Its thread alone uses it: as it reads, and as the client tells it within a poll of partitions that it gives up.
 #[derive(Default)]
-pub(crate) struct UnderWay(Mutex<State>);
+pub(crate) struct UnderWay {
+    past: Past,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
-    window: Window,
     records: VecDeque<Record>,
     bytes: usize,
     namespace: String,
@@ -49,6 +52,19 @@ struct State {
 }
 
 impl UnderWay {
+    /// `past`: what readers before this one settled.
+    pub(crate) fn behind(past: Past) -> Self {
+        Self {
+            past,
+            ..Self::default()
+        }
+    }
+
+    /// How far partitions were settled, also by readers before: see [`Past::reached`].
+    pub(crate) fn reached(&self, within: Duration) -> Vec<(String, i32, i64)> {
+        self.past.reached(within)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.state().records.is_empty()
     }
@@ -60,7 +76,7 @@ impl UnderWay {
 
     /// Whether the record was settled before.
     pub(crate) fn has(&self, place: Place<'_>) -> bool {
-        self.state().window.has(place)
+        self.past.has(place)
     }
 
     /// Whether commands of another namespace are under way: other shards may carry them out, at their own pace.
@@ -93,7 +109,6 @@ impl UnderWay {
     pub(crate) fn settle(&self) -> Settled {
         let mut state = self.state();
         let State {
-            window,
             records,
             bytes,
             has_failed,
@@ -115,7 +130,7 @@ impl UnderWay {
                 }
                 handed += 1;
             }
-            window.add(Place {
+            self.past.add(Place {
                 topic: &topic,
                 partition,
                 offset,
@@ -139,7 +154,7 @@ impl UnderWay {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -202,6 +217,21 @@ mod tests {
         all.begin_again();
         hand(&all, 0, 1, true);
         assert_eq!(offset(&all.settle(), 0), Some(2));
+    }
+
+    /// An upgrade that was given up: the broker has no offset of what the reader before handed over.
+    #[test]
+    fn the_next_reader_leaves_out_what_the_one_before_handed_over() {
+        let past = Past::default();
+        let before = UnderWay::behind(past.clone());
+        for (offset, is_done) in [(0, true), (1, false), (2, true)] {
+            hand(&before, 0, offset, is_done);
+        }
+        before.settle();
+        let next = UnderWay::behind(past);
+        assert!(next.has(place(0, 0)) && !next.has(place(0, 1)) && next.has(place(0, 2)));
+        let reached = next.reached(Duration::from_secs(60));
+        assert_eq!(reached, [("t".to_owned(), 0, 3)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::letters::{From, Letter, Letters};
 use crate::link::Line;
 use crate::reading::{PAUSE, Reading, Shared, Source};
 use async_nats::{HeaderName, Message};
-use bridge::{Command, Flaw, Lines, Place, RawHeader, Rights, Said, Unhandled, Window};
+use bridge::{Command, Flaw, Lines, Past, Place, RawHeader, Rights, Said, Unhandled};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Desk<H> {
     shared: Arc<Shared>,
     letters: Letters,
-    window: Window,
+    past: Past,
     lines: Lines,
     rights: Rights,
     reading: Reading,
@@ -28,11 +28,16 @@ impl<H> Desk<H>
 where
     H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
-    pub(crate) fn new(shared: Arc<Shared>, letters: Letters, reading: Reading, hand: H) -> Self {
+    pub(crate) fn new(
+        (shared, letters): (Arc<Shared>, Letters),
+        reading: Reading,
+        past: &Past,
+        hand: H,
+    ) -> Self {
         Self {
             shared,
             letters,
-            window: Window::default(),
+            past: past.clone(),
             lines: Lines::default(),
             rights: reading.rights(),
             reading,
@@ -51,9 +56,16 @@ where
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// The last that were handed over may come again.
-    pub(crate) fn doubt(&self) {
-        self.shared.doubt();
+    /// What was handed over.
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// The end of the reader.
+    pub(crate) fn ends(&self) {
+        if self.past.is_in_doubt() {
+            self.shared.doubt();
+        }
     }
 
     pub(crate) fn stops(&self) -> bool {
@@ -106,13 +118,13 @@ where
         line: &Line,
         waits: impl FnMut(),
     ) -> bool {
-        if self.window.has(place) {
+        if self.past.has(place) {
             self.shared.books.repeated.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         let settled = self.attend(message, Some(place), line, waits);
         if settled {
-            self.window.add(place);
+            self.past.add(place);
         }
         settled
     }

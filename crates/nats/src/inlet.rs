@@ -7,7 +7,7 @@ use crate::reading::{PAUSE, POLL, Reading, Shared, Source};
 use crate::settings::Settings;
 use crate::stream;
 use async_nats::{Statistics, Subscriber};
-use bridge::{Command, Fault, InFigures, Kind, Place, Unhandled};
+use bridge::{Command, Fault, InFigures, Kind, Past, Place, Unhandled};
 use futures_util::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -45,6 +45,19 @@ impl Inlet {
         reading: Reading,
         hand: impl FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
     ) -> Result<Self, Fault> {
+        Self::go_on(settings, reading, &Past::default(), hand)
+    }
+
+    /// The same behind readers that were stopped, and what they handed over.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn go_on(
+        settings: &Settings,
+        reading: Reading,
+        past: &Past,
+        hand: impl FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled> + Send + 'static,
+    ) -> Result<Self, Fault> {
         reading.check()?;
         let shared = Arc::new(Shared::new(settings.failures()));
         let slow = Arc::clone(&shared);
@@ -54,7 +67,7 @@ impl Inlet {
         });
         let runtime = Handle::current();
         let letters = Letters::new(reading.dead_letters.clone(), runtime.clone());
-        let desk = Desk::new(Arc::clone(&shared), letters, reading, hand);
+        let desk = Desk::new((Arc::clone(&shared), letters), reading, past, hand);
         let thread = thread::Builder::new().name("nats-in".to_owned());
         let thread = thread.spawn(move || run(&runtime, &link, desk));
         let thread = thread.map_err(|error| {
@@ -112,6 +125,7 @@ where
             }
         }
     }
+    desk.ends();
 }
 
 /// Until it stops, or the connection has a successor.

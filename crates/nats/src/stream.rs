@@ -8,9 +8,10 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::{Batch, Config};
 use async_nats::jetstream::consumer::{AckPolicy, Consumer};
 use async_nats::{Message as Plain, Subscriber};
-use bridge::{Command, Place, Unhandled};
+use bridge::{Command, Past, Place, Unhandled};
 use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -30,8 +31,10 @@ const ASK_TIME: Duration = Duration::from_secs(1);
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// At the end, what was handed out is carried out for so long.
 const FINISH_TIME: Duration = Duration::from_millis(1_500);
-/// The last acknowledgements leave within this time.
-const FLUSH_TIME: Duration = Duration::from_secs(1);
+/// The server answers a question behind the last acknowledgements within this time.
+const CONFIRM_TIME: Duration = Duration::from_secs(1);
+/// What was not acknowledged for sure comes again within this time.
+const DOUBT_TIME: Duration = Duration::from_secs(2 * ACK_WAIT.as_secs());
 
 /// A command is acknowledged so long after the shards have it: by then its letters have left for other nodes, whose clients would miss it
 /// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
@@ -48,23 +51,18 @@ pub(crate) fn read<H>(
 where
     H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
 {
-    let ended = read_line(runtime, link, line, desk);
-    if desk.stops() {
-        // Acknowledgements that are not out yet.
-        let flushed = runtime.block_on(async { timeout(FLUSH_TIME, line.client.flush()).await });
-        if ended.is_err() || !link.is_up() || !matches!(flushed, Ok(Ok(()))) {
-            desk.doubt();
-        }
-    }
-    desk.be_careful(2 * ACK_WAIT);
+    let mut settled = Settled::new(runtime, line, desk.past());
+    let ended = read_line((runtime, link, line), desk, &mut settled);
+    let is_stopped = ended.is_ok() && desk.stops();
+    settled.end(is_stopped, || link.is_up());
+    desk.be_careful(DOUBT_TIME);
     ended
 }
 
 fn read_line<H>(
-    runtime: &Handle,
-    link: &Link,
-    line: &Line,
+    (runtime, link, line): (&Handle, &Link, &Line),
     desk: &mut Desk<H>,
+    settled: &mut Settled<'_>,
 ) -> Result<(), String>
 where
     H: FnMut(Option<Place<'_>>, Command<'_>) -> Result<(), Unhandled>,
@@ -89,15 +87,11 @@ where
     let consumer = runtime.block_on(consumer(line, &stream, &durable, config))?;
     let mut given_up = runtime.block_on(given_up(line, &stream, &durable))?;
     let bytes_max = BATCH_BYTES.max(line.client.max_payload().saturating_add(65_536));
-    let delay = if pending_max == 1 {
+    settled.stream.clone_from(&stream);
+    settled.delay = if pending_max == 1 {
         Duration::ZERO
     } else {
         ACK_DELAY
-    };
-    let mut settled = Settled {
-        runtime,
-        delay,
-        waiting: VecDeque::new(),
     };
     while !desk.stops() && link.is_up() {
         while let Some(Some(_)) = runtime.block_on(async { given_up.next().now_or_never() }) {
@@ -119,7 +113,7 @@ where
             held: VecDeque::new(),
             kept: Instant::now(),
             ends: None,
-            settled: &mut settled,
+            settled,
         }
         .settle(line, desk)?;
         if careful {
@@ -129,40 +123,99 @@ where
     Ok(())
 }
 
-/// Messages that are settled, and acknowledged a little later; all of them at the latest when this is dropped.
+/// Messages of a connection that are settled, and acknowledged a little later.
 struct Settled<'a> {
     runtime: &'a Handle,
+    line: &'a Line,
+    past: Past,
+    stream: String,
     delay: Duration,
     waiting: VecDeque<(Instant, Message)>,
+    /// When one was settled last.
+    last: Option<Instant>,
+    /// How often the client has connected: it does so once more by itself.
+    connects: u64,
 }
 
-impl Settled<'_> {
+impl<'a> Settled<'a> {
+    fn new(runtime: &'a Handle, line: &'a Line, past: &Past) -> Self {
+        let mut settled = Self {
+            runtime,
+            line,
+            past: past.clone(),
+            stream: String::new(),
+            delay: ACK_DELAY,
+            waiting: VecDeque::new(),
+            last: None,
+            connects: 0,
+        };
+        settled.connects = settled.connects_now();
+        settled
+    }
+
     fn add(&mut self, message: Message) {
-        self.waiting
-            .push_back((Instant::now() + self.delay, message));
+        let now = Instant::now();
+        self.last = Some(now);
+        self.waiting.push_back((now + self.delay, message));
+    }
+
+    /// One could come again still, if its acknowledgement was lost.
+    fn matters(&self) -> bool {
+        self.last.is_some_and(|last| last.elapsed() < DOUBT_TIME)
     }
 
     fn acknowledge(&mut self, by: Instant) {
         while let Some((_, message)) = self.waiting.pop_front_if(|(due, _)| *due <= by) {
-            answer(self.runtime, &message, AckKind::Ack);
+            if !answer(self.runtime, &message, AckKind::Ack) {
+                self.past.doubt(DOUBT_TIME);
+            }
         }
+        let connects = self.connects_now();
+        if self.connects != connects && self.matters() {
+            // Those that were on their way went with the connection.
+            self.past.doubt(DOUBT_TIME);
+        }
+        self.connects = connects;
+    }
+
+    fn connects_now(&self) -> u64 {
+        let counted = self.line.client.statistics();
+        counted.connects.load(Ordering::Relaxed)
+    }
+
+    /// Acknowledges all. Where the server does not prove that it has them, they may come again.
+    fn end(mut self, is_stopped: bool, is_up: impl Fn() -> bool) {
+        let last = self.waiting.back().map(|(due, _)| *due);
+        self.acknowledge(last.unwrap_or_else(Instant::now));
+        if !self.matters() {
+            return;
+        }
+        let is_known = is_stopped && self.is_answered() && is_up();
+        // Perhaps by another connection.
+        self.acknowledge(Instant::now());
+        if !is_known {
+            self.past.doubt(DOUBT_TIME);
+        }
+    }
+
+    /// The server reads what stood before a question when it answers that.
+    fn is_answered(&self) -> bool {
+        let answered = async {
+            let asked = self.line.streams.get_stream(&self.stream);
+            timeout(CONFIRM_TIME, asked).await
+        };
+        matches!(self.runtime.block_on(answered), Ok(Ok(_)))
     }
 }
 
-impl Drop for Settled<'_> {
-    fn drop(&mut self) {
-        for (_, message) in std::mem::take(&mut self.waiting) {
-            answer(self.runtime, &message, AckKind::Ack);
-        }
-    }
-}
-
-/// One that is lost on its way means that the message comes again.
-fn answer(runtime: &Handle, message: &Message, kind: AckKind) {
+/// One that is lost on its way means that the message comes again; `false`: it is.
+fn answer(runtime: &Handle, message: &Message, kind: AckKind) -> bool {
     let sent = runtime.block_on(async { timeout(POLL * 10, message.ack_with(kind)).await });
-    if !matches!(sent, Ok(Ok(()))) {
+    let is_sent = matches!(sent, Ok(Ok(())));
+    if !is_sent {
         tracing::debug!("a message of a stream is not acknowledged: it comes again");
     }
+    is_sent
 }
 
 /// The one that is there, if it is as we need it; else a new one.

@@ -96,6 +96,9 @@ impl Shard {
     fn take_in(&mut self, sessions: Sessions, conns: &mut Vec<ConnId>) -> Result<(), String> {
         let now = self.clock.now(Instant::now());
         let mut turn = self.hub.turn(now, &mut self.hands);
+        for marks in &sessions.marks {
+            turn.marks_arrived(marks);
+        }
         let mut sockets = sessions.sockets.into_iter();
         let mut next = |unix| match sockets.next() {
             None => Err("there are fewer sockets than records".to_owned()),

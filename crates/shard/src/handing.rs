@@ -52,6 +52,7 @@ impl Shard {
                 break;
             };
             let (session, conn) = match &handed {
+                Handed::Marks(_) => (None, None),
                 Handed::Goes(conn, session, _) => (Some(*session), *conn),
                 Handed::Visits(conn, _) => (None, Some(*conn)),
             };
@@ -66,6 +67,11 @@ impl Shard {
                 }
             };
             match handed {
+                Handed::Marks(marks) => {
+                    bytes += marks.size() + FRAME_BYTES;
+                    sessions.marks.push(*marks);
+                    continue;
+                }
                 Handed::Goes(_, _, mut record) => {
                     if let Some(conn) = &mut record.conn {
                         conn.unix = unix;

@@ -66,6 +66,8 @@ pub struct Sessions {
     pub sockets: Vec<OwnedFd>,
     /// Of sessions that do not come.
     pub stays: Vec<handoff::backend::Stay>,
+    /// What the shard has carried out of buses.
+    pub marks: Vec<handoff::Marks>,
 }
 
 impl Sessions {
@@ -74,7 +76,7 @@ impl Sessions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.stays.is_empty()
+        self.len() == 0 && self.stays.is_empty() && self.marks.is_empty()
     }
 }
 

@@ -220,8 +220,10 @@ impl Life {
             Mail::Drained => self.drained += 1,
             Mail::Handing(wish) => {
                 self.pause.forget_mail();
-                if matches!(wish, Wish::Pause) {
-                    turn.answer_waiting_polls();
+                match wish {
+                    Wish::Pause => turn.answer_waiting_polls(),
+                    Wish::Freeze(..) => turn.tell_gaps(),
+                    _ => {}
                 }
                 let (hub, hands) = turn.hub_and_world();
                 let copies = |shard| door.copies(shard);

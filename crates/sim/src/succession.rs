@@ -87,6 +87,8 @@ impl World {
             let mut handing = own.hub.handing();
             while let Some(handed) = own.hub.hand(&mut handing, |_| false) {
                 let one = match handed {
+                    // There is no bus.
+                    Handed::Marks(_) => continue,
                     Handed::Goes(conn, session, record) => {
                         let admitted = ledger.admit(&record);
                         admitted.unwrap_or_else(|unfit| panic!("seed {}: {unfit:?}", self.seed));

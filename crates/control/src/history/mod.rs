@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore};
 
 /// Requests for pages under way at once.
 const READS_MAX: usize = 64;
@@ -56,6 +56,8 @@ pub struct History {
     memory: Option<Arc<Memory>>,
     /// Another process is about to have what it keeps: nothing is deleted.
     is_lent: AtomicBool,
+    /// Shared by deletions of what is remembered, and held alone before it is lent: what is sent away is deleted nowhere.
+    deletions: RwLock<()>,
     intake: Intake,
     plan: Plan,
     quotas: Quotas,
@@ -112,6 +114,7 @@ impl History {
             folder,
             memory,
             is_lent: AtomicBool::new(false),
+            deletions: RwLock::default(),
             plan,
             quotas: Quotas::new(quotas),
             receipts: Arc::default(),
@@ -192,6 +195,7 @@ impl History {
 
     /// Deletes; how many events there were.
     pub(crate) async fn forget(&self, what: Forget) -> Result<u64, Fault> {
+        let _deletes = self.deletions.read().await;
         if self.memory.is_some() && self.is_lent.load(Ordering::Acquire) {
             return Err(lending::elsewhere());
         }
@@ -250,13 +254,19 @@ impl History {
     /// Closes a folder, and deletes nothing of what is remembered: another process is about to open it. For a thread of no runtime.
     ///
     /// # Errors
-    /// It cannot be closed, or not in time; it is to be taken back.
+    /// It cannot be closed, or a deletion is under way, for that long; it is to be taken back.
     pub fn lend(&self, within: Duration) -> Result<(), Fault> {
-        self.is_lent.store(true, Ordering::Release);
-        let Some(folder) = &self.folder else {
-            return Ok(());
+        let lent = async {
+            if self.memory.is_some() {
+                let _alone = self.deletions.write().await;
+                self.is_lent.store(true, Ordering::Release);
+            }
+            match &self.folder {
+                Some(folder) => folder.lend().await,
+                None => Ok(()),
+            }
         };
-        let lent = async { tokio::time::timeout(within, folder.lend()).await };
+        let lent = async { tokio::time::timeout(within, lent).await };
         let lent = self.runtime.block_on(lent);
         lent.unwrap_or_else(|_| Err(Fault::slow(within)))
     }
@@ -309,4 +319,39 @@ fn random() -> u64 {
     // Without randomness no process gets so far.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// It deleted behind the copy that another process got, and was answered as done.
+    #[test]
+    fn nothing_is_deleted_of_what_another_process_is_about_to_have() {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let settings = Settings {
+            place: Place::Memory { bytes_max: 1 << 20 },
+            plan: Plan::new([]),
+            waiting_bytes_max: 1 << 20,
+            quotas: BTreeMap::new(),
+        };
+        let history = runtime.block_on(History::start(settings, false));
+        let history = history.expect("memory");
+        let forget = || {
+            let what = Forget::User {
+                namespace: None,
+                user: "ann".to_owned(),
+            };
+            runtime.block_on(history.forget(what))
+        };
+        let under_way = runtime.block_on(history.deletions.read());
+        assert!(history.lend(Duration::from_millis(20)).is_err());
+        drop(under_way);
+        assert_eq!(forget(), Ok(0), "it was not lent");
+        history.lend(READ_TIME).expect("nothing is under way");
+        assert_eq!(forget(), Err(lending::elsewhere()));
+        history.take(READ_TIME).expect("it was here");
+        assert_eq!(forget(), Ok(0));
+    }
 }

@@ -6,7 +6,7 @@ use crate::bridge::{
     Answered, Bridge, Carry, Counted, Figures, Reader, Readers, answer, counted, figures, settled,
 };
 use ::bridge::{Failure, Failures};
-use ::kafka::{Delivery, Fault, InFigures, Inlet, Reading, Topic};
+use ::kafka::{Delivery, Fault, InFigures, Inlet, Past, Reading, Topic};
 use rules::bridge::Recorder;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub(super) struct Kafka {
     settings: Settings,
     out: Option<Arc<Outgoing>>,
     readers: Readers<Inlet>,
+    /// Of each inlet, what its readers handed over.
+    pasts: Vec<Past>,
     partial: Counted,
     failures: Arc<Failures>,
     runtime: Handle,
@@ -57,6 +59,7 @@ impl Kafka {
             settings: settings.clone(),
             out: out.map_err(|fault| fault.to_string())?,
             readers: Readers::new("Kafka"),
+            pasts: settings.inlets.iter().map(|_| Past::default()).collect(),
             partial: Counted::default(),
             failures,
             runtime: Handle::current(),
@@ -71,14 +74,14 @@ impl Bridge for Kafka {
     }
 
     fn open(&self, carry: &Carry) -> Result<(), String> {
-        for inlet in &self.settings.inlets {
+        for (inlet, past) in self.settings.inlets.iter().zip(&self.pasts) {
             let mut carry = counted(carry, &self.partial, format!("kafka:{}", inlet.reads.group));
             let hand = move |place: ::kafka::Place<'_>, command: ::kafka::Command<'_>| {
                 carry(Some(place), &command)
             };
             let started = client(&self.settings)
                 .map(|client| client.noting(&self.failures))
-                .and_then(|client| Inlet::start(&client, reading(inlet)?, hand))
+                .and_then(|client| Inlet::go_on(&client, reading(inlet)?, past, hand))
                 .map_err(|fault| fault.to_string())?;
             self.readers.add(started);
         }
@@ -87,6 +90,10 @@ impl Bridge for Kafka {
 
     fn stop_reading(&self) -> bool {
         self.readers.stop()
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.readers.have_stopped()
     }
 
     fn settle(&self, within: Duration) -> bool {

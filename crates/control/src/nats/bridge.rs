@@ -7,8 +7,8 @@ use crate::bridge::{
 };
 use ::bridge::{Failure, Failures};
 use ::nats::{
-    Credentials, Delivery, Fault, InFigures, Inlet, Kind, OutFigures, Outlet, Pattern, Reading,
-    Source, Tls, Unhandled, overlap,
+    Credentials, Delivery, Fault, InFigures, Inlet, Kind, OutFigures, Outlet, Past, Pattern,
+    Reading, Source, Tls, Unhandled, overlap,
 };
 use rules::bridge::{Record, Recorder, Unwritten, Waits};
 use std::pin::Pin;
@@ -22,6 +22,8 @@ pub(super) struct Nats {
     settings: Settings,
     out: Option<Arc<Outgoing>>,
     readers: Readers<Inlet>,
+    /// Of each inlet, what its readers handed over.
+    pasts: Vec<Past>,
     partial: Counted,
     failures: Arc<Failures>,
     runtime: Handle,
@@ -102,6 +104,7 @@ impl Nats {
             settings: settings.clone(),
             out: out.map_err(text)?.map(Arc::new),
             readers: Readers::new("NATS"),
+            pasts: settings.inlets.iter().map(|_| Past::default()).collect(),
             partial: Counted::default(),
             failures,
             runtime: Handle::current(),
@@ -116,7 +119,7 @@ impl Bridge for Nats {
     }
 
     fn open(&self, carry: &Carry) -> Result<(), String> {
-        for inlet in &self.settings.inlets {
+        for (inlet, past) in self.settings.inlets.iter().zip(&self.pasts) {
             let mut carry = counted(carry, &self.partial, format!("nats:{}", inlet.reads.group));
             let hand =
                 move |place: Option<::nats::Place<'_>>, command: ::nats::Command<'_>| match carry(
@@ -129,7 +132,7 @@ impl Bridge for Nats {
                 };
             let started = client(&self.settings)
                 .map(|client| client.noting(&self.failures))
-                .and_then(|client| Inlet::start(&client, reading(inlet), hand))
+                .and_then(|client| Inlet::go_on(&client, reading(inlet), past, hand))
                 .map_err(|fault| fault.to_string())?;
             self.readers.add(started);
         }
@@ -138,6 +141,10 @@ impl Bridge for Nats {
 
     fn stop_reading(&self) -> bool {
         self.readers.stop()
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.readers.have_stopped()
     }
 
     fn settle(&self, within: Duration) -> bool {

@@ -98,13 +98,15 @@ fn until_commit(
     // It may have taken a while to start.
     course.may_go_on()?;
     standing::store(parts, STEP)?;
-    let rest = Rest::of(parts)?;
     let remembers = parts
         .history
         .as_deref()
         .filter(|history| history.remembers());
     remembers.map_or(Ok(()), |_| lend(parts))?;
+    // It may be long: calls and commands stand still behind it.
     let told = memories::send(line, remembers, Position::START)?;
+    let rest = Rest::of(parts)?;
+    let told = memories::send(line, remembers, told)?;
     errands::hold();
     hold_door(parts);
     let began = Instant::now();
@@ -273,6 +275,7 @@ fn send_sessions(line: &mut Line, frozen: &Frozen, stays: bool) -> Result<u64, B
                 shard,
                 sessions: more.records,
                 visitors: more.visitors,
+                marks: more.marks,
                 ..Batch::default()
             };
             line.send(Kind::Sessions, &batch, STEP)?;

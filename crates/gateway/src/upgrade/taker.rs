@@ -358,11 +358,15 @@ fn take_batch(
     for visitor in &batch.visitors {
         ledger.admit_visitor(visitor).map_err(unfit)?;
     }
+    for marks in &batch.marks {
+        marks.check().map_err(unfit)?;
+    }
     let sessions = Sessions {
         records: batch.sessions,
         visitors: batch.visitors,
         sockets,
         stays: Vec::new(),
+        marks: batch.marks,
     };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
     let brought = takers.bring(shard, sessions, SHARD);

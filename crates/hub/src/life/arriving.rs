@@ -362,14 +362,15 @@ fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result
             "by what the client of a socket comes back".to_owned(),
         ));
     };
+    let now_ms = parts.clock.now.mono_ms;
     let lifeline = Lifeline {
         pid,
         life: Life::of_deed(deed),
         uid: record.uid.as_deref().map(Into::into),
-        since_ms: parts.clock.now.mono_ms,
+        since_ms: now_ms,
         recovered: false,
         is_heir: true,
-        gap_ms: None,
+        gap_ms: record.gap.then_some(now_ms),
     };
     parking::attach(parts, parts.people.socket_key(index), lifeline);
     Ok(())

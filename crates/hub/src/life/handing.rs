@@ -1,12 +1,12 @@
 //! A session as a record for a process that takes over, and its silent end here: its client is told nothing, it goes on elsewhere.
 
 use crate::access::tokens;
-use crate::clients::conn::{Conn, State};
+use crate::clients::conn::{Conn, Gap, State};
 use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
-use crate::life::{conns, deeds};
+use crate::life::{conns, deeds, gaps};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
@@ -82,7 +82,8 @@ impl Stays {
 /// The sessions of a hub, one after the other, as they would be handed over. It is made anew after each turn.
 #[derive(Debug)]
 pub struct Handing {
-    /// The session that comes next, and behind them the connection.
+    /// The page of marks that comes next; behind them the session, and behind these the connection.
+    marks_at: usize,
     at: u32,
     conn_at: u32,
     /// Those about which somebody is asked.
@@ -100,6 +101,8 @@ pub struct Handing {
 /// Something that goes.
 #[derive(Debug)]
 pub enum Handed {
+    /// What was carried out of a bus.
+    Marks(Box<handoff::Marks>),
     /// It goes, with its connection unless it polls.
     Goes(Option<ConnId>, SessionId, Box<handoff::Session>),
     /// A connection without a session goes.
@@ -131,6 +134,7 @@ impl Handing {
         let unanswered = unanswered.filter_map(|conn| parts.line.polls.sent_on(conn));
         Self {
             unanswered: unanswered.collect(),
+            marks_at: 0,
             at: 0,
             conn_at: 0,
             asked: asked.collect(),
@@ -151,6 +155,14 @@ impl Handing {
         parts: &Parts,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
+        while self.marks_at < parts.repeats.len() {
+            let now_ms = parts.clock.now.mono_ms;
+            let marks = parts.repeats.record(self.marks_at, now_ms);
+            self.marks_at += 1;
+            if let Some(marks) = marks {
+                return Some(Handed::Marks(Box::new(marks)));
+            }
+        }
         while let Some(index) = parts.people.sessions.nth(self.at) {
             self.at += 1;
             let Some(session) = parts.people.sessions.get(index) else {
@@ -335,6 +347,24 @@ pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
     }
 }
 
+/// Slow clients that lost something are told now: the next process does not know of it.
+pub(crate) fn tell_gaps(parts: &mut Parts) {
+    if parts.recovery.is_none() {
+        return;
+    }
+    let untold = |gap: Gap| matches!(gap, Gap::Fresh | Gap::More);
+    let sessions = parts.people.sessions.iter().filter(|(_, session)| {
+        let conn = session.conn.and_then(|conn| parts.line.conns.get(conn));
+        let polling = session.polling.as_ref();
+        conn.is_some_and(|conn| untold(conn.flags.gap))
+            || polling.is_some_and(|polling| untold(polling.gap))
+    });
+    let sessions: Vec<SessionId> = sessions.map(|(index, _)| index).collect();
+    for session in sessions {
+        gaps::tell_due(parts, session);
+    }
+}
+
 /// A connection whose request has not come, or is not whole.
 fn visitor(parts: &Parts, conn: ConnId) -> Option<handoff::Visitor> {
     let slot = parts.line.conns.get(conn)?;
@@ -491,6 +521,7 @@ fn lifeline(own: &Lifeline) -> Option<handoff::Lifeline> {
         uid: own.uid.as_deref().map(str::to_owned),
         fence: deed.fence,
         deed: bytes,
+        gap: own.gap_ms.is_some(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
 //! it had not acknowledged: another one reads them again, and each shard leaves out what it had.
 
+use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Spot {
 }
 
 /// So many numbers in a row are remembered in one piece, four bytes each.
-const PAGE: u64 = 1_024;
+const PAGE: u64 = MARKS_OF_PAGE as u64;
 /// Of all sources.
 const PAGES_MAX: usize = 2_048;
 /// A group of readers knows within this time that one of them is gone, and others read on from where it was. Whoever asks for old commands
@@ -88,6 +89,41 @@ impl Repeats {
         }
         page.last_ms = now_ms;
         std::mem::replace(&mut page.marks[at], spot.mark()) != spot.mark()
+    }
+
+    /// The page at a place, for another process. `None`: there is none, or nobody needs it.
+    pub(crate) fn record(&self, at: usize, now_ms: u64) -> Option<handoff::Marks> {
+        let (source, number) = self.pages.get(at)?;
+        let page = self.sources.get(source)?.get(number)?;
+        (!page.is_old(now_ms)).then(|| handoff::Marks {
+            source: source.to_string(),
+            page: *number,
+            age_ms: now_ms.saturating_sub(page.last_ms),
+            marks: page.marks.to_vec(),
+        })
+    }
+
+    /// How many places have one.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The process before has carried these out. Its clock is another one: it is remembered for ten minutes more at most.
+    pub(crate) fn go_on_with(&mut self, record: &handoff::Marks, now_ms: u64) {
+        let source: Arc<str> = record.source.as_str().into();
+        let known = self.sources.get(&source);
+        if !known.is_some_and(|of| of.contains_key(&record.page)) {
+            self.make_room(now_ms);
+            self.pages.push_back((Arc::clone(&source), record.page));
+        }
+        let page = Page {
+            last_ms: now_ms.saturating_sub(record.age_ms),
+            marks: record.marks.as_slice().into(),
+        };
+        self.sources
+            .entry(source)
+            .or_default()
+            .insert(record.page, page);
     }
 
     /// For one more page.
@@ -184,6 +220,30 @@ mod tests {
         assert!(repeats.take(&spot("slow", 1, 1), later));
         assert!(repeats.take(&spot("slow", 0, 1), later));
         assert!(!repeats.take(&spot("slow", 1, 1), later));
+    }
+
+    /// `sockeye upgrade`: what the process before had not acknowledged is read again.
+    #[test]
+    fn the_next_process_knows_what_was_carried_out() {
+        let mut before = Repeats::default();
+        before.take(&spot("old", 3, 1), 0);
+        let now_ms = AGE_MS + 1;
+        before.take(&spot("a", 7, 100), now_ms - 5_000);
+        before.take(&spot("b", 7 + PAGE, 100), now_ms);
+        let records = (0..before.len()).filter_map(|at| before.record(at, now_ms));
+        let records: Vec<_> = records.collect();
+        assert_eq!(records.len(), 2, "nobody needs the old one");
+        assert!(records.iter().all(|record| record.check() == Ok(())));
+        let mut next = Repeats::default();
+        for record in records.iter().chain(&records) {
+            next.go_on_with(record, 1_000);
+        }
+        assert_eq!(next.pages.len(), 2);
+        assert!(!next.take(&spot("a", 7, 100), 1_000));
+        assert!(!next.take(&spot("b", 7 + PAGE, 100), 1_000));
+        assert!(next.take(&spot("a", 8, 100), 1_000));
+        assert!(next.take(&spot("b", 7 + PAGE, 101), 1_000), "made anew");
+        assert!(next.take(&spot("a", 7, 100), 2 * AGE_MS));
     }
 
     #[test]

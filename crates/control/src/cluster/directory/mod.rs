@@ -225,7 +225,7 @@ impl Writer {
 
     async fn write(&mut self) {
         let mut sent = 0;
-        while !self.is_away && sent < COMMANDS_MAX {
+        while !self.is_away && !self.plan.handed.is_so() && sent < COMMANDS_MAX {
             let words = Words {
                 node: self.plan.node,
                 now_ms: now_ms(),

@@ -212,7 +212,8 @@ impl Writer {
         }
     }
 
-    /// Deletes the entries that the index of a life names; of the own life, those of sockets that are gone. `false`: Redis is away.
+    /// Deletes the entries that the index of a life names; of the own life, those of sockets that are gone. `false`: Redis is away, or
+    /// another process is this node now.
     async fn clean(&mut self, life: Life, all: bool) -> bool {
         let index = self.sweeper.index(life);
         let mut cursor = "0".to_owned();
@@ -228,6 +229,10 @@ impl Writer {
                 // A stranger's key is no index.
                 Err(_) => return false,
             };
+            // Asked behind the answer: names that came before the other process began are none of its clients'.
+            if self.plan.handed.is_so() {
+                return false;
+            }
             let names = names.iter().filter_map(text);
             let sockets = names.filter_map(|name| Id20::decode(name.as_bytes()));
             let sockets: Vec<Id20> = sockets

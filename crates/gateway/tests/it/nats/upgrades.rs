@@ -1,6 +1,6 @@
 //! A new process takes over while clients speak to NATS and programs speak from there.
 
-use super::{Program, STREAM, comes, config, header, listens, text};
+use super::{HANDED, Program, STREAM, comes, config, header, listens, soon, text};
 use crate::upgrade::chain::Chain;
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
@@ -98,4 +98,36 @@ fn commands_without_a_stream_keep_the_process() {
     let refused = chain.failing_upgrade(&["--dry-run"]);
     assert!(refused.contains("[nats.in] without a stream"), "{refused}");
     listens(&chain.first, &program);
+}
+
+/// A connection broke behind a command: nobody knows whether the server has its acknowledgement, and the next process would not know the
+/// command.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn acknowledgements_that_may_be_lost_keep_the_process() {
+    let mut nats = Nats::start();
+    let program = Program::with_streams(&nats);
+    let mut chain = Chain::start(&config(&nats.url(), "", STREAM, ""));
+    listens(&chain.first, &program);
+    let mut client = comes(&chain.first, "");
+    program.say(&BROADCAST, "[\"told\",0]");
+    assert_eq!(client.expect("told"), [json!(0)]);
+    nats.kill();
+    nats.restart();
+    let refused = chain.failing_upgrade(&[]);
+    assert!(refused.contains("NATS"), "{refused}");
+    let before = chain.first.metric(HANDED);
+    let mut said = 0;
+    soon("commands are read again", || {
+        said += 1;
+        program.say(&BROADCAST, &format!("[\"told\",{said}]"));
+        chain.first.metric(HANDED) > before
+    });
+    program.say(&BROADCAST, "[\"last\"]");
+    // What this program said while its own connection was away may be lost.
+    let told = client.until("last").into_iter();
+    let told = told.filter(|event| event.name == "told");
+    let told: Vec<u64> = told.filter_map(|event| event.args[0].as_u64()).collect();
+    let is_once = told.is_sorted_by(|a, b| a < b) && !told.contains(&0);
+    assert!(is_once && !told.is_empty(), "{told:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use crate::harness::client::{Plain, Poller, SocketIo, poll_request, post_request};
-use crate::harness::{Ended, PATIENCE, RawConn};
+use crate::harness::{Ended, PATIENCE, RawConn, eventually};
 use crate::tls::pki::{Pki, Secure};
 use client::OpCode;
 use serde_json::{Value, json};
@@ -101,6 +101,39 @@ fn a_slow_reader_gets_every_byte_once() {
     // And it can speak.
     slow.emit(&json!(["alive"]));
     fast.expect("alive");
+}
+
+/// It lost events of two rooms, was told of the first when that went, and would have been told of the other one when it has caught up.
+#[test]
+fn a_slow_reader_is_told_of_all_that_it_lost() {
+    const DROPPED: &str = "sockeye_dropped_slow_total{policy=\"drop-newest\"}";
+    let mut chain = Chain::start(&format!(
+        "{CONFIG}[limits]\noutbox_bytes_max = \"64KiB\"\nslow_consumer = \"drop-newest\"\n\
+         [namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = \"node\"\n\
+         [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"\n"
+    ));
+    let addr = chain.first.addr;
+    let mut slow = SocketIo::connect(addr);
+    slow.conn.shrink_receive_buffer(65_536);
+    slow.ask(1, &json!(["join", "early"]));
+    slow.ask(2, &json!(["join", "late"]));
+    let mut fast = SocketIo::connect(addr);
+    let filler = "x".repeat(20_000);
+    for room in ["early", "late"] {
+        let before = chain.first.metric(DROPPED);
+        let lost = eventually(PATIENCE, || {
+            for _ in 0..20 {
+                fast.emit(&json!(["say", {"room": room, "filler": filler}]));
+            }
+            chain.first.metric(DROPPED) > before
+        });
+        assert!(lost, "the kernel took everything");
+    }
+    chain.upgrade();
+    let first = slow.expect("sockeye:gap");
+    assert_eq!(first, [json!({"rooms": ["early"]})]);
+    let second = slow.expect("sockeye:gap");
+    assert_eq!(second, [json!({"rooms": ["early", "late"]})]);
 }
 
 /// Heartbeats go on: an idle client is pinged in time, and one that does not answer is found.
