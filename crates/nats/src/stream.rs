@@ -333,7 +333,7 @@ impl Pull<'_, '_> {
             match settled {
                 true => self.settled.add(message),
                 // It comes again, to others at once.
-                false => answer(self.runtime, &message, AckKind::Nak(None)),
+                false => drop(answer(self.runtime, &message, AckKind::Nak(None))),
             }
         }
         Ok(())
