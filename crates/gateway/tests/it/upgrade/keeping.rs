@@ -108,7 +108,7 @@ fn a_slow_reader_gets_every_byte_once() {
 fn a_slow_reader_is_told_of_all_that_it_lost() {
     const DROPPED: &str = "sockeye_dropped_slow_total{policy=\"drop-newest\"}";
     let mut chain = Chain::start(&format!(
-        "{CONFIG}[limits]\noutbox_bytes_max = \"64KiB\"\nslow_consumer = \"drop-newest\"\n\
+        "{CONFIG}[socketio]\nmax_http_buffer_size = \"64KiB\"\n[limits]\noutbox_bytes_max = \"64KiB\"\nslow_consumer = \"drop-newest\"\n\
          [namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = \"node\"\n\
          [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"\n"
     ));
