@@ -1,5 +1,5 @@
 //! A test that waits for ever is found: when no test has begun or ended a process for long, the processes of this one are ended, so that
-//! whoever waits for one of them fails, and says for which.
+//! a test that waits for one of them fails and says for which. If that does not help, all tests end.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 /// Seconds without a change after which processes are ended. Only `cargo xtask test` sets it: runs by hand may be longer.
 const LIMIT: &str = "TESTS_STUCK_AFTER";
 const LOOK: Duration = Duration::from_secs(5);
+/// After its processes were ended, a test has so long to fail.
+const LAST: Duration = Duration::from_secs(90);
 
 struct Running {
     tests: Vec<String>,
@@ -58,14 +60,23 @@ pub fn ends() {
 }
 
 fn watch(limit: Duration) {
+    let mut has_ended_processes = false;
     loop {
         sleep(LOOK);
-        let mut running = lock();
+        let running = lock();
         let still = running.changed.map_or(Duration::ZERO, |at| at.elapsed());
         if running.tests.is_empty() || still < limit {
+            has_ended_processes = false;
             continue;
         }
-        running.changed = Some(Instant::now());
+        if has_ended_processes {
+            if still < limit + LAST {
+                continue;
+            }
+            eprintln!("STUCK: it waits for no process: {:?}", running.tests);
+            std::process::exit(1);
+        }
+        has_ended_processes = true;
         let children = children();
         eprintln!(
             "STUCK: no test has begun or ended a process for {} s. These run: {:?}. Their processes are ended now: {children:?}",
