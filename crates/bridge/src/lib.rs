@@ -32,4 +32,4 @@ pub use lines::{Lines, Quiet};
 pub use past::Past;
 pub use place::Place;
 pub use rights::Rights;
-pub use window::Window;
+pub use window::{Reached, Window};

@@ -2,7 +2,7 @@
 //! came last comes again.
 
 use crate::place::Place;
-use crate::window::Window;
+use crate::window::{Reached, Window};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,16 @@ pub struct Past(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     window: Window,
-    doubted_until: Option<Instant>,
+    doubt: Option<Doubt>,
+}
+
+/// An acknowledgement may be lost.
+#[derive(Debug)]
+enum Doubt {
+    /// Nothing is read: what may come again has not come.
+    Open,
+    /// It is read since, and all has come again by then.
+    Until(Instant),
 }
 
 impl Past {
@@ -28,21 +37,30 @@ impl Past {
     }
 
     /// See [`Window::reached`].
-    pub fn reached(&self, within: Duration) -> Vec<(String, i32, i64)> {
-        self.state().window.reached(within)
+    pub fn reached(&self) -> Vec<Reached> {
+        self.state().window.reached()
     }
 
-    /// An acknowledgement may be lost: what was handed over may come again within this time.
-    pub fn doubt(&self, time: Duration) {
-        let until = Instant::now() + time;
+    /// An acknowledgement may be lost: what was handed over may come again, however long the bus is away.
+    pub fn doubt(&self) {
+        self.state().doubt = Some(Doubt::Open);
+    }
+
+    /// The bus is read: what was doubted before comes within this time.
+    pub fn comes_again_within(&self, time: Duration) {
         let mut state = self.state();
-        state.doubted_until = state.doubted_until.max(Some(until));
+        if let Some(doubt @ Doubt::Open) = &mut state.doubt {
+            *doubt = Doubt::Until(Instant::now() + time);
+        }
     }
 
     /// Whether something that was handed over may come again.
     pub fn is_in_doubt(&self) -> bool {
-        let until = self.state().doubted_until;
-        until.is_some_and(|until| Instant::now() < until)
+        match self.state().doubt {
+            None => false,
+            Some(Doubt::Open) => true,
+            Some(Doubt::Until(until)) => Instant::now() < until,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -66,8 +84,21 @@ mod tests {
         past.clone().add(place);
         assert!(past.has(place));
         assert!(!past.is_in_doubt());
-        past.clone().doubt(Duration::from_secs(60));
-        past.doubt(Duration::ZERO);
-        assert!(past.is_in_doubt(), "the longer doubt counts");
+    }
+
+    /// The clock that ran while the bus was away ended the doubt.
+    #[test]
+    fn a_doubt_lasts_until_the_bus_was_read_for_a_while() {
+        let past = Past::default();
+        past.comes_again_within(Duration::from_secs(60));
+        assert!(!past.is_in_doubt(), "there was none");
+        past.clone().doubt();
+        assert!(past.is_in_doubt(), "for as long as nothing is read");
+        past.comes_again_within(Duration::from_secs(60));
+        past.comes_again_within(Duration::ZERO);
+        assert!(past.is_in_doubt(), "it is read, and not for long");
+        past.doubt();
+        past.comes_again_within(Duration::ZERO);
+        assert!(!past.is_in_doubt());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The last offsets of each partition.
 const OFFSETS: usize = 4_096;
@@ -34,9 +34,22 @@ const NONE: Record = Record {
 #[derive(Debug)]
 struct Partition {
     slots: Vec<Record>,
-    /// The furthest, and when one was handed over last.
+    /// The furthest, and when it was handed over.
     last: Record,
     at: Instant,
+}
+
+/// How far a partition was handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// The offset behind the furthest record.
+    pub next: i64,
+    /// When that was handed over.
+    pub at: Instant,
 }
 
 impl Partition {
@@ -55,13 +68,14 @@ impl Partition {
     }
 
     fn add(&mut self, record: Record) {
-        // A topic that was made anew begins with low offsets and late times.
-        let is_anew = !self.has(record) && record.time_ms > self.last.time_ms;
-        if record.offset >= self.last.offset || is_anew {
+        let slot = &mut self.slots[slot(record.offset)];
+        // The topic was made anew.
+        let is_anew = slot.offset == record.offset && slot.time_ms < record.time_ms;
+        *slot = record;
+        if record.offset > self.last.offset || is_anew {
             self.last = record;
+            self.at = Instant::now();
         }
-        self.slots[slot(record.offset)] = record;
-        self.at = Instant::now();
     }
 }
 
@@ -93,12 +107,15 @@ impl Window {
         of.insert(place.partition, Partition::new(Record::of(place)));
     }
 
-    /// How far the partitions were handed over of which something was within this time: topic, number, and the offset of the next record.
-    pub fn reached(&self, within: Duration) -> Vec<(String, i32, i64)> {
+    /// How far each partition was handed over.
+    pub fn reached(&self) -> Vec<Reached> {
         let all = self.topics.iter().flat_map(|(topic, of)| {
-            of.iter()
-                .filter(|(_, all)| all.at.elapsed() <= within)
-                .map(|(number, all)| (topic.clone(), *number, all.last.offset + 1))
+            of.iter().map(|(number, all)| Reached {
+                topic: topic.clone(),
+                partition: *number,
+                next: all.last.offset + 1,
+                at: all.at,
+            })
         });
         all.collect()
     }
@@ -142,24 +159,23 @@ mod tests {
     #[test]
     fn the_furthest_record_of_each_partition_counts() {
         let reached = |window: &Window| {
-            let mut all = window.reached(Duration::from_secs(60));
-            all.sort();
+            let all = window.reached().into_iter();
+            let mut all: Vec<_> = all.map(|of| (of.partition, of.next)).collect();
+            all.sort_unstable();
             all
         };
         let mut window = Window::default();
         for (partition, offset, time_ms) in [(0, 6, 100), (0, 7, 101), (1, 3, 50), (0, 6, 100)] {
             window.add(place("t", partition, offset, time_ms));
         }
-        let expected = [("t".to_owned(), 0, 8), ("t".to_owned(), 1, 4)];
-        assert_eq!(reached(&window), expected, "what was read again, too");
+        assert_eq!(reached(&window), [(0, 8), (1, 4)], "one was read again");
+        let before = window.reached();
         // One that was left out before: those behind it were handed over.
-        window.add(place("t", 0, 5, 99));
-        assert_eq!(reached(&window)[0].2, 8);
+        window.add(place("t", 0, 5, 999));
+        assert_eq!(window.reached(), before, "nor is it later");
         // The topic was made anew.
-        window.add(place("t", 0, 2, 500));
-        assert_eq!(reached(&window)[0].2, 3);
-        std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(window.reached(Duration::ZERO), []);
+        window.add(place("t", 0, 6, 2_000));
+        assert_eq!(reached(&window), [(0, 7), (1, 4)]);
     }
 
     #[test]

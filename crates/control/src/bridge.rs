@@ -159,6 +159,9 @@ struct Gate {
 
 /// How soon readers are begun anew when those before have stopped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Whoever has not stopped within this time is told of, and each minute again.
+const LATE: Duration = Duration::from_secs(10);
+const LATE_AGAIN: Duration = Duration::from_secs(60);
 
 impl fmt::Debug for Bridges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,7 +247,16 @@ impl Bridges {
         };
         let _context = runtime.enter();
         let mut left: Vec<(Bus, &Arc<dyn Bridge>)> = self.all().collect();
+        let mut told = Instant::now() + LATE;
         loop {
+            if Instant::now() >= told {
+                told = Instant::now() + LATE_AGAIN;
+                let buses: Vec<Bus> = left.iter().map(|(bus, _)| *bus).collect();
+                tracing::warn!(
+                    ?buses,
+                    "no commands are read until the readers before an upgrade that was given up have ended: is the bus away? restart the gateway if it is not"
+                );
+            }
             {
                 let gate = self.gate();
                 if gate.is_closed || gate.pauses != pause {

@@ -29,7 +29,8 @@ const POLL: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The broker says within this time which offsets it has.
 const COMMITTED_TIME: Duration = Duration::from_secs(1);
-/// What was handed over longer ago and is not committed, nobody commits any more: its topic may be gone.
+/// What was handed over longer ago, and of which a broker says that it is not committed, nobody commits any more: its topic may be gone, or an
+/// operator went back.
 const COMMITS: Duration = Duration::from_secs(10 * 60);
 
 /// What is read, and how.
@@ -290,24 +291,24 @@ fn is_committed(consumer: &BaseConsumer<Context>, under_way: &UnderWay) -> bool 
     if !committed.as_ref().map_or_else(none, |()| true) {
         return false;
     }
-    let reached = under_way.reached(COMMITS);
-    if reached.is_empty() {
+    let furthest = under_way.furthest();
+    if furthest.is_empty() {
         return true;
     }
     let mut asked = TopicPartitionList::new();
-    for (topic, partition, _) in &reached {
-        asked.add_partition(topic, *partition);
+    for of in &furthest {
+        asked.add_partition(&of.topic, of.partition);
     }
     let Ok(committed) = consumer.committed_offsets(asked, COMMITTED_TIME) else {
         return false;
     };
-    reached.iter().all(|(topic, partition, next)| {
-        let found = committed.find_partition(topic, *partition);
+    furthest.iter().all(|of| {
+        let found = committed.find_partition(&of.topic, of.partition);
         let at = found.and_then(|found| match found.offset() {
             Offset::Offset(at) => Some(at),
             _ => None,
         });
-        at.is_some_and(|at| at >= *next)
+        at.is_some_and(|at| at >= of.next) || of.at.elapsed() > COMMITS
     })
 }
 

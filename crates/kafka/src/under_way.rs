@@ -1,10 +1,9 @@
 //! Records that were handed over, until they are settled: their commands are carried out while the next ones are read.
 
 use crate::offsets::Reached;
-use bridge::{Handed, Past, Place};
+use bridge::{Handed, Past, Place, Reached as Furthest};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Records under way at once, and bytes of their values.
 const RECORDS_MAX: usize = 128;
@@ -60,9 +59,9 @@ impl UnderWay {
         }
     }
 
-    /// How far partitions were settled, also by readers before: see [`Past::reached`].
-    pub(crate) fn reached(&self, within: Duration) -> Vec<(String, i32, i64)> {
-        self.past.reached(within)
+    /// How far partitions were settled, also by readers before.
+    pub(crate) fn furthest(&self) -> Vec<Furthest> {
+        self.past.reached()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -230,8 +229,8 @@ mod tests {
         before.settle();
         let next = UnderWay::behind(past);
         assert!(next.has(place(0, 0)) && !next.has(place(0, 1)) && next.has(place(0, 2)));
-        let reached = next.reached(Duration::from_secs(60));
-        assert_eq!(reached, [("t".to_owned(), 0, 3)]);
+        let furthest = next.furthest();
+        assert_eq!((furthest.len(), furthest[0].next), (1, 3));
     }
 
     #[test]

@@ -33,8 +33,6 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const FINISH_TIME: Duration = Duration::from_millis(1_500);
 /// The server answers a question behind the last acknowledgements within this time.
 const CONFIRM_TIME: Duration = Duration::from_secs(1);
-/// What was not acknowledged for sure comes again within this time.
-const DOUBT_TIME: Duration = Duration::from_secs(2 * ACK_WAIT.as_secs());
 
 /// A command is acknowledged so long after the shards have it: by then its letters have left for other nodes, whose clients would miss it
 /// if this process were killed before. Where one message is under way at a time, that would be its pace, and it is acknowledged at once.
@@ -54,8 +52,8 @@ where
     let mut settled = Settled::new(runtime, line, desk.past());
     let ended = read_line((runtime, link, line), desk, &mut settled);
     let is_stopped = ended.is_ok() && desk.stops();
+    desk.be_careful(settled.repeat_time);
     settled.end(is_stopped, || link.is_up());
-    desk.be_careful(DOUBT_TIME);
     ended
 }
 
@@ -88,6 +86,7 @@ where
     let mut given_up = runtime.block_on(given_up(line, &stream, &durable))?;
     let bytes_max = BATCH_BYTES.max(line.client.max_payload().saturating_add(65_536));
     settled.stream.clone_from(&stream);
+    settled.begin(2 * consumer.cached_info().config.ack_wait);
     settled.delay = if pending_max == 1 {
         Duration::ZERO
     } else {
@@ -129,6 +128,8 @@ struct Settled<'a> {
     line: &'a Line,
     past: Past,
     stream: String,
+    /// What is not acknowledged comes again within this time.
+    repeat_time: Duration,
     delay: Duration,
     waiting: VecDeque<(Instant, Message)>,
     /// When one was settled last.
@@ -144,6 +145,7 @@ impl<'a> Settled<'a> {
             line,
             past: past.clone(),
             stream: String::new(),
+            repeat_time: 2 * ACK_WAIT,
             delay: ACK_DELAY,
             waiting: VecDeque::new(),
             last: None,
@@ -151,6 +153,18 @@ impl<'a> Settled<'a> {
         };
         settled.connects = settled.connects_now();
         settled
+    }
+
+    /// The stream is read now.
+    fn begin(&mut self, repeat_time: Duration) {
+        self.repeat_time = repeat_time;
+        self.past.comes_again_within(repeat_time);
+    }
+
+    /// What was handed over may come again on this connection, which is there.
+    fn doubt(&self) {
+        self.past.doubt();
+        self.past.comes_again_within(self.repeat_time);
     }
 
     fn add(&mut self, message: Message) {
@@ -161,19 +175,20 @@ impl<'a> Settled<'a> {
 
     /// One could come again still, if its acknowledgement was lost.
     fn matters(&self) -> bool {
-        self.last.is_some_and(|last| last.elapsed() < DOUBT_TIME)
+        self.last
+            .is_some_and(|last| last.elapsed() < self.repeat_time)
     }
 
     fn acknowledge(&mut self, by: Instant) {
         while let Some((_, message)) = self.waiting.pop_front_if(|(due, _)| *due <= by) {
             if !answer(self.runtime, &message, AckKind::Ack) {
-                self.past.doubt(DOUBT_TIME);
+                self.doubt();
             }
         }
         let connects = self.connects_now();
         if self.connects != connects && self.matters() {
             // Those that were on their way went with the connection.
-            self.past.doubt(DOUBT_TIME);
+            self.doubt();
         }
         self.connects = connects;
     }
@@ -187,14 +202,15 @@ impl<'a> Settled<'a> {
     fn end(mut self, is_stopped: bool, is_up: impl Fn() -> bool) {
         let last = self.waiting.back().map(|(due, _)| *due);
         self.acknowledge(last.unwrap_or_else(Instant::now));
-        if !self.matters() {
+        if !self.matters() && !self.past.is_in_doubt() {
             return;
         }
         let is_known = is_stopped && self.is_answered() && is_up();
         // Perhaps by another connection.
         self.acknowledge(Instant::now());
         if !is_known {
-            self.past.doubt(DOUBT_TIME);
+            // Until it is read again.
+            self.past.doubt();
         }
     }
 

@@ -162,7 +162,10 @@ impl Takeover {
         let mut within = COMMIT;
         loop {
             let (kind, body) = line.hear(within)?;
-            within = STEP;
+            // Behind what is remembered, too.
+            if kind != Kind::Kept {
+                within = STEP;
+            }
             match kind {
                 Kind::Shard => {
                     let word: ShardWord = decode(&body)?;

@@ -1,8 +1,10 @@
 //! A new process takes over while clients speak to NATS and programs speak from there.
 
 use super::{HANDED, Program, STREAM, comes, config, header, listens, soon, text};
+use crate::harness::Stop;
 use crate::upgrade::chain::Chain;
 use ::client::full::SocketIo;
+use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 use servers::Nats;
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ fn nothing_is_lost_or_comes_twice_while_processes_change() {
     let ends = AtomicBool::new(false);
     let clients: Vec<SocketIo> = (0..CLIENTS).map(|_| comes(&chain.first, "")).collect();
     let (accounts, commands) = scope(|scope| {
+        let _stop = Stop(&ends);
         let ends = &ends;
         let speakers = clients.into_iter();
         let speakers = speakers.map(|client| scope.spawn(move || speak(client, ends)));
@@ -130,4 +133,35 @@ fn acknowledgements_that_may_be_lost_keep_the_process() {
     let told: Vec<u64> = told.filter_map(|event| event.args[0].as_u64()).collect();
     let is_once = told.is_sorted_by(|a, b| a < b) && !told.contains(&0);
     assert!(is_once && !told.is_empty(), "{told:?}");
+}
+
+/// Somebody deletes the consumer: the next one reads the stream from its beginning, and another process carried that out.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn what_the_process_before_carried_out_is_left_out() {
+    const BEFORE: u64 = 3;
+    const REPEATS: &str = "sockeye_cluster_repeats_total";
+    let nats = Nats::start();
+    let program = Program::with_streams(&nats);
+    let mut chain = Chain::start(&config(&nats.url(), "", STREAM, ""));
+    let mut client = comes(&chain.first, "");
+    for n in 0..BEFORE {
+        program.say(&BROADCAST, &format!("[\"told\",{n}]"));
+        assert_eq!(client.expect("told"), [json!(n)]);
+    }
+    chain.upgrade();
+    program.runtime.block_on(async {
+        let stream = program.streams().get_stream("COMMANDS").await;
+        let stream = stream.expect("the stream");
+        let names: Vec<String> = stream.consumer_names().try_collect().await.expect("names");
+        assert_eq!(names.len(), 1);
+        stream.delete_consumer(&names[0]).await.expect("it goes");
+    });
+    soon("all is read again", || {
+        chain.first.metric(HANDED) >= BEFORE as f64
+    });
+    program.say(&BROADCAST, "[\"last\"]");
+    let told = client.until("last");
+    assert!(!told.iter().any(|event| event.name == "told"), "{told:?}");
+    assert_eq!(chain.first.reaches(REPEATS, BEFORE as f64), BEFORE as f64);
 }
