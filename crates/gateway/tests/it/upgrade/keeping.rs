@@ -115,9 +115,11 @@ fn a_slow_reader_is_told_of_all_that_it_lost() {
     let addr = chain.first.addr;
     let mut slow = SocketIo::connect(addr);
     slow.conn.shrink_receive_buffer(65_536);
-    slow.ask(1, &json!(["join", "early"]));
-    slow.ask(2, &json!(["join", "late"]));
     let mut fast = SocketIo::connect(addr);
+    for member in [&mut slow, &mut fast] {
+        member.ask(1, &json!(["join", "early"]));
+        member.ask(2, &json!(["join", "late"]));
+    }
     let filler = "x".repeat(20_000);
     for room in ["early", "late"] {
         let before = chain.first.metric(DROPPED);
