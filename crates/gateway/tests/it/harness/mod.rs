@@ -6,6 +6,7 @@
 mod alone;
 pub mod gateway;
 mod generator;
+pub mod token;
 
 pub use ::client::brief as client;
 pub use ::client::conn as raw;
