@@ -8,6 +8,7 @@ pub mod gateway;
 mod generator;
 mod stop;
 mod stuck;
+pub mod token;
 
 pub use ::client::brief as client;
 pub use ::client::conn as raw;

@@ -2,6 +2,7 @@
 
 use super::{KEY, all, call, config, is_stored, join, numbers, page, publish, say, soon};
 use super::{SECRET, SocketIo};
+use crate::harness::token::token;
 use crate::harness::{Gateway, RawConn};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -223,12 +224,7 @@ fn what_is_deleted_is_gone() {
     let auth = format!("[auth]\nsecret = \"{SECRET}\"\n");
     let node = Gateway::start(&config(MEMORY, "", &auth));
     let mut speakers = ["ada", "bob"].map(|user| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-        command.args(["token", "--secret", SECRET, "--uid", user]);
-        let output = command.output().expect("sockeye token runs");
-        assert!(output.status.success(), "{output:?}");
-        let token = String::from_utf8(output.stdout).expect("text");
-        let mut client = SocketIo::websocket(node.addr, "/", json!({"token": token.trim()}));
+        let mut client = SocketIo::websocket(node.addr, "/", json!({"token": token(user)}));
         client.ask("join", &[json!("on-a")]);
         client
     });
