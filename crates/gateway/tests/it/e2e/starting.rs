@@ -276,3 +276,12 @@ fn health_is_told_by_the_exit_code() {
         "{told}"
     );
 }
+
+/// The queue before the log had all of its 65,536 places from the start: 6 MiB of a process to which nobody had come yet.
+#[test]
+fn a_queue_that_was_empty_had_all_its_places() {
+    const BYTES_MAX: u64 = 10 << 20;
+    let gateway = Gateway::start("[server]\nshards = 1\npin = false\n");
+    let own = gateway.own_memory();
+    assert!(own < BYTES_MAX, "{own} bytes");
+}
