@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How a node drains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,7 @@ pub struct Moving {
     orders: Arc<Mutex<Orders>>,
     /// Sessions that are still to go elsewhere; 0: no rebalance is under way.
     leaving: Arc<AtomicU64>,
+    asked: Arc<Notify>,
 }
 
 impl Moving {
@@ -86,6 +88,12 @@ impl Moving {
 
     pub(crate) fn ask(&self, wish: Wish) {
         self.orders().wish = Some(wish);
+        self.asked.notify_one();
+    }
+
+    /// Somebody has asked since this was last told.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     pub(crate) fn take_wish(&self) -> Option<Wish> {

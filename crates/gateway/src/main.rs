@@ -36,6 +36,7 @@ mod outside;
 mod plan;
 mod plans;
 mod programs;
+mod queue;
 mod record_calls;
 mod relay;
 mod replay_calls;

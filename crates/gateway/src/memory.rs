@@ -1,7 +1,8 @@
 //! How much of the memory it may have the process uses: what admission is told ten times a second. In which steps it grows, and
 //! when what was freed goes back.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// Memory in steps of 4 KiB instead of 2 MiB, also where the system has huge pages always: connections come and go one by one,
@@ -54,8 +55,11 @@ fn machine_memory() -> Option<u64> {
 
 /// Resident bytes of this process.
 fn resident() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
-    kib_field(&text, "VmRSS:")
+    // With room for all of it: a text that grows as it is read takes eight reads, ten times a second.
+    let mut text = Vec::with_capacity(4 << 10);
+    let file = File::open("/proc/self/status").ok()?;
+    file.take(STATUS_BYTES_MAX).read_to_end(&mut text).ok()?;
+    kib_field(&String::from_utf8_lossy(&text), "VmRSS:")
 }
 
 fn kib_field(text: &str, name: &str) -> Option<u64> {
@@ -63,6 +67,9 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }
+
+/// More than the kernel says of a process.
+const STATUS_BYTES_MAX: u64 = 1 << 20;
 
 /// Memory that was freed and that the allocator keeps: it counts as resident, but nobody uses it.
 #[derive(Debug, Default)]
@@ -77,11 +84,10 @@ impl Kept {
     /// Memory in use, percent of the limit. From `bound` on newcomers are turned away or clients closed, which must not happen for
     /// memory that somebody else had: before it is said that the bound is reached, all that is free goes back.
     pub fn look(&mut self, limit: Option<u64>, bound: u8) -> u8 {
-        if self
-            .given_back
-            .is_none_or(|at| at.elapsed() >= GIVE_BACK_INTERVAL)
-        {
-            shard::heap::give_back(false);
+        let is_due = |at: Instant| at.elapsed() >= GIVE_BACK_INTERVAL;
+        if self.given_back.is_none_or(is_due) {
+            // The first time all of it: what the start needed, nobody wants again.
+            shard::heap::give_back(self.given_back.is_none());
             self.given_back = Some(Instant::now());
         }
         let Some(limit) = limit else {

@@ -1,6 +1,7 @@
 //! The shards' way out: connections for the control plane, and lines for the log. Shards call this
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
+use crate::queue::{Queue, Waiting, queue};
 use crate::secure::Secure;
 use control::backend::Turns;
 use control::bridge::Bridges;
@@ -19,7 +20,7 @@ use shard::{Answerer, Detached, Handover, Outside, Relay};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -35,7 +36,7 @@ pub struct Link {
     bridges: Arc<Bridges>,
     turns: Arc<Turns>,
     verifier: Option<TokenDesk>,
-    notices: SyncSender<Notice>,
+    notices: Queue<Notice>,
     log_connections: bool,
     /// The way to other nodes.
     parcels: Option<UnboundedSender<Parcel>>,
@@ -76,10 +77,10 @@ impl Link {
         loss: Arc<LogLoss>,
     ) -> io::Result<Self> {
         let dropped = Arc::new(AtomicU64::new(0));
-        let (notices, queue) = sync_channel(QUEUE_NOTICES);
+        let (notices, waiting) = queue(QUEUE_NOTICES);
         let (lost, counters) = (Arc::clone(&dropped), Arc::clone(&loss));
         let thread = std::thread::Builder::new().name("notices".to_owned());
-        thread.spawn(move || write(&queue, &lost, &counters))?;
+        thread.spawn(move || write(&waiting, &lost, &counters))?;
         Ok(Link {
             pages,
             relays: desks.relays,
@@ -190,7 +191,7 @@ impl Outside for Link {
             Notice::UnknownEvent { .. } => tracing::enabled!(tracing::Level::DEBUG),
             _ => tracing::enabled!(tracing::Level::INFO),
         };
-        if wanted && self.notices.try_send(notice).is_err() {
+        if wanted && !self.notices.offer(notice) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -202,14 +203,14 @@ fn unix_seconds() -> u64 {
     now.map_or(0, |since| since.as_secs())
 }
 
-fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
+fn write(waiting: &Waiting<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
     let mut refusals = Flood::new("refused");
     let mut tokens = Flood::new("token refused");
     let mut failures = Flood::new("a handler failed");
     let mut reserved = Flood::new("reserved event not sent");
     let mut unknown = Flood::new("no rule knows this event");
     loop {
-        let notice = match queue.recv_timeout(FLOOD_WINDOW) {
+        let notice = match waiting.next_within(FLOOD_WINDOW) {
             Ok(notice) => Some(notice),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,

@@ -6,6 +6,7 @@
 mod level;
 
 use crate::config::{Log, LogFormat};
+use crate::queue::{Queue, Waiting, queue};
 use control::metrics::node::LogLoss;
 use level::FATAL;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -13,7 +14,7 @@ use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -134,7 +135,7 @@ enum Entry {
 /// The writing end: never blocks.
 #[derive(Clone, Debug)]
 struct Sink {
-    queue: SyncSender<Entry>,
+    queue: Queue<Entry>,
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
@@ -151,7 +152,7 @@ enum Style {
 
 impl Sink {
     fn start(out: impl Write + Send + 'static, style: Style, loss: Arc<LogLoss>) -> Sink {
-        let (queue, entries) = sync_channel(QUEUE_LINES);
+        let (queue, entries) = queue(QUEUE_LINES);
         let dropped = Arc::new(AtomicU64::new(0));
         let (lost, counters) = (Arc::clone(&dropped), Arc::clone(&loss));
         let thread = std::thread::Builder::new().name("log".to_owned());
@@ -167,7 +168,7 @@ impl Sink {
 
     fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.queue.try_send(Entry::Flush(done)).is_ok() {
+        if self.queue.offer(Entry::Flush(done)) {
             let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -182,7 +183,7 @@ impl Write for Sink {
         };
         let bytes = kept.len() as u64;
         self.loss.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.queue.try_send(Entry::Line(kept)).is_err() {
+        if !self.queue.offer(Entry::Line(kept)) {
             self.loss.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
@@ -239,13 +240,13 @@ fn cut(line: &[u8], style: Style) -> Vec<u8> {
 }
 
 fn write_lines(
-    entries: &Receiver<Entry>,
+    entries: &Waiting<Entry>,
     mut out: impl Write,
     style: Style,
     dropped: &AtomicU64,
     loss: &LogLoss,
 ) {
-    for entry in entries {
+    while let Some(entry) = entries.next() {
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             let _ = if style == Style::Json {

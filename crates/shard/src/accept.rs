@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Connections accepted per turn and listener: enough for a storm, few enough to keep the established ones served.
 const ACCEPTS: usize = 64;
+/// After so many, somebody else is looked for first: mostly there is nobody, and to accept in vain costs as much as to accept. Where more
+/// come at once, one such attempt for all of them is cheaper.
+const LOOKS: Range<usize> = 1..4;
 /// How long accepting rests when the kernel cannot: no descriptor is free and none of ours is closed, or it says why not.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// Answer of a process that is full.
@@ -196,7 +199,10 @@ impl Door {
     }
 
     fn accept_from(&mut self, listener: usize, turn: &mut Turn<'_, Hands>, now: Instant) {
-        for _ in 0..ACCEPTS {
+        for accepted in 0..ACCEPTS {
+            if LOOKS.contains(&accepted) && !self.listeners[listener].is_asked() {
+                return;
+            }
             match self.listeners[listener].accept() {
                 Ok((stream, peer)) => self.place(stream, peer, listener, turn),
                 Err(error) => match failure(&error) {

@@ -8,7 +8,8 @@ use crate::streams::Streams;
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, Identity, Places, Sink, World, Writes};
+use hub::{ConnId, Effect, Identity, Places, Sink, World, Writes, Written};
+use std::io::IoSlice;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -28,9 +29,26 @@ pub(crate) struct Hands {
 }
 
 impl Sink for Hands {
+    /// The kernel answers each write at once: nothing is left to reap.
     #[inline]
     fn write(&mut self, writes: Writes<'_>) {
-        self.streams.write(writes);
+        writes.one_by_one(|conn, slices| {
+            let written = self.streams.send(conn, slices);
+            match is_short(written, slices) {
+                true => self.wait_for_room(conn, written),
+                false => written,
+            }
+        });
+    }
+}
+
+/// The rest is for later.
+#[inline]
+fn is_short(written: Written, slices: &[IoSlice<'_>]) -> bool {
+    match written {
+        Written::Bytes(bytes) => bytes < slices.iter().map(|slice| slice.len()).sum(),
+        Written::Held(_) | Written::WouldBlock => true,
+        Written::Gone => false,
     }
 }
 
@@ -130,11 +148,34 @@ impl Hands {
         tls: Option<Box<Tls>>,
         conn: ConnId,
     ) -> bool {
-        // Fails when epoll has no memory or watches left; then the connection cannot be served.
-        let watched = self.reactor.watch(&mut stream, conn).is_ok();
+        let tells_room = tls.is_some();
+        let watched = match tells_room {
+            // A handshake writes where it reads.
+            true => self.reactor.watch(&mut stream, conn),
+            false => self.reactor.watch_input(&mut stream, conn),
+        };
         self.streams.insert(conn, stream, tls);
+        if tells_room {
+            self.streams.set_tells_room(conn);
+        }
         self.places.enter();
-        watched
+        // Fails when epoll has no memory or watches left; then the connection cannot be served.
+        watched.is_ok()
+    }
+
+    /// The kernel is to tell when it takes more of a connection that takes no more now.
+    #[cold]
+    fn wait_for_room(&mut self, conn: ConnId, written: Written) -> Written {
+        if self.streams.tells_room(conn) {
+            return written;
+        }
+        self.streams.set_tells_room(conn);
+        let stream = self.streams.get_mut(conn);
+        match stream.map(|stream| self.reactor.watch_output(stream, conn)) {
+            Some(Ok(())) => written,
+            // Nobody would ever tell.
+            Some(Err(_)) | None => Written::Gone,
+        }
     }
 
     /// Takes a stream that is watched later.
@@ -145,6 +186,7 @@ impl Hands {
 
     /// Watches a stream that was seated; `false` if that is not possible.
     pub(crate) fn watch(&mut self, conn: ConnId) -> bool {
+        self.streams.set_tells_room(conn);
         let stream = self.streams.get_mut(conn);
         stream.is_some_and(|stream| self.reactor.watch(stream, conn).is_ok())
     }

@@ -3,9 +3,9 @@
 use crate::kernel;
 use crate::reactor::stream::Stream;
 use crate::tls::{Buffers, Received, Tls};
+use hub::Written;
 use hub::tls::TlsCells;
 use hub::{ConnId, Kernel};
-use hub::{Sink, Writes, Written};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
@@ -42,6 +42,8 @@ impl Marks {
     const ENDING: u8 = 2;
     /// What comes first may be a proxy's word about the client.
     const PREFACE: u8 = 4;
+    /// The kernel tells when it takes bytes again.
+    const TELLS_ROOM: u8 = 8;
 
     fn has(self, mark: u8) -> bool {
         self.0 & mark != 0
@@ -137,6 +139,14 @@ impl Streams {
 
     pub(crate) fn expects_preface(&self, conn: ConnId) -> bool {
         self.is_marked(conn, Marks::PREFACE)
+    }
+
+    pub(crate) fn set_tells_room(&mut self, conn: ConnId) {
+        self.mark(conn, Marks::TELLS_ROOM, true);
+    }
+
+    pub(crate) fn tells_room(&self, conn: ConnId) -> bool {
+        self.is_marked(conn, Marks::TELLS_ROOM)
     }
 
     /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream
@@ -289,18 +299,10 @@ impl Secure {
     }
 }
 
-impl Sink for Streams {
-    /// The kernel answers each write at once: nothing is left to reap.
-    #[inline]
-    fn write(&mut self, writes: Writes<'_>) {
-        writes.one_by_one(|conn, slices| self.send(conn, slices));
-    }
-}
-
 impl Streams {
     /// Hands bytes to the kernel, through TLS if the connection has it.
     #[inline]
-    fn send(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+    pub(crate) fn send(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Gone;

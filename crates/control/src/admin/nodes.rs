@@ -28,7 +28,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// How often wishes are looked for, and how far their work is.
+/// How often it looks how far the work of a wish is, and, where there are other nodes, whether they are to be told something.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A client that never pauses has so long before it is sent elsewhere.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -141,7 +141,12 @@ impl Nodes {
         let mut ticks = tokio::time::interval(LOOK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            // Alone and with nothing under way, there is nothing to look at.
+            let rests = run.is_none() && self.others.is_none();
+            tokio::select! {
+                _ = ticks.tick(), if !rests => {}
+                () = self.moving().asked() => {}
+            }
             let upgrades = self.readiness.upgrades().are_under_way();
             if std::mem::replace(&mut upgrading, upgrades) != upgrades {
                 self.tell_others();

@@ -5,6 +5,7 @@ use crate::reactor::stream::Stream;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -41,6 +42,13 @@ impl Listener {
                 Ok((Stream::Unix(stream), UNIX_PEER))
             }
         }
+    }
+
+    /// Whether somebody waits to be accepted.
+    pub(crate) fn is_asked(&self) -> bool {
+        let mut listeners = [PollFd::new(self, PollFlags::IN)];
+        // Where that cannot be told, `accept` tells why.
+        rustix::event::poll(&mut listeners, Some(&Timespec::default())) != Ok(0)
     }
 
     /// One that another process listened on.

@@ -23,6 +23,7 @@ const WAKE: Token = Token(usize::MAX);
 const LISTENERS_FROM: usize = usize::MAX - 1_024;
 /// Those of guests are below them.
 const GUESTS_FROM: usize = LISTENERS_FROM - Reactor::GUESTS;
+const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 #[derive(Debug)]
 pub(crate) struct Reactor(Poll);
@@ -86,15 +87,24 @@ impl Reactor {
         }
     }
 
+    /// Tells of what comes, and of room for what goes.
     pub(crate) fn watch(&self, stream: &mut Stream, conn: ConnId) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        stream.register(self.0.registry(), Token(conn.index()), interest)
+        stream.register(self.0.registry(), Token(conn.index()), BOTH)
+    }
+
+    /// Tells of what comes only. A stream has room for its first words, and to be told so is a turn for nothing.
+    pub(crate) fn watch_input(&self, stream: &mut Stream, conn: ConnId) -> io::Result<()> {
+        stream.register(self.0.registry(), Token(conn.index()), Interest::READABLE)
+    }
+
+    /// From now on it tells of room, too: at once, if there is some by now.
+    pub(crate) fn watch_output(&self, stream: &mut Stream, conn: ConnId) -> io::Result<()> {
+        stream.reregister(self.0.registry(), Token(conn.index()), BOTH)
     }
 
     pub(crate) fn watch_guest(&self, stream: BorrowedFd<'_>, number: usize) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Token(GUESTS_FROM + number);
-        SourceFd(&stream.as_raw_fd()).register(self.0.registry(), token, interest)
+        SourceFd(&stream.as_raw_fd()).register(self.0.registry(), token, BOTH)
     }
 
     pub(crate) fn forget_guest(&self, stream: BorrowedFd<'_>) -> io::Result<()> {
@@ -142,5 +152,64 @@ fn ready(event: &Event) -> Option<Ready> {
             Some(Ready::Guest(number - GUESTS_FROM, readiness()))
         }
         Token(number) => ConnId::from_index(number).map(|conn| Ready::Conn(conn, readiness())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (Stream, UnixStream) {
+        let (own, peer) = UnixStream::pair().expect("a pair");
+        own.set_nonblocking(true).expect("an option");
+        (Stream::Unix(mio::net::UnixStream::from_std(own)), peer)
+    }
+
+    /// What the kernel has to say now.
+    fn told(reactor: &mut Reactor, batch: &mut Batch) -> Vec<Readiness> {
+        let now = Some(Duration::ZERO);
+        reactor.wait(batch, now).expect("readiness");
+        let readiness = |ready| match ready {
+            Ready::Conn(_, readiness) => readiness,
+            other => panic!("it is a connection: {other:?}"),
+        };
+        batch.iter().map(readiness).collect()
+    }
+
+    /// Each newcomer made a turn that had nothing to do, and each of its messages was taken for room as well.
+    #[test]
+    fn a_stream_with_room_is_told_when_somebody_wanted_to_know() {
+        let (mut reactor, mut batch) = (Reactor::new().expect("a reactor"), Batch::new());
+        let (mut own, mut peer) = pair();
+        let conn = ConnId::from_index(7).expect("a number");
+        reactor.watch_input(&mut own, conn).expect("watched");
+        assert!(told(&mut reactor, &mut batch).is_empty());
+        peer.write_all(b"hi").expect("room");
+        let told_of = told(&mut reactor, &mut batch);
+        assert!(matches!(told_of[..], [one] if one.readable && !one.writable));
+        let mut sent = 0;
+        while let Ok(written) = own.write(&[7; 4_096]) {
+            sent += written;
+        }
+        reactor.watch_output(&mut own, conn).expect("watched");
+        let is_writable = |all: Vec<Readiness>| all.iter().any(|one| one.writable);
+        assert!(!is_writable(told(&mut reactor, &mut batch)));
+        peer.read_exact(&mut vec![0; sent]).expect("all of it");
+        assert!(is_writable(told(&mut reactor, &mut batch)));
+    }
+
+    /// There was room again before anybody asked.
+    #[test]
+    fn room_that_came_before_the_question_is_told() {
+        let (mut reactor, mut batch) = (Reactor::new().expect("a reactor"), Batch::new());
+        let (mut own, _peer) = pair();
+        let conn = ConnId::from_index(7).expect("a number");
+        reactor.watch_input(&mut own, conn).expect("watched");
+        assert!(told(&mut reactor, &mut batch).is_empty());
+        reactor.watch_output(&mut own, conn).expect("watched");
+        let told_of = told(&mut reactor, &mut batch);
+        assert!(matches!(told_of[..], [one] if one.writable));
     }
 }

@@ -1,7 +1,7 @@
 //! Starts that cannot succeed, and what is said about them: configuration, addresses, the level of the log, the environment.
 
 use super::client::SocketIo;
-use crate::harness::{Gateway, PATIENCE, generator};
+use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -275,4 +275,14 @@ fn health_is_told_by_the_exit_code() {
         told.contains(&format!("cannot ask http://{admin}/health")),
         "{told}"
     );
+}
+
+/// The queue before the log had all of its 65,536 places from the start: 6 MiB of a process to which nobody had come yet.
+#[test]
+fn a_queue_that_was_empty_had_all_its_places() {
+    const BYTES_MAX: u64 = 10 << 20;
+    let gateway = Gateway::start("[server]\nshards = 1\npin = false\n");
+    // What the start itself needed goes back a moment later.
+    let is_small = eventually(PATIENCE, || gateway.own_memory() < BYTES_MAX);
+    assert!(is_small, "{} bytes", gateway.own_memory());
 }
