@@ -145,7 +145,7 @@ async function nodes(folder) {
   writeFileSync(
     file,
     `profile = "socket.io"\n[server]\nshards = 2\n[socketio]\nping_interval = "3s"\nping_timeout = "2s"\n[auth]\nsecret = "${SECRET}"\nstyle = "strict"\n` +
-      `[log]\nformat = "json"\n[admin]\napi_keys = ["run:${createHash("sha256").update(key).digest("hex")}"]\n[cluster]\nadapter = "redis"\n` +
+      `[log]\nformat = "json"\n[admin]\napi_rate = "100000/s"\napi_keys = ["run:${createHash("sha256").update(key).digest("hex")}"]\n[cluster]\nadapter = "redis"\n` +
       `urls = ["${await redis(folder)}"]\nsecret = "of this run"\n[namespaces."/"]\nclient_joins = true\n[namespaces."/".recovery]\nlevel = "${options.kill ? "cluster" : "node"}"\nwindow = "5m"\n`,
   );
   const one = async () => {

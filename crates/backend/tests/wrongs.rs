@@ -70,6 +70,21 @@ fn failures(backend: &mut Backend) -> Vec<(u64, String)> {
     failed.collect()
 }
 
+/// A client comes; the command that lets it in.
+fn comes(backend: &mut Backend, name: &str) -> Order {
+    let connect = proto::Connect {
+        socket: name.to_owned(),
+        namespace: "/".to_owned(),
+        ..proto::Connect::default()
+    };
+    backend.up(1, Up::Connect(connect.into()));
+    Order::Decision(proto::Decision {
+        socket: name.to_owned(),
+        admit: true,
+        ..proto::Decision::default()
+    })
+}
+
 /// The first of them was taken for one that the gateway had already.
 #[test]
 fn commands_without_a_number_were_dropped_in_silence() {
@@ -190,19 +205,7 @@ fn failed_commands_that_are_handled_count_no_more() {
 
 /// Sockets that were let in, and that the worker knows.
 fn crowd(backend: &mut Backend, names: &[String]) {
-    let admit = |name: &String| {
-        let connect = proto::Connect {
-            socket: name.clone(),
-            namespace: "/".to_owned(),
-            ..proto::Connect::default()
-        };
-        backend.up(1, Up::Connect(connect.into()));
-        Some(Order::Decision(proto::Decision {
-            socket: name.clone(),
-            admit: true,
-            ..proto::Decision::default()
-        }))
-    };
+    let admit = |name: &String| Some(comes(backend, name));
     let decisions = names.iter().map(admit).collect();
     let handled = items(backend).len() as u64;
     let all = FromWorker {
@@ -276,17 +279,7 @@ fn clients_of_a_worker_that_left_waited_for_each_other() {
 fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
     let mut backend = attached();
     let name = "0".repeat(20);
-    let connect = proto::Connect {
-        socket: name.clone(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    };
-    backend.up(1, Up::Connect(connect.into()));
-    let admit = Order::Decision(proto::Decision {
-        socket: name.clone(),
-        admit: true,
-        ..proto::Decision::default()
-    });
+    let admit = comes(&mut backend, &name);
     backend
         .received(1, LINK, says(1, vec![Some(admit)]))
         .expect("in order");
@@ -447,17 +440,7 @@ fn join(backend: &mut Backend, link: Link, instance: &str) {
 fn an_event_that_ends_workers_was_given_to_all_of_them() {
     let mut backend = attached();
     let name = "0".repeat(20);
-    let connect = proto::Connect {
-        socket: name.clone(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    };
-    backend.up(1, Up::Connect(connect.into()));
-    let admit = Order::Decision(proto::Decision {
-        socket: name.clone(),
-        admit: true,
-        ..proto::Decision::default()
-    });
+    let admit = comes(&mut backend, &name);
     items(&mut backend);
     let decided = FromWorker {
         handled: 1,

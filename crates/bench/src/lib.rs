@@ -18,5 +18,6 @@ pub mod scenario;
 pub mod server;
 pub mod stream;
 pub mod suite;
+pub mod target;
 pub mod tls;
 pub mod url;

@@ -225,19 +225,7 @@ mod tests {
 
     fn gate(node: Arc<Node>) -> Gate {
         let keys = Keyring::default();
-        let settings = api::Settings {
-            keys: keys.clone(),
-            rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
-            room_name_bytes_max: 256,
-            namespaces: None,
-            large: crate::bodies::Namespaces::new(),
-            bodies: None,
-            history: None,
-            chronicle: None,
-            keeping: Arc::default(),
-            audit: Arc::default(),
-            ledger: None,
-        };
+        let settings = api::Settings::of(keys.clone());
         Gate {
             keys,
             metrics_need_key: false,

@@ -4,11 +4,13 @@
 mod accept;
 mod bags;
 mod caller;
+mod conn;
 mod driver;
-mod figures;
+pub(crate) mod figures;
 mod glance;
 mod intake;
 mod large;
+mod letter;
 mod link;
 mod lodger;
 mod manners;
@@ -16,10 +18,11 @@ mod pipe;
 mod queue;
 mod restoring;
 mod service;
+mod shards;
 mod standstill;
-mod state;
+pub(crate) mod state;
 mod webhook;
-mod windows;
+pub(crate) mod windows;
 mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
@@ -28,19 +31,18 @@ use crate::health::Readiness;
 use crate::metrics::node::Node;
 use crate::vitals::Pulse;
 pub use accept::{Listener, Secured};
-use backend::proto::Manners;
 use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::Driver;
 pub use figures::Figures;
 pub(crate) use glance::Seen;
-use hub::Keeping;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use lodger::{Lodger, Next, Signs};
 pub use manners::manners;
 use queue::Inlet;
-use rules::{Line, Tracer, Word};
+use rules::{Line, Tracer};
 use service::Workers;
+pub use shards::{Served, ToShards};
 use standstill::Orders;
 pub use standstill::{Drivers, Gone, HeldCalls, Still};
 pub use state::Turns;
@@ -101,36 +103,6 @@ impl Credentials {
                 _ => {}
             }
         }
-    }
-}
-
-/// Facts of the gateway that each worker is told.
-#[derive(Clone, Debug)]
-pub struct Served {
-    /// Number of the node.
-    pub node: u16,
-    pub manners: Manners,
-}
-
-/// The way to the handlers of the shards.
-pub trait ToShards: Send + Sync + 'static {
-    fn shards(&self) -> u16;
-    /// In order with all that goes by the same shard: another than the word's own passes it on.
-    fn send(&self, by: u16, word: Word);
-    /// What is kept of the events of which namespaces.
-    fn keeping(&self) -> Arc<Keeping>;
-    /// Which shard has the socket with this id.
-    fn shard_of(&self, socket: &str) -> Option<u16>;
-    /// Some shard has more to do than it should: workers can wait.
-    fn are_behind(&self) -> bool;
-    /// The shard serves the link's connection from now on.
-    fn lodge(&self, shard: u16, lodger: Lodger) {
-        let _ = shard;
-        lodger.leave();
-    }
-    /// The links that the shard serves are to look for what is new.
-    fn call_lodgers(&self, shard: u16) {
-        let _ = shard;
     }
 }
 
@@ -334,7 +306,7 @@ where
         }
         if let Some((listener, workers, api)) = listening {
             // It ends when it cannot go on.
-            return service::serve(listener, workers, api).await;
+            return accept::serve(listener, workers, api).await;
         }
         std::future::pending::<()>().await;
     };
@@ -358,6 +330,9 @@ where
 mod tests {
     use super::*;
     use crate::api;
+    use backend::proto::Manners;
+    use hub::Keeping;
+    use rules::Word;
     use std::time::Instant;
 
     /// Shards whose mailboxes have a bug.
@@ -401,19 +376,7 @@ mod tests {
             kitchens: [("kitchen".to_owned(), kitchen)].into(),
         };
         let node = Arc::<Node>::default();
-        let settings = api::Settings {
-            keys: Keyring::default(),
-            rate: hub::config::Rate::new(1, Duration::from_secs(1)),
-            room_name_bytes_max: 1,
-            namespaces: None,
-            large: crate::bodies::Namespaces::new(),
-            bodies: None,
-            history: None,
-            chronicle: None,
-            keeping: Arc::default(),
-            audit: Arc::default(),
-            ledger: None,
-        };
+        let settings = api::Settings::of(Keyring::default());
         let api = Arc::new(Api::new(settings, Box::new(Broken)));
         let served = Served {
             node: 1,

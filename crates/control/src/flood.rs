@@ -1,5 +1,6 @@
 //! Log lines that strangers can cause without end: so many a window, then one that tells how many there were.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lines of one kind in each window.
@@ -45,6 +46,32 @@ impl Flood {
         self.since = now;
         self.admitted = 0;
         self.suppressed = 0;
+    }
+}
+
+/// The same for many tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines(Arc<Mutex<Flood>>);
+
+impl Lines {
+    pub(crate) fn new(lines: &'static str) -> Self {
+        Self(Arc::new(Mutex::new(Flood::new(lines))))
+    }
+
+    /// There may be one more now.
+    pub(crate) fn admit(&self) -> bool {
+        let mut flood = self.flood();
+        flood.pass_time(Instant::now());
+        flood.admits()
+    }
+
+    /// What was left out is told if its window is over.
+    pub(crate) fn pass_time(&self, now: Instant) {
+        self.flood().pass_time(now);
+    }
+
+    fn flood(&self) -> MutexGuard<'_, Flood> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,8 +5,10 @@
 //! same one, and those have to arrive at a shard.
 
 pub(crate) mod limiter;
+pub(crate) mod stream;
 
 pub use limiter::PageRate;
+pub use stream::{Duplex, Stream, Wrapped};
 
 use crate::assets::{self, Asset, Coding};
 use crate::bodies::{self, Bodies};
@@ -23,9 +25,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use limiter::{Limiter, Standing};
 use std::convert::Infallible;
-use std::io::{self, Write};
-use std::net::{IpAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -40,9 +40,6 @@ pub const PROBES_MAX: usize = 32;
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The whole exchange must be over by then, however slowly the client reads.
 pub const CONN_TIMEOUT: Duration = Duration::from_secs(60);
-
-const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
-    Content-Length: 0\r\nConnection: close\r\n\r\n";
 
 const CONTENT_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; \
     object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -79,55 +76,6 @@ pub struct Pages {
     site: Arc<Site>,
     /// The server of large bodies, if they are kept.
     bodies: Option<Arc<Bodies>>,
-}
-
-/// A nonblocking connection that a shard gave away.
-#[derive(Debug)]
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    /// One on which something else lies between the socket and HTTP.
-    Wrapped(Box<dyn Wrapped>),
-}
-
-/// A connection whose bytes are not those of its socket; the code that handed it over knows how to read it.
-pub trait Wrapped: std::fmt::Debug + Send {
-    /// One attempt to write, without waiting.
-    fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize>;
-
-    /// Called inside the runtime.
-    fn open(self: Box<Self>) -> io::Result<Box<dyn Duplex>>;
-}
-
-/// Bytes both ways.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
-
-impl Stream {
-    /// One attempt, without waiting.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Wrapped(stream) => stream.write_now(bytes),
-        }
-    }
-
-    /// Says that there is no room for this connection now.
-    pub(crate) fn overloaded(&mut self) {
-        // One attempt: a peer without room for a line in an empty socket buffer is gone.
-        let _ = self.write(OVERLOADED);
-    }
-
-    /// Called inside the runtime.
-    pub(crate) fn open(self) -> io::Result<Box<dyn Duplex>> {
-        Ok(match self {
-            Stream::Tcp(stream) => Box::new(tokio::net::TcpStream::from_std(stream)?),
-            Stream::Unix(stream) => Box::new(tokio::net::UnixStream::from_std(stream)?),
-            Stream::Wrapped(stream) => stream.open()?,
-        })
-    }
 }
 
 /// The asker, in a request's extensions: the client itself, also behind a trusted proxy. Counters and logs of requests by

@@ -1,8 +1,8 @@
 //! Requests over real sockets, handed over as a shard does it: some bytes already read.
 
 use super::*;
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 struct Site {
     pages: Pages,

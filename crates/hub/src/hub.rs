@@ -15,7 +15,6 @@ use crate::tables::slot::ConnId;
 use crate::transport::tick;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::http::Head;
 
 /// All realtime state of one shard.
 ///
@@ -202,15 +201,5 @@ impl Hub {
             next_ack: self.stage.parts.rounds.upcoming(),
             numbers: self.stage.handler().last_number(),
         }
-    }
-
-    /// The client of a request that came from `peer`.
-    pub fn client_address(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
-        self.stage
-            .parts
-            .books
-            .config
-            .proxies
-            .client(peer, |name| head.values(name))
     }
 }

@@ -230,7 +230,7 @@ impl<W: World> Turn<'_, W> {
     /// A connection without a session comes from there.
     ///
     /// # Errors
-    /// As above.
+    /// The same as of [`Self::arrived`].
     pub fn visitor_arrived(
         &mut self,
         record: &handoff::Visitor,

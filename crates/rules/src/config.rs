@@ -37,6 +37,24 @@ pub struct NamespaceRules {
     pub default_event: EventRule,
 }
 
+impl NamespaceRules {
+    /// A namespace in which all events have one rule, and nothing else is allowed or kept.
+    pub fn new(default_event: EventRule) -> Self {
+        Self {
+            backend: None,
+            chat: false,
+            client_joins: false,
+            auto_join: Vec::new(),
+            reads_history: false,
+            presence: false,
+            lives: Buses::default(),
+            recovers: false,
+            events: BTreeMap::new(),
+            default_event,
+        }
+    }
+}
+
 /// What is done with one event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRule {

@@ -1,10 +1,11 @@
 //! Clients that read what a room said: the event `history` with an ack. The store is outside; only the client that asks waits.
 
 use crate::book::Namespace;
+use crate::rooms;
 use hub::{AckTo, Context, Event, Member, SocketKey};
 use std::collections::HashMap;
 use std::time::Duration;
-use wire::json::{self, member};
+use wire::json;
 
 /// Questions to the store begin with it; those about large events begin otherwise.
 const MARK: u8 = b'h';
@@ -77,17 +78,10 @@ pub(crate) struct Readers {
 impl Readers {
     /// `history` `{room, before?, after?, limit?}` by a member of the room.
     pub(crate) fn ask(&mut self, socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace) {
-        let wanted = json::first(event.args).unwrap_or("null");
-        let room = member(wanted, "\"room\"").and_then(json::unquote);
-        let Some(room) = room else {
-            return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+        let args = event.args;
+        let Some((room, ack)) = rooms::asked(socket, event) else {
+            return;
         };
-        let Some(ack) = event.ack else {
-            return socket.refuse(None, "The answer needs an ack", "ACK_NEEDED");
-        };
-        if !socket.is_in(&room) {
-            return socket.refuse(Some(ack), "Not in that room", "NOT_IN_ROOM");
-        }
         if !socket.spend(&rules.replays) || self.waiting.len() >= WAITING_MAX {
             return socket.refuse(Some(ack), BUSY, BUSY_CODE);
         }
@@ -99,7 +93,7 @@ impl Readers {
             namespace,
             room,
             since_ms: socket.sees_since_ms(room).unwrap_or_default(),
-            wanted,
+            wanted: json::first(args).unwrap_or("null"),
         };
         let question = question.as_question();
         self.made += 1;

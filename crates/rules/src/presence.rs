@@ -1,6 +1,7 @@
 //! The members of a room: they are told of each other by the event `sockeye:presence`, and may ask by it.
 
 use crate::book::Namespace;
+use crate::rooms;
 use hub::{Context, Emit, Event, Member, Person, Presence, Who, notices};
 use wire::json;
 
@@ -27,17 +28,9 @@ pub(crate) fn tell(cx: &mut Context<'_>, namespace: &str, room: &str, presence: 
 
 /// `sockeye:presence` `{room}` with an ack, by a member of the room.
 pub(crate) fn asked(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace) {
-    let wanted = json::first(event.args).unwrap_or("null");
-    let room = json::member(wanted, "\"room\"").and_then(json::unquote);
-    let Some(room) = room else {
-        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+    let Some((room, ack)) = rooms::asked(socket, event) else {
+        return;
     };
-    let Some(ack) = event.ack else {
-        return socket.refuse(None, "The answer needs an ack", "ACK_NEEDED");
-    };
-    if !socket.is_in(&room) {
-        return socket.refuse(Some(ack), "Not in that room", "NOT_IN_ROOM");
-    }
     if !socket.spend(&rules.questions) {
         return socket.refuse(Some(ack), "Asked too often who is there", TOO_OFTEN);
     }

@@ -1,7 +1,8 @@
 //! `join` and `leave` by clients.
 
 use crate::book::Namespace;
-use hub::{Context, Event, JoinError, Member};
+use hub::{AckTo, Context, Event, JoinError, Member};
+use std::borrow::Cow;
 use wire::json;
 
 /// `join` by a client; the ack repeats the room, and costs as much as the question, however many rooms there are.
@@ -43,6 +44,25 @@ pub(crate) fn leave(socket: &mut Member<'_>, event: Event<'_>) {
     }
     socket.leave(&room);
     answer(&mut socket.cx(), event, &room);
+}
+
+/// The room that a member asks about, by an event `{room, …}` with an ack. `None`: it was refused.
+pub(crate) fn asked<'a>(
+    socket: &mut Member<'_>,
+    event: Event<'a>,
+) -> Option<(Cow<'a, str>, AckTo)> {
+    let wanted = json::first(event.args).unwrap_or("null");
+    let room = json::member(wanted, "\"room\"").and_then(json::unquote);
+    let (ack, message, code) = match (room, event.ack) {
+        (None, ack) => (ack, "Room must be a string", "INVALID_ROOM"),
+        (Some(_), None) => (None, "The answer needs an ack", "ACK_NEEDED"),
+        (Some(room), Some(ack)) if !socket.is_in(&room) => {
+            (Some(ack), "Not in that room", "NOT_IN_ROOM")
+        }
+        (Some(room), Some(ack)) => return Some((room, ack)),
+    };
+    socket.refuse(ack, message, code);
+    None
 }
 
 fn answer(cx: &mut Context<'_>, event: Event<'_>, room: &str) {

@@ -1,16 +1,12 @@
 //! Stock clients that ask all the time while nodes send them away: `conformance/cluster/drain.mjs`.
 
+use crate::crowd::Crowd;
 use crate::node;
-use crate::peer::Peer;
 use serde_json::{Value, json};
 use std::process::Command;
 
 #[derive(Debug)]
-pub struct Askers {
-    program: Peer,
-    clients: u64,
-    connected: u64,
-}
+pub struct Askers(Crowd);
 
 /// What became of all that they asked.
 #[derive(Debug)]
@@ -47,30 +43,19 @@ impl Askers {
         command.arg(node::installed().join("drain.mjs"));
         command.args(["--url", url, "--transport", manners.transport]);
         command.args(["--how", manners.how, "--with", manners.with]);
-        let (clients, pause) = (manners.clients.to_string(), manners.pause_ms.to_string());
-        command.args(["--clients", &clients, "--pause", &pause]);
-        Askers {
-            program: Peer::start(&mut command),
-            clients: manners.clients,
-            connected: 0,
-        }
+        command.args(["--pause", &manners.pause_ms.to_string()]);
+        Askers(Crowd::start(&mut command, manners.clients))
     }
 
     /// Waits until all are connected.
     pub fn all_connected(&mut self) {
-        for line in self.program.said() {
-            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
-        }
-        if self.connected < self.clients {
-            let all = self.clients;
-            self.next(|line| line["connected"] == all);
-        }
+        self.0.all_connected();
     }
 
     /// Nobody asks any more; what became of what they asked.
     pub fn stop(&mut self) -> Answers {
-        self.program.tell(&json!({"do": "stop"}));
-        let mut line = self.next(|line| line.get("asked").is_some());
+        self.0.tell(&json!({"do": "stop"}));
+        let mut line = self.0.next(|line| line.get("asked").is_some());
         let number = |name: &str| line[name].as_u64().expect("a number");
         let connects = line["connects"].as_array().expect("numbers").iter();
         Answers {
@@ -81,22 +66,6 @@ impl Askers {
             unanswered: number("unanswered"),
             connects: connects.map(|n| n.as_u64().expect("a number")).collect(),
             disconnects: line["disconnects"].take(),
-        }
-    }
-
-    fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Peer::deadline();
-        loop {
-            let line = self.program.next(deadline).unwrap_or_else(|_| {
-                panic!(
-                    "{} of {} clients are connected",
-                    self.connected, self.clients
-                )
-            });
-            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
-            if wanted(&line) {
-                return line;
-            }
         }
     }
 }

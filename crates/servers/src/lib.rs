@@ -8,6 +8,7 @@ mod askers;
 mod bucket;
 mod cable;
 mod cluster;
+mod crowd;
 mod go_program;
 mod kafka;
 mod nats;

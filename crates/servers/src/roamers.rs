@@ -1,6 +1,6 @@
 //! Stock clients in JavaScript or Python that come back whatever happens to servers: `conformance/cluster/roam.mjs` and `roam.py`.
 
-use crate::peer::Peer;
+use crate::crowd::Crowd;
 use crate::{node, python};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -13,11 +13,7 @@ pub enum Language {
 }
 
 #[derive(Debug)]
-pub struct Roamers {
-    program: Peer,
-    clients: u64,
-    connected: u64,
-}
+pub struct Roamers(Crowd);
 
 /// The fate of the clients.
 #[derive(Debug)]
@@ -45,28 +41,17 @@ impl Roamers {
             }
         };
         command.args(["--url", url, "--transport", transport]);
-        command.args(["--clients", &clients.to_string()]);
-        Roamers {
-            program: Peer::start(&mut command),
-            clients,
-            connected: 0,
-        }
+        Roamers(Crowd::start(&mut command, clients))
     }
 
     /// Clients that are connected, by what it told until now.
     pub fn connected(&mut self) -> u64 {
-        for line in self.program.said() {
-            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
-        }
-        self.connected
+        self.0.connected()
     }
 
     /// Waits until all are connected.
     pub fn all_connected(&mut self) {
-        let all = self.clients;
-        if self.connected() < all {
-            self.next(|line| line["connected"] == all);
-        }
+        self.0.all_connected();
     }
 
     /// Each client publishes so often and waits for each ack; what failed.
@@ -76,36 +61,20 @@ impl Roamers {
     }
 
     pub fn begin_ask(&mut self, count: u64) {
-        self.program.tell(&json!({"do": "ask", "count": count}));
+        self.0.tell(&json!({"do": "ask", "count": count}));
     }
 
     pub fn finish_ask(&mut self) -> Value {
-        self.next(|line| line.get("asked").is_some())["failed"].take()
+        self.0.next(|line| line.get("asked").is_some())["failed"].take()
     }
 
     pub fn report(&mut self) -> Report {
-        self.program.tell(&json!({"do": "report"}));
-        let mut line = self.next(|line| line.get("connects").is_some());
+        self.0.tell(&json!({"do": "report"}));
+        let mut line = self.0.next(|line| line.get("connects").is_some());
         let connects = line["connects"].as_array().expect("numbers").iter();
         Report {
             connects: connects.map(|n| n.as_u64().expect("a number")).collect(),
             errors: line["errors"].take(),
-        }
-    }
-
-    fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Peer::deadline();
-        loop {
-            let line = self.program.next(deadline).unwrap_or_else(|_| {
-                panic!(
-                    "{} of {} clients are connected",
-                    self.connected, self.clients
-                )
-            });
-            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
-            if wanted(&line) {
-                return line;
-            }
         }
     }
 }

@@ -8,15 +8,14 @@ use crate::packet::Budget;
 use crate::page;
 use crate::play::Play;
 use crate::report::Report;
+use crate::server::Server;
 use crate::sessions::{Sessions, lock};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -73,49 +72,6 @@ pub struct Args {
     /// Give so many percent of the new sessions to the gateway; they are not compared. Both need to share a Redis.
     #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = percent)]
     switch: f64,
-}
-
-/// A server by plain HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    /// `HOST:PORT`.
-    pub address: String,
-    /// The path of Socket.IO.
-    pub path: String,
-}
-
-impl FromStr for Server {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "{text:?} is not `http://HOST` or `http://HOST:PORT`; TLS ends before this program"
-            )
-        };
-        let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
-        let host = rest.trim_end_matches('/');
-        let is_right = !host.is_empty() && !host.contains(['/', '?', '@', ' ']);
-        let has_port = host
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        is_right
-            .then(|| Self {
-                address: if has_port {
-                    host.to_owned()
-                } else {
-                    format!("{host}:80")
-                },
-                path: String::new(),
-            })
-            .ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.address)
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

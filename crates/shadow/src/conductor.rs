@@ -1,10 +1,10 @@
 //! The one task in which everything is compared. It hears all words in one order, and gives the copies what they get.
 
-use crate::cli::Server;
 use crate::own;
 use crate::packet::{Budget, Packet};
 use crate::play::{Deed, Play};
 use crate::report::Report;
+use crate::server::Server;
 use crate::sessions::{Word, lock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! The door that clients come to. All that they say goes to the running server, and its answers to them, byte by byte.
 
-use crate::cli::Server;
 use crate::log;
+use crate::server::Server;
 use crate::sessions::{Opening, Session, Sessions, Word, lock};
 use crate::tap::{Tap, payload};
 use anyhow::{Context, Result};

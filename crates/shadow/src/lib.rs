@@ -15,5 +15,6 @@ mod packet;
 mod page;
 mod play;
 mod report;
+mod server;
 mod sessions;
 mod tap;

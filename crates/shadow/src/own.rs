@@ -1,9 +1,9 @@
 //! The gateway's copies of sessions: one WebSocket each, whatever transport the client has.
 
-use crate::cli::Server;
 use crate::compare::Side;
 use crate::log;
 use crate::packet::{Budget, Packet};
+use crate::server::Server;
 use crate::sessions::{Opening, Word};
 use crate::tap::{Heard, Tap};
 use anyhow::{Context, Result, bail};

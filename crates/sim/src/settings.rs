@@ -59,16 +59,9 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         .clone()
         .flat_map(|room| rooms.clone().map(move |other| (room, other)));
     let main = NamespaceRules {
-        backend: None,
-        chat: false,
         client_joins: true,
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
-        auto_join: Vec::new(),
         events: (0..plan.rooms).map(say).chain(pairs.map(both)).collect(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     Rules {
         namespaces: [("/".to_owned(), main)].into(),

@@ -2,7 +2,7 @@
 //! not take stays in the shard's outbox, which has a bound and a policy, and what a shard does not read is not read from the client.
 
 use crate::answer::{self, Answer};
-use crate::door::{Client, House, Newcomer};
+use crate::house::{Client, House, Newcomer};
 use crate::request;
 use std::any::Any;
 use std::io::{self, ErrorKind};

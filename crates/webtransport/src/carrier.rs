@@ -1,7 +1,8 @@
 //! The carrier: its threads, its UDP sockets, its certificates over time.
 
-use crate::door::{self, House};
+use crate::door;
 use crate::figures::{Counts, Figures};
+use crate::house::House;
 use crate::openings::Openings;
 use crate::quic::{self, H3_NO_ERROR};
 use crate::{Bring, Settings};

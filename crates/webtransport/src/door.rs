@@ -1,40 +1,20 @@
 //! The door: from a client's first packet to its session's stream, within a time and within bounds.
 
 use crate::bridge;
-use crate::figures::{Counts, Held};
-use crate::openings::{Openings, Place};
+use crate::house::{Client, House};
+use crate::openings::Place;
 use crate::quic::{Ends, H3_NO_ERROR};
-use crate::{Bring, Settings};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use web_transport_quinn::http::StatusCode;
 use web_transport_quinn::quinn::{Endpoint, Incoming, VarInt};
-use web_transport_quinn::{RecvStream, Request, SendStream, Session};
-use wire::engineio::webtransport::{OPENING_BYTES_MAX, Opening, read_opening};
+use web_transport_quinn::{Request, Session};
+use wire::engineio::webtransport::{OPENING_BYTES_MAX, read_opening};
 
 /// A client has so long to read a refusal.
 const PARTING: Duration = Duration::from_secs(1);
-
-/// What all clients share.
-pub(crate) struct House {
-    pub(crate) settings: Settings,
-    pub(crate) bring: Bring,
-    pub(crate) counts: Counts,
-    pub(crate) openings: Arc<Openings>,
-}
-
-/// A client's session of WebTransport with its stream.
-pub(crate) struct Client {
-    /// Large, and handed on: each place that it stops at would be as large.
-    pub(crate) session: Box<Session>,
-    pub(crate) send: SendStream,
-    pub(crate) recv: RecvStream,
-    pub(crate) opening: Opening,
-    /// What came of the stream: the opening, and what follows it.
-    pub(crate) read: Vec<u8>,
-}
 
 /// Lets clients in until the endpoint ends.
 pub(crate) async fn serve(endpoint: Endpoint, house: Arc<House>) {
@@ -54,9 +34,6 @@ pub(crate) async fn serve(endpoint: Endpoint, house: Arc<House>) {
         }
     }
 }
-
-/// A client that has no session yet: its place among those, and that it is counted.
-pub(crate) type Newcomer<'a> = Option<(Place, Held<'a>)>;
 
 async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
     let mut newcomer = Some((place, house.counts.opening.while_held()));

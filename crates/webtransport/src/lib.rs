@@ -9,6 +9,7 @@ mod bridge;
 mod carrier;
 mod door;
 mod figures;
+mod house;
 mod openings;
 mod quic;
 mod request;

@@ -36,6 +36,7 @@ mod wakeup;
 mod watch;
 pub mod worker;
 
+pub use crate::target::Target;
 pub use crew::Launcher;
 pub use stage::{Place, Server};
 
@@ -49,17 +50,6 @@ use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// The server under test.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Target {
-    /// What tables call it.
-    pub name: String,
-    /// `http://host:port`; connections are spread over several.
-    pub urls: Vec<String>,
-    /// Its processes, for CPU and memory.
-    pub pids: Vec<u32>,
-}
 
 /// How a run is carried out.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Ports per source address stay far below the ephemeral range, where binding is still cheap.
 const CONNECTIONS_PER_SOURCE: u32 = 4_000;
-/// 127.1.0.1: clear of addresses that other programs on the machine like to bind.
-const FIRST_SOURCE: u32 = 0x7f01_0001;
+/// Of 127.0.0.0/8.
+const LOOPBACK: u32 = 0x7f00_0000;
 const EINPROGRESS: i32 = 115;
 
 /// RFC 6455 §4.1 wants a random nonce; one per run is enough to tell a WebSocket server from a
@@ -25,7 +25,7 @@ pub fn open_socket(addr: SocketAddr, user: u32) -> Result<TcpStream> {
     socket.set_tcp_nodelay(true)?;
     socket.set_linger(Some(Duration::ZERO))?;
     if addr.is_ipv4() && addr.ip().is_loopback() {
-        let source = Ipv4Addr::from(FIRST_SOURCE + user / CONNECTIONS_PER_SOURCE);
+        let source = source(addr.port(), user);
         socket
             .bind(&SockAddr::from(SocketAddrV4::new(source, 0)))
             .with_context(|| format!("cannot bind source address {source}"))?;
@@ -37,4 +37,10 @@ pub fn open_socket(addr: SocketAddr, user: u32) -> Result<TcpStream> {
         Err(error) => return Err(anyhow!("cannot connect to {addr}: {error}")),
     }
     Ok(TcpStream::from_std(socket.into()))
+}
+
+/// Of each server others, or generators beside each other would take each other's ports.
+fn source(port: u16, user: u32) -> Ipv4Addr {
+    let of_user = 1 + user / CONNECTIONS_PER_SOURCE;
+    Ipv4Addr::from(LOOPBACK | ((u32::from(port) << 8).wrapping_add(of_user) & 0x00ff_ffff))
 }

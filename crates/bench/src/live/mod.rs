@@ -7,7 +7,7 @@ mod terminal;
 
 pub use lines::Lines;
 
-use crate::engine::Target;
+use crate::target::Target;
 use outcome::Second;
 use outcome::number::digits;
 

@@ -6,14 +6,14 @@ use super::logins::{self, Logins, Pass};
 use super::reply::reply;
 use crate::api::http;
 use crate::api::problem::{Kind, Problem};
-use crate::flood::Flood;
+use crate::flood::Lines;
 use crate::seats::Peer;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// `[admin]`: whom the listener knows.
@@ -46,7 +46,7 @@ fn is_console(path: &str) -> bool {
 pub(crate) struct Guard {
     gate: Gate,
     /// The log lines of refusals. Anybody who reaches the port can cause them.
-    lines: Mutex<Flood>,
+    lines: Lines,
     logins: Logins,
 }
 
@@ -57,21 +57,16 @@ const REFUSAL: &str = "admin request without a valid API key";
 
 impl Guard {
     pub(crate) fn new(gate: Gate) -> Self {
-        let lines = Mutex::new(Flood::new(REFUSAL));
         Guard {
             gate,
-            lines,
+            lines: Lines::new(REFUSAL),
             logins: Logins::default(),
         }
     }
 
     /// To be called once a second: what was left out of the log is told.
     pub(crate) fn pass_time(&self, now: Instant) {
-        self.lines().pass_time(now);
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Flood> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.pass_time(now);
     }
 
     pub(super) fn keys(&self) -> &Keyring {
@@ -113,7 +108,7 @@ impl Guard {
     pub(super) fn note_refusal(&self, path: &str) {
         let node = &self.gate.node;
         node.refused.admin.fetch_add(1, Ordering::Relaxed);
-        if self.lines().admits() {
+        if self.lines.admit() {
             tracing::warn!(path, "{REFUSAL}");
         } else {
             node.log.suppressed.fetch_add(1, Ordering::Relaxed);

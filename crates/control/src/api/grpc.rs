@@ -437,19 +437,7 @@ mod tests {
 
     fn service() -> (Service, String) {
         let (key, entry) = generate("ci", &[]).expect("a key");
-        let settings = Settings {
-            keys: Keyring::new(ApiKeys::parse(&[entry]).expect("an entry")),
-            rate: hub::config::Rate::new(1_000, std::time::Duration::from_secs(1)),
-            room_name_bytes_max: 256,
-            namespaces: None,
-            large: crate::bodies::Namespaces::new(),
-            bodies: None,
-            history: None,
-            chronicle: None,
-            keeping: Arc::default(),
-            audit: Arc::default(),
-            ledger: None,
-        };
+        let settings = Settings::of(Keyring::new(ApiKeys::parse(&[entry]).expect("an entry")));
         (
             Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),
             key,

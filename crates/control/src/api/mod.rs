@@ -89,6 +89,26 @@ pub struct Settings {
     pub ledger: Option<Arc<Ledger>>,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// An API that stores nothing, for tests.
+    pub(crate) fn of(keys: Keyring) -> Self {
+        Self {
+            keys,
+            rate: Rate::new(1_000, Duration::from_secs(1)),
+            room_name_bytes_max: 256,
+            namespaces: None,
+            large: Namespaces::new(),
+            bodies: None,
+            history: None,
+            chronicle: None,
+            keeping: Arc::default(),
+            audit: Arc::default(),
+            ledger: None,
+        }
+    }
+}
+
 /// The one implementation behind both doors.
 pub struct Api {
     shards: Box<dyn ToShards>,
@@ -526,19 +546,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_of_one_namespace_ends_no_connections_with_others() {
-        let settings = Settings {
-            keys: Keyring::default(),
-            rate: Rate::new(1_000, Duration::from_secs(1)),
-            room_name_bytes_max: 256,
-            namespaces: None,
-            large: Namespaces::new(),
-            bodies: None,
-            history: None,
-            chronicle: None,
-            keeping: Arc::default(),
-            audit: Arc::default(),
-            ledger: None,
-        };
+        let settings = Settings::of(Keyring::default());
         let api = Arc::new(Api::new(settings, Box::new(Willing)));
         for (allowed, close, is_done) in [
             (&["disconnect", "/chat"][..], false, true),

@@ -1,36 +1,36 @@
 //! Connections of the workers' listener: TLS, how many there may be, and which protocol each speaks.
 
+use super::conn::{Bytes, Conn};
 use super::link;
 use super::pipe::MAGIC;
-use super::service::Workers;
+use super::service::{LINES, Workers};
 use super::standstill::Gone;
-use crate::flood::Flood;
-use crate::seats::{Peer, Seat, Seats};
+use crate::api::grpc;
+use crate::flood::Lines;
+use crate::seats::{Seat, Seats};
 use arc_swap::ArcSwap;
 use hub::Places;
 use rustls::ServerConfig;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tonic::codegen::tokio_stream::Stream;
-use tonic::transport::server::Connected;
 
 /// A peer's part of the handshake comes by then, and behind it the first bytes.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failed accept: what is missing (descriptors) does not come back at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// First bytes that tell which protocol a connection speaks.
-const EARLY_BYTES: usize = MAGIC.len();
 /// Connections that the server has not taken yet.
 const WAITING_MAX: usize = 16;
+/// Calls at once on one connection; others wait for their turn at the caller's side.
+const STREAMS_MAX: u32 = 128;
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What handshakes with workers use. It may change while they come.
 #[derive(Clone, Debug)]
@@ -59,32 +59,12 @@ pub struct Listener {
     pub gone: Gone,
 }
 
-/// Lines of the log that strangers cause.
-#[derive(Clone)]
-pub(super) struct Lines(Arc<Mutex<Flood>>);
-
-impl Default for Lines {
-    fn default() -> Self {
-        let flood = Flood::new("connections of workers refused or ended");
-        Self(Arc::new(Mutex::new(flood)))
-    }
-}
-
-impl Lines {
-    /// There may be one more now.
-    pub(super) fn admit(&self) -> bool {
-        let mut flood = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        flood.pass_time(Instant::now());
-        flood.admits()
-    }
-}
-
 /// Connections that may speak, one after the other.
-pub(super) struct Incoming(Receiver<Conn>);
+struct Incoming(Receiver<Conn>);
 
 impl Listener {
     /// In the runtime that this is called in.
-    pub(super) fn open(self, workers: Workers) -> io::Result<Incoming> {
+    fn open(self, workers: Workers) -> io::Result<Incoming> {
         let tcp = TcpListener::from_std(self.tcp)?;
         let (ready, incoming) = channel(WAITING_MAX);
         let room = (self.places, self.conns_max);
@@ -115,7 +95,7 @@ async fn accept(
     (places, conns_max): (Arc<Places>, usize),
     served: Served,
 ) {
-    let (seats, lines) = (Seats::new(&places), Lines::default());
+    let (seats, lines) = (Seats::new(&places), Lines::new(LINES));
     loop {
         seats.settle().await;
         let stream = match tcp.accept().await {
@@ -175,7 +155,7 @@ async fn welcome(
     };
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, conn.says(&MAGIC)).await {
         Ok(Ok(true)) => {
-            let known = conn.seat.peer().clone();
+            let known = conn.peer().clone();
             link::serve(conn, served.workers, known).await;
         }
         // The server may be gone: then so is the process.
@@ -206,193 +186,19 @@ impl Stream for Incoming {
     }
 }
 
-enum Bytes {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-/// One connection, as the server reads and writes it.
-pub(super) struct Conn {
-    bytes: Bytes,
-    seat: Seat,
-    /// Read already, and to be read again: the first so many of these bytes.
-    early: [u8; EARLY_BYTES],
-    early_len: usize,
-}
-
-impl Conn {
-    fn new(bytes: Bytes, seat: Seat) -> Self {
-        Self {
-            bytes,
-            seat,
-            early: [0; EARLY_BYTES],
-            early_len: 0,
-        }
-    }
-
-    /// Without TLS, from where it is known what it speaks.
-    pub(super) fn plain(stream: TcpStream, seat: Seat) -> Self {
-        Self::new(Bytes::Plain(stream), seat)
-    }
-
-    pub(super) fn is_plain(&self) -> bool {
-        matches!(self.bytes, Bytes::Plain(_))
-    }
-
-    /// `None`: it speaks TLS.
-    pub(super) fn take_apart(self) -> Option<(TcpStream, Seat)> {
-        match self.bytes {
-            Bytes::Plain(stream) => Some((stream, self.seat)),
-            Bytes::Tls(_) => None,
-        }
-    }
-
-    /// Whether its first bytes are these. If not, they are read again.
-    async fn says(&mut self, magic: &[u8; EARLY_BYTES]) -> io::Result<bool> {
-        let mut first = [0; EARLY_BYTES];
-        let mut len = 0;
-        loop {
-            let read = self.read(&mut first[len..]).await?;
-            len += read;
-            if read == 0 || first[..len] != magic[..len] {
-                (self.early, self.early_len) = (first, len);
-                return Ok(false);
-            }
-            if len == EARLY_BYTES {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Whoever reads nothing keeps the server at writing: each call asks whether there is a seat still.
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.seat.is_lost(cx) {
-            true => Err(io::ErrorKind::ConnectionAborted.into()),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Connected for Conn {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.seat.peer().clone()
-    }
-}
-
-impl AsyncRead for Conn {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        if self.early_len > 0 {
-            let len = self.early_len.min(buf.remaining());
-            buf.put_slice(&self.early[..len]);
-            self.early.copy_within(len.., 0);
-            self.early_len -= len;
-            return Poll::Ready(Ok(()));
-        }
-        let read = ready!(match &mut self.bytes {
-            Bytes::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Bytes::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        });
-        self.seat.peer().heard();
-        Poll::Ready(read)
-    }
-}
-
-impl AsyncWrite for Conn {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        match &mut self.bytes {
-            Bytes::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Bytes::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        match &mut self.bytes {
-            Bytes::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-            Bytes::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.bytes {
-            Bytes::Plain(stream) => stream.is_write_vectored(),
-            Bytes::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        match &mut self.bytes {
-            Bytes::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Bytes::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        match &mut self.bytes {
-            Bytes::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Bytes::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::poll_fn;
-    use tokio::io::AsyncWriteExt;
-
-    /// Its descriptor was kept for as long as it read nothing, and each newcomer waited a second for it.
-    #[tokio::test]
-    async fn a_stranger_that_reads_nothing_kept_its_place() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
-        let address = listener.local_addr().expect("an address");
-        let _reads_nothing = TcpStream::connect(address).await.expect("a connection");
-        let (stream, _) = listener.accept().await.expect("a connection");
-        let seats = Seats::new(&Arc::new(Places::new(1)));
-        let bytes = Bytes::Plain(stream);
-        let seat = seats.take(1).0;
-        let mut conn = Conn::new(bytes, seat);
-        // All is full: the server waits until it can write.
-        let fills = async { while conn.write_all(&[0; 64 << 10]).await.is_ok() {} };
-        let mut fills = Box::pin(fills);
-        let another = async { seats.take(1) };
-        let full = tokio::time::timeout(Duration::from_millis(50), fills.as_mut()).await;
-        assert!(full.is_err(), "it waits");
-        let (_other, displaced) = another.await;
-        assert!(displaced);
-        fills.await;
-        let slices = [io::IoSlice::new(b"x")];
-        let ends = [
-            poll_fn(|cx| Pin::new(&mut conn).poll_write(cx, b"x"))
-                .await
-                .map(drop),
-            poll_fn(|cx| Pin::new(&mut conn).poll_write_vectored(cx, &slices))
-                .await
-                .map(drop),
-            poll_fn(|cx| Pin::new(&mut conn).poll_flush(cx)).await,
-            poll_fn(|cx| Pin::new(&mut conn).poll_shutdown(cx)).await,
-        ];
-        for end in ends {
-            let kind = end.expect_err("it has no place").kind();
-            assert_eq!(kind, io::ErrorKind::ConnectionAborted);
-        }
+/// Accepts workers until the process ends.
+pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
+    let incoming = match listener.open(workers.clone()) {
+        Ok(incoming) => incoming,
+        Err(error) => return tracing::error!(%error, "cannot listen for workers"),
+    };
+    let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(PING_INTERVAL))
+        .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
+        .max_concurrent_streams(Some(STREAMS_MAX))
+        .add_service(workers)
+        .add_service(api);
+    if let Err(error) = server.serve_with_incoming(incoming).await {
+        tracing::error!(%error, "the listener for workers ended");
     }
 }

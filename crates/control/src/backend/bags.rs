@@ -1,6 +1,6 @@
 //! What a backend has for each shard: small things go in one letter, in their order with all else.
 
-use super::ToShards;
+use super::shards::ToShards;
 use backend::Down;
 use rules::{Line, Word};
 use std::sync::Arc;

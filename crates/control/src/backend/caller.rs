@@ -1,28 +1,17 @@
 //! The calls of one endpoint: each is a task of its own, and its end is a letter to the driver.
 
-use super::driver::Letter;
 use super::figures::Figures;
+use super::letter::{Called, Letter};
 use super::standstill::CallGate;
-use super::webhook::{Endpoint, Failed, parent};
+use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
 use crate::vitals::Vitals;
 use backend::{Call, Outcome, Pace, PaceFigures};
 use bridge::Failures;
-use rules::{Doing, TraceParent, Tracer};
+use rules::{Doing, Tracer};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::mpsc::Sender;
-
-/// How a call went, and why it came to nothing.
-pub(super) struct Called {
-    pub(super) number: u64,
-    pub(super) outcome: Outcome,
-    /// With the call, for operators.
-    failed: Option<(Failed, Call)>,
-    took: Duration,
-    /// The socket or call that the commands of the answer belong to.
-    pub(super) context: Option<TraceParent>,
-}
 
 pub(super) struct Caller {
     name: String,

@@ -1,17 +1,17 @@
 //! One backend at work: news of shards and frames of workers go in, one after the other.
 
 use super::bags::Bags;
-use super::caller::{Called, Caller};
+use super::caller::Caller;
 use super::figures::Figures;
 use super::glance::{Glance, Seen};
-use super::intake::Share;
+use super::letter::{Called, Letter, Outbox};
 use super::pipe::{Pipe, shard_of};
 use super::queue::Inlet;
+use super::shards::{Served, ToShards};
 use super::wishes::Wishes;
-use super::{Served, ToShards};
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Deadly, Denied, Down, Frame, Link, Outcome, SeenWorker, Stray, To, Up};
+use backend::{Backend, Deadly, Down, Frame, Link, Outcome, SeenWorker, Stray, To, Up};
 use bridge::{Failures, Said};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -21,12 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::oneshot;
 use tonic::Status;
 
-/// Messages that a link's connection has not taken yet. More stay in the backend's state, where they are counted.
-pub(super) const LINK_MESSAGES: usize = 4;
 /// Messages under way to a worker that has not begun what it got: it handles one, and the next is there. Its answers are the clock:
 /// what comes meanwhile goes with the next message, and wakes nobody before.
 const UNDER_WAY_MAX: u32 = 2;
@@ -34,9 +30,6 @@ const UNDER_WAY_MAX: u32 = 2;
 const GATHER: Duration = Duration::from_millis(1);
 /// Clocks of drivers begin with this: what came before the process began has a time as well.
 pub(super) const CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
-
-/// For encoded `ToWorker`s.
-pub(super) type Outbox = Sender<Result<Bytes, Status>>;
 
 /// A link's way to its worker.
 struct Way {
@@ -87,29 +80,6 @@ impl Way {
             false => self.full_since.or_else(|| Some(Instant::now())),
         };
     }
-}
-
-/// From the service to a driver.
-pub(super) enum Letter {
-    Attach {
-        hello: Hello,
-        outbox: Outbox,
-        /// The way of messages for as long as a shard serves the connection.
-        pipe: Option<Arc<Pipe>>,
-        answer: oneshot::Sender<Result<Link, Denied>>,
-    },
-    /// The share is given back when the frame is handled.
-    Frame(Link, Frame, Option<Share>),
-    /// Its worker is there: a large frame of it comes in.
-    Heard(Link),
-    /// With what was wrong with the last frame.
-    Detached(Link, Option<Status>),
-    /// The key that its worker showed is one no more.
-    Expelled(Link),
-    /// A call of the endpoint ended.
-    Called(Called),
-    /// An operator looks.
-    Glance(Glance),
 }
 
 pub(super) struct Driver {
@@ -506,22 +476,18 @@ fn published_in(down: &Down) -> Option<&str> {
     }
 }
 
-/// A link's messages on their way to its connection.
-pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
-    mpsc::channel(LINK_MESSAGES)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::admin::keys::Keyring;
+    use crate::backend::letter::outbox;
     use crate::backend::queue;
     use crate::backend::state::{Core, Desk};
     use backend::Settings;
     use backend::proto::{FromWorker, Manners};
     use hub::Keeping;
     use rules::Word;
-    use tokio::sync::Notify;
+    use tokio::sync::{Notify, mpsc, oneshot};
 
     struct Nowhere;
 

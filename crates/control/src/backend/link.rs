@@ -3,9 +3,9 @@
 //! Both ends begin with [`MAGIC`]. A frame is one byte for its kind, four for the length of what follows, the highest first, and that.
 //! The worker's first frame is its key; nothing else is read before that is known.
 
-use super::accept::Conn;
-use super::driver::Letter;
+use super::conn::Conn;
 use super::intake::{Frames, HEAD_BYTES, Pulse, Source};
+use super::letter::Letter;
 use super::lodger::{Lodger, Returned};
 use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head, shard_of};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
@@ -79,7 +79,7 @@ async fn lodge(
     let whose = (attached.link, shard);
     let (lodger, mut back) = Lodger::new(
         whose,
-        Arc::clone(&core),
+        core.clone(),
         (pipe.clone(), intake.clone()),
         peer.clone(),
         conn,

@@ -5,7 +5,6 @@
 
 use super::intake::{HEAD_BYTES, Intake, PACE_BYTES, SMALL_BYTES, Share};
 use super::pipe::{MESSAGE, PING, Pipe};
-use super::state::{Core, Saying};
 use crate::seats::Peer;
 use backend::{Frame, Link};
 use prost::bytes::{Buf, Bytes, BytesMut};
@@ -27,6 +26,28 @@ const FRAMES: usize = 64;
 const MESSAGE_BYTES: usize = 2 << 20;
 /// How often it looks whether there is room again.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// The state of the link's backend, and who works on it.
+pub(super) trait Work: Send + Sync {
+    /// For the next one who works on the state.
+    fn leave(&self, saying: Saying);
+
+    /// Links wait: too much of them does already, or shards have more to do than they should.
+    fn is_crowded(&self) -> bool;
+
+    /// Works on the state, unless another does: that one looks again. Returns when there is more to do.
+    fn work(&self, shard: u16) -> Option<Duration>;
+}
+
+/// What a link says that a shard serves.
+#[expect(clippy::large_enum_variant, reason = "nearly all are frames")]
+pub(super) enum Saying {
+    Frame(Link, Frame, Option<Share>),
+    /// Its worker is there: a large message of it comes in.
+    Heard(Link),
+    /// Its connection took what waited for it.
+    Room(Link),
+}
 
 /// What the kernel says of the connection.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +81,7 @@ pub(super) struct Returned {
 pub struct Lodger {
     link: Link,
     shard: u16,
-    core: Arc<Core>,
+    core: Arc<dyn Work>,
     pipe: Arc<Pipe>,
     intake: Intake,
     peer: Peer,
@@ -95,7 +116,7 @@ enum Look {
 impl Lodger {
     pub(super) fn new(
         (link, shard): (Link, u16),
-        core: Arc<Core>,
+        core: Arc<dyn Work>,
         (pipe, intake): (Arc<Pipe>, Intake),
         peer: Peer,
         (stream, unread): (TcpStream, BytesMut),

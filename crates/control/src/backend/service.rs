@@ -1,13 +1,13 @@
 //! Keys, the first message, and each link's frames on their way to the driver; and what is gRPC's own.
 
-use super::accept::{Lines, Listener};
-use super::driver::{LINK_MESSAGES, Letter, Outbox, outbox};
 use super::intake::{Frames, Intake, Source, Streamed};
 use super::large;
+use super::letter::{LINK_MESSAGES, Letter, Outbox, outbox};
 use super::pipe::Pipe;
 use super::state::Desk;
 use crate::admin::keys::Lease;
-use crate::api::{Api, grpc};
+use crate::api::Api;
+use crate::flood::Lines;
 use crate::metrics::node::Node;
 use crate::seats::Peer;
 use backend::proto::Hello;
@@ -34,11 +34,11 @@ use tonic::server::NamedService;
 
 /// A worker's first message comes by then.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// Calls at once on one connection; others wait for their turn at the caller's side.
-const STREAMS_MAX: u32 = 128;
-const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How often it is looked whether a message that is not whole goes on coming.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Of the log, that strangers cause.
+pub(super) const LINES: &str = "connections of workers refused or ended";
 
 #[derive(Clone)]
 pub(super) struct Workers {
@@ -54,7 +54,7 @@ impl Workers {
         Self {
             desks: Arc::new(desks),
             intake: Intake::default(),
-            lines: Lines::default(),
+            lines: Lines::new(LINES),
             node,
             api,
         }
@@ -310,22 +310,5 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
             let attached = workers.stream(request).await;
             Ok(attached.map_or_else(Status::into_http, streamed))
         })
-    }
-}
-
-/// Accepts workers until the process ends.
-pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
-    let incoming = match listener.open(workers.clone()) {
-        Ok(incoming) => incoming,
-        Err(error) => return tracing::error!(%error, "cannot listen for workers"),
-    };
-    let server = tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(PING_INTERVAL))
-        .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
-        .max_concurrent_streams(Some(STREAMS_MAX))
-        .add_service(workers)
-        .add_service(api);
-    if let Err(error) = server.serve_with_incoming(incoming).await {
-        tracing::error!(%error, "the listener for workers ended");
     }
 }

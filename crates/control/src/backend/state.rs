@@ -4,13 +4,14 @@
 //!
 //! No shard waits for another thread: it leaves what it has, and who works on the state looks again before it is done.
 
-use super::ToShards;
-use super::driver::{Driver, Letter};
-use super::intake::Share;
+use super::driver::Driver;
+use super::letter::Letter;
+use super::lodger::{Saying, Work};
 use super::queue::{Bell, Outlet};
+use super::shards::ToShards;
 use super::standstill::{Order, Orders};
 use crate::admin::keys::Keyring;
-use backend::{Frame, Link, Up};
+use backend::Up;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,16 +53,6 @@ impl Desk {
         };
         (desk, receiver)
     }
-}
-
-/// What a link says that a shard serves.
-#[expect(clippy::large_enum_variant, reason = "nearly all are frames")]
-pub(super) enum Saying {
-    Frame(Link, Frame, Option<Share>),
-    /// Its worker is there: a large message of it comes in.
-    Heard(Link),
-    /// Its connection took what waited for it.
-    Room(Link),
 }
 
 pub(super) struct Core {
@@ -114,17 +105,6 @@ impl Core {
         self.sayings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the next one who works on the state.
-    pub(super) fn leave(&self, saying: Saying) {
-        self.sayings().push(saying);
-        self.bell.want();
-    }
-
-    /// Links wait: too much of them does already, or shards have more to do than they should.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.is_still() || self.sayings().len() >= SAYINGS || self.shards.are_behind()
-    }
-
     fn is_still(&self) -> bool {
         self.is_still.load(Ordering::SeqCst)
     }
@@ -145,35 +125,6 @@ impl Core {
             true => self.work(shard),
             false => waits,
         }
-    }
-
-    /// Works on the state, unless another does: that one looks again. Returns when there is more to do.
-    pub(super) fn work(&self, shard: u16) -> Option<Duration> {
-        if !self.bell.is_wanted() && self.patience_of(shard) != Some(Duration::ZERO) {
-            return self.patience_of(shard);
-        }
-        for _ in 0..ROUNDS {
-            self.bell.want();
-            // One that is poisoned has ended the process.
-            let mut state = self.state.try_lock().ok()?;
-            if self.is_still() {
-                return None;
-            }
-            if self.shards.are_behind() {
-                return Some(PAUSE);
-            }
-            self.bell.answer();
-            let sayings = std::mem::take(&mut *self.sayings());
-            if state.work(sayings, None) {
-                self.bell.want();
-            }
-            self.note_patience(shard, state.driver.patience_ends());
-            drop(state);
-            if !self.bell.is_wanted() {
-                return self.patience_of(shard);
-            }
-        }
-        Some(Duration::ZERO)
     }
 
     fn note_patience(&self, shard: u16, ends: Option<Instant>) {
@@ -277,6 +228,45 @@ impl Core {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work for Core {
+    fn leave(&self, saying: Saying) {
+        self.sayings().push(saying);
+        self.bell.want();
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.is_still() || self.sayings().len() >= SAYINGS || self.shards.are_behind()
+    }
+
+    fn work(&self, shard: u16) -> Option<Duration> {
+        if !self.bell.is_wanted() && self.patience_of(shard) != Some(Duration::ZERO) {
+            return self.patience_of(shard);
+        }
+        for _ in 0..ROUNDS {
+            self.bell.want();
+            // One that is poisoned has ended the process.
+            let mut state = self.state.try_lock().ok()?;
+            if self.is_still() {
+                return None;
+            }
+            if self.shards.are_behind() {
+                return Some(PAUSE);
+            }
+            self.bell.answer();
+            let sayings = std::mem::take(&mut *self.sayings());
+            if state.work(sayings, None) {
+                self.bell.want();
+            }
+            self.note_patience(shard, state.driver.patience_ends());
+            drop(state);
+            if !self.bell.is_wanted() {
+                return self.patience_of(shard);
+            }
+        }
+        Some(Duration::ZERO)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A look at backends from outside: an operator asks, and each driver answers between two rounds.
 
-use super::driver::Letter;
 use super::glance::{Glance, Seen};
+use super::letter::Letter;
 use backend::Name;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -11,7 +11,7 @@ mod tests;
 mod writing;
 
 use crate::cluster::engine::Trouble;
-use crate::cluster::redis::{self, Port, settings::Settings};
+use crate::cluster::redis::{self, settings::Settings};
 use crate::history::receipts::{Receipt, Receipts};
 use course::{Course, Ports};
 use health::Health;
@@ -179,9 +179,9 @@ pub async fn start(plan: Plan) -> Result<(), Trouble> {
     let mut desks = BTreeMap::new();
     for stream in &plan.streams {
         let ports = Ports {
-            writer: port(&plan.redis).await?,
-            reader: port(&plan.redis).await?,
-            claims: port(&plan.redis).await?,
+            writer: redis::connect(plan.redis.clone()).await?,
+            reader: redis::connect(plan.redis.clone()).await?,
+            claims: redis::connect(plan.redis.clone()).await?,
         };
         let health = plan.acks.health.get(&stream.namespace);
         let desk = Desk {
@@ -237,11 +237,4 @@ pub async fn close(acks: &Acks, within: Duration) {
             "cannot write the last that clients may come back to: Redis takes nothing. What was said last is lost"
         );
     }
-}
-
-async fn port(settings: &Settings) -> Result<Port, Trouble> {
-    let (port, mut news) = redis::connect(settings.clone()).await?;
-    // The state of the connections is seen by what becomes of commands.
-    tokio::spawn(async move { while news.next().await.is_some() {} });
-    Ok(port)
 }

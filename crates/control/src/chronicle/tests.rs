@@ -1,7 +1,8 @@
 //! The scripts, on a real Redis.
 
+use super::Stream;
 use super::course::{Course, PART_MAX, Ports, id};
-use super::{Stream, port};
+use crate::cluster::redis::connect;
 use crate::cluster::redis::settings::{Mode, Settings};
 use ::redis::{Value, cmd};
 use servers::Redis;
@@ -14,9 +15,9 @@ async fn course(redis: &Redis) -> Course {
     let urls = [format!("redis://{}", redis.addr())];
     let settings = Settings::new(&urls, Mode::Single, None).expect("an address");
     let ports = Ports {
-        writer: port(&settings).await.expect("Redis"),
-        reader: port(&settings).await.expect("Redis"),
-        claims: port(&settings).await.expect("Redis"),
+        writer: connect(settings.clone()).await.expect("Redis"),
+        reader: connect(settings.clone()).await.expect("Redis"),
+        claims: connect(settings.clone()).await.expect("Redis"),
     };
     let stream = Stream {
         namespace: "/".to_owned(),

@@ -1,8 +1,8 @@
 //! The way of a process into the cluster: it waits for the engine, listens until it knows who is there, and takes a number.
 
 use super::card::Card;
-use super::engine::{Engine, News, Opened, Topic, Trouble};
-use super::feed::Feed;
+use super::engine::{Engine, News, Topic, Trouble};
+use super::feed::{Feed, Opened};
 use super::number::{Entry, Number, RENEWAL, Register};
 use super::seal::Seal;
 use cluster::frame::{self, NodeId, Peer};

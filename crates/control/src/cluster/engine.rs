@@ -1,16 +1,12 @@
 //! The engine between nodes: it publishes bytes to named channels, hears a wanted set of channels, and keeps leases. Messages may
 //! get lost while it is in trouble; what must arrive is numbered and asked for again by the layer above.
 
-use super::feed::Feed;
-use super::{memory, redis};
 use std::fmt;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::sync::oneshot;
-
-const CLOSED: &str = "the engine was closed by this process";
 
 /// A channel's name.
 pub type Name = Arc<[u8]>;
@@ -265,240 +261,82 @@ pub struct Buffer {
 }
 
 /// A handle on an engine; clones are of the same one. It ends with the last of them.
-#[derive(Clone, Debug)]
-pub struct Engine(Carrier);
-
-#[derive(Clone, Debug)]
-enum Carrier {
-    Memory(memory::Port),
-    Redis(redis::Port),
-    Port(Arc<dyn Port>),
-}
-
-/// What becomes of a batch.
-enum Waits {
-    For(oneshot::Receiver<Published>),
-    On(Pending<Published>),
-}
+pub type Engine = Arc<dyn Port>;
 
 /// Something that takes a while.
-pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What numbers show on a board.
-pub(super) type Shown = Vec<(u16, Vec<u8>)>;
-
-/// An engine for nodes alone, behind [`Engine`], whose methods say what each of these does. It has no streams, and counts nobody.
-pub(super) trait Port: fmt::Debug + Send + Sync {
-    fn publish(&self, batch: &[Publish]) -> Pending<Published>;
-    fn subscribe(&self, topics: &[Topic]);
-    fn unsubscribe(&self, topics: &[Topic]);
-    fn doubt(&self);
-    fn take(&self, lease: Lease) -> Pending<Result<Taken, Trouble>>;
-    fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>>;
-    fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>>;
-    fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>>;
-    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Shown, Trouble>>;
-    fn server(&self) -> Pending<Result<Server, Trouble>>;
-}
+pub type Shown = Vec<(u16, Vec<u8>)>;
 
 const NODES_ONLY: &str = "this engine carries messages between nodes only: Redis does this";
 
-impl Engine {
-    pub(super) fn memory(port: memory::Port) -> Self {
-        Self(Carrier::Memory(port))
-    }
-
-    pub(super) fn redis(port: redis::Port) -> Self {
-        Self(Carrier::Redis(port))
-    }
-
-    #[cfg_attr(
-        not(feature = "nats"),
-        expect(dead_code, reason = "NATS is the only one of its kind")
-    )]
-    pub(super) fn port(port: impl Port + 'static) -> Self {
-        Self(Carrier::Port(Arc::new(port)))
-    }
-
+/// What an engine does. Streams and counts are for other servers: an engine for nodes alone has neither.
+pub trait Port: fmt::Debug + Send + Sync {
     /// As people call it.
-    pub(super) fn name(&self) -> &'static str {
-        match &self.0 {
-            Carrier::Memory(_) => "memory",
-            Carrier::Redis(_) => "Redis",
-            Carrier::Port(_) => "NATS",
-        }
-    }
+    fn name(&self) -> &'static str;
 
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
-    pub fn native(&self) -> Kind {
-        match &self.0 {
-            Carrier::Memory(_) => Kind::Classic,
-            Carrier::Redis(port) => port.native(),
-            Carrier::Port(_) => Kind::Classic,
-        }
+    fn native(&self) -> Kind {
+        Kind::Classic
     }
 
     /// Publishes a batch in order. It is handed over at once, so calls keep their order; several batches may be under way. The
     /// future ends within seconds, whatever happens to the server.
-    pub fn publish(&self, batch: &[Publish]) -> impl Future<Output = Published> + Send + use<> {
-        let messages = batch.len();
-        let published = match &self.0 {
-            Carrier::Memory(port) => Waits::For(port.publish(batch)),
-            Carrier::Redis(port) => Waits::For(port.publish(batch)),
-            Carrier::Port(port) => Waits::On(port.publish(batch)),
-        };
-        async move {
-            match published {
-                Waits::For(published) => published
-                    .await
-                    .unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED))),
-                Waits::On(published) => published.await,
-            }
-        }
-    }
+    fn publish(&self, batch: &[Publish]) -> Pending<'static, Published>;
 
     /// Appends an entry to a stream that keeps about `kept` of them. Calls keep their order.
-    pub fn append(
+    fn append(
         &self,
-        stream: &[u8],
-        fields: &[(&str, String)],
-        kept: usize,
-    ) -> impl Future<Output = Published> + Send + use<> {
-        let appended = match &self.0 {
-            Carrier::Memory(_) => None,
-            Carrier::Redis(port) => Some(port.append(stream, fields, kept)),
-            Carrier::Port(_) => None,
-        };
-        async move {
-            let failed = |why: &str| Published::failed(1, Trouble::new(why));
-            match appended {
-                Some(appended) => appended.await.unwrap_or_else(|_| failed(CLOSED)),
-                None => failed("only Redis has streams of other servers"),
-            }
-        }
+        _stream: &[u8],
+        _fields: &[(&str, String)],
+        _kept: usize,
+    ) -> Pending<'static, Published> {
+        let why = Trouble::new("only Redis has streams of other servers");
+        Box::pin(ready(Published::failed(1, why)))
     }
 
     /// Reads what is appended to a stream from now on, until the receiver goes. Nothing comes of an engine without streams.
-    pub fn read(&self, stream: Name) -> Receiver<StreamNews> {
-        match &self.0 {
-            Carrier::Memory(_) => channel(1).1,
-            Carrier::Redis(port) => port.read(stream),
-            Carrier::Port(_) => channel(1).1,
-        }
+    fn read(&self, _stream: Name) -> Receiver<StreamNews> {
+        channel(1).1
     }
 
     /// Wants to hear topics, until [`Self::unsubscribe`]. [`News::Heard`] tells of each when it is so.
-    pub fn subscribe(&self, topics: Vec<Topic>) {
-        match &self.0 {
-            Carrier::Memory(port) => port.subscribe(topics),
-            Carrier::Redis(port) => port.tell(redis::Order::Subscribe(topics)),
-            Carrier::Port(port) => port.subscribe(&topics),
-        }
-    }
+    fn subscribe(&self, topics: Vec<Topic>);
 
     /// Does not want to hear topics any more. Messages that are on their way may still come.
-    pub fn unsubscribe(&self, topics: Vec<Topic>) {
-        match &self.0 {
-            Carrier::Memory(port) => port.unsubscribe(&topics),
-            Carrier::Redis(port) => port.tell(redis::Order::Unsubscribe(topics)),
-            Carrier::Port(port) => port.unsubscribe(&topics),
-        }
-    }
+    fn unsubscribe(&self, topics: Vec<Topic>);
 
     /// Subscribes to everything anew on new connections: for a caller whose own probes do not come back.
-    pub fn doubt(&self) {
-        match &self.0 {
-            Carrier::Memory(port) => port.doubt(),
-            Carrier::Redis(port) => port.tell(redis::Order::Doubt),
-            Carrier::Port(port) => port.doubt(),
-        }
-    }
+    fn doubt(&self);
 
-    /// How many connections are subscribed to each channel, patterns aside.
-    ///
-    /// # Errors
-    /// The server did not answer.
-    pub async fn subscribers(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.subscribers(kind, channels),
-            Carrier::Redis(port) => port.subscribers(kind, channels).await,
-            Carrier::Port(_) => Err(Trouble::lasting(NODES_ONLY)),
-        }
+    /// How many connections are subscribed to each channel, patterns aside. `Err`: the server did not answer.
+    fn subscribers<'a>(
+        &'a self,
+        _kind: Kind,
+        _channels: &'a [Name],
+    ) -> Pending<'a, Result<Vec<u64>, Trouble>> {
+        Box::pin(ready(Err(Trouble::lasting(NODES_ONLY))))
     }
 
     /// Takes a lease that is free, in an epoch above its own and above all that anybody was given. A lease of the same payload is
-    /// the asker's.
-    ///
-    /// # Errors
-    /// The server did not answer: nobody knows whose the lease is.
-    pub async fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.take(lease),
-            Carrier::Redis(port) => port.take(lease).await,
-            Carrier::Port(port) => port.take(lease.clone()).await,
-        }
-    }
+    /// the asker's. `Err`: nobody knows whose the lease is.
+    fn take<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Taken, Trouble>>;
 
-    /// Keeps a lease, also if it is gone since. Later epochs are above its own.
-    ///
-    /// # Errors
-    /// The server did not answer: nobody knows whose the lease is.
-    pub async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.hold(lease),
-            Carrier::Redis(port) => port.hold(lease).await,
-            Carrier::Port(port) => port.hold(lease.clone()).await,
-        }
-    }
+    /// Keeps a lease, also if it is gone since. Later epochs are above its own. `Err`: nobody knows whose the lease is.
+    fn hold<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Held, Trouble>>;
 
-    /// Gives a lease back, if it is one's own.
-    ///
-    /// # Errors
-    /// The server did not answer; the lease ends by itself.
-    pub async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.release(lease),
-            Carrier::Redis(port) => port.release(lease).await,
-            Carrier::Port(port) => port.release(lease.clone()).await,
-        }
-    }
+    /// Gives a lease back, if it is one's own. `Err`: the lease ends by itself.
+    fn release<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<(), Trouble>>;
 
     /// Reads leases. In a cluster of Redis all keys must be of one slot: give them the same `{tag}`.
-    ///
-    /// # Errors
-    /// The server did not answer.
-    pub async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.holders(keys),
-            Carrier::Redis(port) => port.holders(keys).await,
-            Carrier::Port(port) => port.holders(keys.to_vec()).await,
-        }
-    }
+    fn holders<'a>(&'a self, keys: &'a [Name])
+    -> Pending<'a, Result<Vec<Option<Holder>>, Trouble>>;
 
-    /// Shows a value on a board, and returns those of all numbers, in one step.
-    ///
-    /// # Errors
-    /// The server did not answer: nobody knows whether the value was shown.
-    pub async fn show(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.show(board, value),
-            Carrier::Redis(port) => port.show(board, value).await,
-            Carrier::Port(port) => port.show(board.clone(), value.to_vec()).await,
-        }
-    }
+    /// Shows a value on a board, and returns those of all numbers, in one step. `Err`: nobody knows whether the value was shown.
+    fn show<'a>(&'a self, board: &'a Board, value: &'a [u8])
+    -> Pending<'a, Result<Shown, Trouble>>;
 
     /// What the server says of itself.
-    ///
-    /// # Errors
-    /// The server did not answer.
-    pub async fn server(&self) -> Result<Server, Trouble> {
-        match &self.0 {
-            Carrier::Memory(port) => port.server(),
-            Carrier::Redis(port) => port.server().await,
-            Carrier::Port(port) => port.server().await,
-        }
-    }
+    fn server(&self) -> Pending<'_, Result<Server, Trouble>>;
 }
-
-/// An engine and what it reports.
-pub type Opened = (Engine, Feed);

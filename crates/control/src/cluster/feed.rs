@@ -1,6 +1,6 @@
 //! News on their way from an engine to its user, bounded in bytes.
 
-use super::engine::News;
+use super::engine::{Engine, News};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -29,6 +29,9 @@ pub struct Feed {
     news: UnboundedReceiver<News>,
     waiting: Arc<Waiting>,
 }
+
+/// An engine and what it reports.
+pub type Opened = (Engine, Feed);
 
 /// Both ends. Of messages, `bytes_max` wait at most; the other news are few and always pass.
 pub(super) fn feed(bytes_max: usize) -> (Source, Feed) {
@@ -102,8 +105,8 @@ impl Feed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::{Kind, Message};
     use super::*;
+    use crate::cluster::engine::{Kind, Message};
 
     fn message(bytes: usize) -> News {
         News::Message(Message {

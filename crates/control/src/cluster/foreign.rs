@@ -12,8 +12,8 @@ mod words;
 pub use gauges::Gauges;
 pub use watch::watch;
 
-use super::engine::{self, Engine, Kind, Message, Name, News, Opened, StreamNews};
-use super::feed::Feed;
+use super::engine::{self, Engine, Kind, Message, Name, News, StreamNews};
+use super::feed::{Feed, Opened};
 use crate::vitals::Pulse;
 use compat::classic;
 use compat::plane::{

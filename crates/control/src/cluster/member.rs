@@ -1,22 +1,21 @@
 //! This process as a member of a cluster: a thread that owns the engine, the native plane and the node's number.
 
 use super::arrival::{Arrival, Arrived, Start, Succession};
-use super::budgets::{Exchange, Shares};
+use super::budgets::Exchange;
 use super::card::Card;
 use super::directory::Directory;
 use super::driver::{DOUBT, Ended, Rig, drive};
-use super::engine::{Opened, Trouble};
-use super::foreign::Ear;
+use super::engine::Trouble;
+use super::feed::Opened;
 use super::gauges::Gauges;
+use super::office::{Office, Order};
 use super::roster::Roster;
 use super::seal::Seal;
 use super::standing::{Orders, Stop};
-use crate::health::Readiness;
-use crate::moving::Wish;
 use crate::vitals::Pulse;
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Limits, Node};
-use hub::{Inbox, Letter, Naming, Parcel, Uplink};
+use hub::{Naming, Parcel, Uplink};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,12 +24,6 @@ use tokio::sync::oneshot;
 
 /// How long a clean leave waits for the peers.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Hears that a node is gone: its number, and which of its lives it was.
-pub type Gone = Box<dyn Fn(u16, u64) + Send>;
-
-/// Brings a letter to a shard.
-pub type Deliver = Box<dyn Fn(u16, Arc<Letter>) + Send>;
 
 /// What a member needs to know.
 #[derive(Clone, Debug)]
@@ -61,40 +54,6 @@ pub struct Settings {
     pub namespaces: Vec<String>,
     /// Number and epoch of the life as which this process goes on, once another one has handed it over.
     pub succeeds: Option<(u16, u64)>,
-}
-
-/// What is there once the shards run.
-pub struct Office {
-    pub inbox: Inbox,
-    pub shards: u16,
-    pub deliver: Deliver,
-    /// Some shard has more letters than it may: others wait at the engine's end, which is bounded.
-    pub are_behind: Box<dyn Fn() -> bool + Send>,
-    /// Sessions of this node.
-    pub sessions: Box<dyn Fn() -> u64 + Send>,
-    pub readiness: Readiness,
-    pub gone: Gone,
-    /// Servers of other kinds listen by it.
-    pub foreign: Option<Ear>,
-    /// Limits that nodes share.
-    pub shares: Option<Shares>,
-}
-
-impl std::fmt::Debug for Office {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Office").finish_non_exhaustive()
-    }
-}
-
-/// Orders of operators to the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// This node is to send its clients away.
-    Drain(u16),
-    /// This node's sessions are to go elsewhere.
-    Rebalance(u16, Wish),
-    /// The others are to know how this node stands, now.
-    Renew,
 }
 
 /// A member of a cluster.

@@ -1,14 +1,14 @@
 //! An engine in memory, for nodes of one process: tests of what stands on engines, with the troubles of real ones on demand.
 
 use super::engine::{
-    Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Publish, Published,
-    Server, Taken, Topic, Trouble,
+    self, Board, Held, Holder, Kind, Lease, Message, Name, News, Pending, Publish, Published,
+    Server, Shown, Taken, Topic, Trouble,
 };
-use super::feed::{Source, feed};
+use super::feed::{Opened, Source, feed};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tokio::sync::oneshot;
 
 /// Bytes of messages that may wait for a node.
 const FEED_BYTES_MAX: usize = 64 << 20;
@@ -38,21 +38,16 @@ struct Conn {
     up: bool,
 }
 
-/// One node's connection.
-#[derive(Clone, Debug)]
-pub struct Port {
+/// One node's connection, which ends with it.
+#[derive(Debug)]
+struct Port {
     number: usize,
     broker: Broker,
-    _ends: Arc<End>,
 }
 
-/// Disconnects a node when its last handle goes.
-#[derive(Debug)]
-struct End(usize, Broker);
-
-impl Drop for End {
+impl Drop for Port {
     fn drop(&mut self) {
-        self.1.state().ports.remove(&self.0);
+        self.state().ports.remove(&self.number);
     }
 }
 
@@ -75,9 +70,8 @@ impl Broker {
         let port = Port {
             number,
             broker: self.clone(),
-            _ends: Arc::new(End(number, self.clone())),
         };
-        (Engine::memory(port), feed)
+        (Arc::new(port), feed)
     }
 
     /// Stops, as a server that crashed. Leases are kept unless `forget`.
@@ -234,48 +228,7 @@ impl Port {
         self.broker.state()
     }
 
-    pub(super) fn publish(&self, batch: &[Publish]) -> oneshot::Receiver<Published> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.state();
-        let published = match state.reaches(self.number) {
-            Err(trouble) => Published::failed(batch.len(), trouble),
-            Ok(()) => Published {
-                receivers: batch.iter().map(|one| Some(state.deliver(one))).collect(),
-                trouble: None,
-            },
-        };
-        let _ = sender.send(published);
-        receiver
-    }
-
-    pub(super) fn subscribe(&self, mut topics: Vec<Topic>) {
-        let mut state = self.state();
-        let Some(conn) = state.ports.get_mut(&self.number) else {
-            return;
-        };
-        topics.retain(|topic| conn.topics.insert(topic.clone()));
-        if conn.up {
-            conn.source.tell(News::Heard(topics));
-        }
-    }
-
-    pub(super) fn unsubscribe(&self, topics: &[Topic]) {
-        let mut state = self.state();
-        if let Some(conn) = state.ports.get_mut(&self.number) {
-            conn.topics.retain(|topic| !topics.contains(topic));
-        }
-    }
-
-    pub(super) fn doubt(&self) {
-        let state = self.state();
-        if let Some(conn) = state.ports.get(&self.number).filter(|conn| conn.up) {
-            let topics: Vec<Topic> = conn.topics.iter().cloned().collect();
-            conn.source.tell(News::Unheard(topics.clone()));
-            conn.source.tell(News::Heard(topics));
-        }
-    }
-
-    pub(super) fn subscribers(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
+    fn count(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
         let state = self.state();
         state.reaches(self.number)?;
         let count = |channel: &Name| {
@@ -286,7 +239,7 @@ impl Port {
         Ok(channels.iter().map(count).collect())
     }
 
-    pub(super) fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
+    fn take_lease(&self, lease: &Lease) -> Result<Taken, Trouble> {
         let mut lease = lease.clone();
         let held = {
             let mut state = self.state();
@@ -302,14 +255,14 @@ impl Port {
             Some(holder) if holder.payload == lease.payload => Ok(Taken::Mine(holder.epoch)),
             Some(holder) => Ok(Taken::Other(holder)),
             // What stood there may be replaced.
-            None => Ok(match self.hold(&lease)? {
+            None => Ok(match self.hold_lease(&lease)? {
                 Held::Mine => Taken::Mine(lease.epoch),
                 Held::Other(holder) => Taken::Other(holder),
             }),
         }
     }
 
-    pub(super) fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
+    fn hold_lease(&self, lease: &Lease) -> Result<Held, Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
         state.drop_ended_leases();
@@ -328,7 +281,7 @@ impl Port {
         Ok(Held::Mine)
     }
 
-    pub(super) fn release(&self, lease: &Lease) -> Result<(), Trouble> {
+    fn release_lease(&self, lease: &Lease) -> Result<(), Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
         let mine = |value: &str| Holder::read(value.as_bytes()).epoch == lease.epoch;
@@ -342,7 +295,7 @@ impl Port {
         Ok(())
     }
 
-    pub(super) fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
+    fn read(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
         state.drop_ended_leases();
@@ -353,7 +306,7 @@ impl Port {
         Ok(keys.iter().map(read).collect())
     }
 
-    pub(super) fn show(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+    fn show_on(&self, board: &Board, value: &[u8]) -> Result<Shown, Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
         let now = Instant::now();
@@ -370,7 +323,7 @@ impl Port {
             .collect())
     }
 
-    pub(super) fn server(&self) -> Result<Server, Trouble> {
+    fn describe(&self) -> Result<Server, Trouble> {
         self.state().reaches(self.number)?;
         Ok(Server {
             name: "memory".to_owned(),
@@ -379,6 +332,90 @@ impl Port {
             pubsub_buffer: None,
             node_timeout: None,
         })
+    }
+}
+
+impl engine::Port for Port {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn publish(&self, batch: &[Publish]) -> Pending<'static, Published> {
+        let mut state = self.state();
+        let published = match state.reaches(self.number) {
+            Err(trouble) => Published::failed(batch.len(), trouble),
+            Ok(()) => Published {
+                receivers: batch.iter().map(|one| Some(state.deliver(one))).collect(),
+                trouble: None,
+            },
+        };
+        Box::pin(ready(published))
+    }
+
+    fn subscribe(&self, mut topics: Vec<Topic>) {
+        let mut state = self.state();
+        let Some(conn) = state.ports.get_mut(&self.number) else {
+            return;
+        };
+        topics.retain(|topic| conn.topics.insert(topic.clone()));
+        if conn.up {
+            conn.source.tell(News::Heard(topics));
+        }
+    }
+
+    fn unsubscribe(&self, topics: Vec<Topic>) {
+        let mut state = self.state();
+        if let Some(conn) = state.ports.get_mut(&self.number) {
+            conn.topics.retain(|topic| !topics.contains(topic));
+        }
+    }
+
+    fn doubt(&self) {
+        let state = self.state();
+        if let Some(conn) = state.ports.get(&self.number).filter(|conn| conn.up) {
+            let topics: Vec<Topic> = conn.topics.iter().cloned().collect();
+            conn.source.tell(News::Unheard(topics.clone()));
+            conn.source.tell(News::Heard(topics));
+        }
+    }
+
+    fn subscribers<'a>(
+        &'a self,
+        kind: Kind,
+        channels: &'a [Name],
+    ) -> Pending<'a, Result<Vec<u64>, Trouble>> {
+        Box::pin(ready(self.count(kind, channels)))
+    }
+
+    fn take<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Taken, Trouble>> {
+        Box::pin(ready(self.take_lease(lease)))
+    }
+
+    fn hold<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Held, Trouble>> {
+        Box::pin(ready(self.hold_lease(lease)))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<(), Trouble>> {
+        Box::pin(ready(self.release_lease(lease)))
+    }
+
+    fn holders<'a>(
+        &'a self,
+        keys: &'a [Name],
+    ) -> Pending<'a, Result<Vec<Option<Holder>>, Trouble>> {
+        Box::pin(ready(self.read(keys)))
+    }
+
+    fn show<'a>(
+        &'a self,
+        board: &'a Board,
+        value: &'a [u8],
+    ) -> Pending<'a, Result<Shown, Trouble>> {
+        Box::pin(ready(self.show_on(board, value)))
+    }
+
+    fn server(&self) -> Pending<'_, Result<Server, Trouble>> {
+        Box::pin(ready(self.describe()))
     }
 }
 

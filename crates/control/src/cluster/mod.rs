@@ -17,6 +17,7 @@ pub mod memory;
 #[cfg(feature = "nats")]
 mod nats;
 mod number;
+mod office;
 pub mod redis;
 pub mod roster;
 mod seal;
@@ -26,6 +27,7 @@ pub mod way;
 pub use arrival::Start;
 pub use budgets::Shares;
 pub use driver::Ended;
-pub use member::{Gone, Joining, Member, Office, Order, Settings};
+pub use member::{Joining, Member, Settings};
+pub use office::{Gone, Office, Order};
 pub use seal::name_key;
 pub use standing::{Handed, Stop, Stopped};

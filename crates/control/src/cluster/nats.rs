@@ -1,10 +1,10 @@
 //! NATS as engine: channels are subjects of core NATS, leases and boards are buckets of JetStream.
 
 use super::engine::{
-    self, Board, Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Pending, Publish,
-    Published, Server, Shown, Taken, Topic, Trouble, VALUE_BYTES_MAX,
+    self, Board, Held, Holder, Kind, Lease, Message, Name, News, Pending, Publish, Published,
+    Server, Shown, Taken, Topic, Trouble, VALUE_BYTES_MAX,
 };
-use super::feed::feed;
+use super::feed::{Opened, feed};
 use cluster::budget::SHEET_US;
 use cluster::numbers::KEY_US;
 use nats::engine::{self as carrier, Bucket, Value};
@@ -92,8 +92,8 @@ pub(super) fn fits(prefix: &str) -> bool {
     !stem.is_empty() && stem.chars().all(is_word)
 }
 
-/// A handle on the connection.
-#[derive(Clone, Debug)]
+/// The connection.
+#[derive(Debug)]
 struct Port {
     engine: carrier::Engine,
     names: Names,
@@ -158,11 +158,15 @@ pub(super) async fn open(plan: Plan) -> Result<Opened, Trouble> {
     };
     let engine = carrier::open(plan, Arc::new(tell)).await;
     let engine = engine.map_err(|why| trouble(&why))?;
-    Ok((Engine::port(Port { engine, names }), feed))
+    Ok((Arc::new(Port { engine, names }), feed))
 }
 
 impl engine::Port for Port {
-    fn publish(&self, batch: &[Publish]) -> Pending<Published> {
+    fn name(&self) -> &'static str {
+        "NATS"
+    }
+
+    fn publish(&self, batch: &[Publish]) -> Pending<'static, Published> {
         let count = batch.len();
         let message = |one: &Publish| {
             let subject = self.names.subject(&one.channel);
@@ -187,47 +191,48 @@ impl engine::Port for Port {
         })
     }
 
-    fn subscribe(&self, topics: &[Topic]) {
-        self.engine.subscribe(self.subjects(topics));
+    fn subscribe(&self, topics: Vec<Topic>) {
+        self.engine.subscribe(self.subjects(&topics));
     }
 
-    fn unsubscribe(&self, topics: &[Topic]) {
-        self.engine.unsubscribe(self.subjects(topics));
+    fn unsubscribe(&self, topics: Vec<Topic>) {
+        self.engine.unsubscribe(self.subjects(&topics));
     }
 
     fn doubt(&self) {
         self.engine.doubt();
     }
 
-    fn take(&self, lease: Lease) -> Pending<Result<Taken, Trouble>> {
-        let port = self.clone();
-        Box::pin(async move { port.take_lease(lease).await })
+    fn take<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Taken, Trouble>> {
+        Box::pin(self.take_lease(lease.clone()))
     }
 
-    fn hold(&self, lease: Lease) -> Pending<Result<Held, Trouble>> {
-        let port = self.clone();
-        Box::pin(async move { port.hold_lease(&lease).await })
+    fn hold<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Held, Trouble>> {
+        Box::pin(self.hold_lease(lease))
     }
 
-    fn release(&self, lease: Lease) -> Pending<Result<(), Trouble>> {
-        let port = self.clone();
-        Box::pin(async move { port.release_lease(&lease).await })
+    fn release<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<(), Trouble>> {
+        Box::pin(self.release_lease(lease))
     }
 
-    fn holders(&self, keys: Vec<Name>) -> Pending<Result<Vec<Option<Holder>>, Trouble>> {
-        let port = self.clone();
-        Box::pin(async move { port.holders_of(&keys).await })
+    fn holders<'a>(
+        &'a self,
+        keys: &'a [Name],
+    ) -> Pending<'a, Result<Vec<Option<Holder>>, Trouble>> {
+        Box::pin(self.holders_of(keys))
     }
 
-    fn show(&self, board: Board, value: Vec<u8>) -> Pending<Result<Shown, Trouble>> {
-        let port = self.clone();
-        Box::pin(async move { port.show_on(&board, &value).await })
+    fn show<'a>(
+        &'a self,
+        board: &'a Board,
+        value: &'a [u8],
+    ) -> Pending<'a, Result<Shown, Trouble>> {
+        Box::pin(self.show_on(board, value))
     }
 
-    fn server(&self) -> Pending<Result<Server, Trouble>> {
-        let engine = self.engine.clone();
+    fn server(&self) -> Pending<'_, Result<Server, Trouble>> {
         Box::pin(async move {
-            let (version, is_cluster) = engine.server().await.map_err(|why| trouble(&why))?;
+            let (version, is_cluster) = self.engine.server().await.map_err(|why| trouble(&why))?;
             Ok(Server {
                 name: "nats".to_owned(),
                 version,
@@ -350,7 +355,7 @@ impl Port {
         keys.iter().map(find).collect()
     }
 
-    async fn show_on(&self, board: &Board, value: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+    async fn show_on(&self, board: &Board, value: &[u8]) -> Result<Shown, Trouble> {
         let (bucket, number) = (self.names.boards(), board.number.to_string());
         let shown = self.engine.write(&bucket, &number, value, None).await;
         shown.map_err(|why| trouble(&why))?;

@@ -1,6 +1,7 @@
 //! The way to an engine: which one it is, where it is, and how to get in.
 
-use super::engine::{Opened, Trouble};
+use super::engine::Trouble;
+use super::feed::Opened;
 use super::redis::{self, settings::Addr, settings::Settings as Redis};
 use std::path::PathBuf;
 

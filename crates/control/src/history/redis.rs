@@ -53,10 +53,7 @@ fn certificates(files: &TlsFiles) -> Result<Arc<ClientConfig>, Trouble> {
 
 async fn door(settings: Settings) -> Result<Box<dyn Door>, Fault> {
     let connected = redis::connect(settings).await;
-    let (port, mut news) = connected.map_err(|trouble| fault(&trouble))?;
-    // The state of the connections is seen by what becomes of commands.
-    tokio::spawn(async move { while news.next().await.is_some() {} });
-    let door = Connections(port);
+    let door = Connections(connected.map_err(|trouble| fault(&trouble))?);
     // Wrong rights are told at once.
     let mut ping = Cmd::new();
     ping.arg("PING");

@@ -3,7 +3,9 @@
 use super::detection::Detection;
 use super::load;
 use crate::api;
-use crate::backend::{Figures, Turns, Windows};
+use crate::backend::figures::Figures;
+use crate::backend::state::Turns;
+use crate::backend::windows::Windows;
 use crate::bodies::Bodies;
 use crate::bridge::Bridges;
 use crate::cluster::channels;

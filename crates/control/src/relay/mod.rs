@@ -11,7 +11,7 @@ mod turns;
 
 use crate::cluster::roster::{Roster, Route};
 use crate::live::Desk;
-use crate::page::{Duplex, Stream};
+use crate::page::stream::{Duplex, Stream};
 use crate::seats::Seats;
 pub(crate) use asking::ANSWER_BYTES_MAX;
 use asking::{Answerer, QUESTION};

@@ -3,7 +3,7 @@
 
 use super::Gauges;
 use super::traffic::Traffic;
-use crate::page::Duplex;
+use crate::page::stream::Duplex;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;

@@ -15,7 +15,6 @@ use hub::{
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,15 +64,7 @@ impl Counter {
     pub(crate) fn applications(&self) -> anyhow::Result<Applications> {
         let all = NamespaceRules {
             backend: Some(BACKEND.to_owned()),
-            chat: false,
-            client_joins: false,
-            auto_join: Vec::new(),
-            reads_history: false,
-            lives: rules::bridge::Buses::default(),
-            presence: false,
-            recovers: false,
-            events: BTreeMap::new(),
-            default_event: EventRule::new(Action::Backend),
+            ..NamespaceRules::new(EventRule::new(Action::Backend))
         };
         let rules = Rules {
             namespaces: [("*".to_owned(), all)].into(),

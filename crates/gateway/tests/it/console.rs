@@ -1,13 +1,12 @@
 //! What a node shows of itself: sessions, rooms, ends, figures, settings and actions; and the login of the console.
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::Response;
 use ::client::full::{Encoding, Plain, Polling, SocketIo, request};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::LazyLock;
-
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
@@ -24,14 +23,6 @@ fn config(more: &str) -> String {
         "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_keys = {keys:?}\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
          [namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/lab\"]\n{more}\n"
     )
-}
-
-fn token(user: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    let output = command.output().expect("sockeye token runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.trim().to_owned()
 }
 
 /// A socket of a user, in rooms.

@@ -4,7 +4,7 @@
 //! `SOCKEYE_NOISE_SECONDS=600 cargo test --release -p gateway --test it noise -- --nocapture` is the long run; the short one is a
 //! smoke test of the same.
 
-use crate::harness::{Alone, Gateway, SocketIo};
+use crate::harness::{Alone, Gateway, SocketIo, Stop};
 use crate::player::{Received, Script, World, play};
 use fastrand::Rng;
 use serde_json::json;
@@ -178,6 +178,7 @@ fn noise_neither_ends_the_gateway_nor_makes_it_grow() {
     let addr = gateway.addr;
     let mut resident = Vec::new();
     std::thread::scope(|scope| {
+        let _stop = Stop(&over);
         for seed in 0..CLIENTS {
             let (scripts, over, played) = (&scripts, &over, &played);
             std::thread::Builder::new()

@@ -1,14 +1,13 @@
 //! The members of a room, on the real binary: told to each other, asked by them, over nodes, with connections that are lost and nodes
 //! that die.
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{SocketIo, request};
 use serde_json::{Value, json};
 use servers::Redis;
-use std::process::Command;
 use std::sync::LazyLock;
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 const WHO: &str = "sockeye:presence";
 
 /// `/`: rooms have presence, but for those whose names begin with `off-`. A member that was lost comes back within two seconds.
@@ -34,16 +33,6 @@ fn members(node: &Gateway, query: &str) -> (u16, Value) {
     let response = request(node.admin, "GET", &path, &headers, "");
     let body = serde_json::from_str(&response.body).unwrap_or_default();
     (response.status, body)
-}
-
-fn token(user: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    let output = command.output().expect("sockeye token runs");
-    String::from_utf8(output.stdout)
-        .expect("text")
-        .trim()
-        .to_owned()
 }
 
 /// A socket of a user, in a room.

@@ -35,16 +35,8 @@ impl World for Kernel {
 
 pub fn hub(config: Config) -> Hub {
     let namespace = NamespaceRules {
-        backend: None,
-        chat: false,
-        client_joins: false,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: [("echo".to_owned(), EventRule::new(Action::Reply))].into(),
-        default_event: EventRule::new(Action::Drop),
+        ..NamespaceRules::new(EventRule::new(Action::Drop))
     };
     let say = Action::Rooms {
         room: Some("room".to_owned()),

@@ -33,7 +33,7 @@ pub type Key = (u8, u64);
 struct Kind {
     /// 0: each node has its own.
     budget: u32,
-    /// Of a rate.
+    /// The limiter of a rate.
     gcra: Option<Gcra>,
 }
 
@@ -82,7 +82,7 @@ pub struct Budgets {
     marks: ArrayQueue<Key>,
     marked: Box<[AtomicU64]>,
     wake: OnceLock<Wake>,
-    /// Of the numbers of users.
+    /// The key by which users become numbers.
     secret: [u64; 2],
     addresses: Arc<Addresses>,
     meters: Arc<Shared>,

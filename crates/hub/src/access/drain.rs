@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// The time of more sessions comes in steps of this many milliseconds.
 const STEP_MS: u64 = 20;
-/// Sessions whose time has come are looked at as often, so many at once.
+/// Sessions whose time has come are looked at this often, and so many of them at once.
 const LOOK_MS: u64 = 2;
 const LOOKS_MAX: usize = 4_096;
 /// A client that said something so long ago, and nothing since, has begun a pause. Its next word is as far away as it can be.
@@ -38,7 +38,7 @@ impl Drain {
         matches!(self, Self::Done)
     }
 
-    /// Those that leave now, while there are any.
+    /// The sessions that leave now, while there are any.
     pub(crate) fn leaving(&mut self) -> Option<&mut Leaving> {
         match self {
             Self::Closing(leaving) => Some(leaving),
@@ -54,7 +54,7 @@ impl Drain {
         }
     }
 
-    /// In how many milliseconds a client may come back: each another number, evenly spread behind what is left of the window.
+    /// In how many milliseconds a client may come back: after what is left of the window, each at another time.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         let (left, window) = match self {
             Self::Closing(leaving) => {
@@ -91,7 +91,7 @@ pub(crate) struct Leaving {
     started_ms: u64,
     pace: Pace,
     total: usize,
-    /// Their time has not come. The last one is the next.
+    /// The time of these has not come. The last one is the next.
     left: Vec<SessionKey>,
     due: VecDeque<Due>,
     /// When clients said something last, of those that did since it began.

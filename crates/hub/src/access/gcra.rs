@@ -229,7 +229,7 @@ mod tests {
         for events in [1, 7, 100, 1_000_000] {
             let gcra = Gcra::new(Rate::new(events, Duration::from_secs(60)).fixed());
             let (mut state, mut passed) = (0, 0);
-            // A window ends early by less than its grid: about the time of some events, for a million of them a second.
+            // A window ends early by less than its grid.
             let slack_us = 512.max(2 * u64::from(events));
             // Evenly over the window, twice as many as pass: the first half does, and not one later.
             for n in 0..2 * u64::from(events) {

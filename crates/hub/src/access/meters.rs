@@ -26,7 +26,7 @@ struct Account<'a> {
     shared: &'a Shared,
     scope: Scope,
     gcra: Gcra,
-    /// Of its state in the table.
+    /// Where its state stands in the table.
     place: u64,
     state_us: u64,
     /// Booked since it was found.
@@ -139,7 +139,7 @@ impl<'a> Account<'a> {
 /// What is used of a rate now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsedRate {
-    /// Whose rate it is.
+    /// The one that has the rate.
     pub scope: Scope,
     /// Messages that count still.
     pub used: u32,

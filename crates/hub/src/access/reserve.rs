@@ -10,7 +10,7 @@ const SWEPT: usize = 256;
 pub(crate) struct Reserve(VecDeque<ConnKey>);
 
 impl Reserve {
-    /// One more; `lives` says which of the others are still there.
+    /// A connection enters. `lives`: which of the others are still there.
     pub(crate) fn enter(&mut self, conn: ConnKey, lives: impl Fn(ConnKey) -> bool) {
         if self.0.len() >= SWEPT {
             self.0.retain(|conn| lives(*conn));

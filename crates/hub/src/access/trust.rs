@@ -23,7 +23,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
         return;
     };
     let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
-    // Whose time was up already is counted for that.
+    // One whose time was up is counted already.
     if slot.state == State::Head {
         parts.books.counts.shed += 1;
         parts.books.counts.close(reason);

@@ -131,7 +131,7 @@ pub struct Limits {
     pub acks_outstanding_max: usize,
     /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
     pub asks_outstanding_max: usize,
-    /// Bytes that all questions without an answer keep, per shard: tokens, CONNECT payloads, packets that wait behind them.
+    /// Bytes that all questions without an answer keep, per shard: tokens, CONNECT payloads, packets that came after them and wait.
     pub ask_bytes_max: usize,
     /// Bytes of packets that one client may send to a namespace before its CONNECT is decided.
     pub gate_bytes_max: usize,
@@ -153,7 +153,7 @@ pub struct Limits {
     pub takeover_contexts_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn.
     pub deliveries_per_turn: usize,
-    /// Rejected messages of one connection per turn; what it sent behind them waits.
+    /// Rejected messages of one connection per turn; what it sent after them waits.
     pub rejections_per_turn: u32,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,

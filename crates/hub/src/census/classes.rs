@@ -18,11 +18,11 @@ pub struct Classes {
     pub plain: u64,
     /// Event streams.
     pub streams: u64,
-    /// Of all: their messages may be compressed.
+    /// Sessions whose messages may be compressed.
     pub compressed: u64,
-    /// Of all: their clients can come back to what they missed.
+    /// Sessions whose clients can come back to what they missed.
     pub recoverable: u64,
-    /// Of all: another node passes their connection on.
+    /// Sessions whose connection another node passes on.
     pub relayed: u64,
 }
 
@@ -46,7 +46,7 @@ impl Classes {
         *transport += 1;
     }
 
-    /// With those of another shard.
+    /// The sum of two shards.
     pub fn and(self, other: Self) -> Self {
         Self {
             all: self.all + other.all,

@@ -30,7 +30,7 @@ pub enum Question {
     Rooms(RoomsWanted),
     /// The busiest of these, of a sample.
     BusyRooms(RoomsWanted),
-    /// Those for whose members most bytes wait.
+    /// The rooms for whose members most bytes wait.
     SlowRooms(RoomsWanted),
     /// Sessions that ended, the newest first.
     Ends {
@@ -48,11 +48,11 @@ pub struct SessionsWanted {
     pub id: Option<Id20>,
     /// Clients at this address.
     pub address: Option<IpAddr>,
-    /// With a socket in this namespace.
+    /// They have a socket in this namespace.
     pub namespace: Option<String>,
-    /// With a socket of this user.
+    /// They have a socket of this user.
     pub user: Option<String>,
-    /// With a socket in this room of the namespace; without one, of `/`.
+    /// They have a socket in this room of the namespace, or of `/` if none is named.
     pub room: Option<String>,
     /// So many are shown; all are counted.
     pub limit: usize,

@@ -32,7 +32,7 @@ impl People {
         })
     }
 
-    /// Those that follow a session as a whole, or one of its sockets.
+    /// Traces that follow a session as a whole, or one of its sockets.
     fn followers_of_session(&self, session: SessionId) -> Followers {
         let Some(slot) = self.sessions.get(session) else {
             return Followers::new();
@@ -47,7 +47,7 @@ impl People {
         }
         let whole = self.traces.live.iter().filter(|trace| {
             let is_it = *trace.subject() == Subject::Session(slot.sid);
-            // What is no namespace's is not for those who see one only.
+            // A session is of no namespace: whoever may see only one does not see it.
             is_it && !trace.is_limited()
         });
         for trace in whole {

@@ -38,7 +38,7 @@ pub(crate) struct Line {
     pub(crate) polls: Polls,
     /// Connections whose output waits no more.
     released: Vec<ConnId>,
-    /// No connection is accepted any more: behind an answer there is no other request.
+    /// No connection is accepted any more: no other request follows an answer.
     pub(crate) answers_are_last: bool,
 }
 
@@ -207,7 +207,7 @@ impl Line {
         }
     }
 
-    /// Bytes behind the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
+    /// Bytes after the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
     /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
         let Some(slot) = self.conns.get_mut(conn) else {

@@ -8,7 +8,7 @@ use crate::tables::sip::sip;
 pub struct Marks([u64; 2]);
 
 impl Marks {
-    /// By a key that nobody can guess.
+    /// `key`: nobody can guess it.
     pub fn new(key: [u64; 2]) -> Self {
         Self(key)
     }

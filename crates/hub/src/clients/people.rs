@@ -51,7 +51,7 @@ pub(crate) struct People {
     pub(crate) whereabouts: Arc<Whereabouts>,
     /// What operators follow.
     pub(crate) traces: Traces,
-    /// Of the last selection of sockets.
+    /// The number of the last selection of sockets.
     mark: u32,
 }
 

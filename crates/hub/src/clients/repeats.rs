@@ -22,7 +22,7 @@ const POLL: u64 = 0b11;
 pub(crate) struct LastPoll(u64);
 
 impl LastPoll {
-    /// As it is said to another process, and back.
+    /// The number by which another process knows it.
     pub(crate) fn said(self) -> u64 {
         self.0
     }
@@ -100,7 +100,7 @@ mod tests {
                 Some(2),
             ),
             ("o- gPk1a p- gPk1a", Some(3)),
-            // Other polls between: no proxy repeats so late.
+            // No proxy repeats a poll after others have come.
             ("oPk1a gPk1b gPk1c gPk1b", None),
             ("o- g- p- g- g-", None),
             ("ox gy g- gy", None),

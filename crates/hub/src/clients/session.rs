@@ -70,7 +70,7 @@ impl Protocol {
 pub(crate) struct Session {
     pub(crate) sid: Id20,
     pub(crate) protocol: Protocol,
-    /// Of Engine.IO; without it, that of today.
+    /// The revision of Engine.IO; that of today without Engine.IO.
     pub(crate) revision: Revision,
     pub(crate) flags: Flags,
     pub(crate) heart: Heart,
@@ -137,7 +137,7 @@ pub(crate) struct Dues {
 }
 
 impl Dues {
-    /// A message was accepted: one that was rejected is made up for, if there was any.
+    /// A message was accepted: it makes up for one that was rejected. Whether there was any.
     pub(crate) fn forgive(&mut self) -> bool {
         let any = self.rejections > 0;
         self.rejections = self.rejections.saturating_sub(1);
@@ -325,9 +325,9 @@ pub(crate) struct Polling {
     pub(crate) late: bool,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
-    /// That answer is a script.
+    /// The answer to that GET is a script.
     pub(crate) script: Option<Callback>,
-    /// That client takes any number of packets in one answer.
+    /// The client takes any number of packets in one answer.
     pub(crate) takes_all: bool,
     /// What that answer may be compressed with.
     pub(crate) encoding: Option<Encoding>,

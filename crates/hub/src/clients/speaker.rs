@@ -87,7 +87,7 @@ impl Speaker<'_> {
         match variant.dialect {
             Dialect::PlainJson => plain::write_error_json(&mut text, error),
             Dialect::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
-            // It would take it for the word of another client. The close code says the worst.
+            // Such a client would take an error for the word of another one. It is told no more than the close code.
             Dialect::PlainRaw => return true,
             Dialect::SocketIo | Dialect::SocketIo3 | Dialect::SocketIoMsgpack => return false,
         }

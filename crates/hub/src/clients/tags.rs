@@ -15,14 +15,14 @@ pub(crate) struct Tag(u16);
 #[derive(Debug)]
 struct Entry {
     text: Arc<str>,
-    /// Those that have its number.
+    /// How many have its number.
     uses: usize,
 }
 
 /// The texts in use.
 #[derive(Debug, Default)]
 pub(crate) struct Tags {
-    /// By number, from 1.
+    /// Number 1 comes first.
     entries: Vec<Option<Entry>>,
     free: Vec<u16>,
     numbers: HashMap<Arc<str>, u16>,

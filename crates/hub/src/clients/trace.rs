@@ -54,7 +54,7 @@ pub struct TraceBounds {
 #[derive(Debug)]
 pub struct LiveTrace {
     subject: Subject,
-    /// Only sockets and events there; rooms and events always have one.
+    /// Only sockets and events of it are followed. Traces of rooms and events always have one.
     namespace: Option<Box<str>>,
     bounds: TraceBounds,
     lines: Copies<TraceLine>,
@@ -116,7 +116,7 @@ pub struct TraceWho {
 /// A client that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speaker {
-    /// By the user's name.
+    /// A user, by name.
     User(Box<str>),
     /// A socket without a user.
     Socket(Id20),
@@ -175,7 +175,7 @@ pub enum TraceDecision {
     Joined {
         /// `polling`, `websocket`, `webtransport` or `sse`.
         transport: &'static str,
-        /// Of its client.
+        /// The protocol of its client.
         protocol: &'static str,
     },
     /// A socket left, or its session was cut.

@@ -28,7 +28,7 @@ pub(super) const FOLLOWED_MAX: usize = 32;
 
 /// Sockets of sessions that chance has chosen. A session beyond it is not followed, and counts as a line that was dropped.
 const CHOSEN_MAX: usize = 1_024;
-/// Of these a share is a number.
+/// A share is so many of these.
 const SHARE_OF: u64 = 10_000;
 
 /// The traces that something is a line of.
@@ -56,7 +56,7 @@ pub(crate) struct Hearing {
     pub(crate) refusal: Option<(Box<str>, Box<str>)>,
     /// Rooms that it was sent to.
     pub(crate) rooms: Vec<Box<str>>,
-    /// Lines about what came of it, for behind its own.
+    /// Lines about what came of it, which follow its own.
     held: Vec<(Arc<LiveTrace>, TraceLine)>,
 }
 
@@ -184,7 +184,7 @@ impl Traces {
         found
     }
 
-    /// Those of a room, by its name.
+    /// Followers of a room, by its name.
     pub(crate) fn of_rooms(&self, namespace: &str, is_meant: impl Fn(&str) -> bool) -> Followers {
         self.those(|trace| match trace.subject() {
             Subject::Room(room) => trace.is_in(namespace) && is_meant(room),
@@ -192,7 +192,7 @@ impl Traces {
         })
     }
 
-    /// Those of an event's name.
+    /// Followers of an event's name.
     pub(crate) fn of_event(&self, namespace: &str, event: &str) -> Followers {
         self.those(|trace| match trace.subject() {
             Subject::Event(name) => trace.is_in(namespace) && **name == *event,

@@ -1,12 +1,11 @@
 //! Broadcasts with ack and fetches, from the asker's shard and on each shard that takes part.
 
 use crate::books::limits::ROUND_BYTES_MAX;
-use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Found, Letter, Order, Reply, Response, RoundId, Target,
     Tidings,
 };
-use crate::cluster::rounds::{Acked, News, Question};
+use crate::cluster::rounds::{Acked, Answers, News};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::waiting;
 use crate::cluster::wire::Ask;
@@ -129,7 +128,7 @@ fn respond(parts: &mut Parts, round: RoundId, response: Response) {
     }
 }
 
-/// Something about a round or fetch of ours.
+/// Something about a round of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
     let told = parts.rounds.respond(reply, &mut parts.books.counts);
     parts.outbound.tell_all(told);
@@ -155,18 +154,15 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
 fn round(
     parts: &mut Parts,
     target: &Target<'_>,
-    (question, token): (Question, u64),
+    question: (Answers, u64),
     shards: u32,
     timeout_ms: u64,
 ) -> Option<RoundId> {
     if !acks_admitted(parts, 1) {
         return None;
     }
-    let abroad = match send::has_away(parts, target) {
-        true => Abroad::asked(),
-        false => Abroad::default(),
-    };
-    let number = parts.rounds.open(question, token, shards, abroad);
+    let abroad = send::has_away(parts, target);
+    let number = parts.rounds.open(question, shards, abroad);
     watch_ack(parts, number, timeout_ms);
     Some(RoundId {
         asker: parts.ids.me.place(),
@@ -189,7 +185,7 @@ pub(crate) fn collect(
     let Some(round) = round(
         parts,
         target,
-        (Question::Collect, token),
+        (Answers::acks(), token),
         shards.len() + 1,
         timeout_ms,
     ) else {
@@ -274,7 +270,7 @@ pub(crate) fn fetch(
     let round = if alone {
         None
     } else {
-        let question = (Question::Fetch, token);
+        let question = (Answers::sockets(), token);
         round(parts, target, question, shards.len() + 1, timeout_ms)
     };
     let Some(round) = round else {
@@ -301,7 +297,7 @@ pub(crate) fn ask_servers(
     let alone = !send::has_away(parts, target);
     let round = match alone {
         true => None,
-        false => round(parts, target, (Question::Collect, token), 0, timeout_ms),
+        false => round(parts, target, (Answers::acks(), token), 0, timeout_ms),
     };
     let Some(round) = round else {
         let collected = Collected {

@@ -8,7 +8,7 @@ use super::atomics::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) struct Awake(AtomicBool);
 
 impl Awake {
-    /// Of an owner that has not looked yet.
+    /// Its owner has not looked yet.
     pub(crate) fn new() -> Self {
         Self(AtomicBool::new(false))
     }

@@ -260,7 +260,7 @@ impl Parcel {
         }
     }
 
-    /// Whose it is.
+    /// The shard that it comes from.
     pub fn shard(&self) -> u16 {
         self.shard
     }

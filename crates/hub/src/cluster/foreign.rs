@@ -290,7 +290,7 @@ mod tests {
         all.into_iter().map(deed).collect()
     }
 
-    /// As a hub of ours writes it for other nodes.
+    /// What a hub of ours writes for other nodes.
     fn written(order: &Order) -> Vec<u8> {
         let mut out = Vec::new();
         order.of().with(|to| match order {

@@ -180,7 +180,7 @@ pub struct Broadcast {
     pub(crate) spot: Option<Spot>,
 }
 
-/// Whose word an event is, on its way to its home. See [`Author`].
+/// The author of an event on its way to its home. See [`Author`].
 #[derive(Clone, Debug, Default)]
 pub(crate) enum OwnedAuthor {
     #[default]
@@ -277,7 +277,7 @@ impl Broadcast {
 /// What a shard is asked to do with its sockets, in the verbs of Socket.IO's cluster adapter.
 #[derive(Debug)]
 pub enum Order {
-    /// With a round: the asker waits for the receivers' acks.
+    /// If it has a round, the asker waits for the receivers' acks.
     Broadcast(Broadcast, Option<RoundId>),
     Join {
         of: Address,
@@ -356,7 +356,7 @@ pub enum Letter {
     Room(RoomNews),
     /// Something that the link to other nodes reports.
     Uplink(Tidings),
-    /// To the home of a namespace: a letter of another node or server. So it stays behind the events that came before it.
+    /// To the home of a namespace: a letter of another node or server. So it stays after the events that came before it.
     ByHome(ByHome),
     /// About a client that comes back to another shard.
     Return(Return),
@@ -399,7 +399,7 @@ pub(crate) enum ChronicleNews {
         number: u64,
         record: Box<recovery::record::Record>,
     },
-    /// To the claimer, behind what was published before.
+    /// To the claimer, after what was published before.
     Adopted {
         number: u64,
         handover: Box<recovery::messages::Handover>,
@@ -438,7 +438,7 @@ pub struct ByHome {
 /// To the asker of a round.
 #[derive(Debug)]
 pub struct Reply {
-    /// Of the round.
+    /// The round's number.
     pub(crate) number: u64,
     pub(crate) node: u16,
     /// Shards of that node that take part.

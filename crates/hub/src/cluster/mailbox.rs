@@ -103,7 +103,7 @@ impl<T: Weigh> Receiver<T> {
         self.0.awake.begin_wait(&self.0.load().messages)
     }
 
-    /// Call behind waiting: the owner looks by itself.
+    /// To be called after waiting: the owner looks by itself.
     pub fn end_wait(&self) {
         self.0.awake.end_wait();
     }

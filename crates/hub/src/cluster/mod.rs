@@ -1,6 +1,5 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
-pub(crate) mod abroad;
 pub(crate) mod adoption;
 pub(crate) mod asking;
 pub(crate) mod awake;
@@ -12,6 +11,7 @@ pub(crate) mod joins;
 pub(crate) mod letter;
 pub mod mailbox;
 pub(crate) mod receive;
+pub(crate) mod respondents;
 pub(crate) mod rounds;
 pub(crate) mod saves;
 pub(crate) mod send;

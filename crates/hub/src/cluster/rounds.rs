@@ -7,8 +7,8 @@
 
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{Answer, Found, Reply, Response, RoundId, Tidings};
+use crate::cluster::respondents::Respondents;
 use crate::seam::told::{Collected, Told};
 use crate::tables::id::Identity;
 use crate::tables::slot::SocketKey;
@@ -24,21 +24,8 @@ enum Wait {
         token: u64,
         due_ms: u64,
     },
-    /// A broadcast of ours.
-    Round {
-        token: u64,
-        silent_shards: u32,
-        abroad: Abroad,
-        asked: u64,
-        collected: Collected,
-    },
-    /// A fetch of ours.
-    Fetch {
-        token: u64,
-        silent_shards: u32,
-        abroad: Abroad,
-        found: Found,
-    },
+    /// A broadcast or fetch of ours.
+    Round(Round),
     /// Receivers here of a broadcast whose asker may be anywhere.
     Part {
         round: RoundId,
@@ -47,11 +34,25 @@ enum Wait {
     },
 }
 
-/// A question to many, as its asker opens it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Question {
-    Collect,
-    Fetch,
+/// A question to many.
+#[derive(Debug)]
+struct Round {
+    token: u64,
+    respondents: Respondents,
+    answers: Answers,
+}
+
+/// What a question to many has brought.
+#[derive(Debug)]
+pub(crate) enum Answers {
+    /// A broadcast brings acks.
+    Acks {
+        /// Sockets that got it.
+        asked: u64,
+        collected: Collected,
+    },
+    /// A fetch brings sockets.
+    Sockets(Found),
 }
 
 /// What the end of a wait means for somebody.
@@ -77,11 +78,11 @@ const IDS: u64 = 1 << 31;
 
 #[derive(Debug)]
 pub(crate) struct Rounds {
-    /// By ack id, which for rounds and fetches is never sent. Ids are ours: no keyed hash.
+    /// By ack id, which for rounds of ours is never sent. Ids are ours: no keyed hash.
     waits: HashMap<u64, Wait, FixedState>,
     /// Answers that sockets owe. In order of sockets, so that one that goes finds its own.
     owed: BTreeSet<(SocketKey, u64)>,
-    /// Rounds and fetches of ours.
+    /// Rounds of ours.
     open: usize,
     /// Bytes of the answers and lists that these keep.
     kept_bytes: usize,
@@ -143,7 +144,7 @@ impl Rounds {
         self.next
     }
 
-    /// Goes on behind the ids that another process has given out: a late ack of its time answers no question of this one.
+    /// Goes on after the ids that another process has given out: a late ack of its time answers no question of this one.
     pub(crate) fn go_on_from(&mut self, next: u64) {
         let own = self.next;
         let behind = next.max(own) - own;
@@ -151,7 +152,7 @@ impl Rounds {
         self.begin_again();
     }
 
-    /// Behind the last id comes the first of this shard.
+    /// After the last id comes the first of this shard.
     fn begin_again(&mut self) {
         if self.next >= IDS {
             self.next %= self.stride;
@@ -254,33 +255,19 @@ impl Rounds {
         true
     }
 
-    /// So many shards are asked, and perhaps other nodes.
+    /// Opens a round that asks so many shards, and perhaps other nodes.
     pub(crate) fn open(
         &mut self,
-        question: Question,
-        token: u64,
+        (answers, token): (Answers, u64),
         shards: u32,
-        abroad: Abroad,
+        abroad: bool,
     ) -> u64 {
         self.open += 1;
-        self.wait(match question {
-            Question::Collect => Wait::Round {
-                token,
-                silent_shards: shards,
-                abroad,
-                asked: 0,
-                collected: Collected::default(),
-            },
-            Question::Fetch => Wait::Fetch {
-                token,
-                silent_shards: shards,
-                abroad,
-                found: Found {
-                    complete: true,
-                    ..Found::default()
-                },
-            },
-        })
+        self.wait(Wait::Round(Round {
+            token,
+            respondents: Respondents::new(self.node, shards, abroad),
+            answers,
+        }))
     }
 
     /// These sockets here got a broadcast under this ack id.
@@ -344,69 +331,34 @@ impl Rounds {
                 }
                 Some(News::Asker(round, Response::Gone))
             }
-            Wait::Round { .. } | Wait::Fetch { .. } => None,
+            Wait::Round(_) => None,
         }
     }
 
-    /// A shard, here or on another node, answers a round or a fetch of ours. Returns the result if it was the last answer.
+    /// A shard, here or on another node, answers a round of ours. Returns the result if it was the last answer.
     pub(crate) fn respond(&mut self, reply: &Reply, counts: &mut Counts) -> Option<Told> {
         let room = ROUND_BYTES_MAX.saturating_sub(self.kept_bytes);
-        let (wait, here) = (self.waits.get_mut(&reply.number)?, reply.node == self.node);
-        if !here && !wait.abroad()?.heard(reply) {
+        let round = self.round(reply.number)?;
+        if !round.respondents.heard(reply) {
             return None;
         }
-        let kept = match wait {
-            Wait::Round {
-                silent_shards,
-                asked,
-                collected,
-                ..
-            } => {
-                if here && matches!(reply.response, Response::Delivered { .. }) {
-                    *silent_shards = silent_shards.saturating_sub(1);
-                }
-                collected.take(&reply.response, asked, room)
-            }
-            Wait::Fetch {
-                silent_shards,
-                found,
-                ..
-            } => {
-                if here && matches!(reply.response, Response::Sockets(_)) {
-                    *silent_shards = silent_shards.saturating_sub(1);
-                }
-                found.take(&reply.response, room)
-            }
-            Wait::One { .. } | Wait::Part { .. } => Some(0),
-        };
-        match kept {
+        match round.answers.take(&reply.response, room) {
             Some(bytes) => self.kept_bytes += bytes,
             None => counts.hit(Limit::AcksOutstanding),
         }
         self.end_if_over(reply.number)
     }
 
+    fn round(&mut self, id: u64) -> Option<&mut Round> {
+        match self.waits.get_mut(&id)? {
+            Wait::Round(round) => Some(round),
+            Wait::One { .. } | Wait::Part { .. } => None,
+        }
+    }
+
     fn end_if_over(&mut self, id: u64) -> Option<Told> {
-        let over = match self.waits.get(&id)? {
-            Wait::Round {
-                silent_shards,
-                abroad,
-                asked,
-                collected,
-                ..
-            } => {
-                *silent_shards == 0
-                    && !abroad.is_silent()
-                    && collected.acked.saturating_add(collected.gone) >= *asked
-            }
-            Wait::Fetch {
-                silent_shards,
-                abroad,
-                ..
-            } => *silent_shards == 0 && !abroad.is_silent(),
-            Wait::One { .. } | Wait::Part { .. } => false,
-        };
-        over.then(|| self.end(id)).flatten()
+        let is_over = self.round(id)?.is_over();
+        is_over.then(|| self.end(id)).flatten()
     }
 
     /// News of other nodes; the results of what ends by them.
@@ -416,10 +368,10 @@ impl Rounds {
             Tidings::Posted { round, .. } | Tidings::Refused { round } => *round,
             Tidings::Confirmed { .. } | Tidings::Missed { .. } => return Vec::new(),
         };
-        let abroad = self.waits.get_mut(&round).and_then(Wait::abroad);
-        match (abroad, tidings) {
-            (Some(abroad), Tidings::Posted { nodes, .. }) => abroad.posted(nodes),
-            (Some(abroad), _) => abroad.refused(),
+        let respondents = self.round(round).map(|round| &mut round.respondents);
+        match (respondents, tidings) {
+            (Some(respondents), Tidings::Posted { nodes, .. }) => respondents.posted(nodes),
+            (Some(respondents), _) => respondents.refused(),
             (None, _) => {}
         }
         self.end_if_over(round).into_iter().collect()
@@ -428,10 +380,13 @@ impl Rounds {
     fn node_down(&mut self, node: u16) -> Vec<Told> {
         let mut concerned = Vec::new();
         for (id, wait) in &mut self.waits {
-            let Some(owing) = wait.abroad().and_then(|abroad| abroad.lost(node)) else {
+            let Wait::Round(round) = wait else {
                 continue;
             };
-            if let Wait::Round { collected, .. } = wait {
+            let Some(owing) = round.respondents.lost(node) else {
+                continue;
+            };
+            if let Answers::Acks { collected, .. } = &mut round.answers {
                 collected.gone = collected.gone.saturating_add(owing);
             }
             concerned.push(*id);
@@ -461,40 +416,15 @@ impl Rounds {
         self.end(id)
     }
 
-    /// The result of a round or a fetch, whatever is still missing.
+    /// The result of a round, whatever is still missing.
     fn end(&mut self, id: u64) -> Option<Told> {
-        let told = match self.waits.remove(&id)? {
-            Wait::Round {
-                token,
-                silent_shards,
-                abroad,
-                asked,
-                mut collected,
-            } => {
-                let missing = asked.saturating_sub(collected.acked.saturating_add(collected.gone));
-                collected.timed_out = missing;
-                collected.complete = silent_shards == 0
-                    && abroad.is_whole()
-                    && collected.answers.len() as u64 == asked
-                    && collected.undelivered == 0;
-                let bytes: usize = collected.answers.iter().map(Answer::bytes).sum();
-                self.kept_bytes -= bytes;
-                Told::Collected { token, collected }
-            }
-            Wait::Fetch {
-                token,
-                silent_shards,
-                abroad,
-                mut found,
-            } => {
-                found.complete &= silent_shards == 0 && abroad.is_whole();
-                self.kept_bytes -= found.bytes();
-                Told::Found { token, found }
-            }
-            Wait::One { .. } | Wait::Part { .. } => return None,
+        self.round(id)?;
+        let Some(Wait::Round(round)) = self.waits.remove(&id) else {
+            return None;
         };
         self.open -= 1;
-        Some(told)
+        self.kept_bytes -= round.answers.bytes();
+        Some(round.told())
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -504,17 +434,71 @@ impl Rounds {
     }
 }
 
-impl Wait {
-    fn abroad(&mut self) -> Option<&mut Abroad> {
+impl Round {
+    fn is_over(&self) -> bool {
+        !self.respondents.is_silent()
+            && match &self.answers {
+                Answers::Acks { asked, collected } => {
+                    collected.acked.saturating_add(collected.gone) >= *asked
+                }
+                Answers::Sockets(_) => true,
+            }
+    }
+
+    fn told(self) -> Told {
+        let (token, is_whole) = (self.token, self.respondents.is_whole());
+        match self.answers {
+            Answers::Acks {
+                asked,
+                mut collected,
+            } => {
+                let missing = asked.saturating_sub(collected.acked.saturating_add(collected.gone));
+                collected.timed_out = missing;
+                collected.complete = is_whole
+                    && collected.answers.len() as u64 == asked
+                    && collected.undelivered == 0;
+                Told::Collected { token, collected }
+            }
+            Answers::Sockets(mut found) => {
+                found.complete &= is_whole;
+                Told::Found { token, found }
+            }
+        }
+    }
+}
+
+impl Answers {
+    pub(crate) fn acks() -> Self {
+        Self::Acks {
+            asked: 0,
+            collected: Collected::default(),
+        }
+    }
+
+    pub(crate) fn sockets() -> Self {
+        Self::Sockets(Found {
+            complete: true,
+            ..Found::default()
+        })
+    }
+
+    /// Takes in what a shard says; the bytes that are kept of it, or `None` if an answer was too large.
+    fn take(&mut self, response: &Response, room: usize) -> Option<usize> {
         match self {
-            Self::Round { abroad, .. } | Self::Fetch { abroad, .. } => Some(abroad),
-            Self::One { .. } | Self::Part { .. } => None,
+            Self::Acks { asked, collected } => collected.take(response, asked, room),
+            Self::Sockets(found) => found.take(response, room),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Acks { collected, .. } => collected.answers.iter().map(Answer::bytes).sum(),
+            Self::Sockets(found) => found.bytes(),
         }
     }
 }
 
 impl Collected {
-    /// Takes in what a shard says; the bytes that are kept of it, or `None` if an answer was too large.
     fn take(&mut self, response: &Response, asked: &mut u64, room: usize) -> Option<usize> {
         match response {
             Response::Delivered {
@@ -573,7 +557,7 @@ mod tests {
             shards: 1,
         });
         let mut counts = Counts::default();
-        let id = rounds.open(Question::Collect, 7, 1, Abroad::asked());
+        let id = rounds.open((Answers::acks(), 7), 1, true);
         let posted = Tidings::Posted {
             round: id,
             nodes: vec![2],

@@ -110,7 +110,7 @@ pub(crate) fn wait_for(parts: &mut Parts, shards: ShardSet) {
     }
 }
 
-/// There may be other nodes, and they are concerned.
+/// Whether there may be other nodes that are concerned.
 pub(crate) fn has_away(parts: &Parts, to: &Target<'_>) -> bool {
     parts.away.is_some() && to.scope == Scope::Everywhere
 }

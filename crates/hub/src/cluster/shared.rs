@@ -80,8 +80,8 @@ impl Process {
     }
 }
 
-/// What the log was told of proxies that nobody trusts: one of this machine or a private network, where proxies are, and one
-/// from anywhere, who may be a client that pretends.
+/// Whether the log was told of a proxy that nobody trusts: of one on this machine or in a private network, where proxies are, and of one
+/// from elsewhere, which may be a client that pretends.
 #[derive(Debug, Default)]
 pub struct Distrusted {
     near: AtomicBool,

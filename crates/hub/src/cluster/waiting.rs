@@ -1,4 +1,4 @@
-//! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all behind it, and the acks of joins.
+//! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all that follows it, and the acks of joins.
 
 use crate::books::faults::{self, Fault};
 use crate::cluster::send::note_interest;
@@ -9,7 +9,7 @@ use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 
 /// A socket is in its namespace, with its user and its first rooms, and its client is not told before this turn's flush: it
-/// hears of that once other nodes know. All that is said to the client keeps its order behind that.
+/// hears of that once other nodes know. All that is said to the client follows that, in its order.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
     note_interest(parts);
     if let Some((namespace, ticket)) = deeds::ticket_of(parts, socket)

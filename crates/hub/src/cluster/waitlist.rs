@@ -31,7 +31,7 @@ pub(crate) enum Carrier {
 }
 
 impl Waits {
-    /// Without what it says.
+    /// The same with nothing to say.
     pub(crate) fn emptied(self) -> Self {
         match self {
             Self::Ack { to, .. } => Self::Ack {
@@ -78,7 +78,7 @@ impl Waitlist {
         }
     }
 
-    /// Stands behind all that waits already, so that the first is the first that may leave. What finds no room is given back.
+    /// It leaves after all that waits already. What finds no room is given back.
     #[must_use = "somebody waits for it"]
     pub(crate) fn put(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
         let bytes = what.bytes();

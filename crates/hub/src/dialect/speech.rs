@@ -8,10 +8,10 @@ use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
-/// Whose words a client understands.
+/// The words that a client understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Socket.IO packets as text, attachments behind them.
+    /// Socket.IO packets as text, attachments after them.
     SocketIo,
     /// Socket.IO packets as MessagePack.
     SocketIoMsgpack,
@@ -51,13 +51,13 @@ pub(crate) struct Variant {
 pub struct Emit<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Raw JSON elements behind the name.
+    /// Raw JSON elements after the name.
     pub args: &'a str,
     /// The binary that their placeholders stand for.
     pub attachments: &'a [Vec<u8>],
     /// Dropped, not queued, for clients that cannot take it this instant.
     pub volatile: bool,
-    /// Whose word it is.
+    /// The one who says it.
     pub author: Author<'a>,
     /// Where it stands on a bus, if it is a command of one: each shard sends it once.
     pub spot: Option<&'a Spot>,
@@ -105,7 +105,7 @@ pub(crate) struct Word<'a> {
     pub(crate) name: &'a str,
     /// The one room that an event is for; plain clients are told.
     pub(crate) room: Option<&'a str>,
-    /// Raw elements behind the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
+    /// Raw elements after the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
     pub(crate) data: &'a str,
     pub(crate) attachments: &'a [Vec<u8>],
     /// Where a plain client is then that can come back. Others get it among the elements.
@@ -264,7 +264,7 @@ fn wrap_raw(out: &mut Vec<u8>, message: &[u8]) {
 }
 
 impl Variant {
-    /// Of a session that is gone: nothing leaves in it.
+    /// The variant of a session that is gone: nothing leaves in it.
     pub(crate) const ABSENT: Self = Self {
         dialect: Dialect::SocketIo,
         framing: Framing::Polling,

@@ -123,7 +123,7 @@ fn token_ended(parts: &mut Parts, socket: SocketKey) {
     }
 }
 
-/// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
+/// The token of a socket ends in `left_s` seconds. Its client is warned, unless a refresh has put the end off.
 fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64) {
     let expires_s = u64::from(expires_s);
     if left_s > parts.books.config.auth.warn_before.as_secs() {

@@ -84,7 +84,7 @@ fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
     let comer = join.shown.and_then(|shown| shown.comer(uid));
     let found = match comer {
         Some(comer) => returning::find(&mut stage.parts, session, &join.namespace, comer),
-        // It shows the name of another server's socket.
+        // What it shows names a socket of another server.
         None => Found::Nowhere(NotRecovered::Unknown),
     };
     match found {
@@ -341,8 +341,8 @@ pub(crate) fn on_join_verdict(
     }
 }
 
-/// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
-/// which no client comes back by itself, if the fault is ours.
+/// Strict: CONNECT_ERROR. Chat: the client is let in, told by an `error` event, and sent off. If the fault is ours there is no DISCONNECT:
+/// after one, no client comes back by itself.
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
     if is_plain(parts, session) {
         return plain_gate::deny_plain(parts, session, denied);

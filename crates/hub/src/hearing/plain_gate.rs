@@ -10,7 +10,7 @@ use crate::seam::event::Refusal;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 
-/// Whether it has no socket before it has said whether it comes back.
+/// Whether its socket waits until the client says if it comes back.
 pub(crate) fn waits_for_resume(parts: &Parts, session: SessionId) -> bool {
     let slot = parts.people.sessions.get(session);
     slot.is_some_and(|slot| slot.resumes() && !slot.flags.joined)

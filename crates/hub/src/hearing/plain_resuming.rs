@@ -1,5 +1,5 @@
 //! The first word of a plain client that asked for recovery: `resume`, with the name of the socket that it had, or without one. Its socket
-//! begins, or goes on, behind it.
+//! begins, or goes on, after it.
 
 use crate::books::close::CloseReason;
 use crate::clients::session::Protocol;

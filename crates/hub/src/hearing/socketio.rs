@@ -1,4 +1,4 @@
-//! What clients of Socket.IO say: packets, and the attachments behind them (protocol 4).
+//! What clients of Socket.IO say: packets, and the attachments that follow them (protocol 4).
 //!
 //! HOT PATH: `on_packet` allocates nothing for text.
 
@@ -256,9 +256,8 @@ fn auth_of(query: &str) -> String {
     String::from_utf8_lossy(&auth).into_owned()
 }
 
-/// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
-/// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
-/// A namespace that it never was in is no such case.
+/// A packet for a namespace the client is not in. A client may not know yet that the server removed it or, for a rate, did not let it in, and
+/// its callbacks may answer after its own DISCONNECT: such a packet counts as a message. One for any other namespace is an error.
 fn on_stranger(parts: &mut Parts, session: SessionId, namespace: &str) {
     let slot = parts.people.sessions.get(session);
     let rare = slot.and_then(|slot| slot.rare.as_deref());

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use wire::json;
 use wire::socketio::PacketType;
 
-/// With more rooms it is all of them.
+/// A gap in more rooms than this is told as one in all of them.
 const ROOMS_MAX: usize = 64;
 
 /// Events were dropped that a slow session should have got: its sockets are told of which rooms they may have been.

@@ -85,13 +85,13 @@ pub struct Handing {
     /// The session that comes next, and behind them the connection.
     at: u32,
     conn_at: u32,
-    /// Those about which somebody is asked.
+    /// Sessions about which somebody is asked.
     asked: HashSet<SessionKey>,
-    /// Those that wait for a room's history.
+    /// Sessions that wait for a room's history.
     following: HashSet<SessionId>,
-    /// Those with an answer that waits until other nodes know of a room.
+    /// Sessions with an answer that waits until other nodes know of a room.
     joining: HashSet<SessionId>,
-    /// Those that poll and whose last answer is not out.
+    /// Sessions that poll and whose last answer is not out.
     unanswered: HashSet<SessionKey>,
     /// Sockets of sessions that do not go.
     stays: Vec<Stay>,

@@ -134,7 +134,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
         deeds::confirm(parts, parts.people.socket_key(index), pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
-        // What a socket got when it began, its client may not have had when that ping came.
+        // A client that got that ping before its socket began may lack what the socket got since.
         if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut())
             && pinged_ms > lifeline.since_ms
         {

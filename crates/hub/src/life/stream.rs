@@ -52,7 +52,7 @@ pub(crate) fn refuse_stream(
     let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
         return false;
     };
-    // Behind the beginning of a stream there is no place for an answer.
+    // Once a stream has begun there is no place for an answer.
     let rare = slot.rare.as_mut().filter(|_| !slot.flags.joined);
     let stream = rare.and_then(|rare| rare.stream.take());
     if let (Some(conn), Some(stream)) = (slot.conn, stream) {

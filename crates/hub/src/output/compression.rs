@@ -30,7 +30,7 @@ pub(crate) enum Deflate {
     Shared,
     /// The same within a small window.
     Small,
-    /// With a window of its own, kept from message to message.
+    /// The connection keeps a window of its own from message to message.
     Own,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Codecs {
     deflater: Option<Deflater>,
     small: Option<Deflater>,
     inflater: Option<Inflater>,
-    /// Of connections that keep a window, by connection.
+    /// The windows of connections that keep one.
     contexts: HashMap<ConnId, Box<Context>>,
     /// Frames about to be compressed.
     pub(crate) frames: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What waits to be written on one connection: ranges of this turn's log, and behind them, once the kernel does not take all,
+//! What waits to be written on one connection: ranges of this turn's log, and after them, once the kernel does not take all,
 //! the connection's bounded backlog.
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.

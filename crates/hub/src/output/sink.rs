@@ -112,7 +112,7 @@ impl<'b> Iterator for Writes<'b> {
 }
 
 impl<'b> Write<'b> {
-    /// Whose bytes these are.
+    /// The connection that these bytes are for.
     #[inline]
     pub fn conn(&self) -> ConnId {
         self.job.conn
@@ -211,7 +211,7 @@ impl Outcome {
     }
 }
 
-/// Writes what waits behind an earlier turn: one connection, because the kernel said that this one takes bytes again.
+/// Writes what an earlier turn left: one connection, because the kernel said that this one takes bytes again.
 pub(crate) fn write_backlog(conn: ConnId, backlog: &Backlog, sink: &mut dyn Sink) -> Written {
     let mut job = Job::new(conn, NONE);
     sink.write(Writes {

@@ -26,9 +26,9 @@ pub enum Form {
 pub struct Keeps {
     /// Namespaces with one key have one home: those that one backend serves.
     pub home: String,
-    /// By event.
+    /// The forms of these events.
     pub forms: HashMap<String, Form, FixedState>,
-    /// Of all other events.
+    /// The form of all other events.
     pub others: Form,
 }
 
@@ -36,7 +36,7 @@ pub struct Keeps {
 #[derive(Debug, Default)]
 pub struct Keeping {
     namespaces: Vec<(String, Option<Keeps>)>,
-    /// Of namespaces without a name here.
+    /// What namespaces keep that have no name here.
     others: Option<Keeps>,
 }
 

@@ -26,23 +26,23 @@ pub struct Kept {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// With their offsets.
+    /// Each with its offset.
     events: VecDeque<(u64, Arc<str>)>,
     bytes: usize,
-    /// Of the last event that should be here and is not.
+    /// The offset of the last event that should be here and is not.
     floor: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Of which events what is kept.
+    /// Which events are kept, and what of them.
     pub(crate) keeping: Arc<Keeping>,
     rooms: HashMap<(String, String), Ring>,
     /// Random: positions of another process, or of another shard, are not taken for its own. 0: not named yet.
     name: u64,
-    /// Of the last event.
+    /// The last one that was given.
     offset: u64,
-    /// Of the last event that a room without a ring had and forgot.
+    /// The offset of the last event that a room without a ring had and forgot.
     floor: u64,
     /// Bytes of all rings.
     bytes: usize,

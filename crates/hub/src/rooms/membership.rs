@@ -43,10 +43,10 @@ pub(crate) struct NewCount {
     pub(crate) presence: Option<Presence>,
 }
 
-/// So much is said of people in one step.
+/// One step says no more of people than this.
 const WORDS_BYTES_MAX: usize = 256 * 1024;
 
-/// The member of rooms that a socket is one socket of.
+/// The member that a socket belongs to.
 fn who(people: &People, index: SocketId) -> Who {
     match people.user_of(index) {
         Some(user) => Who::User(user.into()),
@@ -224,7 +224,7 @@ impl Rooms {
         }
     }
 
-    /// A program asks for the members of a room, which has none here perhaps.
+    /// A program asks for the members of a room, which may have none here.
     ///
     /// # Errors
     /// It is not told of them.

@@ -45,7 +45,7 @@ pub(crate) struct Outgoing<'a> {
 /// The encodings of an event that were made so far.
 #[derive(Debug)]
 pub(super) struct Encodings {
-    /// By variant, and by form within.
+    /// For each variant, one for each form.
     pub(super) frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
     /// For polling, by dialect of Socket.IO.
     pub(super) polling: [Option<Piece>; Variant::POLLED],
@@ -81,7 +81,7 @@ impl<'a> Outgoing<'a> {
             .next()
             .unwrap_or_default();
         let members = member.map(|_| json::members(first)).into_iter().flatten();
-        // Of repeated members the last counts, as in JSON.parse.
+        // The last of repeated members counts, as in JSON.parse.
         let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
         let value = named.last().map(|(_, value)| value);
         let room = self.room.or(self.about);

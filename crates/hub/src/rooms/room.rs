@@ -68,7 +68,7 @@ impl Room {
         self.own
     }
 
-    /// Those of this shard.
+    /// The members on this shard.
     pub(crate) fn members(&self) -> &[SocketId] {
         &self.members
     }
@@ -187,17 +187,17 @@ impl Rooms {
         self.me.place()
     }
 
-    /// With rooms whose members are told who is there.
+    /// Members of some rooms are told who is there.
     pub(crate) fn with_rolls(self, rolls: Rolls) -> Self {
         Self { rolls, ..self }
     }
 
-    /// With namespaces whose members see nothing of before they joined.
+    /// Members in some namespaces see nothing that was said before they joined.
     pub(crate) fn with_arrivals(self, arrivals: Arrivals) -> Self {
         Self { arrivals, ..self }
     }
 
-    /// With taps where events are published.
+    /// Taps stand where events are published.
     pub(crate) fn tapped(
         mut self,
         tap: Option<&Arc<Tap>>,
@@ -392,7 +392,7 @@ impl Rooms {
         std::mem::take(&mut self.changed)
     }
 
-    /// Those of them that were not looked at.
+    /// Puts the changed rooms back that were not looked at.
     pub(crate) fn keep_changed(&mut self, rooms: impl Iterator<Item = RoomId>) {
         self.changed.extend(rooms);
     }
@@ -487,7 +487,7 @@ impl Rooms {
         rooms.any(|own| self.tickets.contains_key(&(own.room, socket)))
     }
 
-    /// Those that wait for the history of a room.
+    /// The sockets that wait for the history of a room.
     pub(crate) fn followers(&self) -> impl Iterator<Item = SocketId> {
         self.tickets.keys().map(|(_, socket)| *socket)
     }

@@ -122,7 +122,7 @@ impl Context<'_> {
         self.parts.books.counts.drop_message(Dropped::Rule);
     }
 
-    /// Passes a word from outside on to the handler of another shard, behind all that this shard has sent there. `bytes`: what it
+    /// Passes a word from outside on to the handler of another shard, after all that this shard has sent there. `bytes`: what it
     /// costs while it waits.
     pub fn pass(&mut self, shard: u16, word: Box<dyn Any + Send>, bytes: usize) {
         let _inside = Inside::enter();

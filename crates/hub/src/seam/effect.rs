@@ -71,7 +71,7 @@ pub enum Notice {
         peer: IpAddr,
         transport: &'static str,
         protocol: &'static str,
-        /// Of its token.
+        /// The user whom its token names.
         uid: Option<Box<str>>,
     },
     Disconnected {
@@ -131,7 +131,7 @@ impl Brief {
         }
     }
 
-    /// As much of the name as was kept.
+    /// The name, or its beginning if it is long.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len));
         std::str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()

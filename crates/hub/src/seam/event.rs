@@ -112,7 +112,7 @@ impl Caller {
 pub struct Event<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
+    /// Raw JSON elements after the name, separated by commas; empty when there are none. Attachments stand in it as
     /// Socket.IO placeholders.
     pub args: &'a str,
     /// The attachments that placeholders in the arguments stand for.

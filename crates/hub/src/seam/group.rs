@@ -46,8 +46,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Something is about to be published in a namespace that other nodes are told as well, by their own ways: it has no place in the order of
-    /// the nodes, so sockets that come back stay at theirs.
+    /// What is about to be published in the namespace reaches other nodes by ways of their own. It has no place in the order of the nodes, so
+    /// sockets that come back stay at their node.
     pub fn speaks_apart(&mut self, namespace: &str) {
         let recover = self.parts.books.config.recovery.of(namespace);
         if recover.is_some_and(|recover| recover.goes_abroad)
@@ -213,8 +213,8 @@ impl Group<'_, '_> {
     }
 }
 
-/// Those of a group that are on this shard, and perhaps those on other nodes. Asked on every shard, and on one with `leads`, it
-/// is the whole group; what is asked keeps its place among what each shard is told.
+/// The part of a group that is on this shard; with `leads`, also the part on other nodes. Every shard asks its own part and one of them
+/// leads: so the whole group is asked, and on each shard in order with all else that the shard is told.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: ask it"]
 pub struct Apart<'a, 't> {
@@ -223,8 +223,7 @@ pub struct Apart<'a, 't> {
 }
 
 impl Apart<'_, '_> {
-    /// Sends them an event. In a namespace that keeps events only the shard that leads publishes it: it then goes by their home to
-    /// all of the group.
+    /// Sends them an event. In a namespace that keeps events only the shard that leads publishes it, by their home, to all of the group.
     pub fn emit(self, event: &Emit<'_>) {
         let _inside = Inside::enter();
         let Self { group, leads } = self;

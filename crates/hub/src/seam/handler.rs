@@ -217,7 +217,7 @@ pub trait Handler: Send {
     }
     /// What the handler of the process before said in [`numbers_of`](Self::numbers_of).
     fn goes_on_with_numbers(&mut self, socket: SocketKey, numbers: &[u64]) {}
-    /// All have come: numbers go on behind this one.
+    /// All sockets of another process have come: numbers go on after this one.
     fn go_on_from(&mut self, number: u64) {}
     /// The process is shutting down: sockets are still connected and may be told.
     fn draining(&mut self, cx: &mut Context<'_>) {}

@@ -47,7 +47,7 @@ impl Member<'_> {
         }
     }
 
-    /// No limiter has booked anything for its session, and it has left no namespace.
+    /// Whether no limiter has booked anything for its session, and it has left no namespace.
     pub fn is_newcomer(&self) -> bool {
         let _inside = Inside::enter();
         let slot = self.live();

@@ -31,8 +31,8 @@ use wire::base64url::Id20;
 use wire::json;
 
 impl Member<'_> {
-    /// Sends it, when it has just joined a room, the event `history` `{room, messages}`, if something is kept of the room, and
-    /// behind it what is published from then on.
+    /// To be called when it has just joined a room: it gets what is kept of the room as the event `history` `{room, messages}`, and then
+    /// what is published.
     pub fn replay(&mut self, room: &str) {
         let _inside = Inside::enter();
         if self.live().is_some() {

@@ -1,4 +1,4 @@
-//! Numbers, texts and lists as bytes between nodes. Numbers are LEB128, texts and lists stand behind their length. What is read comes from
+//! Numbers, texts and lists as bytes between nodes. Numbers are LEB128, texts and lists follow their length. What is read comes from
 //! a stranger: a length that lies allocates nothing.
 
 pub(crate) fn number(out: &mut Vec<u8>, mut value: u64) {

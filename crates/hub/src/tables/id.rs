@@ -16,9 +16,9 @@ pub struct Identity {
 /// A shard of a node: where an id was given out, or a letter goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// As in [`Identity`].
+    /// See [`Identity`].
     pub node: u16,
-    /// As in [`Identity`].
+    /// See [`Identity`].
     pub shard: u16,
 }
 

@@ -35,7 +35,7 @@ enum State {
 /// the id of its last event: `LOG:ROOM=OFFSET,ROOM=OFFSET`, hexadecimal. `ROOM` is a hash of the room's name.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// That of all offsets.
+    /// All offsets are of this log.
     log: u64,
     rooms: Vec<Asked>,
     /// The client said where it stopped.
@@ -75,7 +75,7 @@ impl Reading {
         self.rooms.iter().map(|asked| asked.name.clone()).collect()
     }
 
-    /// The history of a room is asked for: behind which position? One that nobody knows is before everything. `None`: the stream
+    /// The history of a room is asked for: after which position? One that nobody knows is before everything. `None`: the stream
     /// did not ask for the room, or said nothing, or was told of the room before.
     pub(crate) fn begin(&mut self, room: &str) -> Option<Position> {
         let (log, returns) = (self.log, self.returns);

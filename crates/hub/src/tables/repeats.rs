@@ -33,10 +33,10 @@ impl Spot {
 
 /// So many numbers in a row are remembered in one piece, four bytes each.
 const PAGE: u64 = 1_024;
-/// Of all sources.
+/// All sources have so many pages together.
 const PAGES_MAX: usize = 2_048;
 /// A group of readers knows within this time that one of them is gone, and others read on from where it was. Whoever asks for old commands
-/// again behind it means it.
+/// again after it means it.
 const AGE_MS: u64 = 10 * 60 * 1_000;
 /// A page that got nothing for so long makes room for others first.
 const BUSY_MS: u64 = 60_000;

@@ -1,5 +1,5 @@
 //! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
-//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in behind it, or
+//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in after it, or
 //! when more owners have ended than are left. Odd durations go through a heap.
 
 use crate::books::heartbeat::Step;
@@ -117,7 +117,7 @@ impl Timed for AskId {
     fn kind(_: usize) {}
 }
 
-/// Whose time has come.
+/// Something that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Session(SessionTimer, Key<SessionId>),
@@ -399,7 +399,7 @@ mod tests {
         let mut timers = Timers::default();
         let key = |index| Key::new(ConnId::at(index), 0);
         for n in 0..100_000 {
-            // Of the last ten, the oldest is still waited for.
+            // The oldest of the last ten is still waited for.
             timers
                 .conns
                 .forget(ConnTimer::Handshake, |key| SlotId::index(key.id()) + 10 < n);

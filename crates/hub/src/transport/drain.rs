@@ -42,8 +42,8 @@ fn sessions(parts: &Parts) -> Vec<SessionKey> {
     open.map(|(index, _)| sessions.key(index)).collect()
 }
 
-/// Closes so many sessions at this pace, and goes on as before: of chance, and those first that lose nothing. Those of an earlier order
-/// that are not gone are left.
+/// Closes so many sessions at this pace, and goes on as before. Chance chooses them; those that lose nothing come first. Sessions that an
+/// earlier order chose and that are not gone stay.
 pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     if parts.access.drain.is_on() {
         return;

@@ -30,7 +30,7 @@ pub struct Moved<'a> {
     pub secure: bool,
     /// The bytes that were read of it.
     pub read: &'a mut [u8],
-    /// The end of the stream came behind that.
+    /// The end of the stream came after that.
     pub ended: bool,
 }
 
@@ -278,7 +278,7 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
     }
 }
 
-/// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
+/// Bytes after a request whose poll is still waiting: they wait too, within the size of a head.
 fn on_pipelined(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
     if len > wire::http::HEAD_BYTES_MAX {
         ending::lost(parts, conn, CloseReason::ProtocolError);

@@ -50,7 +50,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
         }
     }
     if polling.queue.is_empty() && polling.gap == Gap::Told {
-        // What went behind the notice is told with the next pong.
+        // What went after the notice is told with the next pong.
         polling.gap = Gap::None;
     }
     (body, exempt)

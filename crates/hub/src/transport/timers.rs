@@ -101,7 +101,7 @@ fn message_due(parts: &mut Parts, conn: ConnId) {
         return;
     };
     slot.flags.message_timer = false;
-    // What waits behind a poll waits for us, not for the peer.
+    // What came after a poll waits for us, not for the peer.
     let waits_for_us = matches!(slot.state, State::Poll | State::Held) || slot.flags.stalled;
     if slot.since_ms == 0 || waits_for_us {
         return;

@@ -20,11 +20,11 @@ use wire::websocket::frame::{self, OpCode};
 use wire::websocket::message::{Assembler, Limits, Message, Step, check_text};
 use wire::websocket::violation::Violation;
 
-/// Whether a read goes on behind a frame.
+/// Whether a read goes on after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
-    /// What is behind the frame waits for the next turn.
+    /// What follows the frame waits for the next turn.
     Yield(Limit),
     Stop,
 }
@@ -115,7 +115,7 @@ fn begin_frames(parts: &mut Parts, conn: ConnId) -> Option<(Source, Assembler, L
     ))
 }
 
-/// Whether the read goes on behind a message: it may have ended the connection, upgraded it, or filled the turn.
+/// Whether the read goes on after a message: it may have ended the connection, upgraded it, or filled the turn.
 #[inline]
 fn after_message(parts: &mut Parts, from: &mut Source, inflated: usize) -> Next {
     match parts.line.conns.get(from.conn).map(|slot| slot.state) {

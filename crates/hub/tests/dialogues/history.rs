@@ -20,20 +20,13 @@ fn rules() -> Rules {
         })
     };
     let main = NamespaceRules {
-        backend: None,
-        chat: false,
         client_joins: true,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: [
             ("say".to_owned(), kept(Some(ROOM))),
             ("tell".to_owned(), kept(None)),
         ]
         .into(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     Rules {
         namespaces: [("/".to_owned(), main)].into(),

@@ -22,16 +22,9 @@ pub(crate) fn rules() -> Rules {
     let events = [("say", Some("a")), ("tell", None)];
     let events = events.map(|(event, room)| (event.to_owned(), kept(room)));
     let main = NamespaceRules {
-        backend: None,
-        chat: false,
         client_joins: true,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: events.into(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     Rules {
         namespaces: [("/".to_owned(), main)].into(),

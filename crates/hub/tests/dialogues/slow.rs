@@ -213,16 +213,9 @@ fn histories_of_two_rooms_do_not_replace_each_other() {
         })
     };
     let main = NamespaceRules {
-        backend: None,
-        chat: false,
         client_joins: true,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: [("say".to_owned(), kept)].into(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     let rules = Rules {
         namespaces: [("/".to_owned(), main)].into(),

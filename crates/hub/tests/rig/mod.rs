@@ -383,45 +383,21 @@ pub fn lab_rules() -> Rules {
         },
     );
     let main = NamespaceRules {
-        backend: None,
-        chat: false,
         client_joins: true,
         auto_join: vec!["hall".to_owned()],
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events,
-        default_event: rule(Action::Reply),
+        ..NamespaceRules::new(rule(Action::Reply))
     };
-    let lab = NamespaceRules {
-        backend: None,
-        chat: false,
-        client_joins: false,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
-        events: BTreeMap::new(),
-        default_event: rule(Action::Reply),
-    };
+    let lab = NamespaceRules::new(rule(Action::Reply));
     let PlainRaw { path, namespace } = lab_raw();
     let relay = Action::Rooms {
         room: None,
         echo: false,
     };
     let raw = NamespaceRules {
-        backend: None,
-        chat: false,
-        client_joins: false,
         auto_join: vec![path],
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: [(hub::RAW_EVENT.to_owned(), rule(relay))].into(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     Rules {
         namespaces: [
@@ -448,20 +424,14 @@ pub fn chat_rules() -> Rules {
         echo: false,
     });
     let chat = NamespaceRules {
-        backend: None,
         chat: true,
         client_joins: true,
-        auto_join: Vec::new(),
-        reads_history: false,
-        lives: rules::bridge::Buses::default(),
-        presence: false,
-        recovers: false,
         events: [
             ("message".to_owned(), typing.clone()),
             ("typing".to_owned(), typing),
         ]
         .into(),
-        default_event: rule(Action::Drop),
+        ..NamespaceRules::new(rule(Action::Drop))
     };
     Rules {
         namespaces: [("/".to_owned(), chat)].into(),

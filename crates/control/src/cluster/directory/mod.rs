@@ -102,11 +102,7 @@ async fn run(plan: Plan, mut leaves: oneshot::Receiver<()>) {
     let port = loop {
         tokio::select! {
             opened = redis::connect(plan.redis.clone()) => match opened {
-                Ok((port, mut news)) => {
-                    // The state of the connections is seen by what becomes of commands.
-                    tokio::spawn(async move { while news.next().await.is_some() {} });
-                    break port;
-                }
+                Ok(port) => break port,
                 Err(trouble) => {
                     tracing::warn!(%trouble, "the directory waits for Redis");
                     sleep(RETRY).await;

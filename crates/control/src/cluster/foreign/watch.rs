@@ -1,7 +1,8 @@
 //! Servers of other kinds that are not let in: the first one that speaks is named in the log, with the key that lets it in.
 
 use super::{name, topics_of};
-use crate::cluster::engine::{News, Opened, StreamNews};
+use crate::cluster::engine::{News, StreamNews};
+use crate::cluster::feed::Opened;
 use compat::plane::{Plane, Settings, Task};
 
 /// Listens until one is heard. Without the right to listen there is nothing to wait for.

@@ -5,7 +5,7 @@ use super::own::Due;
 use super::words::Words;
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::settings::Settings;
-use crate::cluster::redis::{self, Command, Port};
+use crate::cluster::redis::{self, Command, Port, odd};
 use ::redis::Value;
 
 #[derive(Debug)]
@@ -16,9 +16,7 @@ pub(super) struct Redis {
 
 impl Redis {
     pub(super) async fn open(settings: Settings, words: Words) -> Result<Self, Trouble> {
-        let (port, mut news) = redis::connect(settings).await?;
-        // The state of the connections is seen by what becomes of commands.
-        tokio::spawn(async move { while news.next().await.is_some() {} });
+        let port = redis::connect(settings).await?;
         Ok(Self { port, words })
     }
 
@@ -29,9 +27,7 @@ impl Redis {
     pub(super) async fn look(&self, fresh: &str) -> Result<String, Trouble> {
         match self.ask(self.words.look(fresh)).await? {
             Value::BulkString(found) => Ok(String::from_utf8_lossy(&found).into_owned()),
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when it was asked for a generation"
-            ))),
+            other => Err(odd(&other, "it was asked for a generation")),
         }
     }
 
@@ -45,11 +41,7 @@ impl Redis {
         let answer = self
             .ask(self.words.claim(name, entry, known, fresh))
             .await?;
-        Words::answered(&answer, entry).ok_or_else(|| {
-            Trouble::new(format!(
-                "Redis answered {answer:?} when an order was claimed"
-            ))
-        })
+        Words::answered(&answer, entry).ok_or_else(|| odd(&answer, "an order was claimed"))
     }
 
     /// `Some`: what another node said of the same order, or this one said later.

@@ -1,9 +1,9 @@
 //! The board on which nodes show each other a value each: a key for each node, which ends by itself, and a list of their numbers.
 
-use super::{Port, Trouble};
-use crate::cluster::engine::Board;
-use crate::cluster::redis::item::Place;
-use crate::cluster::redis::slot::slot;
+use super::item::Place;
+use super::slot::slot;
+use super::{Port, odd};
+use crate::cluster::engine::{Board, Shown, Trouble};
 use redis::{Cmd, Value};
 
 /// Sets one's own key and returns what stands under all, as number and value in turns. Whoever has no key any more goes from the
@@ -21,11 +21,7 @@ const SHOW: &str = "redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) \
     if now ~= list then redis.call('SET', KEYS[1], now) end return all";
 
 impl Port {
-    pub(in crate::cluster) async fn show(
-        &self,
-        board: &Board,
-        value: &[u8],
-    ) -> Result<Vec<(u16, Vec<u8>)>, Trouble> {
+    pub(super) async fn show_on(&self, board: &Board, value: &[u8]) -> Result<Shown, Trouble> {
         let own = board.key(board.number);
         let mut command = Cmd::with_capacity(9, value.len() + SHOW.len() + 256);
         command.arg("EVAL").arg(SHOW).arg(2).arg(&board.list[..]);
@@ -34,14 +30,12 @@ impl Port {
         command.arg(ms).arg(&board.stem[..]).arg(board.bytes_max);
         match self.ask(command, Place::Slot(slot(&board.list))).await? {
             Value::Array(all) => Ok(pairs(all)),
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when limits were shared"
-            ))),
+            other => Err(odd(&other, "limits were shared")),
         }
     }
 }
 
-fn pairs(all: Vec<Value>) -> Vec<(u16, Vec<u8>)> {
+fn pairs(all: Vec<Value>) -> Shown {
     let mut all = all.into_iter();
     let mut pairs = Vec::new();
     while let (Some(number), Some(value)) = (all.next(), all.next()) {

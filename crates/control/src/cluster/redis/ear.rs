@@ -1,7 +1,7 @@
 //! A connection that hears: it hands messages on, and tells what the server confirms.
 
 use super::conn::{Conn, OnPush, closed, refusal};
-use super::keeper::Event;
+use super::event::{EarId, Event};
 use super::settings::{Addr, Settings};
 use super::wait::Backoff;
 use crate::cluster::engine::{Kind, Message, News, Topic, Trouble};
@@ -15,16 +15,6 @@ use tokio::sync::mpsc::UnboundedSender;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Commands in one write.
 const CALLS_MAX: usize = 1_000;
-
-/// One connection's name; never used twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct EarId(u64);
-
-impl EarId {
-    pub(super) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
 
 /// The connection to one server, with its history.
 #[derive(Debug, Default)]

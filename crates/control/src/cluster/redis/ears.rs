@@ -6,8 +6,8 @@
 //! server belongs to the whole, so that no message comes twice.
 
 use super::conn::Conn;
-use super::ear::{Call, Ear, EarId, Hearing, Link};
-use super::keeper::Event;
+use super::ear::{Call, Ear, Hearing, Link};
+use super::event::{EarId, Event};
 use super::settings::{Addr, Settings};
 use super::topology::Topology;
 use crate::cluster::engine::{Kind, News, Topic, Trouble};

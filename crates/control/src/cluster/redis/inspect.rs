@@ -80,7 +80,7 @@ fn judge_buffer(buffer: Buffer) -> Remark {
 
 impl Port {
     /// What the server says of itself. Fields that it hides from this user are left out.
-    pub(in crate::cluster) async fn server(&self) -> Result<Server, Trouble> {
+    pub(super) async fn describe(&self) -> Result<Server, Trouble> {
         let mut command = Cmd::new();
         command.arg("INFO").arg("server");
         let info = text(&self.ask(command, Place::Server(0)).await?);

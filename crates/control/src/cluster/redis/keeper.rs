@@ -1,14 +1,14 @@
 //! The one task that knows how everything stands: servers, lanes to them, subscriptions. All others tell it what happened.
 
-use super::conn::Conn;
-use super::ear::EarId;
 use super::ears::Ears;
+use super::event::Event;
 use super::item::{Item, ended};
 use super::lane::Lane;
+use super::resolver::Resolver;
 use super::routes::Routes;
 use super::settings::{Addr, Settings};
-use super::topology::{Resolver, Topology};
-use crate::cluster::engine::{News, Topic, Trouble};
+use super::topology::Topology;
+use crate::cluster::engine::{News, Trouble};
 use crate::cluster::feed::Source;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -21,28 +21,6 @@ use tokio::time::{MissedTickBehavior, interval};
 const TICK: Duration = Duration::from_secs(1);
 /// While something is wrong, everything is looked at so often: a replica that has taken over is found at once.
 const HURRY: Duration = Duration::from_millis(100);
-
-#[derive(Debug)]
-pub(super) enum Event {
-    Subscribe(Vec<Topic>),
-    Unsubscribe(Vec<Topic>),
-    Doubt,
-    /// The last handle is gone.
-    Close,
-    /// A lane has a connection, or has none.
-    Lane(Addr, Result<(), Trouble>),
-    /// A server refused a command that another one may take, or the same one later.
-    Again(Item),
-    /// It waited for a server that has no slots any more.
-    Back(Item),
-    Resolved(Result<Topology, Trouble>),
-    EarOpened(Addr, EarId, Result<Conn, Trouble>),
-    EarLost(Addr, EarId, Trouble),
-    EarConfirmed(EarId, Topic),
-    EarEnded(EarId, Topic),
-    /// The third says that a slot has moved.
-    EarRefused(EarId, Vec<Topic>, bool, Trouble),
-}
 
 pub(super) struct Keeper {
     settings: Arc<Settings>,

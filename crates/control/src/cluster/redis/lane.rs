@@ -2,8 +2,8 @@
 //! connection is away, commands wait for it until their time is over.
 
 use super::conn::{Conn, refusal};
+use super::event::Event;
 use super::item::Item;
-use super::keeper::Event;
 use super::settings::{Addr, Settings};
 use super::wait::Backoff;
 use crate::cluster::engine::Trouble;

@@ -5,10 +5,12 @@ mod command;
 mod conn;
 mod ear;
 mod ears;
+mod event;
 pub mod inspect;
 mod item;
 mod keeper;
 mod lane;
+mod resolver;
 mod routes;
 pub mod settings;
 mod slot;
@@ -18,23 +20,23 @@ mod topology;
 mod wait;
 
 use super::engine::{
-    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, StreamNews, Taken, Topic,
-    Trouble,
+    self, Board, Held, Holder, Kind, Lease, Name, Pending, Publish, Published, Server, Shown,
+    StreamNews, Taken, Topic, Trouble,
 };
-use super::feed::{Feed, feed};
+use super::feed::{Feed, Opened, feed};
 use arc_swap::ArcSwap;
 pub(super) use command::{Command, is_stranger};
+use event::Event;
 use item::{Item, Place, Queue, Tally, ended};
-use keeper::{Event, Keeper};
+use keeper::Keeper;
 use redis::{Cmd, Value};
+use resolver::Resolver;
 use routes::Routes;
 use settings::{Mode, Settings};
 use slot::slot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
-use topology::Resolver;
 
 /// The rights that a user of ours needs, as words of `ACL SETUSER`, with the default prefix of channels and keys. `HELLO` and `AUTH`
 /// need none.
@@ -98,12 +100,16 @@ impl Drop for Shared {
 /// # Errors
 /// Redis cannot be found now: why, and what to do.
 pub async fn open(settings: Settings) -> Result<Opened, Trouble> {
-    let (port, feed) = connect(settings).await?;
-    Ok((Engine::redis(port), feed))
+    let (port, feed) = begin(settings).await?;
+    Ok((Arc::new(port), feed))
 }
 
-/// The same for a part of this process that has commands of its own.
-pub(crate) async fn connect(settings: Settings) -> Result<(Port, Feed), Trouble> {
+/// The same for a part of this process that has commands of its own: it sees by what becomes of them how the connections are.
+pub(crate) async fn connect(settings: Settings) -> Result<Port, Trouble> {
+    Ok(begin(settings).await?.0)
+}
+
+async fn begin(settings: Settings) -> Result<(Port, Feed), Trouble> {
     let settings = Arc::new(settings);
     let mut resolver = Resolver::new(Arc::clone(&settings));
     let topology = resolver.resolve().await?;
@@ -126,90 +132,33 @@ pub(crate) async fn connect(settings: Settings) -> Result<(Port, Feed), Trouble>
 }
 
 impl Port {
-    pub(super) fn native(&self) -> Kind {
-        match self.0.settings.mode {
-            Mode::Cluster => Kind::Sharded,
-            Mode::Single | Mode::Sentinel(_) => Kind::Classic,
-        }
-    }
-
-    pub(super) fn publish(&self, batch: &[Publish]) -> oneshot::Receiver<Published> {
-        let (tally, receiver) = Tally::new(batch.len());
-        let bytes = batch.iter().map(|one| one.channel.len() + one.body.len());
-        if !self.0.queue.fits(bytes.sum()) {
-            tally.fail(Trouble::new(FULL));
-            return receiver;
-        }
-        let (routes, until) = (self.0.routes.load(), Instant::now() + TRY_FOR);
-        for (index, publish) in batch.iter().enumerate() {
-            let verb = match publish.kind {
-                Kind::Classic => "PUBLISH",
-                Kind::Sharded => "SPUBLISH",
-            };
-            let (channel, body) = (&publish.channel[..], &publish.body[..]);
-            let size = channel.len() + body.len();
-            let mut command = Cmd::with_capacity(3, size + verb.len());
-            command.arg(verb).arg(channel).arg(body);
-            let (place, room) = (Place::Slot(slot(channel)), self.0.queue.take(size));
-            let item = Item::of_batch(command, place, until, (&tally, index), room);
-            routes.send(item);
-        }
-        tally.is_handed_over();
-        receiver
-    }
-
-    /// Appends to a stream, which keeps about so many entries.
-    pub(super) fn append(
-        &self,
-        stream: &[u8],
-        fields: &[(&str, String)],
-        kept: usize,
-    ) -> oneshot::Receiver<Published> {
-        let (tally, receiver) = Tally::new(1);
-        let size = fields.iter().map(|(key, value)| key.len() + value.len());
-        let size = stream.len() + size.sum::<usize>();
-        if !self.0.queue.fits(size) {
-            tally.fail(Trouble::new(FULL));
-            return receiver;
-        }
-        let mut command = Cmd::with_capacity(6 + 2 * fields.len(), size + 32);
-        command.arg("XADD").arg(stream);
-        command.arg("MAXLEN").arg("~").arg(kept).arg("*");
-        for (key, value) in fields {
-            command.arg(*key).arg(value);
-        }
-        let (place, room) = (Place::Slot(slot(stream)), self.0.queue.take(size));
-        let until = Instant::now() + TRY_FOR;
-        let item = Item::of_batch(command, place, until, (&tally, 0), room);
-        self.0.routes.load().send(item);
-        tally.is_handed_over();
-        receiver
-    }
-
-    /// Reads what is appended to a stream from now on.
-    pub(super) fn read(&self, stream: Name) -> Receiver<StreamNews> {
-        stream::read(stream, &self.0.settings, &self.0.routes)
-    }
-
-    pub(super) fn tell(&self, event: Order) {
-        let _ = self.0.events.send(match event {
-            Order::Subscribe(topics) => Event::Subscribe(topics),
-            Order::Unsubscribe(topics) => Event::Unsubscribe(topics),
-            Order::Doubt => Event::Doubt,
-        });
-    }
-
     async fn ask(&self, command: Cmd, place: Place) -> Result<Value, Trouble> {
         let (item, answer) = Item::new(command, place, Instant::now() + TRY_FOR);
         self.0.routes.load().send(item);
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    pub(super) async fn subscribers(
+    /// Lets `send` hand over the commands of so many messages, unless too much waits.
+    fn hand_over(
         &self,
-        kind: Kind,
-        channels: &[Name],
-    ) -> Result<Vec<u64>, Trouble> {
+        messages: usize,
+        bytes: usize,
+        send: impl FnOnce(&Routes, &Arc<Tally>),
+    ) -> Pending<'static, Published> {
+        let (tally, published) = Tally::new(messages);
+        if self.0.queue.fits(bytes) {
+            send(&self.0.routes.load(), &tally);
+            tally.is_handed_over();
+        } else {
+            tally.fail(Trouble::new(FULL));
+        }
+        Box::pin(async move {
+            let published = published.await;
+            published.unwrap_or_else(|_| Published::failed(messages, ended()))
+        })
+    }
+
+    async fn count(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
         let mut counts = vec![0; channels.len()];
         let routes = self.0.routes.load_full();
         for server in 0..routes.lanes().len() {
@@ -241,21 +190,6 @@ impl Port {
         Ok(counts)
     }
 
-    pub(super) async fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
-        match self.set(TAKE, lease).await? {
-            Value::BulkString(value) => {
-                let holder = Holder::read(&value);
-                Ok(match holder.payload == lease.payload {
-                    true => Taken::Mine(holder.epoch),
-                    false => Taken::Other(holder),
-                })
-            }
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when a lease was taken"
-            ))),
-        }
-    }
-
     async fn set(&self, text: &str, lease: &Lease) -> Result<Value, Trouble> {
         let mut command = script(text, lease);
         let ms = u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX);
@@ -265,23 +199,34 @@ impl Port {
         self.ask(command, Place::Slot(slot(&lease.key))).await
     }
 
-    pub(super) async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
-        match self.set(HOLD, lease).await? {
-            Value::Nil | Value::Boolean(false) => Ok(Held::Mine),
-            Value::BulkString(value) => Ok(Held::Other(Holder::read(&value))),
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when a lease was asked for"
-            ))),
+    async fn take_lease(&self, lease: &Lease) -> Result<Taken, Trouble> {
+        match self.set(TAKE, lease).await? {
+            Value::BulkString(value) => {
+                let holder = Holder::read(&value);
+                Ok(match holder.payload == lease.payload {
+                    true => Taken::Mine(holder.epoch),
+                    false => Taken::Other(holder),
+                })
+            }
+            other => Err(odd(&other, "a lease was taken")),
         }
     }
 
-    pub(super) async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
+    async fn hold_lease(&self, lease: &Lease) -> Result<Held, Trouble> {
+        match self.set(HOLD, lease).await? {
+            Value::Nil | Value::Boolean(false) => Ok(Held::Mine),
+            Value::BulkString(value) => Ok(Held::Other(Holder::read(&value))),
+            other => Err(odd(&other, "a lease was asked for")),
+        }
+    }
+
+    async fn release_lease(&self, lease: &Lease) -> Result<(), Trouble> {
         let command = script(RELEASE, lease);
         self.ask(command, Place::Slot(slot(&lease.key))).await?;
         Ok(())
     }
 
-    pub(super) async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
+    async fn holders_of(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
         let Some(first) = keys.first() else {
             return Ok(Vec::new());
         };
@@ -298,19 +243,122 @@ impl Port {
                     _ => None,
                 })
                 .collect()),
-            other => Err(Trouble::new(format!(
-                "Redis answered {other:?} when leases were read"
-            ))),
+            other => Err(odd(&other, "leases were read")),
         }
     }
 }
 
-/// What a user of the engine wants.
-#[derive(Debug)]
-pub(super) enum Order {
-    Subscribe(Vec<Topic>),
-    Unsubscribe(Vec<Topic>),
-    Doubt,
+/// An answer that no Redis gives.
+pub(super) fn odd(answer: &Value, when: &str) -> Trouble {
+    Trouble::new(format!("Redis answered {answer:?} when {when}"))
+}
+
+impl engine::Port for Port {
+    fn name(&self) -> &'static str {
+        "Redis"
+    }
+
+    fn native(&self) -> Kind {
+        match self.0.settings.mode {
+            Mode::Cluster => Kind::Sharded,
+            Mode::Single | Mode::Sentinel(_) => Kind::Classic,
+        }
+    }
+
+    fn publish(&self, batch: &[Publish]) -> Pending<'static, Published> {
+        let bytes = batch.iter().map(|one| one.channel.len() + one.body.len());
+        let until = Instant::now() + TRY_FOR;
+        self.hand_over(batch.len(), bytes.sum(), |routes, tally| {
+            for (index, publish) in batch.iter().enumerate() {
+                let verb = match publish.kind {
+                    Kind::Classic => "PUBLISH",
+                    Kind::Sharded => "SPUBLISH",
+                };
+                let (channel, body) = (&publish.channel[..], &publish.body[..]);
+                let size = channel.len() + body.len();
+                let mut command = Cmd::with_capacity(3, size + verb.len());
+                command.arg(verb).arg(channel).arg(body);
+                let (place, room) = (Place::Slot(slot(channel)), self.0.queue.take(size));
+                routes.send(Item::of_batch(command, place, until, (tally, index), room));
+            }
+        })
+    }
+
+    fn append(
+        &self,
+        stream: &[u8],
+        fields: &[(&str, String)],
+        kept: usize,
+    ) -> Pending<'static, Published> {
+        let size = fields.iter().map(|(key, value)| key.len() + value.len());
+        let size = stream.len() + size.sum::<usize>();
+        self.hand_over(1, size, |routes, tally| {
+            let mut command = Cmd::with_capacity(6 + 2 * fields.len(), size + 32);
+            command.arg("XADD").arg(stream);
+            command.arg("MAXLEN").arg("~").arg(kept).arg("*");
+            for (key, value) in fields {
+                command.arg(*key).arg(value);
+            }
+            let (place, room) = (Place::Slot(slot(stream)), self.0.queue.take(size));
+            let until = Instant::now() + TRY_FOR;
+            routes.send(Item::of_batch(command, place, until, (tally, 0), room));
+        })
+    }
+
+    fn read(&self, stream: Name) -> Receiver<StreamNews> {
+        stream::read(stream, &self.0.settings, &self.0.routes)
+    }
+
+    fn subscribe(&self, topics: Vec<Topic>) {
+        let _ = self.0.events.send(Event::Subscribe(topics));
+    }
+
+    fn unsubscribe(&self, topics: Vec<Topic>) {
+        let _ = self.0.events.send(Event::Unsubscribe(topics));
+    }
+
+    fn doubt(&self) {
+        let _ = self.0.events.send(Event::Doubt);
+    }
+
+    fn subscribers<'a>(
+        &'a self,
+        kind: Kind,
+        channels: &'a [Name],
+    ) -> Pending<'a, Result<Vec<u64>, Trouble>> {
+        Box::pin(self.count(kind, channels))
+    }
+
+    fn take<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Taken, Trouble>> {
+        Box::pin(self.take_lease(lease))
+    }
+
+    fn hold<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<Held, Trouble>> {
+        Box::pin(self.hold_lease(lease))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Pending<'a, Result<(), Trouble>> {
+        Box::pin(self.release_lease(lease))
+    }
+
+    fn holders<'a>(
+        &'a self,
+        keys: &'a [Name],
+    ) -> Pending<'a, Result<Vec<Option<Holder>>, Trouble>> {
+        Box::pin(self.holders_of(keys))
+    }
+
+    fn show<'a>(
+        &'a self,
+        board: &'a Board,
+        value: &'a [u8],
+    ) -> Pending<'a, Result<Shown, Trouble>> {
+        Box::pin(self.show_on(board, value))
+    }
+
+    fn server(&self) -> Pending<'_, Result<Server, Trouble>> {
+        Box::pin(self.describe())
+    }
 }
 
 /// A script about a lease, with its epoch as first word.

@@ -7,7 +7,7 @@ use super::memory::MIB;
 use super::{Attacked, SOON, assert_serves, warmed};
 use crate::harness::client::{PLAIN, SOCKETIO, poll_request};
 use crate::harness::raw::{masked, upgrade_request};
-use crate::harness::{Alone, Gateway, Plain, RawConn, Response, SocketIo, eventually};
+use crate::harness::{Alone, Gateway, Plain, RawConn, Response, SocketIo, Stop, eventually};
 use client::OpCode;
 use rustix::process::Signal;
 use serde_json::json;
@@ -343,6 +343,7 @@ fn churn_leaves_nothing() {
     let (over, churned) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut resident, mut waits) = (Vec::new(), 0);
     std::thread::scope(|scope| {
+        let _stop = Stop(&over);
         for lane in 0..4 {
             let (addr, over, churned) = (gateway.addr, &over, &churned);
             scope.spawn(move || churn(addr, lane, over, churned));

@@ -3,7 +3,7 @@
 use super::KEY;
 use super::intake::{crowded, said_by};
 use super::worker::{introduced, open, runtime};
-use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn, Stop, eventually};
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, ToWorker};
@@ -247,6 +247,7 @@ fn a_worker_of_another_backend_stopped_newcomers() {
     let _cellar = Doorkeeper::attach(workers, 1, false);
     let over = AtomicBool::new(false);
     let ((longest, came), heard) = std::thread::scope(|threads| {
+        let _stop = Stop(&over);
         let newcomers = threads.spawn(|| {
             let (mut longest, mut came) = (Duration::ZERO, 0);
             while !over.load(Ordering::SeqCst) {

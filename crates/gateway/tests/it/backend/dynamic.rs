@@ -1,12 +1,12 @@
 //! Namespaces that clients make by connecting, beside Node servers.
 
 use super::{KEY, Worker};
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::{NodePeer, Redis};
 use std::net::SocketAddr;
-use std::process::Command;
 
 /// A gateway whose backend has every namespace, and where workers come. `cluster`: more keys of its cluster, and tables.
 fn gateway(redis: &Redis, cluster: &str) -> (Gateway, SocketAddr) {
@@ -25,15 +25,6 @@ fn gateway(redis: &Redis, cluster: &str) -> (Gateway, SocketAddr) {
     let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
     let workers = line["workers"].as_str().expect("an address");
     (gateway, workers.parse().expect("an address"))
-}
-
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
-
-fn token(uid: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    let output = command.args(["token", "--secret", SECRET, "--uid", uid]);
-    let output = output.output().expect("sockeye token runs").stdout;
-    String::from_utf8(output).expect("text").trim().to_owned()
 }
 
 /// A call of the server API, on a connection that is there already.

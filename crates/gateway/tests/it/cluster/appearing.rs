@@ -1,7 +1,7 @@
 //! Node servers that come and go while clients speak.
 
 use super::{member, nodes};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Gateway, PATIENCE, Stop, eventually};
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::{NodePeer, Redis};
@@ -78,6 +78,7 @@ fn nothing_is_lost_while_node_servers_come_and_go(adapter: &str) {
     let stop = AtomicBool::new(false);
     let stop = &stop;
     thread::scope(|scope| {
+        let _stop = Stop(stop);
         let speaking = speakers.iter_mut().zip(SPEAKERS);
         let speaking: Vec<_> = speaking
             .map(|(speaker, name)| scope.spawn(move || speak(speaker, name, stop)))

@@ -1,7 +1,7 @@
 //! Questions between gateways and Node servers: so many answers are waited for as there are servers.
 
 use super::{member, nodes_with};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Gateway, PATIENCE, Stop, eventually};
 use ::client::full::{SocketIo, request};
 use serde_json::{Value, json};
 use servers::{NodePeer, Redis};
@@ -116,6 +116,7 @@ fn every_list_is_whole(adapter: &str) {
         .collect();
     let (gateways, stay) = (&crowd.gateways, &crowd.stay);
     thread::scope(|scope| {
+        let _stop = Stop(&stop);
         gateways
             .iter()
             .for_each(|gateway| drop(scope.spawn(|| restless(gateway, &stop))));

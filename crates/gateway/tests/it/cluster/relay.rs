@@ -495,15 +495,9 @@ fn a_node_that_stops_ends_what_it_relays_within_its_window() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn an_operator_drains_a_node_by_way_of_another_one() {
     let redis = Redis::start();
-    let made = Command::new(BINARY).args(["api-key", "ci"]).output();
-    let made = String::from_utf8(made.expect("a key").stdout).expect("text");
-    let line = |name: &str| {
-        let line = made.lines().find_map(|line| line.strip_prefix(name));
-        line.expect("a line").trim().to_owned()
-    };
-    let more = format!("[admin]\napi_keys = [{}]\n", line("entry"));
+    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let more = format!("[admin]\napi_keys = [{entry:?}]\n");
     let mut nodes: [Gateway; 2] = nodes_with(&redis, &more);
-    let key = line("key");
     let order = |words: &[&str]| {
         let mut command = Command::new(BINARY);
         command.arg("nodes").args(words).args(["--key", &key]);

@@ -1,13 +1,12 @@
 //! Tokens on the real binary: made by `sockeye token`, shown in each way, refused in each style, refreshed and ended.
 
 use super::client::PATIENCE;
+use crate::harness::token::{SECRET, token_with};
 use crate::harness::{Gateway, RawConn, eventually};
 use client::OpCode;
 use serde_json::{Value, json};
-use std::process::Command;
 use std::time::Duration;
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
 fn start(more: &str) -> Gateway {
@@ -15,18 +14,6 @@ fn start(more: &str) -> Gateway {
         "profile = \"socket.io\"\nserver.shards = 2\n[auth]\nrequired = true\nsecret = \"{SECRET}\"\n{more}\n\
          [namespaces.\"/\".events.echo]\naction = \"reply\"\n[namespaces.\"/second\"]\ndefault.action = \"reply\"\n"
     ))
-}
-
-/// A token of `sockeye token`.
-fn token(args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET]).args(args);
-    let output = command.output().expect("sockeye token runs");
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout)
-        .expect("text")
-        .trim()
-        .to_owned()
 }
 
 /// Texts until one begins so, that one included; the close frame as `close CODE`.
@@ -70,7 +57,7 @@ fn connect(gateway: &Gateway, token: &str) -> RawConn {
 #[test]
 fn a_token_is_shown_by_auth_header_or_query() {
     let gateway = start("");
-    let token = token(&["--uid", "ann", "--rooms", "team"]);
+    let token = token_with(&["--uid", "ann", "--rooms", "team"]);
     let mut by_auth = connect(&gateway, &token);
     by_auth.send_text("421[\"echo\",1]");
     until(&mut by_auth, "431[1]");
@@ -123,8 +110,8 @@ fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
 #[test]
 fn a_token_ends_on_a_live_connection_unless_it_is_refreshed() {
     let gateway = start("warn_before = \"4s\"");
-    let short = token(&["--uid", "ann", "--expires", "5s"]);
-    let long = token(&["--uid", "ann", "--expires", "1h"]);
+    let short = token_with(&["--uid", "ann", "--expires", "5s"]);
+    let long = token_with(&["--uid", "ann", "--expires", "1h"]);
     let [mut ends, mut stays] = [connect(&gateway, &short), connect(&gateway, &short)];
     let warning = until(&mut stays, "42[\"token-expiring\"")
         .pop()
@@ -161,7 +148,7 @@ fn a_token_ends_on_a_live_connection_unless_it_is_refreshed() {
 #[test]
 fn rights_come_with_the_token() {
     let gateway = start("");
-    let narrow = token(&[
+    let narrow = token_with(&[
         "--uid",
         "ann",
         "--permission",
@@ -183,7 +170,7 @@ fn rights_come_with_the_token() {
 /// What a laptop shows that slept longer than its token lived: it cannot know that it must fetch another.
 #[test]
 fn an_expired_token_was_invalid_like_any_other() {
-    let old = token(&["--uid", "ann", "--claim", "exp=1000000000"]);
+    let old = token_with(&["--uid", "ann", "--claim", "exp=1000000000"]);
     let strict = start("");
     let mut conn = RawConn::websocket(strict.addr, SIO);
     conn.send_text(format!("40{}", json!({ "token": old })));
@@ -213,8 +200,8 @@ fn an_expired_token_was_invalid_like_any_other() {
 #[test]
 fn the_log_names_the_user_and_the_cause_of_a_refusal() {
     let gateway = start("audience = [\"chat\"]");
-    let foreign = token(&["--uid", "eve", "--claim", "aud=mail"]);
-    let old = token(&[
+    let foreign = token_with(&["--uid", "eve", "--claim", "aud=mail"]);
+    let old = token_with(&[
         "--uid",
         "ann",
         "--claim",
@@ -222,7 +209,7 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
         "--claim",
         "exp=1000000000",
     ]);
-    let good = token(&["--uid", "ann", "--claim", "aud=chat"]);
+    let good = token_with(&["--uid", "ann", "--claim", "aud=chat"]);
     let mut causes = Vec::new();
     for (shown, cause) in [
         (json!({ "token": foreign }), "audience"),

@@ -2,13 +2,12 @@
 
 use super::client::{Encoding, PATIENCE, Plain, SocketIo, WebSocket, request};
 use crate::harness::Gateway;
+use crate::harness::token::{SECRET, token_with};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 /// Four shards; `say` is kept for those who join later.
 const KEPT: &str = "profile = \"socket.io\"\nserver.shards = 4\n[namespaces.\"/\"]\nclient_joins = true\n\
                     [namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n";
@@ -327,16 +326,6 @@ fn a_stream_joins_what_its_token_lets_it_join_and_ends_with_it() {
     let gateway = Gateway::start(&format!(
         "profile = \"socket.io\"\nserver.shards = 2\n[auth]\nrequired = true\nsecret = \"{SECRET}\"\nwarn_before = \"0s\"\n"
     ));
-    let token = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-        command.args(["token", "--secret", SECRET]).args(args);
-        let output = command.output().expect("sockeye token runs");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout)
-            .expect("text")
-            .trim()
-            .to_owned()
-    };
     for (target, words) in [
         ("/sse?room=r", "Authentication required"),
         ("/sse?room=r&token=wrong", "Invalid token"),
@@ -344,7 +333,7 @@ fn a_stream_joins_what_its_token_lets_it_join_and_ends_with_it() {
         let answer = request(gateway.addr, "GET", target, "", "");
         assert_eq!((answer.status, answer.body.as_str()), (401, words));
     }
-    let short = token(&[
+    let short = token_with(&[
         "--uid",
         "ada",
         "--permission",

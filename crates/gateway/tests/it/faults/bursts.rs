@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, Scene};
 use super::newcomers::listen;
-use crate::harness::{Alone, Gateway, PATIENCE, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, Stop, eventually};
 use client::OpCode;
 use client::brief::Plain;
 use rustix::process::Signal;
@@ -74,6 +74,7 @@ fn members_of_a_node_that_stood_still_were_ended_as_slow() {
     let mut speaker = member(&nodes[0], &["room"]);
     let stop = AtomicBool::new(false);
     scope(|threads| {
+        let _stop = Stop(&stop);
         for member in members {
             threads.spawn(move || follow(member));
         }
@@ -121,6 +122,7 @@ fn letters_were_asked_for_that_nobody_had_lost() {
         ];
         let mut speaker = member(&nodes[0], &ROOMS);
         let (quiet, asked) = scope(|threads| {
+            let _stop = Stop(&stop);
             for mut member in members {
                 let stop = &stop;
                 threads.spawn(move || {

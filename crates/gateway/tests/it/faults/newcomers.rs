@@ -2,14 +2,14 @@
 //! nothing that clients of other nodes publish.
 
 use super::fault::{Fault, Scene};
-use crate::harness::Gateway;
+use crate::harness::{Gateway, Stop};
 use client::OpCode;
 use client::brief::Plain;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, scope, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Rooms that each publisher speaks to.
 const ROOMS: usize = 10;
@@ -88,12 +88,16 @@ fn follow(node: &Gateway, publisher: &Publisher, at: usize) -> u64 {
     let mut client = Plain::connect(node.addr);
     client.send(&json!({"type": "join", "room": room(publisher.node, at), "id": 1}));
     let (mut next, mut missed) = (None, 0);
+    let mut heard = Instant::now();
     loop {
-        let frame = client.conn.frame_within(Duration::from_secs(60));
+        // Heartbeats come all the time.
+        let left = Duration::from_secs(60).saturating_sub(heard.elapsed());
+        let frame = client.conn.frame_within(left);
         let frame = frame.unwrap_or_else(|ended| panic!("{next:?} never came: {ended:?}"));
         match frame.opcode {
             OpCode::Ping => client.conn.send_frame(true, OpCode::Pong, frame.payload),
             OpCode::Text => {
+                heard = Instant::now();
                 let said: Value = serde_json::from_slice(&frame.payload).expect("JSON");
                 match said["type"].as_str() {
                     Some("ack") => {
@@ -132,10 +136,8 @@ pub fn newcomers_miss_nothing_in(scene: Scene) {
     scope(|threads| {
         let (nodes, publishers, missed) = (&nodes, &publishers, &missed);
         threads.spawn(|| {
+            let _stops = publishers.each_ref().map(|one| Stop(&one.stop));
             scene.happen();
-            publishers
-                .iter()
-                .for_each(|one| one.stop.store(true, Ordering::SeqCst));
         });
         // Some come before it happens, most while it lasts, and some after it.
         for at in 0..ROOMS {

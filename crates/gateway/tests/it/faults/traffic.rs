@@ -187,8 +187,9 @@ impl Member {
     fn follow(mut self, mut client: Plain) -> Came {
         let mut before = Instant::now();
         while self.ended.len() < self.rooms.len() * PUBLISHERS {
-            // Longer than any outage: then the rest is lost.
-            let frame = match client.conn.frame_within(Duration::from_secs(40)) {
+            // Longer than any outage: then the rest is lost. Heartbeats come all the time.
+            let left = Duration::from_secs(40).saturating_sub(before.elapsed());
+            let frame = match client.conn.frame_within(left) {
                 Ok(frame) => frame,
                 Err(ended) => {
                     eprintln!("a member waits in vain ({ended:?}): {:?}", self.came);

@@ -6,6 +6,9 @@
 mod alone;
 pub mod gateway;
 mod generator;
+mod stop;
+mod stuck;
+pub mod token;
 
 pub use ::client::brief as client;
 pub use ::client::conn as raw;
@@ -14,3 +17,4 @@ pub use alone::{Alone, Beside};
 pub use client::{Plain, Poller, SocketIo};
 pub use gateway::Gateway;
 pub use generator::generator;
+pub use stop::Stop;

@@ -1,7 +1,7 @@
 //! Gateways of one cluster share a consumer group, while one of them comes, leaves, and is killed. A client of the one that stays hears all.
 
 use super::{Program, broker, comes, config, soon};
-use crate::harness::{Gateway, PATIENCE, RawConn};
+use crate::harness::{Gateway, PATIENCE, RawConn, Stop};
 use servers::{Kafka, Redis};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -71,6 +71,7 @@ fn each_command_is_carried_out_once_while_gateways_come_leave_and_are_killed() {
         soon(what, || come() > before + 500);
     };
     let (written, orderly) = thread::scope(|scope| {
+        let _stop = Stop(&over);
         let writes = scope.spawn(|| write(&program, &over));
         scope.spawn(|| {
             loop {

@@ -2,7 +2,7 @@
 
 use super::troubles::{all_that_is_acknowledged_is_there, more_are_produced};
 use super::{Program, client, comes, config, make_topics, soon};
-use crate::harness::Gateway;
+use crate::harness::{Gateway, Stop};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use servers::{Kafka, PATIENCE};
 use std::sync::Mutex;
@@ -53,6 +53,7 @@ fn nothing_is_lost_or_doubled_while_leaders_change() {
     let come = || heard.lock().expect("nobody panics").len();
     let look: BaseConsumer = client(&kafka).create().expect("a client");
     let (written, events) = thread::scope(|scope| {
+        let _stop = Stop(&over);
         let writes = scope.spawn(|| write(&program, &over));
         scope.spawn(|| {
             loop {

@@ -10,6 +10,7 @@ mod program;
 mod troubles;
 mod upgrades;
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;
 use rdkafka::ClientConfig;
@@ -21,10 +22,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::json;
 use servers::Kafka;
-use std::process::Command;
 use std::time::{Duration, Instant};
-
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 /// Events go to `events`, commands of all operators come from `commands`, letters to `dead`.
 fn config(brokers: &str, out: &str, more: &str) -> String {
@@ -168,25 +166,16 @@ fn key(message: &OwnedMessage) -> String {
     String::from_utf8_lossy(message.key().expect("a key")).into_owned()
 }
 
-fn token(user: &str, more: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    command.args(more);
-    let output = command.output().expect("sockeye token runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.trim().to_owned()
-}
-
 /// A socket of a user; with an empty name, of none.
 fn comes(node: &Gateway, user: &str) -> SocketIo {
     let auth = match user {
         "" => json!({}),
-        user => json!({"token": token(user, &[])}),
+        user => json!({"token": token(user)}),
     };
     SocketIo::websocket(node.addr, "/", auth)
 }
 
-/// Waits until it is so.
+/// Waits until it is so. Brokers take half a minute to agree on another leader where the machine is busy.
 fn soon(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(eventually(PATIENCE, is_so), "waited in vain: {what}");
+    assert!(eventually(3 * PATIENCE, is_so), "waited in vain: {what}");
 }

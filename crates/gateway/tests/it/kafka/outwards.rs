@@ -1,7 +1,8 @@
 //! What clients do, as records.
 
-use super::{broker, comes, config, header, key, read, text, token};
+use super::{broker, comes, config, header, key, read, text};
 use crate::harness::Gateway;
+use crate::harness::token::token_with;
 use ::client::full::{Encoding, Plain, SocketIo, bytes};
 use rdkafka::message::{Message, OwnedMessage};
 use serde_json::json;
@@ -163,7 +164,7 @@ fn a_claim_can_be_the_key() {
         ("bob", "org={\"id\":7}"),
         ("cat", "x=1"),
     ] {
-        let auth = json!({"token": token(user, &["--claim", claim])});
+        let auth = json!({"token": token_with(&["--uid", user, "--claim", claim])});
         let mut client = SocketIo::websocket(node.addr, "/", auth);
         client.ask("order", &[]);
         keys.push(client.id.clone());

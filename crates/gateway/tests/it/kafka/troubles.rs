@@ -1,7 +1,7 @@
 //! Brokers and gateways that fail.
 
 use super::{Brokers, Program, broker, comes, config, key, make_topics, read, soon, text};
-use crate::harness::{Gateway, RawConn};
+use crate::harness::{Gateway, RawConn, Stop};
 use ::client::full::{Frame, SocketIo, WebSocket};
 use rdkafka::message::Message;
 use serde_json::{Value, json};
@@ -96,6 +96,7 @@ pub(super) fn all_that_is_acknowledged_is_there<K: Brokers>(
     const CLIENTS: usize = 6;
     let over = AtomicBool::new(false);
     let sent: BTreeMap<String, u64> = thread::scope(|scope| {
+        let _stop = Stop(&over);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 scope.spawn(|| {

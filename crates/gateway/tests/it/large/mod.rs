@@ -7,15 +7,14 @@ mod siege;
 mod upgrades;
 mod uploads;
 
+use crate::harness::token::{SECRET, token_with};
 use crate::harness::{Gateway, PATIENCE, RawConn, Response, eventually};
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 /// Larger than the threshold of these tests.
 const LARGE: usize = 20_000;
 
@@ -118,18 +117,6 @@ fn reference(client: &mut SocketIo, event: &str) -> Value {
     reference
 }
 
-/// A token of `sockeye token`.
-fn token(args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET]).args(args);
-    let output = command.output().expect("sockeye token runs");
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout)
-        .expect("text")
-        .trim()
-        .to_owned()
-}
-
 /// The head of an upload.
 fn upload_head(query: &str, token: &str, headers: &str) -> String {
     format!(
@@ -152,7 +139,7 @@ fn upload(addr: SocketAddr, query: &str, token: &str, body: &[u8]) -> (u16, Valu
 
 /// A client of this user in a room.
 fn member(addr: SocketAddr, user: &str, room: &str) -> (SocketIo, String) {
-    let token = token(&["--uid", user]);
+    let token = token_with(&["--uid", user]);
     let mut client = SocketIo::websocket(addr, "/", json!({ "token": token }));
     assert_eq!(client.ask("join", &[json!(room)]), [json!([room])]);
     (client, token)

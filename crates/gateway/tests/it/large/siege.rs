@@ -1,6 +1,7 @@
 //! Many uploads beside many clients: memory stays flat. `SOCKEYE_UPLOADS` and `SOCKEYE_UPLOAD_MB` say how many and how large.
 
-use super::{config, token, upload_head};
+use super::{config, upload_head};
+use crate::harness::token::token_with;
 use crate::harness::{Alone, Gateway, RawConn};
 use serde_json::json;
 use std::time::Duration;
@@ -25,7 +26,7 @@ fn many_uploads_at_once_take_no_memory() {
                  upload_bytes_per_address = \"1000GiB\"\n";
     let node = Gateway::start(&config(folder.path(), large, ""));
     // No member: a client that only waits for its uploads would have to answer heartbeats meanwhile.
-    let token = token(&["--uid", "ada", "--permission", "publish:den"]);
+    let token = token_with(&["--uid", "ada", "--permission", "publish:den"]);
     let one = |megabytes: usize| {
         let mut conn = RawConn::connect(node.addr);
         let length = format!("Content-Length: {}\r\n", megabytes << 20);

@@ -1,6 +1,7 @@
 //! A new process takes over while large events are stored.
 
 use super::{LARGE, config, fetch, join, reference, text};
+use crate::harness::Stop;
 use crate::upgrade::chain::Chain;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,7 @@ fn large_events_keep_their_order_while_processes_change() {
     let (mut speaker, mut listener) = (join(addr, "/", "r"), join(addr, "/", "r"));
     let ends = AtomicBool::new(false);
     let said = scope(|scope| {
+        let _stop = Stop(&ends);
         let ends = &ends;
         let speaks = scope.spawn(move || {
             let mut n = 0_u64;

@@ -1,8 +1,7 @@
 //! Uploads: who may, how much, and what becomes of those that are broken off.
 
-use super::{
-    config, files, get, join, member, rig, settles_empty, token, upload, upload_head, url,
-};
+use super::{config, files, get, join, member, rig, settles_empty, upload, upload_head, url};
+use crate::harness::token::token_with;
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -46,7 +45,7 @@ fn what_a_member_uploads_is_announced_to_the_room() {
 fn a_stranger_uploads_nothing() {
     let rig = rig(UPLOADS);
     let (_ada, good) = member(rig.addr(), "ada", "den");
-    let narrow = token(&["--uid", "ada", "--permission", "publish:attic"]);
+    let narrow = token_with(&["--uid", "ada", "--permission", "publish:attic"]);
     for (query, token, status, code) in [
         ("event=file&room=den", "", 401, "AUTHENTICATION_REQUIRED"),
         ("event=file&room=den", "no.such.token", 401, "INVALID_TOKEN"),
@@ -88,7 +87,7 @@ fn a_stranger_uploads_nothing() {
     );
     settles_empty(&rig);
     // With the permission, membership is not asked for.
-    let wide = token(&["--uid", "eve", "--permission", "publish:attic"]);
+    let wide = token_with(&["--uid", "eve", "--permission", "publish:attic"]);
     assert_eq!(
         upload(rig.addr(), "event=file&room=attic", &wide, b"body").0,
         201
@@ -252,7 +251,7 @@ fn a_token_that_ends_meanwhile_announces_nothing() {
     let rig = rig(UPLOADS);
     let (_ada, _) = member(rig.addr(), "ada", "den");
     let mut hearer = join(rig.addr(), "/", "den");
-    let short = token(&["--uid", "ada", "--expires", "6s"]);
+    let short = token_with(&["--uid", "ada", "--expires", "6s"]);
     let mut conn = RawConn::connect(rig.addr());
     conn.send(upload_head(
         "event=file&room=den",

@@ -8,6 +8,7 @@ mod program;
 mod troubles;
 mod upgrades;
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;
 use async_nats::header::HeaderMap;
@@ -17,12 +18,10 @@ use async_nats::{Client, Message};
 use futures_util::StreamExt;
 use serde_json::json;
 use servers::Nats;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 const PRODUCED: &str = "sockeye_nats_events_total{outcome=\"produced\"}";
 const HANDED: &str = "sockeye_nats_commands_total{outcome=\"handed\"}";
 
@@ -147,14 +146,6 @@ fn header(message: &Message, name: &str) -> Option<String> {
 
 fn text(message: &Message) -> String {
     String::from_utf8_lossy(&message.payload).into_owned()
-}
-
-fn token(user: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    let output = command.output().expect("sockeye token runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.trim().to_owned()
 }
 
 /// A socket of a user; with an empty name, of none.

@@ -1,7 +1,7 @@
 //! Servers and gateways that fail.
 
 use super::{PRODUCED, Program, STREAM, comes, config, header, soon, text};
-use crate::harness::{Gateway, PATIENCE, RawConn};
+use crate::harness::{Gateway, PATIENCE, RawConn, Stop};
 use serde_json::{Value, json};
 use servers::Nats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +95,7 @@ fn nothing_acknowledged_is_lost_or_doubled_while_the_server_restarts() {
     let node = Gateway::start(&config(&nats.url(), out, "", ""));
     let over = AtomicBool::new(false);
     let sent: BTreeMap<String, u64> = thread::scope(|scope| {
+        let _stop = Stop(&over);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 scope.spawn(|| {

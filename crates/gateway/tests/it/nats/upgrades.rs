@@ -1,6 +1,7 @@
 //! A new process takes over while clients speak to NATS and programs speak from there.
 
 use super::{Program, STREAM, comes, config, header, listens, text};
+use crate::harness::Stop;
 use crate::upgrade::chain::Chain;
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
@@ -40,6 +41,7 @@ fn nothing_is_lost_or_comes_twice_while_processes_change() {
     let ends = AtomicBool::new(false);
     let clients: Vec<SocketIo> = (0..CLIENTS).map(|_| comes(&chain.first, "")).collect();
     let (accounts, commands) = scope(|scope| {
+        let _stop = Stop(&ends);
         let ends = &ends;
         let speakers = clients.into_iter();
         let speakers = speakers.map(|client| scope.spawn(move || speak(client, ends)));

@@ -5,7 +5,7 @@ use super::exporters::{Exporter, free};
 use super::{deploy, read};
 use crate::backend::receiver::{Receiver, Reply};
 use crate::harness::client::poll_request;
-use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, eventually};
+use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, Stop, eventually};
 use serde_json::{Value, json};
 use servers::Redis;
 use std::fs;
@@ -148,15 +148,6 @@ impl Drop for Prometheus {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Stops the load, also when the test fails before its end.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 mod nodes;
 mod troubles;
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +14,6 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 static OPS: LazyLock<(String, String)> =
     LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
@@ -29,11 +29,7 @@ fn config(more: &str) -> String {
 
 /// A socket of a user, in a room.
 fn comes(node: &Gateway, user: &str, room: &str) -> SocketIo {
-    let mut command = Command::new(BINARY);
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    let token = command.output().expect("sockeye token runs").stdout;
-    let token = String::from_utf8(token).expect("text");
-    let mut client = SocketIo::websocket(node.addr, "/", json!({"token": token.trim()}));
+    let mut client = SocketIo::websocket(node.addr, "/", json!({"token": token(user)}));
     assert_eq!(client.ask("join", &[json!(room)]), [json!([room])]);
     client
 }

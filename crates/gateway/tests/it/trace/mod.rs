@@ -6,16 +6,15 @@ mod nodes;
 mod reader;
 
 use crate::backend::receiver::{Receiver, Reply, Told};
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{Encoding, Plain, SocketIo, request};
 use reader::Reader;
 use serde_json::{Value, json};
-use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
@@ -37,14 +36,6 @@ fn config(more: &str) -> String {
          [namespaces.\"/\".events.slow]\nrate = \"1/1h\"\n[namespaces.\"/\".events.nowhere]\naction = \"drop\"\n\
          [namespaces.\"/\".events.echo]\naction = \"reply\"\n[namespaces.\"/lab\"]\n{more}\n"
     )
-}
-
-fn token(user: &str) -> String {
-    let mut command = Command::new(BINARY);
-    command.args(["token", "--secret", SECRET, "--uid", user]);
-    let output = command.output().expect("sockeye token runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.trim().to_owned()
 }
 
 /// A socket of a user, in a room.

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use crate::backend::receiver::{Receiver, Reply, Told};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{PATIENCE, Stop, eventually};
 use client::full::SocketIo;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -59,6 +59,7 @@ fn each_event_is_told_once_while_processes_change() {
     let ends = AtomicBool::new(false);
     let clients: Vec<SocketIo> = (0..CLIENTS).map(|_| client(chain.first.addr)).collect();
     let accounts: Vec<(String, u64)> = scope(|scope| {
+        let _stop = Stop(&ends);
         let ends = &ends;
         let speakers = clients.into_iter();
         let speakers = speakers.map(|client| scope.spawn(move || speak(client, ends)));

@@ -16,7 +16,7 @@ pub(super) struct Crowd {
     /// Those of whom others are to be told, and those of whom members here are.
     unsaid: Vec<Who>,
     unshown: Vec<Who>,
-    /// Of members, besides their rows.
+    /// What members have besides their rows.
     heap_bytes: usize,
 }
 
@@ -45,7 +45,7 @@ impl Crowd {
         self.people.iter()
     }
 
-    /// Of members that need a change, by what they are.
+    /// The members that fit.
     pub(super) fn which(&self, fits: impl Fn(&Entry) -> bool) -> Vec<Who> {
         let fitting = self.people.iter().filter(|entry| fits(entry));
         fitting.map(Entry::who).collect()
@@ -69,7 +69,7 @@ impl Crowd {
         if after.1 {
             entry.set(Flag::Lost, false);
         }
-        // Those that are gone are forgotten when they were shown.
+        // A member that is gone is shown once more before it is forgotten.
         let shows = before.1 != after.1 || !after.1;
         if shows && !entry.set(Flag::Unshown, true) {
             self.unshown.push(who.clone());
@@ -80,7 +80,7 @@ impl Crowd {
         result
     }
 
-    /// A shard has none of these any more. `lost`: nobody said so, it is gone.
+    /// These people have left a shard. `lost`: nobody said so, because the shard is gone.
     pub(super) fn leave(&mut self, who: &[Who], place: Place, lost: bool) {
         for who in who {
             if self.people.get(who).is_some() {

@@ -212,12 +212,12 @@ impl Entry {
         if !info.is_empty() {
             self.apart.get_or_insert_default().info = Arc::clone(info);
         } else if let Some(apart) = &mut self.apart {
-            // All without one share it.
+            // All entries without one share it.
             apart.info = Arc::default();
         }
     }
 
-    /// Behind a change: what is not needed any more.
+    /// Frees what is not needed any more after a change.
     pub(super) fn tidy(&mut self) {
         if self.apart.as_ref().is_some_and(|apart| apart.is_empty()) {
             self.apart = None;
@@ -234,7 +234,7 @@ impl Entry {
     }
 }
 
-/// As [`Entry::key`].
+/// The same as [`Entry::key`].
 pub(super) fn key(who: &Who) -> (bool, &str) {
     (matches!(who, Who::User(_)), who.name())
 }

@@ -172,7 +172,7 @@ impl Roll {
         }
     }
 
-    /// People that another shard has no more, but for some. `lost`: it did not say so.
+    /// Another shard has its people no more, except some. `lost`: it did not say so.
     fn forget_people_of(&mut self, place: Place, lost: bool, stays: impl Fn(&Who) -> bool) {
         let mut gone = self.crowd.which(|entry| entry.is_at(place));
         gone.retain(|who| !stays(who));

@@ -55,8 +55,8 @@ impl Roll {
         }
     }
 
-    /// The same for a member here, which hears the events from then on: the next one names all those of whom members were not told
-    /// when it asked, also those that are again as members know them.
+    /// The same for a member here, which hears the events from then on. The next event names everyone of whom members were not told when
+    /// this one asked, even if nothing is new of them by then.
     pub(super) fn answer(&mut self, people: &People, now_ms: u64) -> Presence {
         self.view.answered |= self.crowd.has_unshown();
         self.all(people, now_ms)

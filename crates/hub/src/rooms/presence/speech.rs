@@ -45,7 +45,7 @@ impl Speech {
         self.version == 0 && now_ms < first_ms
     }
 
-    /// When others are to hear from this shard again, if it has said something; also when that time is over.
+    /// When others are to hear from this shard again; `None`: it has said nothing. The time may be over.
     pub(super) fn again_ms(&self) -> Option<u64> {
         let first_ms = self.first_ms.filter(|_| self.version > 0);
         first_ms.map(|first_ms| first_ms + AGAIN_MS)

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Places of the smallest table that has members.
 const PLACES_MIN: usize = 8;
-/// With room for so many, no table gets smaller.
+/// No table gets smaller than this.
 const ROWS_MIN: usize = 16;
 
 /// Each member once, in no order that means anything.
@@ -158,7 +158,7 @@ impl Table {
         self.places[hole] = 0;
     }
 
-    /// Without what its members have besides their rows.
+    /// What members have besides their rows does not count.
     pub(super) fn heap_bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<u32>()
     }

@@ -1,4 +1,4 @@
-//! What a round waits for from other nodes.
+//! Who is to answer a round: this node, and perhaps others.
 
 use crate::cluster::letter::{Reply, Response};
 
@@ -7,27 +7,33 @@ use crate::cluster::letter::{Reply, Response};
 struct There {
     node: u16,
     /// Its shards that have not said how many sockets they asked; `None` = it has not said how many take part.
-    silent: Option<u16>,
+    silent: Option<u32>,
     /// Sockets there that were asked and have not answered.
     owing: u64,
 }
 
 /// The nodes that a round was sent to.
-#[derive(Debug, Default)]
-pub(crate) struct Abroad {
-    /// Nobody knows yet which nodes these are.
+#[derive(Debug)]
+pub(crate) struct Respondents {
+    /// It is on its way to other nodes, and nobody knows yet which these are.
     unposted: bool,
+    /// This node comes first.
     there: Vec<There>,
     /// A node went before all its shards had answered, or could not be asked.
     partial: bool,
 }
 
-impl Abroad {
-    /// A round that is on its way to other nodes.
-    pub(crate) fn asked() -> Self {
+impl Respondents {
+    /// So many shards of this node are asked, and with `abroad` other nodes.
+    pub(crate) fn new(here: u16, shards: u32, abroad: bool) -> Self {
+        let here = There {
+            silent: Some(shards),
+            ..There::new(here)
+        };
         Self {
-            unposted: true,
-            ..Self::default()
+            unposted: abroad,
+            there: vec![here],
+            partial: false,
         }
     }
 
@@ -95,7 +101,8 @@ impl There {
     }
 
     fn one_less(&mut self, parts: u16) {
-        self.silent = Some(self.silent.unwrap_or(parts).saturating_sub(1));
+        let silent = self.silent.unwrap_or(u32::from(parts));
+        self.silent = Some(silent.saturating_sub(1));
     }
 }
 
@@ -116,19 +123,20 @@ mod tests {
     /// It was forgotten, and the round ended by its deadline without it.
     #[test]
     fn an_answer_that_overtook_the_news_of_who_was_asked_was_forgotten() {
-        let mut abroad = Abroad::asked();
-        assert!(abroad.heard(&reply(7, Response::Sockets(Found::default()))));
-        assert!(abroad.is_silent(), "others may have been asked");
-        abroad.posted(&[7]);
-        assert!(abroad.is_whole());
+        let mut round = Respondents::new(1, 1, true);
+        assert!(round.heard(&reply(7, Response::Sockets(Found::default()))));
+        assert!(round.heard(&reply(1, Response::Sockets(Found::default()))));
+        assert!(round.is_silent(), "others may have been asked");
+        round.posted(&[7]);
+        assert!(round.is_whole());
 
-        let mut abroad = Abroad::asked();
+        let mut round = Respondents::new(1, 0, true);
         let (asked, undelivered) = (2, 0);
-        assert!(abroad.heard(&reply(7, Response::Delivered { asked, undelivered })));
-        assert!(abroad.heard(&reply(7, Response::Gone)));
-        abroad.posted(&[7, 8]);
-        assert!(abroad.is_silent());
-        assert_eq!(abroad.lost(7), Some(1));
-        assert!(!abroad.heard(&reply(9, Response::Gone)), "it was not asked");
+        assert!(round.heard(&reply(7, Response::Delivered { asked, undelivered })));
+        assert!(round.heard(&reply(7, Response::Gone)));
+        round.posted(&[7, 8]);
+        assert!(round.is_silent());
+        assert_eq!(round.lost(7), Some(1));
+        assert!(!round.heard(&reply(9, Response::Gone)), "it was not asked");
     }
 }
