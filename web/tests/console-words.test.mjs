@@ -113,6 +113,9 @@ describe("a test client", () => {
     await look.open("try?room=den");
     assert.equal(await look.page.isDisabled('button:text-is("Listen")'), true);
     await look.sees("#main .found", /lacks the scope trace:payload and members/);
+    // All of a namespace hear what needs no place in a room.
+    await look.open("try");
+    await look.sees("#main .found", /lacks the scope trace:payload\.$/);
     await look.leave();
     const ops = await Operator.enter(browser, node);
     await ops.open("try?user=ada");

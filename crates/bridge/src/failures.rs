@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Failures that are kept.
 const KEPT_MAX: usize = 20;
-/// Failures that are noted in a second. More of them push out what they began with, and cost too much while a server is away.
+/// Failures of one kind that are noted in a second. More of them push out what they began with, and cost too much while a server is away.
 const NOTED_MAX: u32 = 10;
 /// Characters of a reason and of names.
 const TEXT_CHARS_MAX: usize = 300;
@@ -18,6 +18,7 @@ const SECRET: &[u8] = b"large_message";
 const BODY_BYTES_MAX: usize = 4 << 10;
 /// Of all bodies together.
 const BODIES_BYTES_MAX: usize = 64 << 10;
+const SECOND: Duration = Duration::from_secs(1);
 /// A body is kept for so long.
 const BODIES_KEPT: Duration = Duration::from_secs(15 * 60);
 
@@ -92,8 +93,8 @@ impl fmt::Debug for Failures {
 struct Kept {
     /// The newest first.
     all: VecDeque<Failure>,
-    /// When the second began, and what was noted in it.
-    second: Option<(Instant, u32)>,
+    /// When the second began, and how many of each kind came in it.
+    second: Option<(Instant, Vec<(&'static str, u32)>)>,
 }
 
 impl Failures {
@@ -105,11 +106,11 @@ impl Failures {
     /// Something failed. What was said is asked for only if it is kept.
     pub fn note_said(&self, what: &'static str, detail: &str, said: impl FnOnce() -> Vec<Said>) {
         let mut kept = self.kept();
-        if !kept.admits() {
+        if !kept.admits(what) {
             return;
         }
+        kept.make_room();
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        kept.all.truncate(KEPT_MAX - 1);
         kept.all.push_front(Failure {
             at_ms: since.map_or(0, |since| since.as_millis() as u64),
             what,
@@ -118,6 +119,11 @@ impl Failures {
             noted: Instant::now(),
         });
         kept.forget();
+    }
+
+    /// To be called now and then: bodies that are old go also where nothing fails any more.
+    pub fn pass_time(&self) {
+        self.kept().forget();
     }
 
     /// The newest first.
@@ -133,15 +139,35 @@ impl Failures {
 }
 
 impl Kept {
-    fn admits(&mut self) -> bool {
+    fn admits(&mut self, what: &'static str) -> bool {
         let now = Instant::now();
-        let second = self.second.filter(|(began, _)| {
-            let gone = now.saturating_duration_since(*began);
-            gone < Duration::from_secs(1)
-        });
-        let (began, noted) = second.unwrap_or((now, 0));
-        self.second = Some((began, noted + 1));
-        noted < NOTED_MAX
+        let is_over = |began: Instant| now.saturating_duration_since(began) >= SECOND;
+        let second = self.second.take().filter(|(began, _)| !is_over(*began));
+        let (_, counts) = self.second.insert(second.unwrap_or((now, Vec::new())));
+        match counts.iter_mut().find(|(kind, _)| *kind == what) {
+            Some((_, count)) => {
+                *count = count.saturating_add(1);
+                *count <= NOTED_MAX
+            }
+            None => {
+                counts.push((what, 1));
+                true
+            }
+        }
+    }
+
+    /// For one more. The kind that has most loses its oldest: a message lost is seen among thousands that are no commands.
+    fn make_room(&mut self) {
+        if self.all.len() < KEPT_MAX {
+            return;
+        }
+        let count = |what: &str| self.all.iter().filter(|one| one.what == what).count();
+        let most = self.all.iter().max_by_key(|one| count(one.what));
+        let most = most.map(|one| one.what);
+        let oldest = self.all.iter().rposition(|one| Some(one.what) == most);
+        if let Some(at) = oldest {
+            self.all.remove(at);
+        }
     }
 
     /// Bodies that are old, and the oldest of too many.
@@ -205,6 +231,8 @@ mod tests {
     #[test]
     fn thousands_in_a_second_cost_nothing_and_the_first_of_them_stay() {
         let failures = Failures::default();
+        // A machine that stands still makes no new second of it.
+        failures.kept().second = Some((Instant::now() + SECOND * 60, Vec::new()));
         let mut asked = 0;
         for n in 0..5_000 {
             failures.note_said("event lost", &n.to_string(), || {
@@ -214,6 +242,29 @@ mod tests {
         }
         assert_eq!(asked, NOTED_MAX);
         assert_eq!(failures.newest()[9].detail, "0");
+    }
+
+    #[test]
+    fn a_kind_that_fails_often_hides_none_that_fails_rarely() {
+        let failures = Failures::default();
+        let flood = || {
+            failures.kept().second = None;
+            for n in 0..100 {
+                failures.note("no command", &n.to_string());
+            }
+        };
+        flood();
+        failures.note("message lost", "the first");
+        (0..9).for_each(|_| flood());
+        failures.note("message lost", "the last");
+        let newest = failures.newest();
+        let lost = newest.iter().filter(|one| one.what == "message lost");
+        let lost: Vec<&str> = lost.map(|one| &*one.detail).collect();
+        assert_eq!(
+            (newest.len(), lost),
+            (KEPT_MAX, vec!["the last", "the first"])
+        );
+        assert_eq!(newest[1].detail, "9");
     }
 
     #[test]
@@ -227,7 +278,8 @@ mod tests {
         // A machine that has just begun has no such time.
         if let Some(before) = before {
             failures.kept().all[0].noted = before;
-            assert_eq!(body_bytes(&failures), 0);
+            failures.pass_time();
+            assert_eq!(failures.kept().all[0].said[0].kept_bytes(), 0);
             assert_eq!(failures.newest()[0].said[0].bytes, 2);
         }
     }

@@ -136,6 +136,8 @@ pub trait Bridge: Send + Sync {
     fn figures(&self) -> Figures;
     /// The last ones, the newest first.
     fn failures(&self) -> Vec<Failure>;
+    /// Forgets what was said in failures that are old.
+    fn pass_time(&self);
 }
 
 /// Those that this process has.
@@ -295,6 +297,11 @@ impl Bridges {
             }
         }
         Ok(())
+    }
+
+    /// To be called now and then.
+    pub(crate) fn pass_time(&self) {
+        self.all().for_each(|(_, bridge)| bridge.pass_time());
     }
 
     fn of(&self, bus: Bus) -> &OnceLock<Arc<dyn Bridge>> {

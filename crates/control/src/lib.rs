@@ -33,4 +33,5 @@ mod seats;
 pub mod traces;
 pub mod upgrades;
 pub mod vitals;
+mod websocket;
 pub mod webtransport;

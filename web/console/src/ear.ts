@@ -94,8 +94,10 @@ export class Ear {
   changed(): void {
     const { api } = this.view;
     const runs = this.#end !== undefined;
-    const missing = ["trace:payload", "members"].filter((scope) => !api.allows(scope));
     const room = this.room();
+    // It is put into a room by its caller.
+    const needed = room ? ["trace:payload", "members"] : ["trace:payload"];
+    const missing = needed.filter((scope) => !api.allows(scope));
     this.#submit.disabled = runs || missing.length > 0 || room === undefined;
     this.#stop.disabled = !runs;
     this.#time.input.disabled = runs;

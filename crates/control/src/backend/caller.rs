@@ -71,9 +71,7 @@ impl Caller {
             let span = tracer
                 .as_ref()
                 .and_then(|tracer| tracer.begin(parent(&call), Doing::Call, &name));
-            let began = Instant::now();
-            let (outcome, failed) = endpoint.call(&call, span.as_ref()).await;
-            let took = began.elapsed();
+            let (outcome, failed, took) = endpoint.call(&call, span.as_ref()).await;
             figures.call_durations.note(took);
             let context = span.as_ref().map(|span| span.context);
             if let (Some(tracer), Some(mut span)) = (tracer, span) {

@@ -151,6 +151,7 @@ impl Driver {
         self.figures.publish(&self.backend);
         self.wishes.look(now_ms, &self.backend);
         self.caller.iter_mut().for_each(Caller::pass_time);
+        self.failures.pass_time();
         let now = Instant::now();
         let pipes = self.links.values().filter_map(|way| way.pipe.as_ref());
         let open = pipes.map(|pipe| {

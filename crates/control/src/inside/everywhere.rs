@@ -446,7 +446,8 @@ pub(super) async fn rooms_of_nodes(
 ) -> Called {
     admit(&caller, Scope::Read)?;
     let limit = limit_of(Wanted::Rooms, query.as_deref())?;
-    let found = inside.gather(Wanted::Rooms, query.as_deref()).await?;
+    let asked = asked_for_rooms(query.as_deref().unwrap_or_default());
+    let found = inside.gather(Wanted::Rooms, Some(&asked)).await?;
     let (more, complete, nodes) = (found.more, found.complete, found.asked.clone());
     let mut rooms = found.rooms();
     let more = more || rooms.len() > limit;
@@ -458,6 +459,18 @@ pub(super) async fn rooms_of_nodes(
         nodes,
     };
     Ok(Json(found).into_response())
+}
+
+/// What each node is asked: as many rooms as it may tell where what they are wanted for adds up over nodes. One that is none of the first on any
+/// of them may be the first of all.
+fn asked_for_rooms(query: &str) -> String {
+    let adds_up = |pair: &str| matches!(pair, "order=busiest" | "order=slowest");
+    if !query.split('&').any(adds_up) {
+        return query.to_owned();
+    }
+    let others = query.split('&').filter(|pair| !pair.starts_with("limit="));
+    let most = format!("limit={ITEMS_MAX}");
+    others.chain([&*most]).collect::<Vec<_>>().join("&")
 }
 
 /// Sessions of all nodes that ended.
@@ -592,6 +605,11 @@ mod tests {
 
     #[test]
     fn one_node_can_be_meant_and_the_rest_of_the_query_stays() {
+        assert_eq!(asked_for_rooms("limit=3&contains=a"), "limit=3&contains=a");
+        assert_eq!(
+            asked_for_rooms("limit=3&order=slowest&contains=a"),
+            "order=slowest&contains=a&limit=1000"
+        );
         let (node, rest) = without_node(Some("user=a%26b&node=7&limit=3")).expect("a node");
         assert_eq!((node, &*rest), (Some(7), "user=a%26b&limit=3"));
         assert_eq!(without_node(None).expect("none"), (None, String::new()));

@@ -120,6 +120,10 @@ impl Bridge for Kafka {
         self.failures.newest()
     }
 
+    fn pass_time(&self) {
+        self.failures.pass_time();
+    }
+
     fn figures(&self) -> Figures {
         let out = self.out.as_ref().map(|out| out.figures());
         figures(&self.readers, &self.partial, out)

@@ -1,43 +1,29 @@
 //! The test client: Socket.IO by WebSocket, over a stream within this process.
 
 use super::Doorway;
+use crate::websocket::{Heard, WebSocket};
 use hub::notices;
 use serde_json::{Value, json};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use wire::socketio::{self, Packet, PacketType};
-use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Assembler, Limits, Message, Step};
+use wire::websocket::frame::OpCode;
 
-/// For the way in, and for what the shard takes.
+/// For the way in.
 const PATIENCE: Duration = Duration::from_secs(10);
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-const LIMITS: Limits = Limits {
-    message_bytes_max: 16 << 20,
-    fragments_max: 1_024,
-    masked: false,
-    deflate: false,
-};
 /// Arguments that are shown of one event.
 const ARGS_BYTES_MAX: usize = 4 << 10;
-/// Any 16 bytes; there is no cache between us that it could deceive.
-const KEY: &[u8; 24] = b"c29ja2V5ZS1jb25zb2xlIQ==";
-/// Masking is a client's duty; nothing leaves the process.
-const MASK: [u8; 4] = [0x31, 0x7a, 0xd4, 0x0b];
 const AGENT: &[u8] = b"User-Agent: sockeye-console\r\n";
 
 /// A client that is in its namespace.
 pub(super) struct Client {
-    stream: UnixStream,
+    stream: WebSocket<UnixStream>,
     /// The stream's place among the connections of the process.
     _place: Box<dyn Any + Send>,
-    input: Vec<u8>,
-    assembler: Assembler,
     namespace: String,
     socket: Option<String>,
     has_session: bool,
@@ -55,10 +41,8 @@ impl Client {
         let stream = stream.map_err(|_| full())?;
         let place = (doorway.bring)(theirs, IpAddr::V4(Ipv4Addr::LOCALHOST)).ok_or_else(full)?;
         let mut client = Self {
-            stream,
+            stream: WebSocket::over(stream),
             _place: place,
-            input: Vec::new(),
-            assembler: Assembler::default(),
             namespace: namespace.to_owned(),
             socket: None,
             has_session: false,
@@ -76,39 +60,21 @@ impl Client {
     }
 
     async fn come_in(&mut self, path: &str) -> Result<(), String> {
-        let mut request = Vec::new();
-        let target = format!("{path}?EIO=4&transport=websocket");
-        wire::websocket::handshake::write_request(&mut request, "sockeye", &target, KEY, AGENT);
-        self.send(&request).await?;
-        let end = loop {
-            match self.input.windows(4).position(|four| four == b"\r\n\r\n") {
-                Some(end) => break end + 4,
-                None if self.input.len() > HEAD_BYTES_MAX => {
-                    return Err("the answer of the shard is not HTTP".to_owned());
-                }
-                None => self.read().await?,
-            }
-        };
-        let head = String::from_utf8_lossy(&self.input[..end]).into_owned();
-        self.input.drain(..end);
-        if head.split(' ').nth(1) != Some("101") {
-            let line = head.lines().next().unwrap_or_default();
-            return Err(format!("the gateway does not take a WebSocket: {line:?}"));
-        }
+        self.stream.open("sockeye", path, AGENT).await?;
         self.hear().await?;
         while !self.has_session {
             self.read().await?;
             self.hear().await?;
         }
         let namespace = self.namespace.clone();
-        self.packet(&Packet {
+        let packet = Packet {
             kind: PacketType::Connect,
             attachments: 0,
             namespace: &namespace,
             id: None,
             data: "",
-        })
-        .await?;
+        };
+        self.stream.packet(&packet).await?;
         while self.socket.is_none() {
             self.read().await?;
             self.hear().await?;
@@ -123,33 +89,18 @@ impl Client {
 
     /// Waits for more. May be given up at any time.
     pub(super) async fn read(&mut self) -> Result<(), String> {
-        match self.stream.read_buf(&mut self.input).await {
-            Ok(0) => Err("the gateway closed the connection".to_owned()),
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("the connection was lost: {error}")),
-        }
+        self.stream.read().await
     }
 
     /// Takes in what has come.
     pub(super) async fn hear(&mut self) -> Result<(), String> {
-        loop {
-            let step = self.assembler.step(&mut self.input, &LIMITS);
-            let step = step.map_err(|why| format!("a frame cannot be read: {why:?}"))?;
-            let (consumed, said) = match step {
-                Step::NeedMore { .. } => return Ok(()),
-                Step::Fragment { consumed } => (consumed, Said::Nothing),
-                Step::Message {
-                    consumed, message, ..
-                } => (consumed, said(message)),
-            };
-            self.input.drain(..consumed);
-            match said {
-                Said::Text(text) => self.take_packet(&text).await?,
-                Said::Ping(bytes) => self.frame(OpCode::Pong, &bytes).await?,
-                Said::Closed => return Err("the gateway closed the connection".to_owned()),
-                Said::Nothing => {}
+        while let Some(heard) = self.stream.heard().await? {
+            match heard {
+                Heard::Text(text) => self.take_packet(&text).await?,
+                Heard::Closed => return Err("the gateway closed the connection".to_owned()),
             }
         }
+        Ok(())
     }
 
     /// One packet of Engine.IO.
@@ -157,7 +108,7 @@ impl Client {
         match text.as_bytes().first() {
             Some(b'0') => self.has_session = true,
             Some(b'1') => return Err("the gateway ended the session".to_owned()),
-            Some(b'2') => return self.frame(OpCode::Text, b"3").await,
+            Some(b'2') => return self.stream.frame(OpCode::Text, b"3").await,
             Some(b'4') => {
                 let packet = socketio::parse(&text[1..]);
                 let packet = packet.map_err(|why| format!("a packet cannot be read: {why:?}"))?;
@@ -197,32 +148,14 @@ impl Client {
 
     async fn answer(&mut self, id: u64) -> Result<(), String> {
         let namespace = self.namespace.clone();
-        self.packet(&Packet {
+        let packet = Packet {
             kind: PacketType::Ack,
             attachments: 0,
             namespace: &namespace,
             id: Some(id),
             data: "[]",
-        })
-        .await
-    }
-
-    async fn packet(&mut self, packet: &Packet<'_>) -> Result<(), String> {
-        let mut text = b"4".to_vec();
-        socketio::write(&mut text, packet);
-        self.frame(OpCode::Text, &text).await
-    }
-
-    async fn frame(&mut self, opcode: OpCode, payload: &[u8]) -> Result<(), String> {
-        let mut bytes = Vec::new();
-        frame::write_masked(&mut bytes, true, opcode, payload, MASK);
-        self.send(&bytes).await
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let sent = timeout(PATIENCE, self.stream.write_all(bytes)).await;
-        let sent = sent.map_err(|_| "the gateway took nothing for 10 s".to_owned())?;
-        sent.map_err(|error| format!("the connection was lost: {error}"))
+        };
+        self.stream.packet(&packet).await
     }
 }
 
@@ -244,24 +177,6 @@ fn line(packet: &Packet<'_>) -> Value {
         "attachments": packet.attachments,
         "asks": packet.id.is_some(),
     })
-}
-
-/// A message that does not borrow.
-enum Said {
-    Text(String),
-    Ping(Vec<u8>),
-    Closed,
-    Nothing,
-}
-
-fn said(message: Message<'_>) -> Said {
-    match message {
-        Message::Text(text) => Said::Text(text.to_owned()),
-        Message::Ping(bytes) => Said::Ping(bytes.to_vec()),
-        Message::Close(_) => Said::Closed,
-        // Attachments: their number is in the packet before them.
-        Message::Binary(_) | Message::Pong(_) => Said::Nothing,
-    }
 }
 
 #[cfg(test)]

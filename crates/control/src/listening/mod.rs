@@ -2,6 +2,7 @@
 
 mod client;
 mod order;
+mod places;
 pub(crate) mod stream;
 
 use crate::webtransport::Bring;

@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::order::Order;
+use super::places::{Place, Places};
 use crate::admin::keys::{Operator, Standing};
 use crate::admin::nodes::Nodes;
 use crate::api::http::{self, Called, Problems};
@@ -22,15 +23,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tonic::codegen::tokio_stream::Stream;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Test clients at once.
-const CLIENTS_MAX: usize = 4;
 /// Batches that wait for the connection, and how large one may get before events are only counted.
 const BATCHES_MAX: usize = 4;
 const BATCH_BYTES_MAX: usize = 64 * 1024;
@@ -52,7 +51,7 @@ pub(crate) struct Listening {
     api: Arc<Api>,
     node: Arc<Node>,
     nodes: Nodes,
-    places: Arc<Semaphore>,
+    places: Places,
 }
 
 impl Listening {
@@ -61,7 +60,7 @@ impl Listening {
             api: Arc::clone(api),
             node: Arc::clone(node),
             nodes: nodes.clone(),
-            places: Arc::new(Semaphore::new(CLIENTS_MAX)),
+            places: Places::default(),
         }
     }
 }
@@ -131,10 +130,8 @@ async fn listen(
         let detail = "this node takes no clients now: ask another one";
         return Err(Problem::new(Kind::Busy, detail));
     }
-    let Ok(place) = Arc::clone(&listening.places).try_acquire_owned() else {
-        let detail = format!("{CLIENTS_MAX} test clients listen at this node: end one of them");
-        return Err(Problem::new(Kind::Busy, detail));
-    };
+    let place = listening.places.take(operator.0.name());
+    let place = place.map_err(|why| Problem::new(Kind::Busy, why))?;
     if let Some(Extension(peer)) = peer {
         peer.stay(order.time() + GRACE);
     }
@@ -171,6 +168,8 @@ impl Stream for Batches {
 
 /// Lets the client in, brings lines together, and watches over the time and the key.
 struct Teller {
+    /// First: it is free when its reader has the end.
+    _place: Place,
     listening: Listening,
     operator: Operator,
     standing: Standing,
@@ -180,7 +179,15 @@ struct Teller {
     /// When the second began, and the events that were told in it.
     second: (Instant, u32),
     dropped: u64,
-    _place: OwnedSemaphorePermit,
+}
+
+/// How it ended.
+enum End {
+    /// Its reader has gone.
+    Unread,
+    /// It has not heard anything.
+    NotLetIn(String),
+    Over(String),
 }
 
 impl Teller {
@@ -190,8 +197,16 @@ impl Teller {
         tracing::info!(operator, of = words, namespace, "a test client listens");
         let audit = Arc::clone(&self.listening.node.audit);
         let entry = audit.begin(&self.operator.0, ("listen", Some(&*namespace)), &words);
-        let why = self.tell().await;
-        audit.end(entry, Ok(()));
+        let end = match self.come().await {
+            Ok(client) => self.tell(client).await,
+            Err(end) => end,
+        };
+        let (outcome, why) = match end {
+            End::Unread => (Ok(()), None),
+            End::NotLetIn(why) => (Err(why.clone()), Some(why)),
+            End::Over(why) => (Ok(()), Some(why)),
+        };
+        audit.end(entry, outcome);
         if let Some(why) = why {
             self.write(&json!({"kind": "end", "why": why}));
             let last = Bytes::from(std::mem::take(&mut self.batch));
@@ -205,29 +220,32 @@ impl Teller {
         self.batch.push('\n');
     }
 
-    /// Why it ended; `None`: the reader has gone.
-    async fn tell(&mut self) -> Option<String> {
-        let until = Instant::now() + self.order.time();
+    /// Brings the client in, and into its room.
+    async fn come(&mut self) -> Result<Client, End> {
         let node = Arc::clone(&self.listening.node);
-        let doorway = node.doorway.get()?;
+        let Some(doorway) = node.doorway.get() else {
+            return Err(End::NotLetIn("this node takes no clients".to_owned()));
+        };
         let coming = Client::come(doorway, &self.order.namespace);
-        let mut client = tokio::select! {
-            () = self.sender.closed() => return None,
-            client = coming => match client {
-                Ok(client) => client,
-                Err(why) => return Some(why),
-            },
+        let client = tokio::select! {
+            () = self.sender.closed() => return Err(End::Unread),
+            client = coming => client.map_err(End::NotLetIn)?,
         };
         self.write(&json!({"kind": "begin", "socket": client.socket()}));
-        if let Some(why) = self.join(client.socket()).await {
-            return Some(why);
+        match self.join(client.socket()).await {
+            Some(why) => Err(End::NotLetIn(why)),
+            None => Ok(client),
         }
+    }
+
+    async fn tell(&mut self, mut client: Client) -> End {
+        let until = Instant::now() + self.order.time();
         let (mut spoke, mut looked) = (Instant::now(), Instant::now());
         let mut looks = interval(LOOK);
         loop {
             // It always reads: a reader that is slow loses lines, and the room has no slow member for that.
             tokio::select! {
-                () = self.sender.closed() => return None,
+                () = self.sender.closed() => return End::Unread,
                 read = client.read() => {
                     let heard = match read {
                         Ok(()) => client.hear().await,
@@ -236,20 +254,20 @@ impl Teller {
                     client.take().iter().for_each(|line| self.tell_event(line));
                     match heard {
                         Ok(()) => continue,
-                        Err(why) => return Some(why),
+                        Err(why) => return End::Over(why),
                     }
                 }
                 _ = looks.tick() => {}
             }
             let now = Instant::now();
             if now >= until {
-                return Some("its time is over".to_owned());
+                return End::Over("its time is over".to_owned());
             }
             if now - looked >= KEY_LOOK {
                 looked = now;
                 let caller = self.standing.caller();
                 if !caller.is_some_and(|caller| self.order.is_for(&caller)) {
-                    return Some("the key or the login of its caller has ended".to_owned());
+                    return End::Over("the key or the login of its caller has ended".to_owned());
                 }
             }
             self.send(now, &mut spoke);

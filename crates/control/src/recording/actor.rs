@@ -4,17 +4,16 @@ use super::filler;
 use super::script::{Deed, Part, Step, Word};
 use super::stage::{Played, Stage};
 use super::target::Wire;
+use crate::websocket::{Heard, WebSocket};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::socketio::{self, Packet, PacketType};
-use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Assembler, Limits, Message, Step as Read};
+use wire::websocket::frame::OpCode;
 
-/// For the way in, and for what the gateway takes.
+/// For the way in.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest wait for a thing that is still on its way.
 const LATE: Duration = Duration::from_secs(3);
@@ -22,25 +21,12 @@ const LATE: Duration = Duration::from_secs(3);
 const MORE: Duration = Duration::from_millis(300);
 /// One that is ahead of others looks so often whether they are there.
 const LOOK: Duration = Duration::from_millis(10);
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-const LIMITS: Limits = Limits {
-    message_bytes_max: 16 << 20,
-    fragments_max: 1_024,
-    masked: false,
-    deflate: false,
-};
-/// Any 16 bytes; there is no cache between us that it could deceive.
-const KEY: &[u8; 24] = b"c29ja2V5ZS1yZXBsYXkhIQ==";
-/// Masking is a client's duty; nothing here is secret.
-const MASK: [u8; 4] = [0x5a, 0x13, 0xc7, 0x2e];
 
 /// A client that is there.
 struct Actor<'a> {
     part: &'a Part,
     stage: &'a Stage,
-    stream: Box<dyn Wire>,
-    input: Vec<u8>,
-    assembler: Assembler,
+    stream: WebSocket<Box<dyn Wire>>,
     /// Questions of the gateway that are not answered yet.
     questions: VecDeque<u64>,
     played: Played,
@@ -64,9 +50,7 @@ pub(super) async fn play(part: &Part, stage: &Stage) -> Played {
     let mut actor = Actor {
         part,
         stage,
-        stream,
-        input: Vec::new(),
-        assembler: Assembler::default(),
+        stream: WebSocket::over(stream),
         questions: VecDeque::new(),
         played: Played::default(),
         has_session: false,
@@ -88,44 +72,26 @@ pub(super) async fn play(part: &Part, stage: &Stage) -> Played {
 
 impl Actor<'_> {
     async fn come_in(&mut self, stage: &Stage) -> Result<(), String> {
-        let mut request = Vec::new();
-        let target = format!("{}?EIO=4&transport=websocket", stage.target.path);
-        let host = &stage.target.host;
-        wire::websocket::handshake::write_request(&mut request, host, &target, KEY, b"");
-        self.send(&request).await?;
-        let end = loop {
-            let end = self.input.windows(4).position(|four| four == b"\r\n\r\n");
-            match end {
-                Some(end) => break end + 4,
-                None if self.input.len() > HEAD_BYTES_MAX => {
-                    return Err("the answer is not HTTP".to_owned());
-                }
-                None => self.read().await?,
-            }
-        };
-        let head = String::from_utf8_lossy(&self.input[..end]).into_owned();
-        self.input.drain(..end);
-        if head.split(' ').nth(1) != Some("101") {
-            let line = head.lines().next().unwrap_or_default();
-            return Err(format!("the gateway does not take a WebSocket: {line:?}"));
-        }
+        let target = &stage.target;
+        self.stream.open(&target.host, &target.path, b"").await?;
         self.hear().await?;
         while !self.has_session {
-            self.read().await?;
+            self.stream.read().await?;
             self.hear().await?;
         }
         let token = self.part.user.as_deref().and_then(|user| stage.token(user));
         let auth = token.map(|token| json!({ "token": token }).to_string());
-        self.packet(&Packet {
-            kind: PacketType::Connect,
-            attachments: 0,
-            namespace: &self.part.namespace,
-            id: None,
-            data: auth.as_deref().unwrap_or_default(),
-        })
-        .await?;
+        self.stream
+            .packet(&Packet {
+                kind: PacketType::Connect,
+                attachments: 0,
+                namespace: &self.part.namespace,
+                id: None,
+                data: auth.as_deref().unwrap_or_default(),
+            })
+            .await?;
         while !self.played.joined {
-            self.read().await?;
+            self.stream.read().await?;
             self.hear().await?;
         }
         Ok(())
@@ -202,16 +168,18 @@ impl Actor<'_> {
             Deed::Leave => return Ok(()),
         };
         let is_plain = attachments.is_empty();
-        self.packet(&Packet {
-            kind: if is_plain { kinds.0 } else { kinds.1 },
-            attachments: attachments.len(),
-            namespace: &self.part.namespace,
-            id,
-            data: &format!("[{args}]"),
-        })
-        .await?;
+        self.stream
+            .packet(&Packet {
+                kind: if is_plain { kinds.0 } else { kinds.1 },
+                attachments: attachments.len(),
+                namespace: &self.part.namespace,
+                id,
+                data: &format!("[{args}]"),
+            })
+            .await?;
         for size in attachments {
-            self.frame(OpCode::Binary, &vec![0; (*size).min(ATTACHMENT_BYTES_MAX)])
+            self.stream
+                .frame(OpCode::Binary, &vec![0; (*size).min(ATTACHMENT_BYTES_MAX)])
                 .await?;
         }
         self.played.said += 1;
@@ -232,9 +200,9 @@ impl Actor<'_> {
     /// Ends the session. The gateway knows it when it closes the connection, and others hear nothing of this client then.
     async fn part_with(&mut self) {
         let closed = async {
-            self.frame(OpCode::Text, b"1").await?;
+            self.stream.frame(OpCode::Text, b"1").await?;
             loop {
-                self.read().await?;
+                self.stream.read().await?;
                 self.hear().await?;
             }
         };
@@ -248,36 +216,21 @@ impl Actor<'_> {
         loop {
             self.hear().await?;
             tokio::select! {
-                read = self.stream.read_buf(&mut self.input) => arrived(read)?,
+                read = self.stream.read() => read?,
                 () = sleep_until(until) => return Ok(()),
             }
         }
     }
 
-    async fn read(&mut self) -> Result<(), String> {
-        arrived(self.stream.read_buf(&mut self.input).await)
-    }
-
     /// Takes in what has come.
     async fn hear(&mut self) -> Result<(), String> {
-        loop {
-            let read = self.assembler.step(&mut self.input, &LIMITS);
-            let read = read.map_err(|why| format!("the gateway broke RFC 6455: {why:?}"))?;
-            let (consumed, said) = match read {
-                Read::NeedMore { .. } => return Ok(()),
-                Read::Fragment { consumed } => (consumed, Said::Nothing),
-                Read::Message {
-                    consumed, message, ..
-                } => (consumed, said(message)),
-            };
-            self.input.drain(..consumed);
-            match said {
-                Said::Text(text) => self.take(&text).await?,
-                Said::Ping(bytes) => self.frame(OpCode::Pong, &bytes).await?,
-                Said::Closed => return Err(self.is_put_out("the gateway closed the connection")),
-                Said::Nothing => {}
+        while let Some(heard) = self.stream.heard().await? {
+            match heard {
+                Heard::Text(text) => self.take(&text).await?,
+                Heard::Closed => return Err(self.is_put_out("the gateway closed the connection")),
             }
         }
+        Ok(())
     }
 
     /// One packet of Engine.IO.
@@ -285,7 +238,7 @@ impl Actor<'_> {
         match text.as_bytes().first() {
             Some(b'0') => self.has_session = true,
             Some(b'1') => return Err(self.is_put_out("the gateway ended the session")),
-            Some(b'2') => return self.frame(OpCode::Text, b"3").await,
+            Some(b'2') => return self.stream.frame(OpCode::Text, b"3").await,
             Some(b'4') => {
                 let packet = socketio::parse(&text[1..]);
                 let packet = packet.map_err(|why| format!("a packet cannot be read: {why:?}"))?;
@@ -345,58 +298,9 @@ impl Actor<'_> {
         }
         Ok(())
     }
-
-    async fn packet(&mut self, packet: &Packet<'_>) -> Result<(), String> {
-        let mut text = b"4".to_vec();
-        socketio::write(&mut text, packet);
-        self.frame(OpCode::Text, &text).await
-    }
-
-    async fn frame(&mut self, opcode: OpCode, payload: &[u8]) -> Result<(), String> {
-        let mut bytes = Vec::new();
-        frame::write_masked(&mut bytes, true, opcode, payload, MASK);
-        self.send(&bytes).await
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let sent = timeout(PATIENCE, async {
-            self.stream.write_all(bytes).await?;
-            self.stream.flush().await
-        });
-        let sent = sent
-            .await
-            .map_err(|_| "the gateway took nothing for 10 s".to_owned())?;
-        sent.map_err(|error| format!("the connection was lost: {error}"))
-    }
 }
 
 /// An attachment of a recording that somebody has written by hand is not larger than this.
 const ATTACHMENT_BYTES_MAX: usize = 16 << 20;
 /// Words that a client keeps beyond twice what it should hear.
 const HEARD_MORE_MAX: usize = 1_000;
-
-/// A message that does not borrow.
-enum Said {
-    Text(String),
-    Ping(Vec<u8>),
-    Closed,
-    Nothing,
-}
-
-fn said(message: Message<'_>) -> Said {
-    match message {
-        Message::Text(text) => Said::Text(text.to_owned()),
-        Message::Ping(bytes) => Said::Ping(bytes.to_vec()),
-        Message::Close(_) => Said::Closed,
-        // Attachments: only their number is known from the recording, too.
-        Message::Binary(_) | Message::Pong(_) => Said::Nothing,
-    }
-}
-
-fn arrived(read: std::io::Result<usize>) -> Result<(), String> {
-    match read {
-        Ok(0) => Err("the gateway closed the connection".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("the connection was lost: {error}")),
-    }
-}

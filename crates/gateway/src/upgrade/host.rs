@@ -264,7 +264,7 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
                 ));
             }
         }
-        Err(why) => return refuse(&mut line, &why.to_string()),
+        Err(why) => return desk.decline(&mut line, &why.to_string(), order.dry_run),
     }
     if order.dry_run {
         let text = "nothing was done (--dry-run)".to_owned();
@@ -307,7 +307,10 @@ fn describe(census: &Census) -> Vec<String> {
 }
 
 fn upgrade(order: &Order, desk: &Desk, tell: &mut impl FnMut(String)) -> Result<String, String> {
-    desk.course.begin()?;
+    if let Err(why) = desk.course.begin() {
+        desk.parts.readiness.upgrades().note_refused();
+        return Err(why.to_owned());
+    }
     let result = start_and_give(order, desk, tell);
     if result.is_err() {
         desk.course.give_up();

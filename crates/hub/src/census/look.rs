@@ -270,7 +270,7 @@ impl Look {
                 Some(self.rooms_seen())
             }
             Question::SlowRooms(wanted) => {
-                let is_done = self.walk_to_slow(parts, slots);
+                let is_done = self.walk_to_slow(parts, &wanted, slots);
                 is_done.then(|| {
                     for (room, wait) in self.slow.take() {
                         if self.rooms.len() >= wanted.limit {
@@ -360,7 +360,7 @@ impl Look {
     }
 
     /// As [`Self::walk`]; who is in many rooms and slow counts for as many slots.
-    fn walk_to_slow(&mut self, parts: &Parts, slots: usize) -> bool {
+    fn walk_to_slow(&mut self, parts: &Parts, wanted: &RoomsWanted, slots: usize) -> bool {
         let mut left = slots;
         while left > 0 {
             let Some(index) = parts.people.sessions.nth(self.slot) else {
@@ -368,7 +368,8 @@ impl Look {
             };
             self.slot += 1;
             let session = parts.people.sessions.get(index);
-            let looked = session.map_or(0, |session| self.slow.note(parts, session));
+            let is_wanted = |room: &Room| wanted.fits(parts, room);
+            let looked = session.map_or(0, |session| self.slow.note(parts, session, is_wanted));
             left = left.saturating_sub(1 + looked);
         }
         false
@@ -381,17 +382,11 @@ impl Look {
         wanted: &RoomsWanted,
         room: RoomId,
     ) -> Option<&mut SeenRoom> {
-        let room = parts.rooms.get(room)?;
+        let room = parts
+            .rooms
+            .get(room)
+            .filter(|room| wanted.fits(parts, room))?;
         let namespace = parts.people.label(room.namespace())?;
-        let named = wanted.namespace.as_ref();
-        if room.kind() != RoomKind::Named
-            || named.is_some_and(|name| **name != **namespace)
-            || !room.name().contains(&wanted.contains)
-            || room.members().is_empty()
-            || room.is_own()
-        {
-            return None;
-        }
         self.matched += 1;
         self.rooms.push(SeenRoom {
             namespace: Arc::clone(namespace),
@@ -426,6 +421,19 @@ fn find(parts: &Parts, id: &Id20) -> Option<SessionId> {
     let people = &parts.people;
     let socket = || Some(people.sockets.get(people.find_socket(id)?)?.session);
     people.find_session(id).or_else(socket)
+}
+
+impl RoomsWanted {
+    /// A room with members that clients can name, of those that were asked for.
+    fn fits(&self, parts: &Parts, room: &Room) -> bool {
+        let named = self.namespace.as_deref();
+        let label = || parts.people.label(room.namespace()).map(|label| &**label);
+        room.kind() == RoomKind::Named
+            && !room.is_own()
+            && !room.members().is_empty()
+            && named.is_none_or(|name| label() == Some(name))
+            && room.name().contains(&self.contains)
+    }
 }
 
 impl SessionsWanted {

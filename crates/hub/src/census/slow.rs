@@ -3,7 +3,7 @@
 
 use crate::clients::session::Session;
 use crate::parts::Parts;
-use crate::rooms::room::RoomKind;
+use crate::rooms::room::Room;
 use crate::tables::slot::RoomId;
 use foldhash::fast::FixedState;
 use std::cmp::Reverse;
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 /// Rooms that are told apart at the end. Twice as many while a walk is under way: then those with less are left out, and what waited for them is
 /// no longer known.
 const ROOMS_MAX: usize = 4_096;
-/// Rooms of one socket that are looked at.
-const ROOMS_OF_SOCKET: usize = 1_024;
+/// Rooms of one session that are looked at: more would take too long for one turn.
+const ROOMS_OF_SESSION: usize = 1_024;
 
 /// What waits for the members of a room that are here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,21 +28,26 @@ pub(crate) struct Wait {
 pub(crate) struct Slow(HashMap<RoomId, Wait, FixedState>);
 
 impl Slow {
-    /// Notes what waits for a session with all its rooms; returns how many these are.
-    pub(crate) fn note(&mut self, parts: &Parts, session: &Session) -> usize {
+    /// Notes what waits for a session with those of its rooms that are wanted; returns how many were looked at.
+    pub(crate) fn note(
+        &mut self,
+        parts: &Parts,
+        session: &Session,
+        is_wanted: impl Fn(&Room) -> bool,
+    ) -> usize {
         let bytes = waiting_bytes(parts, session) as u64;
         if bytes == 0 || session.flags.closing {
             return 0;
         }
-        let mut looked = 0;
         let sockets = session.sockets.iter();
-        for socket in sockets.filter_map(|socket| parts.people.sockets.get(*socket)) {
-            for membership in socket.rooms.iter().take(ROOMS_OF_SOCKET) {
-                looked += 1;
-                let room = parts.rooms.get(membership.room);
-                if room.is_some_and(|room| room.kind() == RoomKind::Named && !room.is_own()) {
-                    self.add(membership.room, bytes);
-                }
+        let sockets = sockets.filter_map(|socket| parts.people.sockets.get(*socket));
+        let rooms = sockets.flat_map(|socket| socket.rooms.iter());
+        let mut looked = 0;
+        for membership in rooms.take(ROOMS_OF_SESSION) {
+            looked += 1;
+            // Not later: rooms that nobody asked for would push out those that are wanted.
+            if parts.rooms.get(membership.room).is_some_and(&is_wanted) {
+                self.add(membership.room, bytes);
             }
         }
         looked

@@ -6,6 +6,7 @@ use flate2::Decompress;
 use hub::Written;
 use hub::config::{Compression, Config, PlainRaw, SlowConsumer, SlowEvents};
 use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey};
+use hub::{Look, Question, RoomsWanted, Sight};
 use rules::{Action, EventRule, NamespaceRules, Rules};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -340,4 +341,59 @@ fn too_much_waiting_in_the_process_makes_each_outbox_small() {
     rig.finish_turn();
     let limit = hub::metrics::Limit::WaitingBytes as usize;
     assert_eq!(rig.cells.limits[limit].load(Ordering::Relaxed), 1);
+}
+
+/// Rooms that nobody asked for are no reason to forget those that are wanted.
+#[test]
+fn a_slow_room_is_found_among_thousands_of_other_namespaces() {
+    const ROOMS: usize = 900;
+    let namespace = |name: &str, rooms: usize| NamespaceRules {
+        backend: None,
+        chat: false,
+        client_joins: true,
+        auto_join: (0..rooms).map(|n| format!("{name}-{n}")).collect(),
+        reads_history: false,
+        lives: rules::bridge::Buses::default(),
+        presence: false,
+        recovers: false,
+        events: [].into(),
+        default_event: rule(Action::Reply),
+    };
+    let crowd: Vec<String> = (0..10).map(|n| format!("/{n}")).collect();
+    let rules = Rules {
+        namespaces: crowd
+            .iter()
+            .map(|name| (name.clone(), namespace(name, ROOMS)))
+            .chain([("/lab".to_owned(), namespace("small", 1))])
+            .collect(),
+    };
+    let mut rig = Rig::new(Config::default(), handler(&rules), 1);
+    let mut clients = Vec::new();
+    for name in crowd.iter().map(String::as_str).chain(["/lab"]) {
+        let client = upgrade(&mut rig, "/socket.io/?EIO=4&transport=websocket", "").0;
+        rig.send(client, &rig::masked(format!("40{name},").as_bytes()));
+        clients.push((client, name));
+    }
+    rig.wires.kernel = Box::new(|_, _| Written::WouldBlock);
+    for (client, name) in clients {
+        let text = "x".repeat(if name == "/lab" { 1 } else { 1_000 });
+        let text = format!("42{name},[\"echo\",\"{text}\"]");
+        rig.send(client, &rig::masked(text.as_bytes()));
+    }
+    let found = |namespace: &str, contains: &str| {
+        let mut look = Look::new(Question::SlowRooms(RoomsWanted {
+            namespace: Some(namespace.to_owned()),
+            contains: contains.to_owned(),
+            limit: 10,
+        }));
+        let sight = (0..1_000).find_map(|_| look.step(&rig.hub, 2_048));
+        let Some(Sight::Rooms(seen)) = sight else {
+            panic!("{sight:?}");
+        };
+        let rooms = seen.items.iter();
+        rooms.map(|room| room.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("/lab", ""), ["small-0"]);
+    assert_eq!(found("/9", "-899"), ["/9-899"]);
+    assert_eq!(found("/9", "").len(), 10);
 }

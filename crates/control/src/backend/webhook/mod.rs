@@ -19,7 +19,7 @@ use rules::{Span, TraceParent};
 pub(super) use signature::Signer;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// An answer holds commands, not data.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -84,16 +84,30 @@ impl Endpoint {
         self.signer.clone()
     }
 
-    /// Makes one request, and says why it came to nothing.
-    pub(super) async fn call(&self, call: &Call, span: Option<&Span>) -> (Outcome, Option<Failed>) {
+    /// Makes one request. Says why it came to nothing, and how long it took.
+    pub(super) async fn call(
+        &self,
+        call: &Call,
+        span: Option<&Span>,
+    ) -> (Outcome, Option<Failed>, Duration) {
+        let began = Instant::now();
         let body = body::of(&call.news);
         let sent = self.send(&call.news, body, span).await;
+        let until_head = began.elapsed();
         match sent {
-            Ok(response) => self.read(call, response).await,
-            Err(error) => (
-                Outcome::Failed,
-                Some(Failed::without_answer(causes(&error))),
-            ),
+            Ok(response) if response.status().is_success() => {
+                let (outcome, failed) = read(call, response).await;
+                (outcome, failed, began.elapsed())
+            }
+            // The body is for operators.
+            Ok(response) => {
+                let (outcome, failed) = read_refusal(response).await;
+                (outcome, Some(failed), until_head)
+            }
+            Err(error) => {
+                let failed = Failed::without_answer(causes(&error));
+                (Outcome::Failed, Some(failed), until_head)
+            }
         }
     }
 
@@ -124,38 +138,37 @@ impl Endpoint {
         }
         request.body(body).send().await
     }
+}
 
-    async fn read(&self, call: &Call, response: Response) -> (Outcome, Option<Failed>) {
-        let status = response.status();
-        if !status.is_success() {
-            let again = status.is_server_error()
-                || matches!(
-                    status,
-                    StatusCode::REQUEST_TIMEOUT
-                        | StatusCode::TOO_EARLY
-                        | StatusCode::TOO_MANY_REQUESTS
-                );
-            let why = match status.is_redirection() {
-                true => format!("the answer is {status}, and redirects are not followed"),
-                false => format!("the answer is {status}"),
-            };
-            let failed = Failed::with(why, Answer::begin(response).await);
-            return match again {
-                true => (Outcome::Failed, Some(failed)),
-                false => (Outcome::Refused, Some(failed)),
-            };
+async fn read_refusal(response: Response) -> (Outcome, Failed) {
+    let status = response.status();
+    let again = status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        );
+    let why = match status.is_redirection() {
+        true => format!("the answer is {status}, and redirects are not followed"),
+        false => format!("the answer is {status}"),
+    };
+    let failed = Failed::with(why, Answer::begin(response).await);
+    match again {
+        true => (Outcome::Failed, failed),
+        false => (Outcome::Refused, failed),
+    }
+}
+
+async fn read(call: &Call, response: Response) -> (Outcome, Option<Failed>) {
+    let head = failed::head(&response);
+    match read_body(response).await {
+        Ok(body) => {
+            let (outcome, why) = judge(call, &body);
+            let failed = why.map(|why| Failed::with(why, Answer::read(head, &body)));
+            (outcome, failed)
         }
-        let head = failed::head(&response);
-        match read_body(response).await {
-            Ok(body) => {
-                let (outcome, why) = judge(call, &body);
-                let failed = why.map(|why| Failed::with(why, Answer::read(head, &body)));
-                (outcome, failed)
-            }
-            Err(error) => (
-                Outcome::Failed,
-                Some(Failed::without_answer(causes(&error))),
-            ),
+        Err(error) => {
+            let failed = Failed::without_answer(causes(&error));
+            (Outcome::Failed, Some(failed))
         }
     }
 }

@@ -152,7 +152,7 @@ table! {
              `drop` nowhere, `backend` to the namespace's backend, `kafka` to `kafka.out.topic`, `nats` to `nats.out.subject`. For `chat-message`, `join` and `leave` an action \
              replaces what the gateway does itself; a rule without one refines it.";
         room: Option<String> = "",
-            "Room for `rooms`; unset means every room the sender is in.";
+            "Room for `rooms`, unless the client names one (`room_field`); unset means every room the sender is in.";
         room_field: Option<String> = "",
             "Member of the first argument (an object) by which a client names the room for `rooms`; plain clients may \
              also say `room` beside the payload.";

@@ -1,7 +1,7 @@
 //! A test client of operators: it hears what a member of a room does, without a token, and leaves no trace of itself.
 
 use super::reader::Reader;
-use super::{DESK, OPS, VIEWER, audit, comes, config};
+use super::{DESK, EARS, OPS, VIEWER, audit, comes, config};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::request;
 use serde_json::{Value, json};
@@ -19,6 +19,14 @@ fn members(node: &Gateway, room: &str) -> usize {
     let answer = request(node.admin, "GET", &path, &headers, "");
     let answer: Value = serde_json::from_str(&answer.body).expect("JSON");
     answer["sockets"].as_array().expect("sockets").len()
+}
+
+/// What the audit has of test clients, the newest first.
+fn heard_of(node: &Gateway) -> Vec<Value> {
+    let actions = audit(node);
+    let actions = actions.as_array().expect("actions").iter();
+    let actions = actions.filter(|one| one["what"] == "listen");
+    actions.cloned().collect()
 }
 
 fn event(reader: &mut Reader) -> Value {
@@ -65,13 +73,7 @@ fn a_test_client_hears_its_room_as_members_do_and_leaves() {
     // Its caller hangs up.
     drop(ear);
     assert!(eventually(PATIENCE, || members(&node, "den") == 1));
-    let action = audit(&node);
-    let action = action
-        .as_array()
-        .expect("actions")
-        .iter()
-        .find(|one| one["what"] == "listen");
-    let action = action.expect("in the audit");
+    let action = heard_of(&node).remove(0);
     assert_eq!(
         (&action["key"], &action["of"], &action["namespace"]),
         (
@@ -96,6 +98,15 @@ fn a_test_client_ends_in_time_and_says_why_it_is_not_let_in() {
     let long = "x".repeat(5_000);
     let named = listens(&node, &format!("room={long}")).end();
     assert!(named.starts_with("it cannot join the room"), "{named}");
+    // The audit tells those that heard nothing from the one that did.
+    let outcomes = heard_of(&node);
+    let outcomes = outcomes.iter().filter_map(|one| one["outcome"].as_str());
+    let outcomes: Vec<&str> = outcomes.collect();
+    let [third, second, first] = outcomes[..] else {
+        panic!("{outcomes:?}");
+    };
+    assert!(third.starts_with("it cannot join the room"), "{third}");
+    assert_eq!((second, first), (&*nowhere, "done"));
     // An operator puts it out.
     let mut ear = listens(&node, "room=den");
     ear.until("joined", |line| line["kind"] == "joined");
@@ -107,7 +118,7 @@ fn a_test_client_ends_in_time_and_says_why_it_is_not_let_in() {
 }
 
 #[test]
-fn only_those_who_may_see_payload_let_a_test_client_in_and_only_four() {
+fn only_those_who_may_see_payload_let_a_test_client_in_and_two_of_a_key_and_four_of_all() {
     let node = Gateway::start(&config(""));
     for (key, query, status) in [
         (&VIEWER.0, "reason=x", 403),
@@ -120,18 +131,21 @@ fn only_those_who_may_see_payload_let_a_test_client_in_and_only_four() {
         let refused = Reader::of(node.admin, key, &path);
         assert_eq!(refused.status, status, "{query}");
     }
-    let mut ears: Vec<Reader> = (0..4).map(|_| listens(&node, "room=den")).collect();
-    for ear in &mut ears {
+    let path = "/v1/node/listen?room=den&reason=x";
+    let asks = |key: &str| Reader::of(node.admin, key, path);
+    let joined = |key: &str| {
+        let mut ear = asks(key);
         ear.until("joined", |line| line["kind"] == "joined");
-    }
-    let path = "/v1/node/listen?reason=x";
-    assert_eq!(Reader::of(node.admin, &OPS.0, path).status, 503);
-    ears.pop();
-    assert!(eventually(PATIENCE, || Reader::of(
-        node.admin, &OPS.0, path
-    )
-    .status
-        == 200));
+        ear
+    };
+    let mut ears = vec![joined(&OPS.0), joined(&OPS.0)];
+    assert_eq!(asks(&OPS.0).status, 503);
+    ears.extend([joined(&EARS.0), joined(&EARS.0)]);
+    assert_eq!(asks(&EARS.0).status, 503);
+    // A place comes back, for its key alone while the other has two.
+    ears.remove(0);
+    assert!(eventually(PATIENCE, || asks(&OPS.0).status == 200));
+    assert_eq!(asks(&EARS.0).status, 503);
 }
 
 /// More than it may tell: the rest is counted, and the room does not wait for it.
@@ -141,12 +155,37 @@ fn a_flood_is_counted_and_holds_nobody_up() {
     let (mut ada, mut bob) = (comes(&node, "ada", "den"), comes(&node, "bob", "den"));
     let mut ear = listens(&node, "room=den");
     ear.until("joined", |line| line["kind"] == "joined");
-    for n in 0..2_000 {
-        ada.emit("chat", &[json!(n), json!("x".repeat(1_000))]);
-    }
-    for n in 0..2_000 {
-        assert_eq!(bob.expect("chat")[0], n);
+    // Together more than an outbox holds.
+    for burst in 0..4 {
+        for n in 0..500 {
+            ada.emit("chat", &[json!(burst * 500 + n), json!("x".repeat(1_000))]);
+        }
+        for n in 0..500 {
+            assert_eq!(bob.expect("chat")[0], burst * 500 + n);
+        }
     }
     let dropped = ear.until("dropped", |line| line["kind"] == "dropped");
     assert!(dropped["events"].as_u64() >= Some(1), "{dropped}");
+}
+
+/// Long arguments fill what goes at once: the rest is counted, too, and the test client is no slow member.
+#[test]
+fn a_room_with_large_events_is_read_as_fast_as_it_talks() {
+    let node = Gateway::start(&config(""));
+    let (mut ada, mut bob) = (comes(&node, "ada", "den"), comes(&node, "bob", "den"));
+    let mut ear = listens(&node, "room=den");
+    ear.until("joined", |line| line["kind"] == "joined");
+    let text = "x".repeat(4_000);
+    // Together more than an outbox holds.
+    for burst in 0..6 {
+        for n in 0..100 {
+            ada.emit("chat", &[json!(burst * 100 + n), json!(text)]);
+        }
+        for n in 0..100 {
+            assert_eq!(bob.expect("chat")[0], burst * 100 + n);
+        }
+    }
+    let dropped = ear.until("dropped", |line| line["kind"] == "dropped");
+    assert!(dropped["events"].as_u64() >= Some(1), "{dropped}");
+    assert_eq!(members(&node, "den"), 3);
 }

@@ -24,10 +24,12 @@ fn key(name: &str, allowed: &[&str]) -> (String, String) {
 static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
 static DESK: LazyLock<(String, String)> = LazyLock::new(|| key("desk", &["trace"]));
 static LAB: LazyLock<(String, String)> = LazyLock::new(|| key("lab", &["trace", "/lab"]));
+static EARS: LazyLock<(String, String)> =
+    LazyLock::new(|| key("ears", &["trace:payload", "members"]));
 static VIEWER: LazyLock<(String, String)> = LazyLock::new(|| key("viewer", &["read"]));
 
 fn config(more: &str) -> String {
-    let keys = [&OPS.1, &DESK.1, &LAB.1, &VIEWER.1];
+    let keys = [&OPS.1, &DESK.1, &LAB.1, &EARS.1, &VIEWER.1];
     format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_keys = {keys:?}\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
          [namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".events.checked]\nschema = '{{\"type\":\"string\"}}'\n\
