@@ -160,10 +160,25 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     }
 }
 
+/// Whether its client may lack something that it does not know of: nobody is to take it from the store then.
+pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
+    let deed = deed(parts, socket);
+    if deed.is_none_or(|deed| std::mem::replace(&mut deed.is_doubted, is_doubted) == is_doubted) {
+        return;
+    }
+    // A whole room may lose something at once: that is stored as fast as the store takes it.
+    if let Some(namespace) = parts.people.label_of(socket)
+        && let Some(recovery) = &mut parts.recovery
+    {
+        let renewals = recovery.renewals.entry(namespace.to_string());
+        renewals.or_default().push(socket);
+    }
+}
+
 /// A socket came back: the store is told that it is here.
 pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
     if let Some(deed) = deed(parts, socket) {
-        deed.is_dirty = false;
+        (deed.is_dirty, deed.is_doubted) = (false, false);
     }
     touch(parts, socket);
 }

@@ -3,7 +3,7 @@
 use crate::clients::conn::Gap;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
-use crate::life::parking;
+use crate::life::{deeds, parking};
 use crate::parts::Parts;
 use crate::recovery::headings::{Heading, Kind};
 use crate::tables::slot::{SessionId, SocketKey};
@@ -147,6 +147,7 @@ fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>)
     if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
         lifeline.gap_ms = Some(parts.clock.now.mono_ms);
     }
+    deeds::doubt(parts, socket, true);
     let word = Word {
         name: notices::GAP,
         ..Word::control(PacketType::Event, &namespace, &data)

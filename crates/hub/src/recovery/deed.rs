@@ -41,6 +41,8 @@ pub(crate) struct Deed {
     pub(crate) told_ms: u64,
     /// It was stored anew since then.
     pub(crate) is_renewed: bool,
+    /// Its client may not know yet that it lost something: the store is told that nobody knows what was for it.
+    pub(crate) is_doubted: bool,
     /// Its client said something that may not be stored yet.
     pub(crate) has_said: bool,
     /// What of it went to the store last had this ticket.
@@ -63,6 +65,7 @@ impl Deed {
             is_dirty: false,
             told_ms: 0,
             is_renewed: false,
+            is_doubted: false,
             has_said: false,
             ticket: 0,
         }
@@ -124,7 +127,7 @@ impl Deed {
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         number(out, self.begun);
-        number(out, self.floor);
+        number(out, if self.is_doubted { u64::MAX } else { self.floor });
         number(out, (self.open.len() + self.past.len()) as u64);
         for stay in self.open.iter().chain(&self.past) {
             out.push(stay.member.kind as u8);
@@ -156,6 +159,7 @@ impl Deed {
             is_dirty: false,
             told_ms: 0,
             is_renewed: false,
+            is_doubted: false,
             has_said: false,
             ticket: 0,
         })
