@@ -31,6 +31,8 @@ pub(super) struct Life {
     stays: Vec<Stay>,
     /// Rooms that it has asked for.
     asked: BTreeSet<usize>,
+    /// It was told that something is missing.
+    has_gap: bool,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +122,8 @@ impl Person {
             let id = rest.split('[').next().and_then(|id| id.parse().ok());
             let is_refused = text.contains("refused");
             self.is_answered(id.unwrap_or_default(), is_refused, truth)?;
+        } else if text.starts_with("42[\"sockeye:gap\"") {
+            self.life.has_gap = true;
         } else if text.starts_with("42[\"said\"") {
             self.takes(text, truth)?;
         }
@@ -220,6 +224,10 @@ impl Person {
         let is_for = |message: u64, fate: &Fate| {
             let room = truth.room(message);
             let last = fate.turns.last().copied().unwrap_or_default();
+            // What stood there once more was told on its node before it came.
+            if self.life.has_gap && fate.turns.len() > 1 {
+                return false;
+            }
             let mut own = self.life.stays.iter();
             own.any(|stay| stay.room == room && stay.from < last && last <= stay.until)
         };
