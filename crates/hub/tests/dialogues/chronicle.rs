@@ -358,7 +358,7 @@ fn who_may_not_know_what_it_lost_came_back_from_the_store() {
     for _ in 0..3 {
         store
             .net
-            .pass(Config::default().ping_interval.as_millis() as u64);
+            .pass(Config::default().ping_interval.as_millis() as u64 + 10);
         polls(&mut store, &format!("GET {sid}"), "");
         polls(&mut store, &format!("POST {sid}"), "3");
     }
