@@ -21,6 +21,8 @@ const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 /// Threads of the gateway's tests. Most of their time they wait, for servers to start, fail and be found again, or to be alone; how
 /// many have processes at once is bounded where they begin (`tests/it/harness/alone.rs`).
 const WAITING_TESTS: &str = "28";
+/// Seconds in which no test begins or ends a process, after which one waits for ever.
+const TESTS_STUCK_AFTER: &str = "300";
 
 /// Alone, neighbours to nobody.
 const ALONE: u8 = 0;
@@ -163,6 +165,7 @@ fn gateway_tests() -> Step {
         "--no-fail-fast --test it -- --test-threads",
     )
     .args(&[WAITING_TESTS.to_owned()])
+    .env("TESTS_STUCK_AFTER", TESTS_STUCK_AFTER)
     .leaves_foreign_tests()
     .may_try_again()
     .takes("3 min")
@@ -176,6 +179,7 @@ fn workers_by_grpc() -> Step {
         "--no-fail-fast --test it -- backend:: --test-threads",
     )
     .args(&[WAITING_TESTS.to_owned()])
+    .env("TESTS_STUCK_AFTER", TESTS_STUCK_AFTER)
     .env("WORKERS_FRAMING", "grpc")
     .leaves_foreign_tests()
     .may_try_again()
@@ -198,6 +202,7 @@ fn foreign_tests() -> Step {
         "--no-fail-fast --test it -- --ignored --test-threads",
     )
     .args(&[WAITING_TESTS.to_owned()])
+    .env("TESTS_STUCK_AFTER", TESTS_STUCK_AFTER)
     .may_try_again()
     .takes("10 min")
 }

@@ -1,16 +1,18 @@
 //! A worker of `sdk/node` that writes down what it handles: `sdk/node/test/ledger.mjs`.
 
+use crate::PATIENCE;
 use crate::node::install;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Once;
+use std::sync::mpsc::{Receiver, channel};
 
 #[derive(Debug)]
 pub struct NodeWorker {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 /// A line of a ledger.
@@ -35,7 +37,12 @@ impl NodeWorker {
             .spawn()
             .expect("cannot run node: cargo xtask test installs it");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut worker = NodeWorker { child, stdout };
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut said = stdout.lines().map_while(Result::ok);
+            said.try_for_each(|line| sender.send(line))
+        });
+        let worker = NodeWorker { child, lines };
         assert_eq!(worker.line(), "ready");
         worker
     }
@@ -63,7 +70,7 @@ impl NodeWorker {
     }
 
     /// Bytes of live objects and of resident memory.
-    pub fn memory(&mut self) -> [u64; 2] {
+    pub fn memory(&self) -> [u64; 2] {
         self.signal(Signal::USR2);
         let line = self.line();
         let mut words = line.split(' ').skip(1);
@@ -80,12 +87,9 @@ impl NodeWorker {
         kill_process(pid.expect("a process id"), signal).expect("signal the worker");
     }
 
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout
-            .read_line(&mut line)
-            .expect("a line of the worker");
-        line.trim().to_owned()
+    fn line(&self) -> String {
+        let line = self.lines.recv_timeout(PATIENCE);
+        line.expect("the worker says nothing")
     }
 }
 

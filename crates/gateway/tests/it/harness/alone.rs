@@ -1,5 +1,6 @@
 //! Tests whose subject is time run with no other gateway beside them: a bound on time says nothing where eight gateways share two cores.
 
+use super::stuck;
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -58,6 +59,7 @@ impl Alone {
         let mut gate = gate.unwrap_or_else(PoisonError::into_inner);
         gate.waiting -= 1;
         gate.alone = true;
+        stuck::begins();
         IS_ALONE.set(true);
         Alone(())
     }
@@ -71,6 +73,7 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         IS_ALONE.set(false);
+        stuck::ends();
         lock().alone = false;
         CHANGED.notify_all();
     }
@@ -98,6 +101,7 @@ impl Beside {
             gate = waited.unwrap_or_else(PoisonError::into_inner);
         }
         gate.running += 1;
+        stuck::begins();
         if is_new {
             gate.tests += 1;
             PLACE.set(Some(Place));
@@ -109,6 +113,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if self.counted {
+            stuck::ends();
             lock().running -= 1;
             CHANGED.notify_all();
         }

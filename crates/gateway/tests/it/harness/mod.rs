@@ -6,6 +6,7 @@
 mod alone;
 pub mod gateway;
 mod generator;
+mod stuck;
 
 pub use ::client::brief as client;
 pub use ::client::conn as raw;

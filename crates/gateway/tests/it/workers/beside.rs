@@ -131,7 +131,7 @@ fn silent(gateway: &Gateway, clients: u32) -> Manners {
 fn a_socket_of_a_worker_takes_little_memory_at_both_ends() {
     let clients = setting("WORKERS_CLIENTS", 1_000);
     let mut scene = Scene::open("");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     let gateway = &scene.kitchen.gateway;
     let (before, [heap, resident]) = (gateway.own_memory(), worker.memory());
     let crowd = Crowd::enter(silent(gateway, clients));
