@@ -16,6 +16,9 @@ impl Speaker<'_> {
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
     #[inline]
     pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
+        if out.has_empty && self.leaves_out(index, out) {
+            return false;
+        }
         let Some(socket) = self.people.sockets.get(index) else {
             return false;
         };
@@ -29,9 +32,6 @@ impl Speaker<'_> {
         } else {
             socket.deflate
         };
-        if out.has_empty && self.leaves_out(index, out) {
-            return false;
-        }
         let Some(conn) = socket.conn else {
             debug_assert_eq!(
                 variant.framing,

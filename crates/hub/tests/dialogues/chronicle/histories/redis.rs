@@ -94,7 +94,8 @@ pub(super) struct Redis {
 
 /// The number of the message in a letter.
 fn message_in(letter: &[u8]) -> Option<u64> {
-    let mut parts = letter.split(|byte| *byte == b'#').skip(1);
+    // Numbers stand before it.
+    let mut parts = letter.rsplit(|byte| *byte == b'#').skip(1);
     std::str::from_utf8(parts.next()?).ok()?.parse().ok()
 }
 
