@@ -290,7 +290,10 @@ mod tests {
                 for due in leaving.take_due(now_ms) {
                     let verdict = leaving.judge(due, now_ms, false);
                     let silent_ms = (now_ms + 500 - first) % 500;
-                    assert!(verdict == Verdict::Stays || silent_ms < PAUSE_MS, "{silent_ms}");
+                    assert!(
+                        verdict == Verdict::Stays || silent_ms < PAUSE_MS,
+                        "{silent_ms}"
+                    );
                 }
             }
             assert!(leaving.is_over());

@@ -25,7 +25,10 @@ const RENEWED_MAX: usize = 128;
 
 /// At the end of a turn: what changed leaves for the store.
 pub(crate) fn save(parts: &mut Parts) {
-    let again = parts.away.as_mut().map(|away| std::mem::take(&mut away.again));
+    let again = parts
+        .away
+        .as_mut()
+        .map(|away| std::mem::take(&mut away.again));
     for (of, stood) in again.into_iter().flatten() {
         of.with(|target| gaps::tell_newcomers(parts, target, stood));
     }

@@ -136,7 +136,14 @@ impl Deed {
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         number(out, self.begun);
-        number(out, if self.is_doubted { u64::MAX } else { self.floor });
+        number(
+            out,
+            if self.is_doubted {
+                u64::MAX
+            } else {
+                self.floor
+            },
+        );
         number(out, (self.open.len() + self.past.len()) as u64);
         for stay in self.open.iter().chain(&self.past) {
             out.push(stay.member.kind as u8);

@@ -185,7 +185,8 @@ impl Repeats {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.pages.len() * (PAGE as usize * size_of::<u32>() + size_of::<Page>())
             + self.pages.capacity() * size_of::<(Arc<str>, u64)>()
-            + self.authors.len() * (size_of::<(Arc<str>, Author)>() + PLACES_MAX * size_of::<(u64, u64)>())
+            + self.authors.len()
+                * (size_of::<(Arc<str>, Author)>() + PLACES_MAX * size_of::<(u64, u64)>())
     }
 }
 

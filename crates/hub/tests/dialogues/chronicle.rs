@@ -5,8 +5,8 @@ mod histories;
 use crate::rig::net::{Client, Net};
 use hub::config::{Config, Offsets, Recover, Recovery, SlowConsumer, SlowEvents};
 use hub::{
-    Adoption, Author, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, ConnectRequest, Context,
-    Decision, Emit, Event, Handler, Process, Reach, Saving, SocketKey, Stored, Uplink,
+    Adoption, Author, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, ConnectRequest,
+    Context, Decision, Emit, Event, Handler, Process, Reach, Saving, SocketKey, Stored, Uplink,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -297,7 +297,8 @@ fn polls(store: &mut Store, line: &str, body: &str) -> String {
     let (line, query) = (line, "/socket.io/?EIO=4&transport=polling");
     let (method, sid) = line.split_once(' ').expect("a method");
     let len = body.len();
-    let head = format!("{method} {query}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
+    let head =
+        format!("{method} {query}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
     let conn = store.net.request(0, &format!("{head}{body}"));
     String::from_utf8(store.net.raw(conn)).expect("text")
 }

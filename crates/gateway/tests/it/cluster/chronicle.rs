@@ -113,7 +113,10 @@ fn a_socket_goes_around_while_the_nodes_behind_it_are_killed() {
         say(&mut speaker, "room", range.clone(), "x");
         client = Client::comes_back(&nodes[at], lost);
         assert_eq!(client.sid, sid);
-        assert_eq!(hears_up_to(&mut client, range.end - 1), range.collect::<Vec<u64>>());
+        assert_eq!(
+            hears_up_to(&mut client, range.end - 1),
+            range.collect::<Vec<u64>>()
+        );
     }
     let (lost, range) = (client.lose(), missed());
     say(&mut speaker, "room", range.clone(), "x");
@@ -123,7 +126,10 @@ fn a_socket_goes_around_while_the_nodes_behind_it_are_killed() {
         Client::comes_back(&nodes[0], lost)
     });
     assert_eq!(client.sid, sid);
-    assert_eq!(hears_up_to(&mut client, range.end - 1), range.collect::<Vec<u64>>());
+    assert_eq!(
+        hears_up_to(&mut client, range.end - 1),
+        range.collect::<Vec<u64>>()
+    );
     let newcomer = start(&redis);
     let ready = eventually(PATIENCE, || newcomer.metric("sockeye_cluster_up") == 1.0);
     assert!(ready, "the newcomer");
@@ -132,7 +138,10 @@ fn a_socket_goes_around_while_the_nodes_behind_it_are_killed() {
     say(&mut speaker, "room", range.clone(), "x");
     client = Client::comes_back(&newcomer, lost);
     assert_eq!(client.sid, sid);
-    assert_eq!(hears_up_to(&mut client, range.end - 1), range.collect::<Vec<u64>>());
+    assert_eq!(
+        hears_up_to(&mut client, range.end - 1),
+        range.collect::<Vec<u64>>()
+    );
 }
 
 #[test]

@@ -256,7 +256,15 @@ const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 /// A token of a user that ends so soon.
 fn token(uid: &str, expires: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command.args(["token", "--secret", SECRET, "--uid", uid, "--expires", expires]);
+    command.args([
+        "token",
+        "--secret",
+        SECRET,
+        "--uid",
+        uid,
+        "--expires",
+        expires,
+    ]);
     let output = command.output().expect("sockeye token runs");
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -312,6 +320,7 @@ fn an_offset_that_cannot_be_its_own_skips_nothing() {
         let mut forged = lost.clone();
         forged["offset"] = json!(offset);
         let mut back = Client::comes_back(&gateway, forged);
-        assert_eq!((&back.sid, back.hears()), (&sid, vec![0, 1]), "{offset}");
+        assert_eq!(back.sid, sid, "{offset}");
+        assert_eq!(back.hears(), [0, 1], "{offset}");
     }
 }

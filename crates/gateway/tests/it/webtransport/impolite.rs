@@ -243,7 +243,10 @@ fn an_empty_attachment_of_a_stranger_ended_all_members() {
                 assert_eq!(told, "42[\"sockeye:gap\",{\"rooms\":[\"lab\"]}]");
                 told = talk.text().await;
             }
-            assert!(told.starts_with("42[\"say\",") && told.contains("\"n\":2"), "{told}");
+            assert!(
+                told.starts_with("42[\"say\",") && told.contains("\"n\":2"),
+                "{told}"
+            );
         });
         let unfit = secure.gateway.metric("sockeye_dropped_unfit_total");
         assert_eq!(unfit, 1.0);
