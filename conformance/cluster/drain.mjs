@@ -22,7 +22,6 @@ const { values: settings } = parseArgs({
 });
 
 const PATIENCE_MS = 8_000;
-const LATE_MS = 100;
 const transports = { polling: ["polling"], upgrade: ["polling", "websocket"], websocket: ["websocket"] }[settings.transport];
 const pause = Number(settings.pause);
 const tell = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -94,15 +93,11 @@ function ask(socket, speaker, next) {
 function asks(socket, speaker) {
   const next = () => {
     if (!asking) return;
-    const wait = pauseOf();
-    const due = performance.now() + wait;
     setTimeout(() => {
       if (!asking) return;
-      // A program that was kept from its clock has not read what came meanwhile: it may have been sent away.
-      if (settings.how === "steady" && performance.now() > due + LATE_MS) return next();
       ask(socket, speaker, next);
       if (settings.how !== "loop") next();
-    }, wait);
+    }, pauseOf());
   };
   next();
 }

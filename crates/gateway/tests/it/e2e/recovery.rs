@@ -288,7 +288,7 @@ fn is_refused(gateway: &Gateway, auth: &Value) -> bool {
 /// A client shows its token again. One that ended meanwhile opens nothing, and the socket waits for its user all the same.
 #[test]
 fn a_token_that_ended_while_its_client_was_away_lets_nobody_back() {
-    let auth = format!("[auth]\nrequired = true\nsecret = {SECRET:?}\nleeway = \"0s\"");
+    let auth = format!("[auth]\nrequired = true\nsecret = {SECRET:?}\nleeway = \"0s\"\nwarn_before = \"0s\"");
     let gateway = start("", &auth);
     let mut speaker = Client::comes_back(&gateway, shows(&json!({}), &token("bob", "1h")));
     let brief = token("ann", "3s");
