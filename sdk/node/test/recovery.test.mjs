@@ -1,7 +1,10 @@
 // Clients that lose their connection and come back, with a worker behind the gateway, on two shards.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { io as connect } from "socket.io-client";
 import { stage, until, way } from "./stage.mjs";
 
@@ -81,6 +84,46 @@ test("a worker finds the socket with its rooms and its data, and what it said me
     socket.disconnect();
     await until(() => seen.length === 5);
   }
+});
+
+const KITCHEN = fileURLToPath(new URL("kitchen.mjs", import.meta.url));
+
+/** A worker process. */
+async function kitchen(t) {
+  const child = spawn(process.execPath, [KITCHEN, gateway.workers, gateway.key], { stdio: ["ignore", "pipe", "inherit"] });
+  t.after(() => child.kill("SIGKILL"));
+  for await (const line of createInterface({ input: child.stdout })) if (line === "ready") break;
+  child.stdout.resume();
+  return child;
+}
+
+test("a worker that is killed while its client is away leaves the socket to the next", async (t) => {
+  const doomed = await kitchen(t);
+  const place = await client(t, "/");
+  const { socket } = place;
+  const { id } = socket;
+  const news = [];
+  socket.on("news", (n) => news.push(n));
+  await socket.emitWithAck("echo", 0);
+  await away(place, async () => {
+    doomed.kill("SIGKILL");
+    await once(doomed, "exit");
+    await kitchen(t);
+    const other = gateway.open("/");
+    t.after(() => other.disconnect());
+    await once(other, "connect");
+    other.emit("news", 7);
+    await other.emitWithAck("echo", 0);
+  });
+  assert.ok(socket.recovered);
+  assert.equal(socket.id, id);
+  await until(() => news.length > 0);
+  const who = await socket.emitWithAck("who");
+  assert.deepEqual(
+    who.find(([one]) => one === id),
+    [id, { since: "start" }],
+  );
+  assert.deepEqual(news, [7]);
 });
 
 test("middleware decides again where the option says so, and may refuse", async (t) => {

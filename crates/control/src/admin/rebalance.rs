@@ -9,6 +9,9 @@ use utoipa::ToSchema;
 /// Nodes are even if none has more than this above the mean, in percent.
 const EVEN_PERCENT: u64 = 5;
 
+/// The first leave so much later: by then a shard knows which clients are idle.
+const LEAD: Duration = Duration::from_secs(1);
+
 /// A node's part in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Share {
@@ -116,7 +119,7 @@ impl Run {
     pub(crate) fn is_over(&self, gone: u64, sessions: u64, patience: Duration) -> bool {
         self.left(gone) == 0
             || is_even(sessions, self.goal)
-            || self.began.elapsed() > self.window + patience
+            || self.began.elapsed() > LEAD + self.window + patience
     }
 }
 

@@ -363,6 +363,11 @@ const MESSAGES: &[Metric] = &[
         |v| v.sum(|c| &c.dropped_volatile),
     ),
     counter(
+        "sockeye_dropped_unfit_total",
+        "Events and answers with an empty attachment that were left out, because WebTransport has no frame for it.",
+        |v| v.sum(|c| &c.dropped_unfit),
+    ),
+    counter(
         "sockeye_dropped_slow_total",
         "Events dropped for clients that read too slowly, by the policy that dropped them.",
         |v| {

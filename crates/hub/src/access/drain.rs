@@ -90,6 +90,8 @@ impl Pace {
 pub(crate) struct Leaving {
     started_ms: u64,
     pace: Pace,
+    /// The silence that makes a client an idle one. The first leave after so long: by then it is known who is idle.
+    idle_ms: u64,
     total: usize,
     /// The time of these has not come. The last one is the next.
     left: Vec<SessionKey>,
@@ -120,10 +122,24 @@ impl Leaving {
         Self {
             started_ms: now_ms,
             pace,
+            idle_ms: IDLE_MS_MAX.min(pace.window_ms / 4),
             total: sessions.len(),
             left: sessions,
             due: VecDeque::new(),
             spoke: HashMap::default(),
+        }
+    }
+
+    /// The same where nothing is in a hurry: few sessions have a short window, and their clients are no more idle for that.
+    pub(crate) fn at_leisure(now_ms: u64, pace: Pace, sessions: Vec<SessionKey>) -> Self {
+        let idle_ms = IDLE_MS_MAX.min(pace.patience_ms);
+        let pace = Pace {
+            window_ms: pace.window_ms + idle_ms,
+            ..pace
+        };
+        Self {
+            idle_ms,
+            ..Self::new(now_ms, pace, sessions)
         }
     }
 
@@ -145,14 +161,9 @@ impl Leaving {
         self.spoke.insert(session, now_ms);
     }
 
-    /// The silence that makes a client an idle one. The first leave after so long: by then it is known who is idle.
-    fn idle_ms(&self) -> u64 {
-        IDLE_MS_MAX.min(self.pace.window_ms / 4)
-    }
-
     /// The sessions to be looked at now: the time of some has come just now, others did not pause yet.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Vec<Due> {
-        let (idle_ms, window_ms) = (self.idle_ms(), self.pace.window_ms);
+        let (idle_ms, window_ms) = (self.idle_ms, self.pace.window_ms);
         let elapsed = (now_ms - self.started_ms).saturating_sub(idle_ms);
         let spread = window_ms - idle_ms;
         let keep = if elapsed >= spread {
@@ -178,7 +189,7 @@ impl Leaving {
         }
         let spoke_ms = self.spoke.get(&session).copied();
         let silent_ms = now_ms - spoke_ms.unwrap_or(self.started_ms);
-        let pauses = (QUIET_MS..PAUSE_MS).contains(&silent_ms) || silent_ms >= self.idle_ms();
+        let pauses = (QUIET_MS..PAUSE_MS).contains(&silent_ms) || silent_ms >= self.idle_ms;
         let verdict = match now_ms >= due.since_ms + self.pace.patience_ms {
             _ if pauses && !is_busy => Verdict::Goes,
             true => Verdict::GoesBusy,
@@ -260,6 +271,33 @@ mod tests {
         assert_eq!((at, verdict), (4_500, Verdict::GoesBusy));
         let (at, verdict) = leaves(|_| false, |_| true);
         assert_eq!((at, verdict), (4_500, Verdict::GoesBusy));
+    }
+
+    /// Few sessions are sent elsewhere in a short window. A client that pauses for longer than a quarter of it left just before its next word.
+    #[test]
+    fn a_client_that_pauses_for_longer_than_the_window_was_an_idle_one() {
+        let pace = Pace {
+            window_ms: 1_000,
+            patience_ms: 2_000,
+        };
+        for first in (0..500).step_by(7) {
+            let mut leaving = Leaving::at_leisure(0, pace, sessions(20));
+            for now_ms in 0..4_000 {
+                let spoke_ms = now_ms % 500;
+                if spoke_ms == first {
+                    (0..20).for_each(|at| leaving.spoke(SessionId::at(at), now_ms));
+                }
+                for due in leaving.take_due(now_ms) {
+                    let verdict = leaving.judge(due, now_ms, false);
+                    let silent_ms = (now_ms + 500 - first) % 500;
+                    assert!(
+                        verdict == Verdict::Stays || silent_ms < PAUSE_MS,
+                        "{silent_ms}"
+                    );
+                }
+            }
+            assert!(leaving.is_over());
+        }
     }
 
     #[test]

@@ -268,6 +268,8 @@ counters! {
     writes,
     /// Volatile events dropped because the client was not writable.
     dropped_volatile,
+    /// Events left out because the client's transport cannot carry them.
+    dropped_unfit,
     /// Bytes that wait in outboxes and polling queues, each event counted once.
     waiting_bytes,
     /// Messages that are not of the plain protocol.

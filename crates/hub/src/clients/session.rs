@@ -221,6 +221,11 @@ impl Session {
         speaks && self.flags.asks_offsets
     }
 
+    /// Whether its transport has a frame for an attachment without a byte: WebTransport has none.
+    pub(crate) fn takes_empty(&self) -> bool {
+        !(self.flags.carried && self.variant().dialect.attaches())
+    }
+
     /// The WebSocket that probes for an upgrade.
     pub(crate) fn probe(&self) -> Option<ConnId> {
         let probe = self.polling.as_ref()?.probe;

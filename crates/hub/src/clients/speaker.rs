@@ -5,13 +5,17 @@ use crate::books::limits::HISTORY_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::clients::line::Line;
 use crate::clients::people::People;
-use crate::dialect::speech::{Dialect, Framing, Variant, Word};
+use crate::clients::session::Session;
+use crate::dialect::speech::{self, Dialect, Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::outbox::has_gap;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
 use wire::socketio::PacketType;
 use wire::websocket::frame::{self, OpCode};
+
+/// In place of an answer with an empty attachment.
+const NO_FRAME: &str = "{\"error\":\"WebTransport has no frame for an empty attachment\"}";
 
 /// What it takes to say something to a client.
 #[derive(Debug)]
@@ -62,6 +66,10 @@ impl Speaker<'_> {
         socket.owed = socket.owed.saturating_sub(1);
         let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
         let namespace = socket.namespace;
+        let (args, attachments) = match speech::has_empty(attachments) {
+            true => self.answer_that_fits(session, args, attachments),
+            false => (args, attachments),
+        };
         let Some(namespace) = self.people.label(namespace) else {
             return;
         };
@@ -76,6 +84,22 @@ impl Speaker<'_> {
         };
         self.carry(session, conn, variant, said);
         self.line.recycle(message);
+    }
+
+    /// An answer that has no frame in a client's transport would end its session: it is told so instead.
+    #[cold]
+    fn answer_that_fits<'a>(
+        &mut self,
+        session: SessionId,
+        args: &'a str,
+        attachments: &'a [Vec<u8>],
+    ) -> (&'a str, &'a [Vec<u8>]) {
+        let slot = self.people.sessions.get(session);
+        if slot.is_none_or(Session::takes_empty) {
+            return (args, attachments);
+        }
+        self.books.counts.dropped_unfit += 1;
+        (NO_FRAME, &[])
     }
 
     /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.

@@ -186,10 +186,11 @@ impl Adoption {
     }
 
     /// All up to there was read. `upto`: with the place of its namespace's stream.
-    pub(crate) fn finish(self, upto: Stamp) -> Result<Handover, NotRecovered> {
+    pub(crate) fn finish(mut self, upto: Stamp) -> Result<Handover, NotRecovered> {
         if let Some(why) = self.why {
             return Err(why);
         }
+        self.deed.here = upto.number;
         let record = Record {
             members: self.members,
             life: Life::of_deed(self.deed),

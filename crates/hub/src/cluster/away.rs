@@ -2,7 +2,7 @@
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
 use crate::cluster::joins::Joins;
-use crate::cluster::letter::{Response, Return, RoundId, Target};
+use crate::cluster::letter::{Address, Response, Return, RoundId, Target};
 use crate::cluster::saves::Saves;
 use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
@@ -332,6 +332,8 @@ pub(crate) struct Away {
     pub(crate) joins: Joins,
     /// What clients are told waits until it is stored, where all nodes read one stream.
     pub(crate) saves: Saves,
+    /// What came from a stream again in this turn, and where it stood before.
+    pub(crate) again: Vec<(Address, u64)>,
 }
 
 impl Away {
@@ -342,6 +344,7 @@ impl Away {
             parcel: Parcel::new(me.shard),
             joins: Joins::new(uplink.join_wait_ms),
             saves: Saves::default(),
+            again: Vec::new(),
         };
         // The shard that speaks for the node is told what is for servers.
         if me.shard == 0 {

@@ -119,14 +119,10 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
 }
 
 fn on_broadcast(parts: &mut Parts, broadcast: &Broadcast, round: Option<RoundId>) {
-    let now_ms = parts.clock.now.mono_ms;
-    if let Some(spot) = &broadcast.spot
-        && !parts.repeats.take(spot, now_ms)
-    {
-        parts.books.counts.repeats += 1;
-        return;
-    }
     broadcast.to.with(|target: &Target<'_>| {
+        if publish::is_repeat(parts, target, broadcast.spot.as_ref(), broadcast.stamp) {
+            return;
+        }
         let event = broadcast.event();
         let mut out = Outgoing::event(target, &event);
         out.at = broadcast.at;

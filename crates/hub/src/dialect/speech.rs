@@ -8,6 +8,12 @@ use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
+/// Whether an attachment has no byte: not every transport has a frame for that.
+#[inline]
+pub(crate) fn has_empty(attachments: &[Vec<u8>]) -> bool {
+    attachments.iter().any(Vec::is_empty)
+}
+
 /// The words that a client understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -153,7 +159,7 @@ impl Dialect {
     }
 
     /// Attachments follow the message.
-    fn attaches(self) -> bool {
+    pub(crate) fn attaches(self) -> bool {
         matches!(self, Self::SocketIo | Self::SocketIo3)
     }
 

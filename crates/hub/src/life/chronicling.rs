@@ -8,7 +8,7 @@ use crate::cluster::letter::ChronicleNews;
 use crate::cluster::waiting;
 use crate::cluster::waitlist::{Carrier, Waits};
 use crate::life::deeds::{deed, ended, of, pid_text, touch};
-use crate::life::{ending, parking, returning};
+use crate::life::{ending, gaps, parking, returning};
 use crate::parts::Parts;
 use crate::recovery::chronicle::{ChronicleQuestion, ChronicleWord, Saving};
 use crate::recovery::deed::Deed;
@@ -25,6 +25,13 @@ const RENEWED_MAX: usize = 128;
 
 /// At the end of a turn: what changed leaves for the store.
 pub(crate) fn save(parts: &mut Parts) {
+    let again = parts
+        .away
+        .as_mut()
+        .map(|away| std::mem::take(&mut away.again));
+    for (of, stood) in again.into_iter().flatten() {
+        of.with(|target| gaps::tell_newcomers(parts, target, stood));
+    }
     renew(parts);
     let Some(recovery) = &mut parts.recovery else {
         return;

@@ -12,6 +12,7 @@ use crate::recovery::exchange::{Adopting, Comer, Recovery};
 use crate::recovery::headings::Membership;
 use crate::recovery::pid::Pid;
 use crate::rooms::target::Scope;
+use crate::tables::repeats::Spot;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,17 +29,18 @@ pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chroni
 
 /// Takes an event that is to stand in the stream; it comes back from there. `None`: it is none.
 pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Option<Reach> {
-    let chronicle = of(parts, to.namespace).filter(|_| !event.volatile)?;
+    of(parts, to.namespace).filter(|_| !event.volatile)?;
     if to.scope == Scope::Node {
         // All nodes would get it from there.
         parts.books.counts.away_refused += 1;
         return Some(Reach::Nobody);
     }
-    // A stream stands for itself: what is written there twice is read twice.
+    let word = word(parts, to.namespace);
     let said = Emit {
-        spot: None,
+        spot: word.as_ref(),
         ..*event
     };
+    let chronicle = of(parts, to.namespace)?;
     let Some(reach) = push(chronicle, to, Ask::Event(&said), false) else {
         parts.books.counts.away_refused += 1;
         return Some(Reach::Nobody);
@@ -49,6 +51,16 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
         deed.has_said = true;
     }
     Some(reach)
+}
+
+/// The next word for the stream, so that it is known again: one whose answer is lost is written once more. In the place of where it stands on
+/// a bus: what is written twice from there is read twice. `None`: not all nodes can read it.
+fn word(parts: &mut Parts, namespace: &str) -> Option<Spot> {
+    let reads = parts.away.as_ref().is_some_and(|away| away.reads_spots());
+    let recovery = parts.recovery.as_mut().filter(|_| reads)?;
+    recovery.words += 1;
+    let shard = recovery.journal.position(0).log;
+    Some(Spot::of_word(shard, namespace, recovery.words))
 }
 
 /// A client is told that what it said is there when its record is stored, which stands behind that. HOT PATH: one test where nobody comes
@@ -160,10 +172,25 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     }
 }
 
+/// Whether its client may lack something that it does not know of: nobody is to take it from the store then.
+pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
+    let deed = deed(parts, socket);
+    if deed.is_none_or(|deed| std::mem::replace(&mut deed.is_doubted, is_doubted) == is_doubted) {
+        return;
+    }
+    // A whole room may lose something at once: that is stored as fast as the store takes it.
+    if let Some(namespace) = parts.people.label_of(socket)
+        && let Some(recovery) = &mut parts.recovery
+    {
+        let renewals = recovery.renewals.entry(namespace.to_string());
+        renewals.or_default().push(socket);
+    }
+}
+
 /// A socket came back: the store is told that it is here.
 pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
     if let Some(deed) = deed(parts, socket) {
-        deed.is_dirty = false;
+        (deed.is_dirty, deed.is_doubted) = (false, false);
     }
     touch(parts, socket);
 }

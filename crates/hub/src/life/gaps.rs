@@ -3,9 +3,10 @@
 use crate::clients::conn::Gap;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
-use crate::life::parking;
+use crate::life::{deeds, parking};
 use crate::parts::Parts;
 use crate::recovery::headings::{Heading, Kind};
+use crate::rooms::target::Target;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::collections::BTreeSet;
 use wire::json;
@@ -61,6 +62,22 @@ pub(crate) fn tell_all(parts: &mut Parts) {
         if recover.is_some_and(|recover| !recover.chronicle) {
             say(parts, socket, None);
         }
+    }
+}
+
+/// An event came from a stream again, and was told here when it stood at `stood`. Who came since then did not get it, and others may have.
+pub(crate) fn tell_newcomers(parts: &mut Parts, to: &Target<'_>, stood: u64) {
+    let aim = to.aim();
+    for index in parts.rooms.select(&mut parts.people, to) {
+        let socket = parts.people.socket_key(index);
+        let deed = deeds::deed(parts, socket);
+        if deed.is_some_and(|deed| !deed.heard(&aim, stood)) {
+            say(parts, socket, None);
+        }
+    }
+    if let Some(recovery) = &mut parts.recovery {
+        // The store has them, and the event.
+        recovery.parked.forget_newcomers(&aim, stood);
     }
 }
 
@@ -147,6 +164,7 @@ fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>)
     if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut()) {
         lifeline.gap_ms = Some(parts.clock.now.mono_ms);
     }
+    deeds::doubt(parts, socket, true);
     let word = Word {
         name: notices::GAP,
         ..Word::control(PacketType::Event, &namespace, &data)

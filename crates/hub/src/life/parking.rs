@@ -131,7 +131,8 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let at = recovery.journal.before(pinged_ms);
     let own = slot.sockets.clone();
     for index in own {
-        deeds::confirm(parts, parts.people.socket_key(index), pinged_ms);
+        let key = parts.people.socket_key(index);
+        deeds::confirm(parts, key, pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
         // A client that got that ping before its socket began may lack what the socket got since.
@@ -142,6 +143,10 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
             // All that the process before had said has arrived: what came since is in the journal.
             lifeline.is_heir = false;
             lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
+            // One that is behind may lose more.
+            if lifeline.gap_ms.is_none() && !has_gap(parts, index, |gap| gap != Gap::None) {
+                deeds::doubt(parts, key, false);
+            }
         }
     }
 }
@@ -164,7 +169,8 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     recovery.live.remove(&lifeline.pid);
     // What was said to a room before its history came, only the history has, and that is not made up for. Nor is what a slow client lost,
     // which may not know of it.
-    let misses = lifeline.gap_ms.is_some() || has_gap(parts, index);
+    let misses = lifeline.gap_ms.is_some()
+        || has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More));
     if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.socket_key(index));
         let namespace = label.as_deref().unwrap_or_default();
@@ -182,17 +188,16 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     true
 }
 
-/// Something that a socket's client should have got was dropped, and it is not told yet.
-fn has_gap(parts: &Parts, index: SocketId) -> bool {
-    let untold = |gap: Gap| matches!(gap, Gap::Fresh | Gap::More);
+/// Whether it is so with what was dropped of what a socket's client should have got.
+fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
     };
     let conn = parts.line.conns.get(socket.conn);
     let session = parts.people.sessions.get(socket.session);
     let polling = session.and_then(|session| session.polling.as_ref());
-    conn.is_some_and(|conn| untold(conn.flags.gap))
-        || polling.is_some_and(|polling| untold(polling.gap))
+    conn.is_some_and(|conn| is_so(conn.flags.gap))
+        || polling.is_some_and(|polling| is_so(polling.gap))
 }
 
 /// Keeps a record for the window of its namespace.

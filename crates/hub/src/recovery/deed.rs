@@ -1,7 +1,7 @@
 //! What is known of a socket outside of its node, where it may come back when that died: which of the one stream was for it.
 
 use crate::recovery::headings::{Kind, Membership};
-use crate::recovery::members::Members;
+use crate::recovery::members::{Aim, Members};
 use crate::tables::bytes::{Reader, bytes, number};
 use std::collections::VecDeque;
 
@@ -30,6 +30,8 @@ pub(crate) struct Deed {
     pub(crate) fence: u64,
     /// It began behind this number: nothing before it was for it.
     begun: u64,
+    /// It is on this node since then: what was told here before, it did not hear here.
+    pub(crate) here: u64,
     /// Of what has a number up to here, nobody knows what was for it.
     floor: u64,
     /// Memberships that it has now.
@@ -41,6 +43,8 @@ pub(crate) struct Deed {
     pub(crate) told_ms: u64,
     /// It was stored anew since then.
     pub(crate) is_renewed: bool,
+    /// Its client may not know yet that it lost something: the store is told that nobody knows what was for it.
+    pub(crate) is_doubted: bool,
     /// Its client said something that may not be stored yet.
     pub(crate) has_said: bool,
     /// What of it went to the store last had this ticket.
@@ -57,12 +61,14 @@ impl Deed {
         Self {
             fence: 1,
             begun,
+            here: begun,
             floor: 0,
             open: open.collect(),
             past: VecDeque::new(),
             is_dirty: false,
             told_ms: 0,
             is_renewed: false,
+            is_doubted: false,
             has_said: false,
             ticket: 0,
         }
@@ -112,6 +118,12 @@ impl Deed {
         all.any(|stay| stay.is_of(kind, name) && stay.after < at && at <= stay.upto)
     }
 
+    /// Whether it was told that here.
+    pub(crate) fn heard(&self, aim: &Aim<'_>, at: u64) -> bool {
+        let mut named = aim.headings();
+        self.here < at && named.any(|heading| self.holds(heading.kind, heading.name, at))
+    }
+
     pub(crate) fn members(&self) -> Members {
         self.open.iter().map(|stay| stay.member.clone()).collect()
     }
@@ -124,7 +136,14 @@ impl Deed {
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         number(out, self.begun);
-        number(out, self.floor);
+        number(
+            out,
+            if self.is_doubted {
+                u64::MAX
+            } else {
+                self.floor
+            },
+        );
         number(out, (self.open.len() + self.past.len()) as u64);
         for stay in self.open.iter().chain(&self.past) {
             out.push(stay.member.kind as u8);
@@ -150,12 +169,14 @@ impl Deed {
         Some(Self {
             fence,
             begun,
+            here: u64::MAX,
             floor,
             open,
             past: past.into(),
             is_dirty: false,
             told_ms: 0,
             is_renewed: false,
+            is_doubted: false,
             has_said: false,
             ticket: 0,
         })
@@ -179,7 +200,8 @@ mod tests {
         deed.change(true, &room("a"), 40);
         let mut out = Vec::new();
         deed.write(&mut out);
-        let read = Deed::read(&mut Reader(&out), 1).expect("a deed");
+        let mut read = Deed::read(&mut Reader(&out), 1).expect("a deed");
+        read.here = deed.here;
         assert_eq!(read, deed);
         let of = |at| read.holds(Kind::Room, "a", at);
         let all = [20, 21, 30, 31, 40, 41].map(of);

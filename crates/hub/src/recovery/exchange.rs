@@ -109,6 +109,8 @@ pub(crate) struct Recovery {
     pub(crate) promised: HashMap<Pid, SessionKey>,
     /// Questions that wait for verdicts, by their numbers.
     pub(crate) waiting: HashMap<u64, AskKey>,
+    /// Words that this shard had for streams.
+    pub(crate) words: u64,
     /// Where namespaces have streams that all nodes read.
     pub(crate) chronicle: Option<Arc<Chronicle>>,
     /// Sockets that changed in this turn.
@@ -146,6 +148,7 @@ impl Recovery {
             live: HashMap::new(),
             promised: HashMap::new(),
             waiting: HashMap::new(),
+            words: 0,
             chronicle: None,
             dirty: Vec::new(),
             marks: Marks::default(),

@@ -470,6 +470,22 @@ impl Parked {
         }
     }
 
+    /// Those go that an event was for which was told here before they came.
+    pub(crate) fn forget_newcomers(&mut self, aim: &Aim<'_>, stood: u64) {
+        let slots = self.slots.iter();
+        let newcomers = slots.filter(|(_, slot)| {
+            let record = &slot.record;
+            let deed = record.life.deed();
+            *record.namespace == *aim.namespace
+                && record.members.are_meant(aim)
+                && deed.is_some_and(|deed| !deed.heard(aim, stood))
+        });
+        let newcomers: Vec<RecordId> = newcomers.map(|(id, _)| id).collect();
+        for id in newcomers {
+            self.take(id);
+        }
+    }
+
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.by_pid.contains_key(&pid)
     }

@@ -16,6 +16,9 @@ impl Speaker<'_> {
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
     #[inline]
     pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
+        if out.has_empty && self.leaves_out(index, out) {
+            return false;
+        }
         let Some(socket) = self.people.sockets.get(index) else {
             return false;
         };
@@ -64,6 +67,30 @@ impl Speaker<'_> {
             None => self.encode_deflated(conn, variant, deflate, out),
         };
         self.delivered(conn, variant, range);
+        true
+    }
+
+    /// An empty attachment has no frame in WebTransport: its client would end. One that may come back is told of the gap.
+    #[cold]
+    fn leaves_out(&mut self, index: SocketId, out: &Outgoing<'_>) -> bool {
+        let socket = self.people.sockets.get(index);
+        let Some(session) = socket.map(|socket| socket.session) else {
+            return false;
+        };
+        let slot = self.people.sessions.get(session);
+        let Some(slot) = slot.filter(|slot| !slot.takes_empty()) else {
+            return false;
+        };
+        // What wants an answer, and what is for this instant, nobody is promised.
+        if out.ack.is_none()
+            && !out.event.volatile
+            && let Some(conn) = slot.conn
+            && let Some(conn) = self.line.conns.get_mut(conn)
+        {
+            self.line.polls.note_gap(session, &mut conn.flags.gap);
+        }
+        self.books.counts.dropped_unfit += 1;
+        self.people.traces.miss(index);
         true
     }
 

@@ -1,6 +1,6 @@
 //! An event on its way to sockets, and the encodings that were made of it.
 
-use crate::dialect::speech::{Emit, Variant, Word};
+use crate::dialect::speech::{self, Emit, Variant, Word};
 use crate::output::backlog::Fate;
 use crate::output::compression::SHARED_FORMS;
 use crate::output::log::Range;
@@ -29,6 +29,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) shared: bool,
     /// Never compressed (`config::Exempt`).
     pub(crate) exempt: bool,
+    /// One of its attachments has no byte.
+    pub(super) has_empty: bool,
     /// What happens to it where a client is slow; known once it is delivered.
     pub(super) fate: Option<Fate>,
     /// Its place among the events that its rooms keep. Members that wait for their history get it there.
@@ -62,6 +64,7 @@ impl<'a> Outgoing<'a> {
             about: None,
             shared: false,
             exempt: false,
+            has_empty: speech::has_empty(event.attachments),
             fate: None,
             at: None,
             stamp: None,

@@ -25,6 +25,7 @@ use crate::seam::inside::Inside;
 use crate::seam::member::Member;
 use crate::tables::id::{self, Place};
 use crate::tables::position::Position;
+use crate::tables::repeats::Spot;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -180,9 +181,7 @@ fn spread(
     {
         chronicle.passes(to.namespace, first);
     }
-    let is_repeat = event
-        .spot
-        .is_some_and(|spot| !parts.repeats.take(spot, parts.clock.now.mono_ms));
+    let is_repeat = is_repeat(parts, to, event.spot, first);
     let shards = send::shards_of(parts, to);
     let recover = parts.books.config.recovery.of(to.namespace);
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
@@ -210,13 +209,36 @@ fn spread(
     };
     send::let_in(parts, to, ask);
     if is_repeat {
-        parts.books.counts.repeats += 1;
         return;
     }
     let mut out = Outgoing::event(to, event);
     out.at = at;
     out.stamp = stamp;
     parts.audience().fan_out(to, &mut out);
+}
+
+/// Whether this shard has carried it out before. Of a word of a stream, those are told who came since.
+pub(crate) fn is_repeat(
+    parts: &mut Parts,
+    to: &Target<'_>,
+    spot: Option<&Spot>,
+    stamp: Option<Stamp>,
+) -> bool {
+    let now_ms = parts.clock.now.mono_ms;
+    let is_repeat = match spot {
+        None => false,
+        Some(spot) if spot.is_word() => {
+            let at = stamp.map_or(0, |stamp| stamp.number);
+            let stood = parts.repeats.take_word(spot, at, now_ms);
+            if let (Some(stood), Some(away)) = (stood, &mut parts.away) {
+                away.again.push((Address::from(to), stood));
+            }
+            stood.is_some()
+        }
+        Some(spot) => !parts.repeats.take(spot, now_ms),
+    };
+    parts.books.counts.repeats += u64::from(is_repeat);
+    is_repeat
 }
 
 /// The same for a command that each shard is told by itself: it does its part, and the one that leads does that of other nodes. Events

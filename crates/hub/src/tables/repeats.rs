@@ -1,5 +1,6 @@
 //! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
-//! it had not acknowledged: another one reads them again, and each shard leaves out what it had.
+//! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same of words in a stream that all
+//! nodes read: one that had no answer is written once more behind a failover.
 
 use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -22,6 +23,20 @@ impl Spot {
         size_of::<Self>() + self.source.len()
     }
 
+    /// Of the next word that a shard has for the stream of a namespace. `shard`: no other has this name.
+    pub(crate) fn of_word(shard: u64, namespace: &str, number: u64) -> Self {
+        Self {
+            source: format!("{WORDS}{shard:x}:{namespace}").into(),
+            number,
+            time_ms: 0,
+        }
+    }
+
+    /// Numbers of its source come in their order.
+    pub(crate) fn is_word(&self) -> bool {
+        self.source.starts_with(WORDS)
+    }
+
     fn page(&self) -> (u64, usize) {
         (self.number / PAGE, (self.number % PAGE) as usize)
     }
@@ -32,6 +47,11 @@ impl Spot {
     }
 }
 
+/// Sources of words begin so, and no other.
+const WORDS: &str = "stream:";
+/// Shards that write into streams, and the places of their last words that are known.
+const AUTHORS_MAX: usize = 4_096;
+const PLACES_MAX: usize = 32;
 /// So many numbers in a row are remembered in one piece, four bytes each.
 const PAGE: u64 = MARKS_OF_PAGE as u64;
 /// All sources have so many pages together.
@@ -55,9 +75,27 @@ impl Page {
     }
 }
 
+/// A shard that writes into a stream.
+#[derive(Debug, Default)]
+struct Author {
+    /// The last number and its place before that, if they are known.
+    words: VecDeque<(u64, u64)>,
+    last_ms: u64,
+}
+
+impl Author {
+    /// Where the word stood before; 0: nobody knows that any more. `None`: it comes for the first time.
+    fn stood(&self, number: u64) -> Option<u64> {
+        let (last, _) = self.words.back()?;
+        let known = self.words.iter().find(|(known, _)| *known == number);
+        (number <= *last).then(|| known.map_or(0, |(_, at)| *at))
+    }
+}
+
 /// What each shard remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
+    authors: HashMap<Arc<str>, Author>,
     sources: HashMap<Arc<str>, BTreeMap<u64, Page>>,
     /// All pages; those that are looked at first when there is no room.
     pages: VecDeque<(Arc<str>, u64)>,
@@ -66,6 +104,10 @@ pub(crate) struct Repeats {
 impl Repeats {
     /// Whether it was carried out here.
     pub(crate) fn has(&self, spot: &Spot, now_ms: u64) -> bool {
+        if spot.is_word() {
+            let author = self.authors.get(&spot.source);
+            return author.is_some_and(|author| author.stood(spot.number).is_some());
+        }
         let (page, at) = spot.page();
         let page = self.sources.get(&spot.source).and_then(|of| of.get(&page));
         page.is_some_and(|page| !page.is_old(now_ms) && page.marks[at] == spot.mark())
@@ -126,6 +168,26 @@ impl Repeats {
             .insert(record.page, page);
     }
 
+    /// The same of a word of a stream, which stands there at `at`. `Some`: it was carried out here when it stood there, or, if that is 0,
+    /// somewhere before.
+    pub(crate) fn take_word(&mut self, spot: &Spot, at: u64, now_ms: u64) -> Option<u64> {
+        if !self.authors.contains_key(&spot.source) && self.authors.len() >= AUTHORS_MAX {
+            let silent = self.authors.iter().min_by_key(|(_, author)| author.last_ms);
+            let silent = silent.map(|(source, _)| Arc::clone(source));
+            silent.and_then(|source| self.authors.remove(&source));
+        }
+        let author = self.authors.entry(Arc::clone(&spot.source)).or_default();
+        author.last_ms = now_ms;
+        let stood = author.stood(spot.number);
+        if stood.is_none() {
+            if author.words.len() == PLACES_MAX {
+                author.words.pop_front();
+            }
+            author.words.push_back((spot.number, at));
+        }
+        stood
+    }
+
     /// For one more page.
     fn make_room(&mut self, now_ms: u64) {
         for _ in 0..self.pages.len() {
@@ -159,6 +221,8 @@ impl Repeats {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.pages.len() * (PAGE as usize * size_of::<u32>() + size_of::<Page>())
             + self.pages.capacity() * size_of::<(Arc<str>, u64)>()
+            + self.authors.len()
+                * (size_of::<(Arc<str>, Author)>() + PLACES_MAX * size_of::<(u64, u64)>())
     }
 }
 
@@ -172,6 +236,30 @@ mod tests {
             number,
             time_ms,
         }
+    }
+
+    #[test]
+    fn a_word_that_comes_again_stood_somewhere_before() {
+        let mut repeats = Repeats::default();
+        let word = |number| Spot::of_word(7, "/", number);
+        let other = Spot::of_word(8, "/", 1);
+        assert!(word(1).is_word() && !spot("stream", 1, 1).is_word());
+        assert_eq!(repeats.take_word(&word(5), 100, 0), None);
+        assert_eq!(repeats.take_word(&word(7), 200, 0), None);
+        assert_eq!(repeats.take_word(&other, 300, 0), None);
+        assert!(repeats.has(&word(7), 0) && !repeats.has(&word(8), 0));
+        assert_eq!(repeats.take_word(&word(5), 400, 0), Some(100));
+        assert_eq!(repeats.take_word(&word(7), 500, 0), Some(200));
+        assert_eq!(repeats.take_word(&word(6), 500, 0), Some(0));
+        for number in 8..8 + PLACES_MAX as u64 {
+            assert_eq!(repeats.take_word(&word(number), 600, 0), None);
+        }
+        assert_eq!(repeats.take_word(&word(7), 700, 0), Some(0), "too old");
+        let before = repeats.heap_bytes();
+        for shard in 0..2 * AUTHORS_MAX as u64 {
+            repeats.take_word(&Spot::of_word(shard, "/a", 1), 1, 1 + shard);
+        }
+        assert!(repeats.authors.len() == AUTHORS_MAX && repeats.heap_bytes() > before);
     }
 
     #[test]

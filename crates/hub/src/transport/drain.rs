@@ -59,7 +59,7 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     chosen.truncate(count);
     // The last one is the next.
     chosen.reverse();
-    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, chosen);
+    let leaving = Leaving::at_leisure(parts.clock.now.mono_ms, pace, chosen);
     parts.access.thinning = (!leaving.is_over()).then_some(leaving);
 }
 

@@ -3,10 +3,11 @@
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
 use crate::clients::session::Polling;
-use crate::clients::session::Probe;
+use crate::clients::session::{Probe, Session};
 use crate::cluster::waiting;
 use crate::dialect::speech::{self, Dialect, Framing, Variant};
 use crate::life::{conns, ending, heartbeat};
+use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
@@ -40,6 +41,12 @@ fn write_unit(out: &mut Vec<u8>, text: &[u8], to: Variant) {
             _ => frame::write_frame(out, OpCode::Text, packet),
         }
     }
+}
+
+/// Whether a unit has an attachment without a byte.
+fn has_empty(text: &[u8]) -> bool {
+    let mut packets = text.split(|byte| *byte == engineio::payload::SEPARATOR);
+    packets.any(|packet| packet == b"b")
 }
 
 /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
@@ -132,7 +139,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let deflate = parts.line.deflate_of(Some(conn));
     parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {
-        carry_over(parts, conn, *polling, variant);
+        carry_over(parts, (session, conn), *polling, variant);
     }
     tell_handler(parts, session);
     close_upgraded(parts, conn, session);
@@ -158,8 +165,27 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
 }
 
 /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.
-fn carry_over(parts: &mut Parts, conn: ConnId, mut polling: Polling, variant: Variant) {
+fn carry_over(
+    parts: &mut Parts,
+    (session, conn): (SessionId, ConnId),
+    mut polling: Polling,
+    variant: Variant,
+) {
+    let slot = parts.people.sessions.get(session);
+    let takes_empty = slot.is_none_or(Session::takes_empty);
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        // What polls lost and the client was not told is told here.
+        slot.flags.gap = polling.gap;
+    }
     while let Some(unit) = polling.queue.pop() {
+        // An answer that has no frame there ends the session: it cannot be left out.
+        if !takes_empty && matches!(unit.fate, Fate::Event { .. }) && has_empty(unit.bytes()) {
+            parts.books.counts.dropped_unfit += 1;
+            if let Some(slot) = parts.line.conns.get_mut(conn) {
+                parts.line.polls.note_gap(session, &mut slot.flags.gap);
+            }
+            continue;
+        }
         parts
             .line
             .reply_message(&mut parts.books, conn, unit.exempt, unit.fate, |out| {

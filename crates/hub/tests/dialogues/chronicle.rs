@@ -3,10 +3,10 @@
 mod histories;
 
 use crate::rig::net::{Client, Net};
-use hub::config::{Config, Offsets, Recover, Recovery};
+use hub::config::{Config, Offsets, Recover, Recovery, SlowConsumer, SlowEvents};
 use hub::{
-    Author, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, ConnectRequest, Context,
-    Decision, Emit, Event, Handler, Process, Reach, Saving, SocketKey, Uplink,
+    Adoption, Author, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, ConnectRequest,
+    Context, Decision, Emit, Event, Handler, Process, Reach, Saving, SocketKey, Stored, Uplink,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,10 +58,15 @@ impl Store {
         };
         let names = ["/".to_owned(), "/b".to_owned()];
         let named = names.clone().map(|name| (name, Some(recover)));
+        let slow = SlowEvents {
+            policy: SlowConsumer::DropOldest,
+            key: None,
+        };
         let config = Config {
             recovery: Recovery {
                 namespaces: named.into(),
             },
+            slow_consumers: [("/".to_owned(), slow)].into(),
             ..Config::default()
         };
         let chronicle = Arc::new(Chronicle::new(names.clone(), 1 << 20));
@@ -285,6 +290,82 @@ fn an_ack_left_before_its_event_was_stored() {
         Some("432[1]"),
         "it said nothing"
     );
+}
+
+/// A request of a client that polls; what it is answered.
+fn polls(store: &mut Store, line: &str, body: &str) -> String {
+    let (line, query) = (line, "/socket.io/?EIO=4&transport=polling");
+    let (method, sid) = line.split_once(' ').expect("a method");
+    let len = body.len();
+    let head =
+        format!("{method} {query}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
+    let conn = store.net.request(0, &format!("{head}{body}"));
+    String::from_utf8(store.net.raw(conn)).expect("text")
+}
+
+/// Says something long, which comes back from the stream. What else is stored meanwhile.
+fn says_long(store: &mut Store, speaker: Client, number: u64) -> Vec<Saving> {
+    let text = "x".repeat(100_000);
+    store.net.say(speaker, &format!("42[\"say\",\"{text}\"]"));
+    let mut savings = Vec::new();
+    for word in store.words() {
+        match word {
+            ChronicleWord::Said { letter, .. } => {
+                let read = store.mail.said("/", number, &letter).expect("an event");
+                store.net.deliver(0, &read.letter);
+                store.net.settle();
+            }
+            ChronicleWord::Saving(saving) => savings.push(saving),
+            _ => {}
+        }
+    }
+    store.net.texts(speaker);
+    savings
+}
+
+/// A node that was killed took the notice of a gap along: its client came back from the store as if it had all.
+#[test]
+fn who_may_not_know_what_it_lost_came_back_from_the_store() {
+    let mut store = Store::new();
+    let opened = polls(&mut store, "GET ", "");
+    let (_, rest) = opened.split_once("\"sid\":\"").expect("an open packet");
+    let sid = format!("&sid={}", &rest[..20]);
+    polls(&mut store, &format!("POST {sid}"), "40");
+    store.all_stored();
+    let (speaker, _) = store.connects("");
+    let mut savings: Vec<Saving> = (0..30)
+        .flat_map(|n| says_long(&mut store, speaker, NUMBER + n))
+        .collect();
+    store.net.pass(10);
+    savings.extend(store.savings());
+    let [saving] = &savings[..] else {
+        panic!("{} times", savings.len());
+    };
+    let comes_back = |saving: &Saving| {
+        let stored = Stored {
+            namespace: "/",
+            pid: &saving.pid,
+            uid: None,
+            body: &saving.body,
+            fence: saving.fence,
+            confirmed: 0,
+            written: 0,
+        };
+        let adoption = Adoption::new(stored, Some(NUMBER + 29), 1 << 20);
+        !adoption.expect("a socket").is_over()
+    };
+    assert!(!comes_back(saving));
+    // It takes all that waits, with two notices, and answers a ping.
+    for _ in 0..3 {
+        store
+            .net
+            .pass(Config::default().ping_interval.as_millis() as u64 + 10);
+        polls(&mut store, &format!("GET {sid}"), "");
+        polls(&mut store, &format!("POST {sid}"), "3");
+    }
+    store.net.pass(10);
+    let last = store.savings().pop().expect("stored anew");
+    assert!(last.pid == saving.pid && comes_back(&last));
 }
 
 /// A namespace whose Redis was away ended the sockets of all others that joined something meanwhile.

@@ -37,6 +37,7 @@ mod slow;
 mod streams;
 mod traffic;
 mod turns;
+mod unfit;
 
 use memory::Memory;
 use player::play;

@@ -11,8 +11,8 @@ use hub::claims::{Claims, Denied};
 use hub::config::{Config, PlainRaw, Rate};
 use hub::metrics::Cells;
 use hub::{
-    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
-    Reply, Sink, Spent, Turn, World, Writes, Written,
+    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Moved, Notice, Now,
+    Process, Reply, Sink, Spent, Turn, World, Writes, Written,
 };
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, HashMap};
@@ -191,6 +191,23 @@ impl Rig {
                 true
             })
         });
+        name
+    }
+
+    /// A connection that comes with its first bytes from elsewhere; its name.
+    pub fn open_moved(&mut self, moved: Moved<'_>) -> usize {
+        let name = self.wires.links.len();
+        self.turn(|turn| {
+            turn.moved_here(moved, |desk, conn| {
+                desk.wires.links.push(Link {
+                    conn: Some(conn),
+                    ..Link::default()
+                });
+                desk.wires.by_conn.insert(conn, name);
+                true
+            });
+        });
+        self.finish_turn();
         name
     }
 

@@ -92,6 +92,58 @@ fn clients_of_a_node_that_was_killed_have_missed_nothing() {
     }
 }
 
+/// From a node to the next, while each that it left is killed, before the client came to the next one or as it comes; and to one that began since.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_socket_goes_around_while_the_nodes_behind_it_are_killed() {
+    let redis = Redis::start();
+    let mut nodes: Vec<Gateway> = nodes::<3>(&redis).into();
+    let mut speaker = Client::new(&nodes[2]);
+    let mut client = Client::new(&nodes[0]);
+    client.join("room");
+    let sid = client.sid.clone();
+    let mut next = 0;
+    let mut missed = || {
+        next += 3;
+        next - 3..next
+    };
+    // To the second and back, so that the first has had it twice.
+    for at in [1, 0] {
+        let (lost, range) = (client.lose(), missed());
+        say(&mut speaker, "room", range.clone(), "x");
+        client = Client::comes_back(&nodes[at], lost);
+        assert_eq!(client.sid, sid);
+        assert_eq!(
+            hears_up_to(&mut client, range.end - 1),
+            range.collect::<Vec<u64>>()
+        );
+    }
+    let (lost, range) = (client.lose(), missed());
+    say(&mut speaker, "room", range.clone(), "x");
+    let mut first = nodes.remove(0);
+    client = std::thread::scope(|scope| {
+        scope.spawn(|| first.kill());
+        Client::comes_back(&nodes[0], lost)
+    });
+    assert_eq!(client.sid, sid);
+    assert_eq!(
+        hears_up_to(&mut client, range.end - 1),
+        range.collect::<Vec<u64>>()
+    );
+    let newcomer = start(&redis);
+    let ready = eventually(PATIENCE, || newcomer.metric("sockeye_cluster_up") == 1.0);
+    assert!(ready, "the newcomer");
+    let (lost, range) = (client.lose(), missed());
+    nodes[0].kill();
+    say(&mut speaker, "room", range.clone(), "x");
+    client = Client::comes_back(&newcomer, lost);
+    assert_eq!(client.sid, sid);
+    assert_eq!(
+        hears_up_to(&mut client, range.end - 1),
+        range.collect::<Vec<u64>>()
+    );
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_client_that_comes_to_another_node_leaves_the_one_that_lives() {

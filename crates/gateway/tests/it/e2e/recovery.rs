@@ -2,9 +2,10 @@
 //! in `conformance/js/optional/returning.test.js`.
 
 use super::client::PATIENCE;
-use crate::harness::{Gateway, RawConn};
+use crate::harness::{Gateway, RawConn, eventually};
 use client::OpCode;
 use serde_json::{Value, json};
+use std::process::Command;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
@@ -248,4 +249,80 @@ fn a_namespace_without_recovery_knows_none() {
     assert_eq!(text(&mut client.conn), "42[\"echo\",\"x\"]");
     drop(client);
     assert_eq!(gateway.metric("sockeye_parked_sockets"), 0.0);
+}
+
+const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+
+/// A token of a user that ends so soon.
+fn token(uid: &str, expires: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args([
+        "token",
+        "--secret",
+        SECRET,
+        "--uid",
+        uid,
+        "--expires",
+        expires,
+    ]);
+    let output = command.output().expect("sockeye token runs");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim().to_owned()
+}
+
+fn shows(auth: &Value, token: &str) -> Value {
+    let mut auth = auth.clone();
+    auth["token"] = json!(token);
+    auth
+}
+
+/// Whether a client is turned away.
+fn is_refused(gateway: &Gateway, auth: &Value) -> bool {
+    let mut conn = RawConn::websocket(gateway.addr, SIO);
+    conn.frame();
+    conn.send_text(format!("40{auth}"));
+    text(&mut conn).starts_with("44")
+}
+
+/// A client shows its token again. One that ended meanwhile opens nothing, and the socket waits for its user all the same.
+#[test]
+fn a_token_that_ended_while_its_client_was_away_lets_nobody_back() {
+    let auth = format!(
+        "[auth]\nrequired = true\nsecret = {SECRET:?}\nleeway = \"0s\"\nwarn_before = \"0s\""
+    );
+    let gateway = start("", &auth);
+    let mut speaker = Client::comes_back(&gateway, shows(&json!({}), &token("bob", "1h")));
+    let brief = token("ann", "3s");
+    let mut client = Client::comes_back(&gateway, shows(&json!({}), &brief));
+    client.join("den");
+    let (sid, lost) = (client.sid.clone(), client.lose());
+    say(&mut speaker, "den", 0..3, "");
+    let ended = || is_refused(&gateway, &shows(&json!({}), &brief));
+    assert!(eventually(PATIENCE, ended));
+    assert!(is_refused(&gateway, &shows(&lost, &brief)));
+    let other = Client::comes_back(&gateway, shows(&lost, &token("bob", "1h")));
+    assert_ne!(other.sid, sid);
+    assert_eq!(outcome(&gateway, "other_user"), 1.0);
+    let mut back = Client::comes_back(&gateway, shows(&lost, &token("ann", "1h")));
+    assert_eq!(back.sid, sid);
+    assert_eq!(back.hears(), [0, 1, 2]);
+}
+
+/// It gets all since it began.
+#[test]
+fn an_offset_that_cannot_be_its_own_skips_nothing() {
+    let gateway = start("", "");
+    let mut speaker = Client::new(&gateway);
+    let mut client = Client::new(&gateway);
+    client.join("den");
+    let (sid, lost) = (client.sid.clone(), client.lose());
+    say(&mut speaker, "den", 0..2, "");
+    for offset in ["x".to_owned(), "_".repeat(16), "A".repeat(16)] {
+        let mut forged = lost.clone();
+        forged["offset"] = json!(offset);
+        let mut back = Client::comes_back(&gateway, forged);
+        assert_eq!(back.sid, sid, "{offset}");
+        assert_eq!(back.hears(), [0, 1], "{offset}");
+    }
 }

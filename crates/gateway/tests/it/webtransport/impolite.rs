@@ -216,6 +216,43 @@ fn resets_end_a_session_at_once() {
     });
 }
 
+/// It has no frame in WebTransport: each member of the room ended its session, until the window of its recovery was over.
+#[test]
+fn an_empty_attachment_of_a_stranger_ended_all_members() {
+    let pki = Pki::new();
+    let recovers = "[namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = \"node\"\n\
+        [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"";
+    for (more, is_told) in [("", false), (recovers, true)] {
+        let secure = gateway(&pki, more);
+        let mut stranger = SocketIo::connect(secure.gateway.addr);
+        let mut other = SocketIo::connect(secure.gateway.addr);
+        for client in [&mut stranger, &mut other] {
+            client.ask(1, &json!(["join", "lab"]));
+        }
+        play(async {
+            let mut talk = Quic::new(&pki).join(secure.addr).await;
+            talk.enter("lab").await;
+            let event = "451-[\"say\",{\"room\":\"lab\",\"b\":{\"_placeholder\":true,\"num\":0}}]";
+            stranger.send(event);
+            stranger.conn.send_binary([]);
+            assert!(other.packet_starting("451-[\"say\"").len() > 10);
+            assert!(other.conn.frame().payload.is_empty());
+            stranger.emit(&json!(["say", {"room": "lab", "n": 2}]));
+            let mut told = talk.text().await;
+            if is_told {
+                assert_eq!(told, "42[\"sockeye:gap\",{\"rooms\":[\"lab\"]}]");
+                told = talk.text().await;
+            }
+            assert!(
+                told.starts_with("42[\"say\",") && told.contains("\"n\":2"),
+                "{told}"
+            );
+        });
+        let unfit = secure.gateway.metric("sockeye_dropped_unfit_total");
+        assert_eq!(unfit, 1.0);
+    }
+}
+
 #[test]
 fn a_client_that_vanishes_is_missed_by_its_heartbeat() {
     let pki = Pki::new();

@@ -189,6 +189,7 @@ impl<'a> World<'a> {
         let chronicle = Arc::new(Chronicle::new(["/".to_owned()], 1 << 20));
         let mut process = Process::new(&config.rates);
         let uplink = Arc::new(Uplink::new(1 << 20, Duration::ZERO));
+        uplink.reads_spots(true);
         process.uplink = Some(Arc::clone(&uplink));
         process.outlets.chronicle = Some(Arc::clone(&chronicle));
         let mut net = Net::in_cluster(SHARDS, &config, number, &process, |_| Box::new(Hall));
@@ -620,6 +621,7 @@ fn who_comes_back_after_a_failover_is_told_what_is_lost() {
             outages: true,
             failovers: true,
             restarts: true,
+            unheard: true,
             ..Trouble::default()
         },
     );

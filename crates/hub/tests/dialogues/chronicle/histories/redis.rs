@@ -94,7 +94,8 @@ pub(super) struct Redis {
 
 /// The number of the message in a letter.
 fn message_in(letter: &[u8]) -> Option<u64> {
-    let mut parts = letter.split(|byte| *byte == b'#').skip(1);
+    // Numbers stand before it.
+    let mut parts = letter.rsplit(|byte| *byte == b'#').skip(1);
     std::str::from_utf8(parts.next()?).ok()?.parse().ok()
 }
 
@@ -277,7 +278,11 @@ impl Redis {
             let (fence, pid) = (0, "-".to_owned());
             self.add(at + 1, What::Taken { fence, pid });
         }
-        found
+        // What another node lifted it with, nobody said.
+        let is_lift = |what: &What| matches!(what, What::Taken { fence: 0, .. });
+        let mut upto = self.state.entries.iter().rev();
+        let said = upto.find(|entry| entry.number <= at && !is_lift(&entry.what));
+        said.map_or(0, |entry| entry.number)
     }
 
     /// Another server takes over, which lacks the last changes, or all, and whose clock may be behind.
