@@ -163,5 +163,6 @@ fn what_the_process_before_carried_out_is_left_out() {
     program.say(&BROADCAST, "[\"last\"]");
     let told = client.until("last");
     assert!(!told.iter().any(|event| event.name == "told"), "{told:?}");
-    assert_eq!(chain.first.reaches(REPEATS, BEFORE as f64), BEFORE as f64);
+    // Each shard that is asked counts.
+    assert!(chain.first.reaches(REPEATS, BEFORE as f64) >= BEFORE as f64);
 }
