@@ -53,8 +53,8 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
     Some(reach)
 }
 
-/// The next word for the stream, so that it is known again: one whose answer is lost is written once more. In the place of where it stands on
-/// a bus: what is written twice from there is read twice. `None`: not all nodes can read it.
+/// The next word for the stream, so that it is known again: one whose answer is lost is written once more. It replaces the event's spot on a
+/// bus: a command that two nodes carry out stands in the stream twice. `None`: not all nodes can read it.
 fn word(parts: &mut Parts, namespace: &str) -> Option<Spot> {
     let reads = parts.away.as_ref().is_some_and(|away| away.reads_spots());
     let recovery = parts.recovery.as_mut().filter(|_| reads)?;
@@ -174,14 +174,20 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
 
 /// Whether its client may lack something that it does not know of: nobody is to take it from the store then.
 pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
-    let deed = deed(parts, socket);
-    if deed.is_none_or(|deed| std::mem::replace(&mut deed.is_doubted, is_doubted) == is_doubted) {
+    let namespace = parts.people.label_of(socket).unwrap_or_default();
+    let passed = of(parts, &namespace).map(|chronicle| chronicle.passed(&namespace));
+    let Some((passed, deed)) = passed.zip(deed(parts, socket)) else {
+        return;
+    };
+    if std::mem::replace(&mut deed.is_doubted, is_doubted) == is_doubted {
         return;
     }
+    if !is_doubted {
+        // The process before may have known more of what nobody knows.
+        deed.forgets(passed);
+    }
     // A whole room may lose something at once: that is stored as fast as the store takes it.
-    if let Some(namespace) = parts.people.label_of(socket)
-        && let Some(recovery) = &mut parts.recovery
-    {
+    if let Some(recovery) = &mut parts.recovery {
         let renewals = recovery.renewals.entry(namespace.to_string());
         renewals.or_default().push(socket);
     }

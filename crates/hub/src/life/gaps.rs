@@ -70,7 +70,12 @@ pub(crate) fn tell_newcomers(parts: &mut Parts, to: &Target<'_>, stood: u64) {
     let aim = to.aim();
     for index in parts.rooms.select(&mut parts.people, to) {
         let socket = parts.people.socket_key(index);
-        let deed = deeds::deed(parts, socket);
+        let now_ms = parts.clock.now.mono_ms;
+        let slot = parts.people.socket(socket);
+        let lifeline = slot.and_then(|slot| slot.extra.as_ref()?.lifeline.as_ref());
+        // Once a turn is enough.
+        let is_told = lifeline.is_some_and(|lifeline| lifeline.gap_ms == Some(now_ms));
+        let deed = deeds::deed(parts, socket).filter(|_| !is_told);
         if deed.is_some_and(|deed| !deed.heard(&aim, stood)) {
             say(parts, socket, None);
         }

@@ -109,7 +109,7 @@ impl Deed {
     /// The number behind which all is read that its client missed; `None`: not all of it can be known.
     pub(crate) fn after(&self, shown: Option<u64>, confirmed: u64) -> Option<u64> {
         let after = shown.unwrap_or_default().max(confirmed).max(self.begun);
-        (after >= self.floor).then_some(after)
+        (!self.is_doubted && after >= self.floor).then_some(after)
     }
 
     /// Whether it was a member when that was said.
@@ -156,6 +156,7 @@ impl Deed {
     /// `None`: it is none.
     pub(crate) fn read(body: &mut Reader<'_>, fence: u64) -> Option<Self> {
         let (begun, floor) = (body.number()?, body.number()?);
+        let is_doubted = floor == u64::MAX;
         let stays = body.list(|one| {
             let kind = KINDS.get(usize::from(one.byte()?))?;
             Some(Stay {
@@ -170,13 +171,13 @@ impl Deed {
             fence,
             begun,
             here: u64::MAX,
-            floor,
+            floor: if is_doubted { 0 } else { floor },
             open,
             past: past.into(),
             is_dirty: false,
             told_ms: 0,
             is_renewed: false,
-            is_doubted: false,
+            is_doubted,
             has_said: false,
             ticket: 0,
         })

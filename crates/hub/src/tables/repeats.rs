@@ -1,6 +1,7 @@
 //! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
 //! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same of words in a stream that all
-//! nodes read: one that had no answer is written once more behind a failover.
+//! nodes read: one that had no answer is written once more behind a failover. Its shard, one writer and one home keep their order, so their
+//! numbers may be compared.
 
 use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -51,7 +52,7 @@ impl Spot {
 const WORDS: &str = "stream:";
 /// Shards that write into streams, and the places of their last words that are known.
 const AUTHORS_MAX: usize = 4_096;
-const PLACES_MAX: usize = 32;
+const PLACES_MAX: usize = 512;
 /// So many numbers in a row are remembered in one piece, four bytes each.
 const PAGE: u64 = MARKS_OF_PAGE as u64;
 /// All sources have so many pages together.
@@ -87,8 +88,13 @@ impl Author {
     /// Where the word stood before; 0: nobody knows that any more. `None`: it comes for the first time.
     fn stood(&self, number: u64) -> Option<u64> {
         let (last, _) = self.words.back()?;
-        let known = self.words.iter().find(|(known, _)| *known == number);
-        (number <= *last).then(|| known.map_or(0, |(_, at)| *at))
+        if number > *last {
+            return None;
+        }
+        let known = self
+            .words
+            .binary_search_by_key(&number, |(known, _)| *known);
+        Some(known.map_or(0, |index| self.words[index].1))
     }
 }
 
@@ -221,8 +227,13 @@ impl Repeats {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.pages.len() * (PAGE as usize * size_of::<u32>() + size_of::<Page>())
             + self.pages.capacity() * size_of::<(Arc<str>, u64)>()
-            + self.authors.len()
-                * (size_of::<(Arc<str>, Author)>() + PLACES_MAX * size_of::<(u64, u64)>())
+            + self.authors.len() * size_of::<(Arc<str>, Author)>()
+            + self
+                .authors
+                .values()
+                .map(|author| author.words.capacity())
+                .sum::<usize>()
+                * size_of::<(u64, u64)>()
     }
 }
 

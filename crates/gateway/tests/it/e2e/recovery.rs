@@ -293,7 +293,7 @@ fn a_token_that_ended_while_its_client_was_away_lets_nobody_back() {
     );
     let gateway = start("", &auth);
     let mut speaker = Client::comes_back(&gateway, shows(&json!({}), &token("bob", "1h")));
-    let brief = token("ann", "3s");
+    let brief = token("ann", "6s");
     let mut client = Client::comes_back(&gateway, shows(&json!({}), &brief));
     client.join("den");
     let (sid, lost) = (client.sid.clone(), client.lose());

@@ -237,6 +237,8 @@ fn an_empty_attachment_of_a_stranger_ended_all_members() {
             stranger.conn.send_binary([]);
             assert!(other.packet_starting("451-[\"say\"").len() > 10);
             assert!(other.conn.frame().payload.is_empty());
+            let unfit = secure.gateway.reaches("sockeye_dropped_unfit_total", 1.0);
+            assert_eq!(unfit, 1.0);
             stranger.emit(&json!(["say", {"room": "lab", "n": 2}]));
             let mut told = talk.text().await;
             if is_told {
@@ -248,8 +250,6 @@ fn an_empty_attachment_of_a_stranger_ended_all_members() {
                 "{told}"
             );
         });
-        let unfit = secure.gateway.metric("sockeye_dropped_unfit_total");
-        assert_eq!(unfit, 1.0);
     }
 }
 

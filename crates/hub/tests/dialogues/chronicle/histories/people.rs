@@ -31,8 +31,8 @@ pub(super) struct Life {
     stays: Vec<Stay>,
     /// Rooms that it has asked for.
     asked: BTreeSet<usize>,
-    /// It was told that something is missing.
-    has_gap: bool,
+    /// The turn in which it was told last that something is missing.
+    gap: u64,
     /// Lost by Redis before it came back as one that missed nothing: the node that it came to has them all the same, or it was told a lie.
     owed: BTreeSet<u64>,
 }
@@ -125,7 +125,7 @@ impl Person {
             let is_refused = text.contains("refused");
             self.is_answered(id.unwrap_or_default(), is_refused, truth)?;
         } else if text.starts_with("42[\"sockeye:gap\"") {
-            self.life.has_gap = true;
+            self.life.gap = truth.turn;
         } else if text.starts_with("42[\"said\"") {
             self.takes(text, truth)?;
         }
@@ -225,7 +225,7 @@ impl Person {
             let room = truth.room(message);
             let last = fate.turns.last().copied().unwrap_or_default();
             // What stood there once more was told on its node before it came.
-            if self.life.has_gap && fate.turns.len() > 1 {
+            if fate.turns.len() > 1 && last <= self.life.gap {
                 return false;
             }
             let mut own = self.life.stays.iter();
