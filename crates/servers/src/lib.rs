@@ -46,6 +46,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a healthy server answers well within, even on a machine that is busy with other tests.
@@ -118,9 +119,22 @@ fn one_at_a_time(folder: &Path, list: &str, script: &str) {
     );
 }
 
-/// Ports that were free a moment ago, all different.
+/// Ports that were free a moment ago, all different. They are none of those from which the kernel takes the ports of clients: one of these
+/// may be taken before the server is there, and while it is away.
 pub fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners: [TcpListener; N] =
-        std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("its address").port())
+    std::array::from_fn(|_| free_port())
+}
+
+fn free_port() -> u16 {
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Programs of tests beside each other begin at different places.
+    let begin = std::process::id().wrapping_mul(7_919);
+    let mut ports = (0..COUNT).map(|_| {
+        let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(FIRST + next % COUNT).expect("below 32,768")
+    });
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).expect("a free port")
 }

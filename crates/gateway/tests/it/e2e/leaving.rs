@@ -130,7 +130,7 @@ fn clients_that_never_pause_held_up_nothing() {
 /// Those who come back to the node that they were sent away from are told when to come again.
 #[test]
 fn a_client_that_comes_back_during_the_drain_is_told_when() {
-    let mut gateway = Gateway::start(&CONFIG.replace("\"1s\"", "\"3s\""));
+    let mut gateway = Gateway::start(&CONFIG.replace("\"1s\"", "\"20s\""));
     let keys = SocketIo::websocket(gateway.addr, "/", json!({}));
     gateway.terminate();
     assert!(gateway.logged("\"draining\"", PATIENCE));
