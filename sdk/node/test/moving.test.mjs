@@ -91,7 +91,9 @@ for (const namespace of ["/", "/game"]) {
       });
       assert.ok(socket.recovered, `round ${round}`);
       assert.equal(socket.id, id);
-      await until(() => said.length >= expected.length + own.length);
+      await until(() => said.length >= expected.length + own.length).catch((error) => {
+        throw new Error(`round ${round}: of ${own} came ${said.slice(expected.length)}`, { cause: error });
+      });
       // Those of one node keep their order.
       const news = said.slice(expected.length);
       for (const half of [own.slice(0, 3), own.slice(3)]) assert.deepEqual(news.filter((n) => half.includes(n)), half);

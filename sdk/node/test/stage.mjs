@@ -15,6 +15,9 @@ export const BINARY = process.env.SOCKEYE_BIN ?? fileURLToPath(new URL("../../..
 const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
 const digest = createHash("sha256").update(KEY).digest("hex");
 
+/** The most that a test waits for one thing. */
+const PATIENCE_MS = 60_000;
+
 /** `backend`: lines of the backend's table; `tables`: whole ones. */
 export async function stage(backend = "", namespaces = "", tables = "") {
   const file = join(mkdtempSync(join(tmpdir(), "sockeye-")), "sockeye.toml");
@@ -31,6 +34,7 @@ export async function stage(backend = "", namespaces = "", tables = "") {
     addresses = JSON.parse(line);
     break;
   }
+  if (!addresses) throw new Error(`the gateway ended before it listened: ${file}`);
   child.stderr.resume();
   const url = `http://${addresses.addresses.split(",")[0]}`;
   const servers = [];
@@ -94,12 +98,21 @@ export async function way(first) {
   return { cut, address: `127.0.0.1:${server.address().port}`, lead, close: () => (server.close(), lead(undefined)) };
 }
 
+/** One that the kernel gives to no client and to nobody who asks for any: the server would find it taken, and the test wait for it. */
+async function freePort() {
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 20_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await Promise.race([once(server, "listening").then(() => true), once(server, "error").then(() => false)]).catch(() => false);
+    if (!isFree) continue;
+    await new Promise((done) => server.close(done));
+    return port;
+  }
+}
+
 /** A Redis of the test's own. */
 export async function redis() {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address();
-  await new Promise((done) => free.close(done));
+  const port = await freePort();
   const child = spawn("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", mkdtempSync(join(tmpdir(), "sockeye-redis-"))].map(String), {
     // A pipe of the runner's must not be held by a server that outlives its test.
     stdio: ["ignore", "pipe", "ignore"],
@@ -108,7 +121,12 @@ export async function redis() {
     child.once("spawn", begun);
     child.once("error", (error) => failed(new Error(`cannot run redis-server: ${error.message}; \`cargo xtask test\` puts one into target/tools/bin`)));
   });
-  for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
+  let isReady = false;
+  for await (const line of createInterface({ input: child.stdout })) {
+    isReady = line.includes("Ready to accept connections");
+    if (isReady) break;
+  }
+  if (!isReady) throw new Error(`redis-server ended before it was ready, at port ${port}`);
   child.stdout.resume();
   const url = `redis://127.0.0.1:${port}`;
   return { child, url, config: `[cluster]\nadapter = "redis"\nurls = ["${url}"]\nsecret = "of this test alone"\n` };
@@ -116,7 +134,11 @@ export async function redis() {
 
 /** Waits until it is so: whatever is published on a tick, or answered by a peer, may come a moment later. */
 export async function until(is) {
-  while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 5));
+  const end = Date.now() + PATIENCE_MS;
+  while (!(await is())) {
+    if (Date.now() > end) throw new Error(`waited in vain: ${is}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
 }
 
 /** A packet of Socket.IO by long-polling, and what the next poll brings. */
