@@ -14,7 +14,7 @@ const PARTITIONS: u64 = 2;
 
 /// The broker that leads the first partition of a topic, and how many have all of it.
 fn leader(look: &BaseConsumer, topic: &str) -> (usize, usize) {
-    let metadata = look.fetch_metadata(Some(topic), PATIENCE);
+    let metadata = look.fetch_metadata(Some(topic), 3 * PATIENCE);
     let metadata = metadata.expect("brokers answer");
     let first = &metadata.topics()[0].partitions()[0];
     (first.leader() as usize, first.isr().len())

@@ -19,6 +19,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, Headers, Message, OwnedHeaders, OwnedMessage};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::json;
 use servers::Kafka;
@@ -108,8 +109,14 @@ impl Program {
             });
         let record: BaseRecord<'_, [u8], [u8], ()> = BaseRecord::to("commands");
         let record = record.partition(partition).headers(headers);
-        let sent = self.0.send(record.payload(value.as_bytes()));
-        sent.expect("it is taken");
+        let mut record = record.payload(value.as_bytes());
+        while let Err((error, back)) = self.0.send(record) {
+            // While brokers are away for long, as much as may wait does.
+            let full = Some(RDKafkaErrorCode::QueueFull);
+            assert_eq!(error.rdkafka_error_code(), full, "{error}");
+            self.0.poll(Duration::from_millis(100));
+            record = back;
+        }
     }
 
     fn flush(&self) {
