@@ -1,9 +1,9 @@
-//! What is measured.
+//! The server that a benchmark measures.
 
 /// The server under test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
-    /// What tables call it.
+    /// Its name in tables.
     pub name: String,
     /// `http://host:port`; connections are spread over several.
     pub urls: Vec<String>,

@@ -1,5 +1,5 @@
-//! What the readers of one inlet have handed over. It outlives each of them: an upgrade that is given up begins new ones, and what
-//! came last comes again.
+//! The commands that the readers of one inlet have handed over. This outlives each reader: an upgrade that is given up begins new ones,
+//! and the last commands come again.
 
 use crate::place::Place;
 use crate::window::{Reached, Window};

@@ -30,7 +30,7 @@ const NONE: Record = Record {
     time_ms: -1,
 };
 
-/// What was handed over of one partition.
+/// The commands of one partition that were handed over.
 #[derive(Debug)]
 struct Partition {
     slots: Vec<Record>,

@@ -150,7 +150,7 @@ pub struct Bridges {
     gate: Mutex<Gate>,
 }
 
-/// Who may begin to read.
+/// Whether readers may begin.
 #[derive(Default)]
 struct Gate {
     /// Pauses so far: only the last one ends by reading again.
@@ -161,7 +161,7 @@ struct Gate {
 
 /// How soon readers are begun anew when those before have stopped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Whoever has not stopped within this time is told of, and each minute again.
+/// The log tells of a reader that has not stopped within this time, and again each minute.
 const LATE: Duration = Duration::from_secs(10);
 const LATE_AGAIN: Duration = Duration::from_secs(60);
 

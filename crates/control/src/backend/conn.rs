@@ -76,7 +76,7 @@ impl Conn {
         }
     }
 
-    /// Whoever reads nothing keeps the server at writing: each call asks whether there is a seat still.
+    /// A worker that reads nothing keeps the server at writing: each call asks whether there is a seat still.
     fn seated(&mut self, cx: &mut Context<'_>) -> io::Result<Pin<&mut dyn Duplex>> {
         match self.seat.is_lost(cx) {
             true => Err(io::ErrorKind::ConnectionAborted.into()),

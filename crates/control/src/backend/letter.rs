@@ -1,4 +1,4 @@
-//! What a backend's driver is told, and its messages to the connections of links.
+//! Letters to a backend's driver, and its messages to the connections of links.
 
 use super::glance::Glance;
 use super::intake::Share;
