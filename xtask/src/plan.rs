@@ -361,7 +361,7 @@ fn load_scripts() -> Step {
 fn all_histories() -> Step {
     Step::new(
         "all histories",
-        "cargo test --profile ci -p sim -p backend --locked --test histories",
+        "cargo test --profile ci -p sim -p backend --locked --test histories --test whole",
     )
     .env("SIM_SEEDS", "10000")
     .takes("10 min")

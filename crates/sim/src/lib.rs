@@ -31,9 +31,11 @@ mod names;
 mod network;
 mod other_node;
 mod people;
+mod plain;
 mod plan;
 mod settings;
 mod succession;
+pub mod whole;
 mod world;
 
 pub use check::Report;
