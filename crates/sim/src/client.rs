@@ -19,7 +19,9 @@ pub enum Transport {
     WebSocket,
     Polling,
     /// The plain protocol, in JSON or in MessagePack: it is in its namespace at once.
-    Plain { is_packed: bool },
+    Plain {
+        is_packed: bool,
+    },
 }
 
 /// Understands what comes on one link.

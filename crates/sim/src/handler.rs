@@ -85,10 +85,15 @@ impl Handler for Witness {
         }
         let id = cx.socket(socket).id();
         let mut diary = self.diary();
+        // Clients of the plain protocol have no name.
+        let name = match (auth, id) {
+            ("{}", Some(id)) => id.to_string(),
+            _ => auth.to_owned(),
+        };
         if let Some(id) = id {
-            diary.names.insert(id.0, auth.to_owned());
+            diary.names.insert(id.0, name.clone());
         }
-        let before = diary.live.insert(auth.to_owned(), (self.shard, socket));
+        let before = diary.live.insert(name, (self.shard, socket));
         if before.is_some() {
             let broken = format!("{auth} is back before its end was told");
             diary.broken.push(broken);

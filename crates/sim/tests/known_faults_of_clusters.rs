@@ -66,7 +66,11 @@ fn c9_a_newcomer_that_is_slow_because_it_has_to_wait_is_found() {
         ..kept(seed)
     };
     let fault = in_hubs(of_hubs::Fault::NewcomerSlow);
-    is_found(fault, squeezed, &["was ended, and read all", "was closed, and did nothing"]);
+    is_found(
+        fault,
+        squeezed,
+        &["was ended, and read all", "was closed, and did nothing"],
+    );
 }
 
 #[test]

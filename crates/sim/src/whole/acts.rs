@@ -166,7 +166,11 @@ impl World {
         }
         self.workers_speak = false;
         self.read_all();
-        let rest_us = if self.report.troubles > 0 { GIVEN_UP_US } else { 3 * SECOND };
+        let rest_us = if self.report.troubles > 0 {
+            GIVEN_UP_US
+        } else {
+            3 * SECOND
+        };
         self.pass(rest_us);
         self.all_streams_come();
         self.read_all();
@@ -208,11 +212,26 @@ impl World {
                 "seed {seed}: client {name} has no ack of its joins {:?}",
                 person.joins
             );
-            assert!(!person.is_posting, "seed {seed}: client {name} waits for the answer to a POST");
-            assert!(client.probe.is_none(), "seed {seed}: the upgrade of client {name} has no end");
+            assert!(
+                !person.is_posting,
+                "seed {seed}: client {name} waits for the answer to a POST"
+            );
+            assert!(
+                client.probe.is_none(),
+                "seed {seed}: the upgrade of client {name} has no end"
+            );
         }
-        for (at, life) in self.lives.iter().enumerate().filter(|(_, life)| !life.is_dead) {
-            assert!(life.station.is_idle(), "seed {}: something waits on life {at}", self.seed);
+        for (at, life) in self
+            .lives
+            .iter()
+            .enumerate()
+            .filter(|(_, life)| !life.is_dead)
+        {
+            assert!(
+                life.station.is_idle(),
+                "seed {}: something waits on life {at}",
+                self.seed
+            );
         }
     }
 
@@ -241,18 +260,45 @@ impl World {
             }
         }
         (0..self.streams.len()).for_each(|at| self.stream_breaks(at));
-        self.pass(3 * SECOND);
+        self.pass(SECOND);
+        for link in 0..self.links.len() {
+            if self.links[link].conn.is_some() {
+                self.on_the_way(link, Due::Broken { link });
+            }
+        }
+        self.pass(2 * SECOND);
         let seed = self.seed;
-        for (at, life) in self.lives.iter().enumerate().filter(|(_, life)| !life.is_dead) {
+        for (at, life) in self
+            .lives
+            .iter()
+            .enumerate()
+            .filter(|(_, life)| !life.is_dead)
+        {
             let open = life.diary.lock().expect("no handler panicked").open;
             assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
-            assert_eq!(life.uplink.waiting(), 0, "seed {seed}: bytes for other nodes on life {at}");
-            assert_eq!(life.process.waiting.bytes(), 0, "seed {seed}: output of nobody on life {at}");
-            assert_eq!(life.office.kept(), (0, 0), "seed {seed}: sockets and bytes of a backend");
+            assert_eq!(
+                life.uplink.waiting(),
+                0,
+                "seed {seed}: bytes for other nodes on life {at}"
+            );
+            assert_eq!(
+                life.process.waiting.bytes(),
+                0,
+                "seed {seed}: output of nobody on life {at}"
+            );
+            assert_eq!(
+                life.office.kept(),
+                (0, 0),
+                "seed {seed}: sockets and bytes of a backend"
+            );
             for seat in &life.hubs {
                 let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
                 assert_eq!(acks, 0, "seed {seed}: acks of the gone on life {at}");
-                assert_eq!(seat.hub.conns(), 0, "seed {seed}: connections of the gone on life {at}");
+                assert_eq!(
+                    seat.hub.conns(),
+                    0,
+                    "seed {seed}: connections of the gone on life {at}"
+                );
             }
         }
     }

@@ -19,6 +19,8 @@ struct Stay {
     /// Numbers above this one and up to that one are due.
     from: u64,
     until: u64,
+    /// Its client was told that it is in; the history may be faster.
+    is_told: bool,
     /// What the room kept, once it is told, and how much its client had heard by then.
     history: Option<(BTreeSet<u64>, usize)>,
 }
@@ -98,12 +100,12 @@ impl Books {
     pub(crate) fn join(&mut self, who: usize, room: usize) {
         let from = self.last();
         let stays = self.ear(who).stays.entry(room).or_default();
-        // Its history may have been faster.
-        match stays.last_mut().filter(|stay| stay.from == u64::MAX) {
-            Some(stay) => stay.from = stay.from.min(from),
+        match stays.last_mut().filter(|stay| !stay.is_told) {
+            Some(stay) => (stay.from, stay.is_told) = (from, true),
             None => stays.push(Stay {
                 from,
                 until: u64::MAX,
+                is_told: true,
                 history: None,
             }),
         }
@@ -125,7 +127,7 @@ impl Books {
     pub(crate) fn is_in(&self, who: usize, room: usize) -> bool {
         let stays = self.ears.get(&who).and_then(|ear| ear.stays.get(&room));
         let stay = stays.and_then(|stays| stays.last());
-        stay.is_some_and(|stay| stay.from < u64::MAX && stay.until == u64::MAX)
+        stay.is_some_and(|stay| stay.is_told && stay.until == u64::MAX)
     }
 
     /// Who is in which room.
@@ -157,8 +159,9 @@ impl Books {
         let stays = ear.stays.entry(room).or_default();
         if stays.last().is_none_or(|stay| stay.until < u64::MAX) {
             stays.push(Stay {
-                from: u64::MAX,
+                from: last,
                 until: u64::MAX,
+                is_told: false,
                 history: None,
             });
         }
@@ -206,7 +209,7 @@ impl Books {
         for (who, ear) in &self.ears {
             self.check_order(*who, ear);
             for (room, stays) in &ear.stays {
-                for stay in stays.iter().filter(|stay| stay.from < u64::MAX) {
+                for stay in stays.iter().filter(|stay| stay.is_told) {
                     let (heard, missed) = self.check_stay(*who, ear, *room, stay);
                     (due, excused) = (due + heard, excused + missed);
                 }
@@ -291,7 +294,11 @@ impl Books {
             let places: BTreeMap<u64, usize> = numbers.zip(0..).collect();
             let others = ears[at + 1..].iter();
             for (other, theirs) in others.filter(|(_, theirs)| theirs.life == ear.life) {
-                let common: Vec<_> = theirs.heard.iter().filter_map(|number| places.get(number)).collect();
+                let common: Vec<_> = theirs
+                    .heard
+                    .iter()
+                    .filter_map(|number| places.get(number))
+                    .collect();
                 let crossed = common.windows(2).find(|two| two[0] > two[1]);
                 assert!(
                     crossed.is_none(),

@@ -45,13 +45,20 @@ impl Deeds {
     }
 
     /// A client is answered with the number of its event, or refused.
-    pub(crate) fn answer(&mut self, who: usize, ack: u64, number: Option<u64>) -> Result<(), String> {
+    pub(crate) fn answer(
+        &mut self,
+        who: usize,
+        ack: u64,
+        number: Option<u64>,
+    ) -> Result<(), String> {
         let Some(asked) = self.open.remove(&(who, ack)) else {
             return Err(format!("client {who} got an answer twice, or to nothing"));
         };
         match number {
             Some(number) if number != asked => {
-                return Err(format!("client {who} got the answer to {number} for {asked}"));
+                return Err(format!(
+                    "client {who} got the answer to {number} for {asked}"
+                ));
             }
             Some(_) => self.answered += 1,
             None => self.refused += 1,
@@ -59,7 +66,9 @@ impl Deeds {
         let handled = self.handled.get(&who);
         let is_handled = handled.is_some_and(|all| all.iter().any(|one| one.number == asked));
         match number.is_some() && !is_handled {
-            true => Err(format!("client {who} got an answer to {asked}, which nobody handled")),
+            true => Err(format!(
+                "client {who} got an answer to {asked}, which nobody handled"
+            )),
             false => Ok(()),
         }
     }
@@ -72,7 +81,10 @@ impl Deeds {
     /// Events were handled in order by each run, without a mark once, and all who wait were answered.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.open.is_empty() {
-            return Err(format!("nobody answered (client, ack): event {:?}", self.open));
+            return Err(format!(
+                "nobody answered (client, ack): event {:?}",
+                self.open
+            ));
         }
         for (who, all) in &self.handled {
             let mut last_of = BTreeMap::new();
@@ -80,10 +92,16 @@ impl Deeds {
             for handled in all {
                 let last = last_of.insert(handled.by, handled.number).unwrap_or(0);
                 if last >= handled.number {
-                    return Err(format!("one run had events of client {who} in another order: {all:?}"));
+                    return Err(format!(
+                        "one run had events of client {who} in another order: {all:?}"
+                    ));
                 }
-                if !handled.is_marked && std::mem::replace(&mut unmarked, handled.number) >= handled.number {
-                    return Err(format!("an event of client {who} came twice without a mark: {all:?}"));
+                if !handled.is_marked
+                    && std::mem::replace(&mut unmarked, handled.number) >= handled.number
+                {
+                    return Err(format!(
+                        "an event of client {who} came twice without a mark: {all:?}"
+                    ));
                 }
             }
         }

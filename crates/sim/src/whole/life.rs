@@ -13,7 +13,7 @@ use fastrand::Rng;
 use hub::config::Config;
 use hub::mailbox::{Receiver, Sender, mailbox, waker};
 use hub::metrics::Cells;
-use hub::{ConnId, Hub, HandlerFactory, Identity, Inbox, Naming, Process, Uplink};
+use hub::{ConnId, HandlerFactory, Hub, Identity, Inbox, Naming, Process, Uplink};
 use rules::{Line, Rules, RulesFactory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};

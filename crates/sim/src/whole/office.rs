@@ -30,7 +30,10 @@ impl Queue {
 
 impl Line for Queue {
     fn up(&self, up: Up) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(up);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(up);
         true
     }
 
@@ -217,7 +220,9 @@ impl Office {
         }
         let speaks = around.speaks && around.dice.u8(..) < 12;
         let news = speaks.then(|| {
-            let number = around.books.say(worker.publisher, vec![around.room], around.life);
+            let number = around
+                .books
+                .say(worker.publisher, vec![around.room], around.life);
             for_all(number)
         });
         let most = around.dice.usize(..6);

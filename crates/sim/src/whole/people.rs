@@ -69,7 +69,9 @@ impl World {
     /// Any client that can act now.
     pub(crate) fn someone(&mut self) -> Option<usize> {
         let names = 0..self.people.len();
-        let able: Vec<usize> = names.filter(|name| self.people[*name].may_speak()).collect();
+        let able: Vec<usize> = names
+            .filter(|name| self.people[*name].may_speak())
+            .collect();
         (!able.is_empty()).then(|| able[self.dice.usize(..able.len())])
     }
 
@@ -105,7 +107,10 @@ impl World {
             };
             let number = self.books.say(name, rooms, life);
             let padding = self.plan.padding();
-            self.packet(name, &format!("42[\"{event}\",{name},{number},\"{padding}\"]"));
+            self.packet(
+                name,
+                &format!("42[\"{event}\",{name},{number},\"{padding}\"]"),
+            );
         }
     }
 
@@ -201,11 +206,12 @@ impl World {
     pub(crate) fn end(&mut self, name: usize) {
         self.tell(|| format!("client {name} goes"));
         let link = self.people[name].client.main;
-        let ways = match self.people[name].client.transport {
-            Transport::Plain { .. } => 2,
-            Transport::WebSocket | Transport::Polling => 3,
+        let way = match self.people[name].client.transport {
+            Transport::Plain { .. } => self.dice.usize(..2),
+            Transport::WebSocket => self.dice.usize(..3),
+            Transport::Polling => 2,
         };
-        match self.dice.usize(..ways) {
+        match way {
             0 => self.on_the_way(link, Due::Broken { link }),
             1 => self.on_the_way(link, Due::End { link }),
             _ => self.packet(name, "1"),
@@ -215,6 +221,8 @@ impl World {
 
     pub(crate) fn is_gone(&mut self, name: usize) {
         self.books.leave_all(name);
+        // What it said last may not have been read.
+        self.books.end_publisher(name);
         self.deeds.forget(name);
         let person = &mut self.people[name];
         person.joins.clear();
@@ -242,7 +250,10 @@ impl World {
             let is_closed = is_websocket && self.links[link].is_over || person.is_gone();
             if is_closed {
                 let seed = self.seed;
-                assert!(self.people[name].was_slow, "seed {seed}: client {name} was closed, and did nothing");
+                assert!(
+                    self.people[name].was_slow,
+                    "seed {seed}: client {name} was closed, and did nothing"
+                );
                 self.is_gone(name);
             }
         } else if String::from_utf8_lossy(bytes).ends_with("\r\n\r\nok") {
@@ -344,7 +355,11 @@ impl World {
         } else if packet.starts_with("42[\"say-") || packet.starts_with("42[\"tell-") {
             let numbers = digits(packet);
             // The kind of packet, room or rooms, publisher, number.
-            let at = if packet.starts_with("42[\"say-") { 3 } else { 4 };
+            let at = if packet.starts_with("42[\"say-") {
+                3
+            } else {
+                4
+            };
             self.books.hear(name, numbers[at]);
         } else {
             panic!("seed {}: client {name} got {packet}", self.seed);

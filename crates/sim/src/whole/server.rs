@@ -4,12 +4,14 @@ use super::bridge::{NAMESPACE, PREFIX};
 use crate::names::digits;
 use compat::classic::{self, Publish};
 use compat::names::Names;
-use compat::verb::{Answer, Args, Event, Letter, Selection, Verb};
+use compat::verb::{Answer, Args, Event, Letter, Selection, Verb, is_own};
 use std::collections::BTreeMap;
 
 /// Its client in the books, and itself as a publisher.
 pub(crate) const CLIENT: usize = 2_000_000;
 const UID: &str = "nodeJS";
+/// Of the names of our nodes.
+const UID_BYTES: usize = 19;
 
 /// A question that it put.
 #[derive(Debug, Default)]
@@ -73,10 +75,7 @@ impl Server {
     /// A message comes: the number that its client hears, and what it answers.
     pub(crate) fn hear(&mut self, channel: &str, body: &[u8]) -> (Option<u64>, Vec<Publish>) {
         let of = self.names.read(channel).expect("a channel of this kind");
-        // What others say to each other is not for it.
-        let Ok(letter) = classic::decode(of, body) else {
-            return (None, Vec::new());
-        };
+        let letter = classic::decode(of, &from_a_stranger(body)).expect("words of this dialect");
         if letter.from == UID {
             return (None, Vec::new());
         }
@@ -111,6 +110,16 @@ impl Server {
             other => panic!("nobody says {other:?} to the server"),
         }
     }
+}
+
+/// Our decoder leaves out what our nodes say, and a server of Node does not: their names are made others.
+fn from_a_stranger(body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    let is_ours = |uid: &[u8]| std::str::from_utf8(uid).is_ok_and(is_own);
+    if let Some(at) = body.windows(UID_BYTES).position(is_ours) {
+        body[at] = b'S';
+    }
+    body
 }
 
 fn selection(rooms: Vec<String>) -> Selection {

@@ -23,7 +23,11 @@ impl World {
             return self.broadcast(ask);
         }
         let other = (room + 1) % self.plan.rooms;
-        let rooms = if self.chance(70) { vec![room] } else { vec![room, other] };
+        let rooms = if self.chance(70) {
+            vec![room]
+        } else {
+            vec![room, other]
+        };
         let number = self.books.say(CLIENT, rooms.clone(), usize::MAX);
         self.tell(|| format!("the server of Node says {number} to {rooms:?}"));
         let say = self.server.say(&rooms, number);
@@ -57,7 +61,9 @@ impl World {
             self.books.hear(CLIENT, number);
             self.report.crossed += 1;
         }
-        answers.into_iter().for_each(|answer| self.broadcast(answer));
+        answers
+            .into_iter()
+            .for_each(|answer| self.broadcast(answer));
     }
 
     pub(crate) fn bridge_hears(&mut self, life: usize, channel: &str, body: &[u8]) {
@@ -70,7 +76,8 @@ impl World {
         let now_ms = self.now_us / MS;
         self.lives[life].bridge.tick(now_ms);
         self.step_bridge(life);
-        self.calendar.note(self.now_us + TICK_US, Due::Bridge { life });
+        self.calendar
+            .note(self.now_us + TICK_US, Due::Bridge { life });
     }
 
     pub(crate) fn bridge_overhears(&mut self, life: usize, overheard: Vec<(u16, Box<[u8]>)>) {
@@ -95,7 +102,9 @@ impl World {
                 let from = self.plan.hubs + 2;
                 self.post(life, from, usize::from(shard), Mail::Letter(letter));
             }
-            published.into_iter().for_each(|publish| self.broadcast(publish));
+            published
+                .into_iter()
+                .for_each(|publish| self.broadcast(publish));
             if topics.is_empty() && !counts {
                 return;
             }

@@ -174,8 +174,8 @@ impl Station {
     }
 
     fn meet(&mut self) {
-        let heard: BTreeSet<NodeId> = self.node.heard().collect();
-        self.awaited.retain(|peer| !heard.contains(&peer.node));
+        let up: BTreeSet<NodeId> = self.node.peers().map(|peer| peer.node).collect();
+        self.awaited.retain(|peer| !up.contains(&peer.node));
         let heard_enough = self.node.probes_back() >= PROBES_ALONE;
         if !self.is_met && (self.awaited.is_empty() || heard_enough) {
             self.is_met = true;

@@ -35,7 +35,8 @@ impl World {
             });
             return self.stream_comes(self.streams.len() - 1);
         }
-        match self.streams[at].listener.link {
+        let link = self.streams[at].listener.link;
+        match link {
             None => self.stream_comes(at),
             Some(link) if self.chance(40) => {
                 self.links[link].room = Some(self.dice.usize(..700));
@@ -101,7 +102,10 @@ impl World {
         }
         if self.links[link].is_over {
             self.tell(|| format!("event stream {at} is ended"));
-            assert!(self.streams[at].was_slow, "seed {seed}: event stream {at} was ended, and read all");
+            assert!(
+                self.streams[at].was_slow,
+                "seed {seed}: event stream {at} was ended, and read all"
+            );
             self.streams[at].listener.link = None;
         }
         let listener = &mut self.streams[at].listener;
@@ -136,7 +140,8 @@ impl World {
     pub(crate) fn check_streams(&self) {
         for (at, stream) in self.streams.iter().enumerate() {
             for (room, heard) in &stream.listener.rooms {
-                let has = |number: &u64| heard.sure.contains(number) || heard.perhaps.contains(number);
+                let has =
+                    |number: &u64| heard.sure.contains(number) || heard.perhaps.contains(number);
                 let here = heard.since.unwrap_or(u64::MAX);
                 let there = stream.since.unwrap_or(u64::MAX);
                 let missed = self.books.find(|number, said_by, rooms| {

@@ -61,7 +61,10 @@ impl World {
         std::mem::swap(&mut heir.feed, &mut old.feed);
         heir.called_us = old.called_us;
         {
-            let (mut new, mut old) = (heir.diary.lock().expect("whole"), old.diary.lock().expect("whole"));
+            let (mut new, mut old) = (
+                heir.diary.lock().expect("whole"),
+                old.diary.lock().expect("whole"),
+            );
             std::mem::swap(&mut *new, &mut *old);
             // Nobody is told what came of rounds that the old hubs began.
             new.open = 0;
@@ -145,7 +148,9 @@ impl World {
             if let Some(conn) = one.conn {
                 self.lives[life].hubs[one.hub].conns.remove(&conn);
             }
-            self.turn(life, one.hub, |turn| turn.handed_over(one.session, one.conn));
+            self.turn(life, one.hub, |turn| {
+                turn.handed_over(one.session, one.conn)
+            });
         }
         let carried = gone.iter().filter_map(|one| match &one.record {
             Record::Session(record) => Some(sid(&record.sid)),

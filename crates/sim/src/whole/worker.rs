@@ -156,7 +156,10 @@ impl Worker {
             }
             What::Event(event) => {
                 let known = self.sockets.contains(&event.socket);
-                assert!(known, "a worker got an event of a socket that it does not know");
+                assert!(
+                    known,
+                    "a worker got an event of a socket that it does not know"
+                );
                 let said = digits(std::str::from_utf8(&event.args).expect("text"));
                 deeds.handle(said[0] as usize, said[1], item.redelivered, self.run());
                 (event.ack != 0).then(|| {

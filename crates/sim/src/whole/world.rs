@@ -2,10 +2,10 @@
 
 use super::books::Books;
 use super::calendar::Calendar;
+use super::deeds::Deeds;
 use super::due::{Due, MS, SECOND};
 use super::engine::{Engine, Subscriber};
 use super::life::{Life, Make};
-use super::deeds::Deeds;
 use super::link::{Link, Owner};
 use super::office::{self, Around};
 use super::person::Person;
@@ -225,7 +225,7 @@ impl World {
                 return life.held.push(due);
             }
             if let Some(seat) = hub.map(|hub| &mut life.hubs[hub])
-                && seat.still_until > self.now_us
+                && (seat.still_until > self.now_us || !seat.held.is_empty())
             {
                 return seat.held.push(due);
             }
@@ -266,12 +266,15 @@ impl World {
                         self.turn(life, hub, |turn| turn.resume());
                     }
                 }
-                self.calendar.note(self.now_us + TICK_US, Due::Tick { life });
+                self.calendar
+                    .note(self.now_us + TICK_US, Due::Tick { life });
             }
             Due::Office { life } => self.step_office(life),
             Due::Server { channel, body } => self.server_hears(&channel, &body),
             Due::Bridge { life } => self.bridge_ticks(life),
-            Due::Move { hub, link, read, .. } => self.move_here(hub, link, read),
+            Due::Move {
+                hub, link, read, ..
+            } => self.move_here(hub, link, read),
             Due::Open { link } => self.open(link),
             Due::Input { link, mut bytes } => {
                 self.with_conn(link, |turn, conn| turn.bytes(conn, &mut bytes));
@@ -307,7 +310,7 @@ impl World {
             return;
         }
         for due in std::mem::take(&mut self.lives[life].hubs[hub].held) {
-            self.happen(due);
+            self.happen_now(due);
         }
     }
 
@@ -347,7 +350,12 @@ impl World {
     fn step_station(&mut self, life: usize) {
         let outcome = self.lives[life].station.step();
         for (shard, letter) in outcome.letters {
-            self.post(life, self.plan.hubs, usize::from(shard), Mail::Letter(letter));
+            self.post(
+                life,
+                self.plan.hubs,
+                usize::from(shard),
+                Mail::Letter(letter),
+            );
         }
         if self.plan.server {
             self.bridge_overhears(life, outcome.overheard);
@@ -369,7 +377,9 @@ impl World {
                     number: one.number(),
                 })
                 .collect();
-            let fate = self.engine.publish(self.now_us, number, &outcome.batch, &all);
+            let fate = self
+                .engine
+                .publish(self.now_us, number, &outcome.batch, &all);
             for (at_us, life, frame) in fate.arrivals {
                 self.calendar.note(at_us, Due::Frame { life, frame });
             }
@@ -419,7 +429,12 @@ impl World {
         for (hub, word) in words {
             let bytes = word.bytes();
             // It is numbered after the hubs and the station.
-            self.post(life, self.plan.hubs + 1, hub, Mail::Word(Box::new(word), bytes));
+            self.post(
+                life,
+                self.plan.hubs + 1,
+                hub,
+                Mail::Word(Box::new(word), bytes),
+            );
         }
     }
 
@@ -490,12 +505,10 @@ impl World {
         });
     }
 
-    fn with_conn(
-        &mut self,
-        link: usize,
-        act: impl FnOnce(&mut Turn<'_, Wires<'_>>, hub::ConnId),
-    ) {
-        let Link { life, hub, conn, .. } = self.links[link];
+    fn with_conn(&mut self, link: usize, act: impl FnOnce(&mut Turn<'_, Wires<'_>>, hub::ConnId)) {
+        let Link {
+            life, hub, conn, ..
+        } = self.links[link];
         if let Some(conn) = conn {
             self.turn(life, hub, |turn| act(turn, conn));
         }
