@@ -76,7 +76,7 @@ fn c9_a_newcomer_that_is_slow_because_it_has_to_wait_is_found() {
 #[test]
 fn c10_a_home_that_holds_nobody_is_found() {
     let fault = in_hubs(of_hubs::Fault::HomeHoldsNobody);
-    is_found(fault, kept, &["messages wait for hub"]);
+    is_found(fault, kept, &["messages of other hubs wait"]);
 }
 
 #[test]

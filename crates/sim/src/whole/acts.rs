@@ -227,11 +227,8 @@ impl World {
             .enumerate()
             .filter(|(_, life)| !life.is_dead)
         {
-            assert!(
-                life.station.is_idle(),
-                "seed {}: something waits on life {at}",
-                self.seed
-            );
+            let waits = life.station.what_waits();
+            assert_eq!(waits, None, "seed {}: on life {at}", self.seed);
         }
     }
 

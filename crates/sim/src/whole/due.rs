@@ -27,8 +27,10 @@ pub(crate) enum Due {
         life: usize,
         parcel: Parcel,
     },
+    /// From a hub, or from another part of the process.
     Mail {
         life: usize,
+        from: usize,
         hub: usize,
         mail: Mail,
     },

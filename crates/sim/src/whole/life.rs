@@ -31,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) receiver: Receiver<Mail>,
     /// A turn is noted that takes in the mail.
     pub(crate) is_called: bool,
+    /// Whether each letter in its mailbox comes from another hub.
+    pub(crate) from_hubs: VecDeque<bool>,
     /// It does nothing until then; what needs a turn of it waits.
     pub(crate) still_until: u64,
     pub(crate) held: Vec<Due>,
@@ -161,6 +163,7 @@ fn seat(
         sender,
         receiver,
         is_called: false,
+        from_hubs: VecDeque::new(),
         still_until: 0,
         held: Vec::new(),
     }

@@ -112,8 +112,15 @@ impl Station {
     }
 
     /// Nothing waits to leave, and no join waits to be known.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.joins.is_empty() && self.node.queued_bytes() == 0
+    pub(crate) fn what_waits(&self) -> Option<String> {
+        let (parcels, joins, bytes) = (
+            self.waiting.len(),
+            self.joins.len(),
+            self.node.queued_bytes(),
+        );
+        let is_idle = parcels + joins + bytes == 0;
+        let may_send = self.node.may_send();
+        (!is_idle).then(|| format!("{parcels} parcels, {joins} joins, {bytes} bytes, {} under way, may send: {may_send}", self.under_way))
     }
 
     pub(crate) fn due_us(&self) -> u64 {

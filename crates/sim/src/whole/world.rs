@@ -28,7 +28,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const WALL_MS: u64 = 1_750_000_000_000;
-/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and some of what is under way comes all the same.
+/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and some of what is under way comes all the same. What
+/// comes from outside is bounded by the frames that bring it.
 const MAILBOX_MAX: usize = 100;
 const FIRST_EPOCH: u64 = 1_000;
 /// Clocks of backends begin with this.
@@ -258,7 +259,12 @@ impl World {
                 self.at_station(life);
                 self.step_station(life);
             }
-            Due::Mail { life, hub, mail } => self.put_mail(life, hub, mail),
+            Due::Mail {
+                life,
+                from,
+                hub,
+                mail,
+            } => self.put_mail(life, from, hub, mail),
             Due::Turn { life, hub } => self.read_mail(life, hub),
             Due::Tick { life } => {
                 for hub in 0..self.plan.hubs {
@@ -444,19 +450,29 @@ impl World {
     pub(crate) fn post(&mut self, life: usize, from: usize, hub: usize, mail: Mail) {
         let at_us = self.now_us + self.delays.u64(5..600);
         let at_us = self.lives[life].arrival((from, hub), at_us);
-        self.calendar.note(at_us, Due::Mail { life, hub, mail });
+        let mail = Due::Mail {
+            life,
+            from,
+            hub,
+            mail,
+        };
+        self.calendar.note(at_us, mail);
     }
 
-    fn put_mail(&mut self, life: usize, hub: usize, mail: Mail) {
+    fn put_mail(&mut self, life: usize, from: usize, hub: usize, mail: Mail) {
         self.report.letters += 1;
-        let here = &mut self.lives[life];
-        let seat = &mut here.hubs[hub];
+        let seat = &mut self.lives[life].hubs[hub];
         seat.sender.put(mail);
-        let waiting = here.process.loads.messages(hub as u16);
+        seat.from_hubs.push_back(from < self.plan.hubs);
+        let waiting = seat
+            .from_hubs
+            .iter()
+            .filter(|is_from_hub| **is_from_hub)
+            .count();
         self.report.mailbox_max = self.report.mailbox_max.max(waiting);
         assert!(
             waiting <= MAILBOX_MAX,
-            "seed {}: {waiting} messages wait for hub {hub} of life {life}",
+            "seed {}: {waiting} messages of other hubs wait for hub {hub} of life {life}",
             self.seed
         );
         if !std::mem::replace(&mut seat.is_called, true) {
@@ -477,6 +493,7 @@ impl World {
                 );
             });
         }
+        self.lives[life].hubs[hub].from_hubs.clear();
     }
 
     fn open(&mut self, link: usize) {
