@@ -1,6 +1,7 @@
 //! What happens in the steps of a history, and how it ends.
 
 use super::due::{Due, MS, SECOND};
+use super::life::Life;
 use super::plan::Plan;
 use super::report::Report;
 use super::server::CLIENT;
@@ -13,6 +14,8 @@ use std::sync::atomic::Ordering;
 const MEET_US: u64 = 3 * SECOND;
 /// A node that is silent for so long is given up.
 const GIVEN_UP_US: u64 = 17 * SECOND;
+/// How often it is looked whether all has left.
+const TRIES: usize = 50;
 const PAUSE_US: u64 = 40 * MS;
 
 /// Plays one history and checks it; a violation panics with the seed.
@@ -264,6 +267,14 @@ impl World {
             }
         }
         self.pass(2 * SECOND);
+        // A heartbeat may be on its way.
+        let waits = |life: &Life| !life.is_dead && life.uplink.waiting() > 0;
+        for _ in 0..TRIES {
+            if !self.lives.iter().any(waits) {
+                break;
+            }
+            self.pass(7 * MS);
+        }
         let seed = self.seed;
         for (at, life) in self
             .lives
@@ -271,8 +282,11 @@ impl World {
             .enumerate()
             .filter(|(_, life)| !life.is_dead)
         {
-            let open = life.diary.lock().expect("no handler panicked").open;
-            assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
+            // A question that is lost between nodes ends with its time, which is longer than a history.
+            if self.report.losses == 0 {
+                let open = life.diary.lock().expect("no handler panicked").open;
+                assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
+            }
             assert_eq!(
                 life.uplink.waiting(),
                 0,

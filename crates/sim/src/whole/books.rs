@@ -19,6 +19,8 @@ struct Stay {
     /// Numbers above this one and up to that one are due.
     from: u64,
     until: u64,
+    /// How much its client had heard when it left.
+    heard: usize,
     /// Its client was told that it is in; the history may be faster.
     is_told: bool,
     /// What the room kept, once it is told, and how much its client had heard by then.
@@ -105,6 +107,7 @@ impl Books {
             None => stays.push(Stay {
                 from,
                 until: u64::MAX,
+                heard: usize::MAX,
                 is_told: true,
                 history: None,
             }),
@@ -113,9 +116,12 @@ impl Books {
 
     pub(crate) fn leave(&mut self, who: usize, room: usize) {
         let last = self.last();
-        let stays = self.ear(who).stays.get_mut(&room);
-        if let Some(stay) = stays.and_then(|stays| stays.last_mut()) {
-            stay.until = stay.until.min(last);
+        let ear = self.ear(who);
+        let stays = ear.stays.get_mut(&room);
+        if let Some(stay) = stays.and_then(|stays| stays.last_mut())
+            && stay.until == u64::MAX
+        {
+            (stay.until, stay.heard) = (last, ear.heard.len());
         }
     }
 
@@ -161,6 +167,7 @@ impl Books {
             stays.push(Stay {
                 from: last,
                 until: u64::MAX,
+                heard: usize::MAX,
                 is_told: false,
                 history: None,
             });
@@ -194,9 +201,11 @@ impl Books {
         found.map(|(number, _)| number)
     }
 
-    /// It was told to be lost, or its publisher's life is over.
-    pub(crate) fn may_be_lost(&self, number: u64, by: usize, of: usize) -> bool {
-        self.ended.contains(&of) || self.is_excused(number, by, of)
+    /// It was told to be lost, or its publisher is gone.
+    pub(crate) fn may_be_lost(&self, number: u64, by: usize) -> bool {
+        let said = &self.said[number as usize - 1];
+        let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
+        is_gone || self.is_excused(number, by, said.life)
     }
 
     fn is_excused(&self, number: u64, by: usize, of: usize) -> bool {
@@ -234,7 +243,7 @@ impl Books {
     /// How much was heard in a stay, and how much of it is excused.
     fn check_stay(&self, who: usize, ear: &Ear, room: usize, stay: &Stay) -> (usize, usize) {
         let seed = self.seed;
-        let heard: BTreeSet<u64> = ear.heard.iter().copied().collect();
+        let heard: BTreeMap<u64, usize> = ear.heard.iter().copied().zip(0..).collect();
         let (history, since) = match &stay.history {
             Some((history, heard)) => (Some(history), *heard),
             None => (None, 0),
@@ -249,7 +258,7 @@ impl Books {
             );
         }
         let got = |number: &u64| {
-            heard.contains(number) || history.is_some_and(|history| history.contains(number))
+            heard.contains_key(number) || history.is_some_and(|history| history.contains(number))
         };
         let (mut count, mut excused) = (0, 0);
         // Of each publisher: what was missed.
@@ -262,7 +271,9 @@ impl Books {
             }
             if got(&number) {
                 count += 1;
-                let alone = said.rooms.len() == 1;
+                // What came by another room, or to a later stay, says nothing.
+                let alone =
+                    said.rooms.len() == 1 && heard.get(&number).is_none_or(|at| *at < stay.heard);
                 if let Some(missed) = missed.get(&said.publisher).filter(|_| alone) {
                     panic!(
                         "seed {seed}: client {who} got {number} in room {room} and missed {missed} before it: {said:?}"

@@ -111,16 +111,11 @@ impl Station {
         self.stands = false;
     }
 
-    /// Nothing waits to leave, and no join waits to be known.
+    /// Whether something waits to leave, or a join to be known.
     pub(crate) fn what_waits(&self) -> Option<String> {
-        let (parcels, joins, bytes) = (
-            self.waiting.len(),
-            self.joins.len(),
-            self.node.queued_bytes(),
-        );
-        let is_idle = parcels + joins + bytes == 0;
-        let may_send = self.node.may_send();
-        (!is_idle).then(|| format!("{parcels} parcels, {joins} joins, {bytes} bytes, {} under way, may send: {may_send}", self.under_way))
+        let (parcels, joins) = (self.waiting.len(), self.joins.len());
+        let waits = parcels + joins > 0;
+        waits.then(|| format!("{parcels} parcels and {joins} joins wait"))
     }
 
     pub(crate) fn due_us(&self) -> u64 {

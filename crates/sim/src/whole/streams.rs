@@ -147,7 +147,7 @@ impl World {
                 let missed = self.books.find(|number, said_by, rooms| {
                     let since = if said_by == stream.life { here } else { there };
                     let is_due = rooms.contains(room) && number > since && !has(&number);
-                    is_due && !self.books.may_be_lost(number, stream.life, said_by)
+                    is_due && !self.books.may_be_lost(number, stream.life)
                 });
                 assert_eq!(
                     missed, None,
