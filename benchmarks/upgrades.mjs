@@ -1,7 +1,8 @@
 // What clients notice of `sockeye upgrade`: two nodes with workers and a Redis, stock clients in JavaScript, Python and Java, of which a third polls,
 // and the load generator, all with paced traffic, through upgrades of the one node and the other in turn. Counts what is lost, comes twice or out of order, and who is cut off.
 // With --idle N: so many idle sessions over as many gateways as descriptors need; each is upgraded once while all are open.
-// node upgrades.mjs [--clients 400] [--python 100] [--java 100] [--load 5000] [--upgrades 20] [--pause 3]   or   node upgrades.mjs --idle 100000 [--each 17000]
+// node upgrades.mjs [--clients 400] [--python 100] [--java 100] [--load 5000] [--nodes 2] [--upgrades 20] [--pause 3]   or   node upgrades.mjs --idle 100000 [--each 17000]
+// OTHER names another build: nodes are upgraded to it, all in turn, then back, and so on.
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages); redis-server is in PATH.
 // Clients in Python and Java need what conformance/run.sh installs; --python 0 --java 0 does without.
 // Prints the figures as JSON; ends with 1 if anything was lost, came twice or out of order, or somebody was cut off.
@@ -20,7 +21,7 @@ import { parseArgs, promisify } from "node:util";
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
-    clients: text("400"), python: text("100"), java: text("100"), load: text("5000"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"),
+    clients: text("400"), python: text("100"), java: text("100"), load: text("5000"), nodes: text("2"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"),
     role: text("main"), urls: text(""), worker: text(""), key: text(""),
   },
 });
@@ -187,9 +188,9 @@ class Node {
     return Number(line?.split(" ")[1] ?? 0);
   }
   /** The processor time of the gateways of one upgrade is not told: others compute beside them. */
-  async upgrade() {
+  async upgrade(build = process.env.SOCKEYE_BIN) {
     const began = Date.now();
-    const { stdout } = await run(process.env.SOCKEYE_BIN, ["upgrade", "--config", this.config]);
+    const { stdout } = await run(build, ["upgrade", "--config", this.config]);
     const took = Date.now() - began;
     const pid = Number(stdout.match(/ as process (\d+)/)?.[1]);
     pids.add(pid);
@@ -253,7 +254,8 @@ async function busy() {
   const [, key] = stdout.match(/(sockeye_\S+)/);
   const digest = createHash("sha256").update(key).digest("hex");
   const nodes = [];
-  for (const name of ["a", "b"]) {
+  for (let at = 0; at < number("nodes"); at++) {
+    const name = `node-${at}`;
     const workers = await freePort();
     const node = await Node.open(
       name,
@@ -279,12 +281,13 @@ async function busy() {
     urls,
   );
   const all = number("load") + number("clients") + number("python") + number("java");
-  const sessions = async () => (await nodes[0].metric("sockeye_sessions")) + (await nodes[1].metric("sockeye_sessions"));
+  const sessions = async () => (await Promise.all(nodes.map((node) => node.metric("sockeye_sessions")))).reduce((sum, one) => sum + one, 0);
   await until("the load", async () => generator.exitCode !== null || (await sessions()) >= all * 0.99, 300);
   await sleep(8_000);
   const upgrades = [];
   for (let n = 0; n < number("upgrades"); n++) {
-    const done = await nodes[n % 2].upgrade();
+    const builds = [process.env.OTHER ?? process.env.SOCKEYE_BIN, process.env.SOCKEYE_BIN];
+    const done = await nodes[n % nodes.length].upgrade(builds[Math.floor(n / nodes.length) % 2]);
     console.error(`upgrade ${n + 1}: ${JSON.stringify(done)}; load ${loadavg()[0].toFixed(1)}`);
     upgrades.push(done);
     await sleep(number("pause") * 1_000);
