@@ -282,8 +282,8 @@ impl World {
             .enumerate()
             .filter(|(_, life)| !life.is_dead)
         {
-            // A question that is lost between nodes ends with its time, which is longer than a history.
-            if self.report.losses == 0 {
+            // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
+            if self.report.losses + self.report.successions == 0 {
                 let open = life.diary.lock().expect("no handler panicked").open;
                 assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
             }
