@@ -1,4 +1,4 @@
-//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1, C2, C9, C10 and C19 are the names of the review that found them.
+//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1, C2, C9 and C19 are the names of the review that found them.
 #![cfg(feature = "faults")]
 
 use cluster::faults as of_nodes;
@@ -72,12 +72,6 @@ fn c9_a_newcomer_that_is_slow_because_it_has_to_wait_is_found() {
         squeezed,
         &["was ended, and read all", "was closed, and did nothing"],
     );
-}
-
-#[test]
-fn c10_a_home_that_holds_nobody_is_found() {
-    let fault = in_hubs(of_hubs::Fault::HomeHoldsNobody);
-    is_found(fault, kept, &["messages of other hubs wait"]);
 }
 
 #[test]

@@ -18,8 +18,6 @@ pub enum Fault {
     LogsAlike,
     /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
     NewcomerSlow,
-    /// A publisher waited for the home of its namespace, and not for the slow shards to which the home passes its events on.
-    HomeHoldsNobody,
     /// The ack of an event left before the event was stored.
     AckEarly,
     /// After a failover of the store, records did not say that something may be lost.

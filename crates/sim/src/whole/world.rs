@@ -28,9 +28,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const WALL_MS: u64 = 1_750_000_000_000;
-/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and some of what is under way comes all the same. What
-/// comes from outside is bounded by the frames that bring it.
-const MAILBOX_MAX: usize = 100;
+/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and a frame of another node that is passed on may
+/// bring hundreds.
+const MAILBOX_MAX: usize = 1_000;
 const FIRST_EPOCH: u64 = 1_000;
 /// Clocks of backends begin with this.
 const WORKERS_MS: u64 = 24 * 60 * 60 * 1_000;
