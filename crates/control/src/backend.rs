@@ -27,9 +27,7 @@ mod wishes;
 
 use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
-use crate::health::Readiness;
 use crate::metrics::node::Node;
-use crate::vitals::Pulse;
 pub use accept::{Listener, Secured};
 use backend::{Backend, Calling, Settings};
 use caller::Caller;
@@ -39,6 +37,8 @@ pub(crate) use glance::Seen;
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use lodger::{Lodger, Next, Signs};
 pub use manners::manners;
+use process::health::Readiness;
+use process::vitals::Pulse;
 use queue::Inlet;
 use rules::{Line, Tracer};
 use service::Workers;
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    impl api::ToShards for Broken {
+    impl rules::ToShards for Broken {
         fn send(&self, _: rules::Errand) {}
     }
 

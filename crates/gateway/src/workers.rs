@@ -10,10 +10,10 @@ use control::backend::{
     Backends, Config, Credentials, Drivers, Listener, Lodger, Next, Secured, Served, Signs,
     ToShards, manners,
 };
-use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::limits::Limits;
 use hub::{Keeping, Places, Process};
+use nodes::Gone;
 use rules::{Line, Tracer, Word};
 use shard::{Guest, Readiness, Shards, Stay, ToHandlers};
 use std::collections::{BTreeMap, HashMap};

@@ -5,9 +5,9 @@ use super::model::{self, Done, Order, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, check, once, proto};
 use crate::admin::keys::Caller;
-use crate::seats::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use process::seats::Peer;
 use prost::Message;
 use rules::Wanted;
 use serde_json::value::RawValue;
@@ -404,8 +404,9 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
 mod tests {
     use super::*;
     use crate::admin::keys::{ApiKeys, Keyring, generate};
-    use crate::api::{Settings, ToShards};
+    use crate::api::Settings;
     use axum::body::Bytes;
+    use rules::ToShards;
     use tonic::codegen::Service as _;
     use tonic::codegen::tokio_stream;
 

@@ -13,7 +13,6 @@ mod model;
 mod once;
 mod presences;
 pub(crate) mod problem;
-pub(crate) mod shards;
 
 /// The messages of `proto/sockeye/api/v1/api.proto`, written by `cargo xtask gen`.
 pub mod proto {
@@ -29,12 +28,9 @@ pub use check::NAMES_MAX;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
-pub use shards::ToShards;
 
 use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
-use crate::chronicle::Acks;
-use crate::cluster::ledger::Ledger;
 use crate::history::History;
 use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
@@ -45,10 +41,12 @@ use hub::Keeping;
 use hub::config::Rate;
 use model::{Accepted, Answer, Collected, Done};
 pub(crate) use model::{Order, Whom};
+use nodes::chronicle::Acks;
+use nodes::ledger::Ledger;
 use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::large::event_bytes;
-use rules::{Chosen, Errand, Message, Outcome, Wanted};
+use rules::{Chosen, Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! A connection of the workers' listener, as the server reads and writes it.
 
 use super::pipe::MAGIC;
-use crate::page::stream::Duplex;
-use crate::seats::{Peer, Seat};
+use process::seats::{Peer, Seat};
+use process::stream::Duplex;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -152,8 +152,8 @@ impl AsyncWrite for Conn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seats::Seats;
     use hub::Places;
+    use process::seats::Seats;
     use std::future::poll_fn;
     use std::sync::Arc;
     use std::time::Duration;

@@ -5,8 +5,8 @@
 
 use super::intake::{HEAD_BYTES, Intake, PACE_BYTES, SMALL_BYTES, Share};
 use super::pipe::{MESSAGE, PING, Pipe};
-use crate::seats::Peer;
 use backend::{Frame, Link};
+use process::seats::Peer;
 use prost::bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::fmt;

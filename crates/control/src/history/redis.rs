@@ -1,11 +1,11 @@
 //! The store in Redis, by the same connections as the cluster has: to one server, by Sentinels, to a cluster, with TLS.
 
 use super::place::{Redis, TlsFiles};
-use crate::cluster::engine::Trouble;
-use crate::cluster::redis::settings::{Settings, is_secure};
-use crate::cluster::redis::{self, Port, tls};
 use ::history::{Answer, Door, Fault, Kind, Plan};
 use ::redis::{Cmd, Value};
+use nodes::engine::Trouble;
+use nodes::redis::settings::{Settings, is_secure};
+use nodes::redis::{self, Port, tls};
 use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::Arc;

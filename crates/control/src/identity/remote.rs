@@ -4,9 +4,9 @@
 use super::key_set::KeySet;
 use super::settings::{Settings, SetupError};
 use super::stats::Stats;
-use crate::causes::causes;
 use arc_swap::ArcSwapOption;
 use jsonwebtoken::Algorithm;
+use process::causes;
 use reqwest::{Client, StatusCode, Url, redirect};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;

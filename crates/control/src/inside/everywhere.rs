@@ -7,10 +7,10 @@ use super::{
 use crate::admin::keys::Scope;
 use crate::api::http::{Called, Query};
 use crate::api::problem::{Kind, Problem};
-use crate::relay::{ANSWER_BYTES_MAX, Relays};
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
+use nodes::relay::{ANSWER_BYTES_MAX, Relays};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use super::{Inside, Problem, Query};
 use crate::backend::Figures;
 use crate::bridge::Bridge;
-use crate::cluster::roster::Way;
 use crate::metrics::load;
-use crate::upgrades::Tally;
+use nodes::roster::Way;
+use process::upgrades::Tally;
 use rules::bridge::Bus;
 use serde::Serialize;
 use std::collections::BTreeMap;

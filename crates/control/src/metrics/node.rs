@@ -8,22 +8,22 @@ use crate::backend::state::Turns;
 use crate::backend::windows::Windows;
 use crate::bodies::Bodies;
 use crate::bridge::Bridges;
-use crate::cluster::channels;
-use crate::cluster::foreign;
-use crate::cluster::gauges::Gauges;
-use crate::cluster::{directory, ledger};
-use crate::health::Readiness;
 use crate::history::History;
 use crate::identity::Verifier;
 use crate::inside::audit::Audit;
 use crate::listening::Doorway;
 use crate::live;
-use crate::owed::Owed;
-use crate::relay;
 use crate::traces;
-use crate::vitals::Vitals;
 use crate::webtransport::Carrier;
 use hub::addresses::Addresses;
+use nodes::channels;
+use nodes::foreign;
+use nodes::gauges::Gauges;
+use nodes::relay;
+use nodes::{directory, ledger};
+use process::health::Readiness;
+use process::owed::Owed;
+use process::vitals::Vitals;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,7 +55,7 @@ pub struct Node {
     /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
     pub certificate_expiry: AtomicU64,
     /// Namespaces of recovery level `cluster`, if there are any.
-    pub chronicle: OnceLock<Arc<crate::chronicle::Acks>>,
+    pub chronicle: OnceLock<Arc<nodes::chronicle::Acks>>,
     /// The way to other nodes.
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.

@@ -6,12 +6,12 @@ use backend::{Settings, Up};
 use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
 use control::backend::{Backends, Config, Drivers, Kitchen, Listener, Served, ToShards, manners};
-use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
     HandlerFactory, Keeping, Place, Places, ServerEvent, SessionKey, SocketKey,
 };
+use nodes::Gone;
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
 use std::any::Any;
@@ -131,7 +131,7 @@ impl Counter {
 
 struct Errands(ToHandlers);
 
-impl api::ToShards for Errands {
+impl rules::ToShards for Errands {
     fn send(&self, errand: Errand) {
         let bytes = errand.bytes();
         self.0.send(0, Box::new(errand), bytes);

@@ -4,7 +4,6 @@
 use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
-use control::cluster::ledger::WAITS_MAX;
 use control::identity::TOKEN_BYTES_MAX;
 use control::{admin, api, backend, flood, page};
 use hub::limits::{
@@ -13,6 +12,7 @@ use hub::limits::{
     TARGET_BYTES_MAX,
 };
 use hub::metrics::Limit;
+use nodes::ledger::WAITS_MAX;
 use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));

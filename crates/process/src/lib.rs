@@ -1,0 +1,16 @@
+//! The process, as all its parts see it: whether it lives and is ready, what operators want of its sessions, the places that its listeners
+//! have, the connections that its shards gave away.
+#![forbid(unsafe_code)]
+
+mod causes;
+pub mod flood;
+pub mod health;
+pub mod moving;
+pub mod owed;
+pub mod seats;
+pub mod stream;
+pub mod upgrades;
+pub mod usage;
+pub mod vitals;
+
+pub use causes::causes;
