@@ -25,7 +25,6 @@ mod webhook;
 pub(crate) mod windows;
 mod wishes;
 
-use crate::admin::keys::{ApiKeys, Keyring};
 use crate::api::{Api, grpc};
 use crate::metrics::node::Node;
 pub use accept::{Listener, Secured};
@@ -34,6 +33,7 @@ use caller::Caller;
 use driver::Driver;
 pub use figures::Figures;
 pub(crate) use glance::Seen;
+use identity::keys::{ApiKeys, Keyring};
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
 pub use lodger::{Lodger, Next, Signs};
 pub use manners::manners;

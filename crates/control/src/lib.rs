@@ -7,9 +7,10 @@ mod assets;
 pub mod backend;
 pub mod bodies;
 pub mod bridge;
+#[cfg(test)]
+mod callers;
 pub mod debug;
 pub mod history;
-pub mod identity;
 pub mod inside;
 pub mod kafka;
 pub mod listening;

@@ -2,8 +2,8 @@
 
 use crate::config::Resolved;
 use crate::workers::Counter;
-use control::admin::keys::Keyring;
 use control::backend;
+use identity::keys::Keyring;
 use std::net::IpAddr;
 
 #[derive(Debug)]

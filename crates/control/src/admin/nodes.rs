@@ -2,7 +2,6 @@
 //! those that have too many send some elsewhere.
 
 use super::disconnect::accepted;
-use super::keys::Operator;
 use super::rebalance::{Run, Share, shares};
 use super::reply::reply;
 use crate::api::http::{self, Called, Problems, Query};
@@ -13,6 +12,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use hub::metrics::Cells;
+use identity::keys::Operator;
 use nodes::card::{Card, sessions, unix_seconds};
 use nodes::roster::{Roster, Row, Way};
 use nodes::{Member, Order};

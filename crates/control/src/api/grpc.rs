@@ -4,9 +4,9 @@ use super::lists::Page;
 use super::model::{self, Done, Order, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, check, once, proto};
-use crate::admin::keys::Caller;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use identity::keys::Caller;
 use process::seats::Peer;
 use prost::Message;
 use rules::Wanted;
@@ -403,9 +403,9 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, Keyring, generate};
     use crate::api::Settings;
     use axum::body::Bytes;
+    use identity::keys::{ApiKeys, Keyring, generate};
     use rules::ToShards;
     use tonic::codegen::Service as _;
     use tonic::codegen::tokio_stream;

@@ -29,7 +29,6 @@ pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
 
-use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::history::History;
 use crate::inside::audit::Audit;
@@ -39,6 +38,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hub::Keeping;
 use hub::config::Rate;
+use identity::keys::{Caller, Keyring, Scope};
 use model::{Accepted, Answer, Collected, Done};
 pub(crate) use model::{Order, Whom};
 use nodes::chronicle::Acks;
@@ -531,7 +531,7 @@ fn raw(text: String) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, generate};
+    use identity::keys::{ApiKeys, generate};
 
     /// Carries out everything.
     struct Willing;

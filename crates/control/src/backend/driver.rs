@@ -479,13 +479,13 @@ fn published_in(down: &Down) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::Keyring;
     use crate::backend::letter::outbox;
     use crate::backend::queue;
     use crate::backend::state::{Core, Desk};
     use backend::Settings;
     use backend::proto::{FromWorker, Manners};
     use hub::Keeping;
+    use identity::keys::Keyring;
     use rules::Word;
     use tokio::sync::{Notify, mpsc, oneshot};
 

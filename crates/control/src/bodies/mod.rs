@@ -29,8 +29,8 @@ pub(crate) use books::load;
 pub(crate) use fault::Fault;
 pub(crate) use key::Key;
 
-use crate::identity::{Secret, Verifier};
 use hub::config::Cors;
+use identity::{Secret, Verifier};
 use key::Form;
 use pace::Pace;
 use process::vitals::Pulse;

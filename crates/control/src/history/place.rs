@@ -1,7 +1,7 @@
 //! Where the store is.
 
-use crate::identity::Secret;
 use ::history::Sync;
+use identity::Secret;
 use nodes::redis::settings::Mode;
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! The last failures of a backend or a bridge: names and sizes for those who look on, bodies for a reason.
 
 use super::{Called, Caller, Inside, Problem, Problems, Query, Scope, admit};
-use crate::admin::keys::Operator;
 use crate::api::problem::{Details, Kind};
 use ::bridge::{Failure, Said};
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use identity::keys::Operator;
 use rules::bridge::Bus;
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -3,7 +3,6 @@
 use super::client::Client;
 use super::order::Order;
 use super::places::{Place, Places};
-use crate::admin::keys::{Operator, Standing};
 use crate::admin::nodes::Nodes;
 use crate::api::http::{self, Called, Problems};
 use crate::api::problem::{Kind, Problem};
@@ -15,6 +14,7 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::{Extension, Router};
+use identity::keys::{Operator, Standing};
 use process::seats::Peer;
 use rules::Wanted;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::row::{Metric, counter, gauge};
 use super::{Samples, View, load};
-use crate::identity::{Figures, RESULTS};
+use identity::{Figures, RESULTS};
 
 pub(super) const AUTH: &[Metric] = &[
     counter(

@@ -3,8 +3,8 @@
 
 mod otlp;
 
-use crate::identity::Secret;
 use aws_lc_rs::rand;
+use identity::Secret;
 use otlp::{Ended, Resource};
 use process::causes;
 use prost::Message;

@@ -3,7 +3,6 @@
 use anyhow::{Context as _, anyhow};
 use backend::proto::NodeGone;
 use backend::{Settings, Up};
-use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
 use control::backend::{Backends, Config, Drivers, Kitchen, Listener, Served, ToShards, manners};
 use hub::config::Rate;
@@ -11,6 +10,7 @@ use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
     HandlerFactory, Keeping, Place, Places, ServerEvent, SessionKey, SocketKey,
 };
+use identity::keys::{ApiKeys, Keyring};
 use nodes::Gone;
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};

@@ -5,8 +5,8 @@ use super::layer::Layer;
 use super::problem::Problem;
 use super::rules::{names_below, problem};
 use backend::{Calling, Scope, Settings};
-use control::admin::keys::ApiKeys;
 use control::backend::{Kitchen, Webhook};
+use identity::keys::ApiKeys;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

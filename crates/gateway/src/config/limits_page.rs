@@ -4,15 +4,16 @@
 use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
-use control::identity::TOKEN_BYTES_MAX;
-use control::{admin, api, backend, flood, page};
+use control::{admin, api, backend, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
     HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
     TARGET_BYTES_MAX,
 };
 use hub::metrics::Limit;
+use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
+use process::flood;
 use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));

@@ -6,10 +6,10 @@ mod promises;
 mod queue;
 
 use control::history::TlsFiles;
-use control::identity::Secret;
 use history::{
     Ask, Batch, Disk, Event, Keep, Kept, Memory, Page, Plan, Position, Store, Sync, Way,
 };
+use identity::Secret;
 use nodes::redis::settings::Mode;
 use servers::{Postgres, Redis};
 use std::sync::Arc;

@@ -6,12 +6,12 @@ mod body;
 mod failed;
 mod signature;
 
-use crate::identity::Secret;
 use addresses::{Guard, is_public};
 use answer::Fault;
 use backend::{Call, Calling, Outcome};
 use failed::Answer;
 pub(super) use failed::Failed;
+use identity::Secret;
 use process::causes;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, StatusCode, Url, redirect};

@@ -1,8 +1,8 @@
 //! `Sockeye-Signature: t=SECONDS,v1=HEX[,v1=HEX]`: HMAC-SHA256 of `SECONDS.BODY`, with each secret.
 
-use crate::identity::Secret;
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
+use identity::Secret;
 use std::fmt::Write;
 use std::sync::Arc;
 

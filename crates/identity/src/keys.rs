@@ -3,9 +3,9 @@
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, rand};
-use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hyper::{HeaderMap, header};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -31,18 +31,18 @@ pub struct Keyring(Arc<watch::Sender<ApiKeys>>);
 
 /// The hash of what somebody showed for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown([u8; HASH_BYTES]);
+pub struct Shown([u8; HASH_BYTES]);
 
 /// A known key that somebody showed, for as long as it is on the ring.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     shown: Shown,
     keys: watch::Receiver<ApiKeys>,
 }
 
 /// A key's name, and the scopes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub struct Caller {
     name: String,
     /// Empty = all.
     scopes: Vec<Scope>,
@@ -54,11 +54,11 @@ pub(crate) struct Caller {
 
 /// The key that a request showed.
 #[derive(Clone, Debug)]
-pub(crate) struct Operator(pub(crate) Caller);
+pub struct Operator(pub Caller);
 
 /// Looks at the key or login of a caller that stays.
 #[derive(Clone)]
-pub(crate) struct Standing(Arc<dyn Fn() -> Option<Caller> + Send + Sync>);
+pub struct Standing(Arc<dyn Fn() -> Option<Caller> + Send + Sync>);
 
 impl fmt::Debug for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,19 +67,19 @@ impl fmt::Debug for Standing {
 }
 
 impl Standing {
-    pub(crate) fn new(look: impl Fn() -> Option<Caller> + Send + Sync + 'static) -> Self {
+    pub fn new(look: impl Fn() -> Option<Caller> + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
 
     /// The caller as it is now; `None`: its key was taken away, or its login has ended.
-    pub(crate) fn caller(&self) -> Option<Caller> {
+    pub fn caller(&self) -> Option<Caller> {
         (self.0)()
     }
 }
 
 /// A scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// To send events.
     Emit,
     /// To put sockets into rooms, and take them out.
@@ -113,7 +113,7 @@ impl Scope {
         (Scope::Payload, "trace:payload"),
     ];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         let row = Self::ALL.iter().find(|(scope, _)| *scope == self);
         row.map_or("", |(_, name)| name)
     }
@@ -125,43 +125,43 @@ impl Scope {
 }
 
 impl Caller {
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The same key, shown at the console.
-    pub(crate) fn at_the_console(self) -> Self {
+    pub fn at_the_console(self) -> Self {
         Self {
             at_console: true,
             ..self
         }
     }
 
-    pub(crate) fn is_at_console(&self) -> bool {
+    pub fn is_at_console(&self) -> bool {
         self.at_console
     }
 
     /// Names of its scopes; none = all.
-    pub(super) fn scope_names(&self) -> Vec<&'static str> {
+    pub fn scope_names(&self) -> Vec<&'static str> {
         self.scopes.iter().map(|scope| scope.name()).collect()
     }
 
     /// Its namespaces; none = all.
-    pub(super) fn namespaces(&self) -> &[String] {
+    pub fn namespaces(&self) -> &[String] {
         &self.namespaces
     }
 
-    pub(crate) fn may(&self, scope: Scope) -> bool {
+    pub fn may(&self, scope: Scope) -> bool {
         self.scopes.is_empty() || self.scopes.contains(&scope)
     }
 
     /// Whether it may do that in this namespace.
-    pub(crate) fn may_in(&self, namespace: &str) -> bool {
+    pub fn may_in(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
     }
 
     /// Whether it may do what is about all of them.
-    pub(crate) fn may_everywhere(&self, scope: Scope) -> bool {
+    pub fn may_everywhere(&self, scope: Scope) -> bool {
         self.namespaces.is_empty() && self.may(scope)
     }
 }
@@ -212,23 +212,23 @@ impl Keyring {
         self.0.send_replace(keys);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 
     /// Whose key a request shows: `Authorization: Bearer` or `X-API-Key`.
-    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<Caller> {
+    pub fn find(&self, headers: &HeaderMap) -> Option<Caller> {
         let shown = Shown::in_headers(headers)?;
         self.0.borrow().find(shown).cloned()
     }
 
     /// The caller that has this key.
-    pub(super) fn of(&self, shown: Shown) -> Option<Caller> {
+    pub fn of(&self, shown: Shown) -> Option<Caller> {
         self.0.borrow().find(shown).cloned()
     }
 
     /// The same, for a caller that stays.
-    pub(crate) fn lease(&self, headers: &HeaderMap) -> Option<Lease> {
+    pub fn lease(&self, headers: &HeaderMap) -> Option<Lease> {
         let shown = Shown::in_headers(headers)?;
         let keys = self.0.subscribe();
         let known = keys.borrow().find(shown).is_some();
@@ -238,7 +238,7 @@ impl Keyring {
 
 impl Lease {
     /// Ready when the key is taken from the ring.
-    pub(crate) async fn ended(&mut self) {
+    pub async fn ended(&mut self) {
         let shown = self.shown;
         let gone = self.keys.wait_for(|keys| keys.find(shown).is_none());
         let ring_ended = gone.await.is_err();
@@ -307,7 +307,7 @@ fn hash(digits: &str) -> Option<[u8; HASH_BYTES]> {
 }
 
 impl Shown {
-    pub(super) fn of(key: &str) -> Self {
+    pub fn of(key: &str) -> Self {
         let hash = digest::digest(&digest::SHA256, key.as_bytes());
         Self(hash.as_ref().try_into().unwrap_or(OF_NOTHING))
     }
@@ -347,24 +347,9 @@ pub fn generate(name: &str, allowed: &[String]) -> Result<(String, String), Stri
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// The key of a name, which allows everything.
-    pub(crate) fn caller(name: &str) -> Caller {
-        let (key, entry) = generate(name, &[]).expect("a key");
-        let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
-        keys.of(Shown::of(&key)).expect("a caller")
-    }
-
-    /// One that allows only this.
-    pub(crate) fn limited(name: &str, allowed: &[&str]) -> Caller {
-        let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-        let (key, entry) = generate(name, &allowed).expect("a key");
-        let keys = Keyring::new(ApiKeys::parse(&[entry]).expect("an entry"));
-        keys.of(Shown::of(&key)).expect("a caller")
-    }
-    use axum::http::HeaderValue;
+    use hyper::header::HeaderValue;
 
     fn with(name: &'static str, value: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();

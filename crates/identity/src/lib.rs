@@ -1,11 +1,13 @@
-//! Who a client is: tokens (JWT) are checked here, away from the shards, and become what
-//! `hub::claims` names. Keys come from the configuration, from files and from a URL.
+//! Who somebody is. Tokens (JWT) of clients are checked here, away from the shards, and become what `hub::claims` names; their keys come
+//! from the configuration, from files and from a URL. Programs, workers and operators show API keys ([`keys`]).
+#![forbid(unsafe_code)]
 
 mod claims;
 mod files;
 pub mod issue;
 mod key;
 mod key_set;
+pub mod keys;
 mod rejection;
 mod remote;
 mod settings;
