@@ -4,7 +4,6 @@
 pub mod admin;
 pub mod api;
 mod assets;
-pub mod backend;
 pub mod bodies;
 pub mod bridge;
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::config::Resolved;
 use crate::workers::Counter;
-use control::backend;
 use identity::keys::Keyring;
 use std::net::IpAddr;
+use workers;
 
 #[derive(Debug)]
 pub struct Credentials {

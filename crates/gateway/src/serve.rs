@@ -244,7 +244,7 @@ fn desks(
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
         bridges: Arc::clone(&facts.bridges),
-        turns: Arc::clone(&facts.turns),
+        turns: Arc::clone(&facts.workers.turns),
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request as HttpRequest, Response as HttpResponse};
 use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
 /// A request is here by then, or its call ends: one that never comes would keep its place for ever.
@@ -28,7 +29,12 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else {
 
 /// The service, for a server of `tonic`.
 #[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Arc<Api>);
+struct Service(Arc<Api>);
+
+/// The service at its path, for the server that workers attach to.
+pub fn routes(api: Arc<Api>) -> Routes {
+    Routes::new(Service(api))
+}
 
 /// A call that has its key.
 struct Call {

@@ -8,6 +8,7 @@ mod commands;
 pub(crate) mod grpc;
 mod histories;
 pub(crate) mod http;
+mod larder;
 mod lists;
 mod model;
 mod once;
@@ -23,8 +24,8 @@ pub mod proto {
 mod proto_tests;
 
 pub use books::Books;
-pub(crate) use books::{BOUNDS, Durations};
 pub use check::NAMES_MAX;
+pub use grpc::routes;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};

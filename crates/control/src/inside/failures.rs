@@ -138,7 +138,7 @@ pub(super) async fn node_failures(
 
 impl Inside {
     async fn failures_of_backend(&self, name: &str) -> Result<Vec<Failure>, Problem> {
-        let looks = match self.node.windows.get() {
+        let looks = match self.node.workers.windows.get() {
             Some(windows) => windows.look(&[]).await,
             None => Vec::new(),
         };

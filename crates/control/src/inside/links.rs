@@ -1,7 +1,6 @@
 //! Who talks to whom: each node tells which others it hears and relays to, and which engine, backends and bridges it has.
 
 use super::{Inside, Problem, Query};
-use crate::backend::Figures;
 use crate::bridge::Bridge;
 use crate::metrics::load;
 use nodes::roster::Way;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use utoipa::ToSchema;
+use workers::Figures;
 
 /// The links of one node.
 #[derive(Debug, Serialize, ToSchema)]

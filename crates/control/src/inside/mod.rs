@@ -391,7 +391,7 @@ impl Inside {
             }
         }
         found.sessions.truncate(limit);
-        if is_one && let Some(windows) = self.node.windows.get() {
+        if is_one && let Some(windows) = self.node.workers.windows.get() {
             for session in &mut found.sessions {
                 session.find_workers(windows).await;
             }

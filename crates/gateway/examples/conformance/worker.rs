@@ -4,7 +4,6 @@ use anyhow::{Context as _, anyhow};
 use backend::proto::NodeGone;
 use backend::{Settings, Up};
 use control::api::{self, Api};
-use control::backend::{Backends, Config, Drivers, Kitchen, Listener, Served, ToShards, manners};
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
@@ -18,6 +17,7 @@ use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
+use workers::{Backends, Config, Drivers, Host, Kitchen, Listener, Served, ToShards, manners};
 
 const BACKEND: &str = "conformance";
 /// Of the key `sockeye-conformance`, which is no secret: the listener is for programs on this machine.
@@ -94,13 +94,6 @@ impl Counter {
         places: &Arc<Places>,
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
-        let listener = Listener {
-            tcp: self.listener,
-            secured: None,
-            conns_max: CONNS_MAX,
-            places: Arc::clone(places),
-            gone: Drivers::default().gone(),
-        };
         let served = Served {
             node,
             manners: manners(config),
@@ -119,12 +112,20 @@ impl Counter {
             ledger: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
+        let listener = Listener {
+            tcp: self.listener,
+            secured: None,
+            conns_max: CONNS_MAX,
+            places: Arc::clone(places),
+            gone: Drivers::default().gone(),
+            api: api::routes(Arc::clone(&api)),
+        };
         let ways: Arc<dyn ToShards> = Arc::new(Ways {
             to: shards.to_handlers(),
             limits: config.limits.clone(),
         });
         self.backends
-            .serve(Some(listener), served, &ways, api, None, &Arc::default())?;
+            .serve(Some(listener), served, &ways, api, None, Host::default())?;
         Ok(address)
     }
 }

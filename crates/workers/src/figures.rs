@@ -1,7 +1,7 @@
 //! Figures of one backend, for the exporter.
 
-use crate::api::Durations;
 use backend::Backend;
+use process::durations::Durations;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub struct Figures {
     pub calls_unread: AtomicU64,
     pub calls_refused: AtomicU64,
     pub calls_failed: AtomicU64,
-    pub(crate) call_durations: Durations,
+    pub call_durations: Durations,
     pub dead_letters: AtomicU64,
     pub commands_failed: AtomicU64,
 }

@@ -13,15 +13,15 @@ pub(super) struct Glance {
 
 /// A backend at a glance.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// The workers that have the sockets that were asked about, in the same order.
-    pub(crate) holders: Vec<Option<String>>,
+    pub holders: Vec<Option<String>>,
     /// With the shards that serve their links, if shards do.
-    pub(crate) workers: Vec<(SeenWorker, Option<u16>)>,
+    pub workers: Vec<(SeenWorker, Option<u16>)>,
     /// Of calls, where its logic is called.
-    pub(crate) calls: Option<PaceFigures>,
+    pub calls: Option<PaceFigures>,
     /// Whether the endpoint is well; `None`: workers attach.
-    pub(crate) is_well: Option<bool>,
+    pub is_well: Option<bool>,
     /// The newest first.
-    pub(crate) failures: Vec<Failure>,
+    pub failures: Vec<Failure>,
 }

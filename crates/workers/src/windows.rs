@@ -27,7 +27,7 @@ impl Windows {
     }
 
     /// All backends, with `None` for those whose drivers do not answer in time: they have much to do, or have ended.
-    pub(crate) async fn look(&self, sockets: &[Name]) -> Vec<(&str, Option<Seen>)> {
+    pub async fn look(&self, sockets: &[Name]) -> Vec<(&str, Option<Seen>)> {
         let asked = self.0.iter().map(|(name, letters)| {
             let (answer, seen) = oneshot::channel();
             let (letters, sockets) = (letters.clone(), sockets.to_vec());
@@ -48,7 +48,7 @@ impl Windows {
     }
 
     /// For each of these sockets the backend and the worker that have it, if any has.
-    pub(crate) async fn holders_of(&self, sockets: &[Name]) -> Vec<Option<(&str, String)>> {
+    pub async fn holders_of(&self, sockets: &[Name]) -> Vec<Option<(&str, String)>> {
         let mut found = vec![None; sockets.len()];
         for (name, seen) in self.look(sockets).await {
             let holders = seen.map(|seen| seen.holders).unwrap_or_default();

@@ -1,13 +1,13 @@
 //! The answer of an endpoint: `{"commands":[{"emit":{…}},{"join":{…}},…]}`. An answer is taken as a whole or not at all, so that
 //! a mistyped `refuse` lets nobody in. What it is, its text says: servers give any type to it.
 
-use axum::body::Bytes;
 use backend::News;
 use backend::proto::command::What;
 use backend::proto::item::What as Said;
 use backend::proto::{self, Target};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use prost::bytes::Bytes;
 use std::borrow::Cow;
 use wire::json;
 

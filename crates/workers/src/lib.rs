@@ -1,4 +1,4 @@
-//! Logic outside: the listener where workers attach, and for each backend a task that owns its state. Shards send their news by a
+//! Logic outside, on this side: the listener where workers attach, and for each backend a task that owns its state. Shards send their news by a
 //! queue and get back what they are to do through their mailboxes.
 
 mod accept;
@@ -6,8 +6,9 @@ mod bags;
 mod caller;
 mod conn;
 mod driver;
-pub(crate) mod figures;
+mod figures;
 mod glance;
+mod host;
 mod intake;
 mod large;
 mod letter;
@@ -20,21 +21,21 @@ mod restoring;
 mod service;
 mod shards;
 mod standstill;
-pub(crate) mod state;
+mod state;
 mod webhook;
-pub(crate) mod windows;
+mod windows;
 mod wishes;
 
-use crate::api::{Api, grpc};
-use crate::metrics::node::Node;
 pub use accept::{Listener, Secured};
 use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::Driver;
 pub use figures::Figures;
-pub(crate) use glance::Seen;
+pub use glance::Seen;
+pub use host::{Facts, Host};
 use identity::keys::{ApiKeys, Keyring};
 pub use intake::{GROWTH_BYTES, MESSAGE_BYTES_MAX, ROOM_BYTES};
+pub use large::{Kept, Larder};
 pub use lodger::{Lodger, Next, Signs};
 pub use manners::manners;
 use process::health::Readiness;
@@ -202,9 +203,9 @@ impl Backends {
         listener: Option<Listener>,
         served: Served,
         shards: &Arc<dyn ToShards>,
-        api: Arc<Api>,
+        larder: Arc<dyn Larder>,
         tracer: Option<&Arc<dyn Tracer>>,
-        node: &Arc<Node>,
+        host: Host,
     ) -> io::Result<()> {
         let mut desks = BTreeMap::new();
         let mut drivers = Vec::new();
@@ -225,7 +226,7 @@ impl Backends {
                 ),
                 Some((calling, endpoint)) => {
                     let figures = Arc::clone(&open.figures);
-                    let (letters, vitals) = (desk.letters.clone(), node.vitals.clone());
+                    let (letters, vitals) = (desk.letters.clone(), host.vitals.clone());
                     let (who, ways) = (name.clone(), (letters, self.drivers.calls()));
                     let caller = Caller::new(who, endpoint, ways, tracer.cloned(), figures, vitals);
                     let restored = open.restored;
@@ -250,7 +251,7 @@ impl Backends {
                 desk.core = Some(Arc::clone(&core));
                 desks.insert(name, desk);
             }
-            let pulse = node.vitals.pulse("the driver of a backend");
+            let pulse = host.vitals.pulse("the driver of a backend");
             let live = core.live(letters, open.holds, room);
             let run = missed(live, pulse, self.drivers.gone());
             match is_called {
@@ -258,13 +259,13 @@ impl Backends {
                 false => drivers.push(run),
             }
         }
-        node.turns.set(cores);
+        host.facts.turns.set(cores);
         // Nobody else sets it.
-        let _ = node.windows.set(Windows::new(windows));
-        let workers = Workers::new(desks, Arc::clone(node), Arc::clone(&api));
-        let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
-        let pulse = node.vitals.pulse("the thread for workers");
-        let ends = (node.readiness.clone(), self.drivers.gone());
+        let _ = host.facts.windows.set(Windows::new(windows));
+        let pulse = host.vitals.pulse("the thread for workers");
+        let ends = (host.readiness.clone(), self.drivers.gone());
+        let workers = Workers::new(desks, host, larder);
+        let served = listener.map(|listener| (listener, workers));
         start_thread(drivers, served, pulse, ends)
     }
 }
@@ -278,7 +279,7 @@ async fn missed(run: impl Future<Output = ()>, pulse: Pulse, gone: Gone) {
     }
 }
 
-type Listening = (Listener, Workers, grpc::Service);
+type Listening = (Listener, Workers);
 
 /// Callers of the server API get their answers for so long when another process serves. Then their connections end: on a new one they find it.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
@@ -304,9 +305,9 @@ where
         for driver in drivers {
             tokio::spawn(driver);
         }
-        if let Some((listener, workers, api)) = listening {
+        if let Some((listener, workers)) = listening {
             // It ends when it cannot go on.
-            return accept::serve(listener, workers, api).await;
+            return accept::serve(listener, workers).await;
         }
         std::future::pending::<()>().await;
     };
@@ -329,10 +330,9 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api;
     use backend::proto::Manners;
     use hub::Keeping;
-    use rules::Word;
+    use rules::{Large, Message, Word};
     use std::time::Instant;
 
     /// Shards whose mailboxes have a bug.
@@ -358,8 +358,18 @@ mod tests {
         }
     }
 
-    impl rules::ToShards for Broken {
-        fn send(&self, _: rules::Errand) {}
+    impl Larder for Broken {
+        fn is_needless(&self) -> bool {
+            true
+        }
+
+        fn treatment(&self, _: &str) -> Large {
+            Large::Through
+        }
+
+        fn keep<'a>(&'a self, _: &'a str, _: &'a Message) -> Kept<'a> {
+            Box::pin(async { None })
+        }
     }
 
     /// Its workers stayed attached, its clients waited for answers, and nobody heard of it.
@@ -375,21 +385,20 @@ mod tests {
             conns_max: 1,
             kitchens: [("kitchen".to_owned(), kitchen)].into(),
         };
-        let node = Arc::<Node>::default();
-        let settings = api::Settings::of(Keyring::default());
-        let api = Arc::new(Api::new(settings, Box::new(Broken)));
+        let host = Host::default();
+        let vitals = host.vitals.clone();
         let served = Served {
             node: 1,
             manners: Manners::default(),
         };
         let shards: Arc<dyn ToShards> = Arc::new(Broken);
         let backends = Backends::new(&config).expect("backends");
-        let opened = backends.serve(None, served, &shards, api, None, &node);
+        let opened = backends.serve(None, served, &shards, Arc::new(Broken), None, host);
         opened.expect("a thread");
         let deadline = Instant::now() + Duration::from_secs(20);
-        while node.vitals.ended().is_none() && Instant::now() < deadline {
+        while vitals.ended().is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(node.vitals.ended(), Some("the driver of a backend"));
+        assert_eq!(vitals.ended(), Some("the driver of a backend"));
     }
 }

@@ -479,9 +479,9 @@ fn published_in(down: &Down) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::letter::outbox;
-    use crate::backend::queue;
-    use crate::backend::state::{Core, Desk};
+    use crate::letter::outbox;
+    use crate::queue;
+    use crate::state::{Core, Desk};
     use backend::Settings;
     use backend::proto::{FromWorker, Manners};
     use hub::Keeping;

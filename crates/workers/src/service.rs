@@ -1,12 +1,11 @@
 //! Keys, the first message, and each link's frames on their way to the driver; and what is gRPC's own.
 
+use super::host::Host;
 use super::intake::{Frames, Intake, Source, Streamed};
-use super::large;
+use super::large::{self, Larder};
 use super::letter::{LINK_MESSAGES, Letter, Outbox, outbox};
 use super::pipe::Pipe;
 use super::state::Desk;
-use crate::api::Api;
-use crate::metrics::node::Node;
 use backend::proto::Hello;
 use backend::{Denied, Link};
 use identity::keys::Lease;
@@ -45,27 +44,27 @@ pub(super) struct Workers {
     desks: Arc<BTreeMap<String, Desk>>,
     intake: Intake,
     lines: Lines,
-    pub(super) node: Arc<Node>,
-    api: Arc<Api>,
+    pub(super) host: Host,
+    larder: Arc<dyn Larder>,
 }
 
 impl Workers {
-    pub(super) fn new(desks: BTreeMap<String, Desk>, node: Arc<Node>, api: Arc<Api>) -> Self {
+    pub(super) fn new(desks: BTreeMap<String, Desk>, host: Host, larder: Arc<dyn Larder>) -> Self {
         Self {
             desks: Arc::new(desks),
             intake: Intake::default(),
             lines: Lines::new(LINES),
-            node,
-            api,
+            host,
+            larder,
         }
     }
 
     /// `backend`: the one that was named, if anything was read.
     fn refuse(&self, backend: &str, why: &str) -> Status {
-        self.node.refused.workers.fetch_add(1, Ordering::Relaxed);
+        self.host.facts.refused.fetch_add(1, Ordering::Relaxed);
         match self.lines.admit() {
             true => tracing::warn!(backend, "worker refused: {why}"),
-            false => drop(self.node.log.suppressed.fetch_add(1, Ordering::Relaxed)),
+            false => drop(self.host.log.suppressed.fetch_add(1, Ordering::Relaxed)),
         }
         Status::unauthenticated(
             "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
@@ -112,14 +111,14 @@ impl Workers {
             desk,
             link,
             lease,
-            api: Arc::clone(&self.api),
+            larder: Arc::clone(&self.larder),
             messages,
         })
     }
 
     /// Links may be served by shards: their messages wait for no store.
     pub(super) fn may_lodge(&self) -> bool {
-        self.api.large().is_empty()
+        self.larder.is_needless()
     }
 
     pub(super) fn intake(&self) -> &Intake {
@@ -135,10 +134,10 @@ impl Workers {
             desk,
             link,
             lease,
-            api,
+            larder,
             messages,
         } = attached.await?;
-        tokio::spawn(read(desk, link, frames, lease, peer, api));
+        tokio::spawn(read(desk, link, frames, lease, peer, larder));
         Ok(messages)
     }
 }
@@ -148,7 +147,7 @@ pub(super) struct Attached {
     pub(super) desk: Desk,
     pub(super) link: Link,
     pub(super) lease: Lease,
-    pub(super) api: Arc<Api>,
+    pub(super) larder: Arc<dyn Larder>,
     pub(super) messages: Messages,
 }
 
@@ -182,7 +181,7 @@ pub(super) async fn read<S: Source>(
     mut frames: Frames<S>,
     mut lease: Lease,
     peer: Option<Peer>,
-    api: Arc<Api>,
+    larder: Arc<dyn Larder>,
 ) -> Option<Frames<S>> {
     let mut expelled = pin!(lease.ended());
     let pulse = Arc::clone(frames.source().pulse());
@@ -210,7 +209,7 @@ pub(super) async fn read<S: Source>(
         let letter = match next {
             Ok(Some((mut frame, share))) => {
                 {
-                    let mut stored = pin!(large::make_small(&api, &mut frame));
+                    let mut stored = pin!(large::make_small(&*larder, &mut frame));
                     loop {
                         tokio::select! {
                             biased;

@@ -5,7 +5,6 @@ use super::link;
 use super::pipe::MAGIC;
 use super::service::{LINES, Workers};
 use super::standstill::Gone;
-use crate::api::grpc;
 use arc_swap::ArcSwap;
 use hub::Places;
 use process::flood::Lines;
@@ -21,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_rustls::TlsAcceptor;
 use tonic::codegen::tokio_stream::Stream;
+use tonic::service::Routes;
 
 /// A peer's part of the handshake comes by then, and behind it the first bytes.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,6 +57,8 @@ pub struct Listener {
     pub places: Arc<Places>,
     /// Another process accepts from it.
     pub gone: Gone,
+    /// The server API, which has the same address.
+    pub api: Routes,
 }
 
 /// Connections that may speak, one after the other.
@@ -110,8 +112,8 @@ async fn accept(
         let _ = stream.set_nodelay(true);
         let (seat, taken) = seats.take(conns_max);
         if taken {
-            let displaced = &served.workers.node.displaced;
-            displaced.workers.fetch_add(1, Ordering::Relaxed);
+            let displaced = &served.workers.host.facts.displaced;
+            displaced.fetch_add(1, Ordering::Relaxed);
             if lines.admit() {
                 tracing::warn!(
                     conns_max,
@@ -187,7 +189,8 @@ impl Stream for Incoming {
 }
 
 /// Accepts workers until the process ends.
-pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
+pub(super) async fn serve(listener: Listener, workers: Workers) {
+    let api = listener.api.clone();
     let incoming = match listener.open(workers.clone()) {
         Ok(incoming) => incoming,
         Err(error) => return tracing::error!(%error, "cannot listen for workers"),
@@ -196,8 +199,8 @@ pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Servi
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
         .max_concurrent_streams(Some(STREAMS_MAX))
-        .add_service(workers)
-        .add_service(api);
+        .add_routes(api)
+        .add_service(workers);
     if let Err(error) = server.serve_with_incoming(incoming).await {
         tracing::error!(%error, "the listener for workers ended");
     }

@@ -9,7 +9,6 @@ use super::letter::Letter;
 use super::lodger::{Lodger, Returned};
 use super::pipe::{END, KEY, MAGIC, MESSAGE, PING, PONG, Pipe, WRITE_TIMEOUT, head, shard_of};
 use super::service::{Attached, HELLO_TIMEOUT, Messages, Workers, read};
-use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use backend::Link;
 use process::seats::Peer;
 use prost::bytes::{Buf, Bytes, BytesMut};
@@ -22,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Status;
+use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 
 const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes that a connection has room for at each read, unless a message is known to be larger.
@@ -143,13 +143,13 @@ async fn carry<R, W>(
         desk,
         link,
         lease,
-        api,
+        larder,
         mut messages,
     } = attached;
     let pulse = Arc::clone(frames.source().pulse());
     let gone = gone(link);
     let letters = desk.letters.clone();
-    let mut reading = pin!(read(desk, link, frames, lease, Some(peer), api));
+    let mut reading = pin!(read(desk, link, frames, lease, Some(peer), larder));
     let writes = async {
         let said = outflow.carry(&mut messages, &pulse).await;
         (outflow.finish(said).await, messages)

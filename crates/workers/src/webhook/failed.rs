@@ -18,8 +18,8 @@ const NAMED: usize = 8;
 
 /// Why a call came to nothing, and what was said.
 #[derive(Debug)]
-pub(in crate::backend) struct Failed {
-    pub(in crate::backend) why: String,
+pub(crate) struct Failed {
+    pub(crate) why: String,
     answer: Option<Answer>,
 }
 
@@ -43,7 +43,7 @@ impl Failed {
     }
 
     /// For the list of failures.
-    pub(in crate::backend) fn said(&self, call: &Call) -> Vec<Said> {
+    pub(crate) fn said(&self, call: &Call) -> Vec<Said> {
         let (sent, shown) = (body::of(&call.news).len(), body::shown(&call.news));
         let request = Said::part_of("request", &names(call), &shown, sent);
         let mut items = call.news.iter().map(|news| &news.item.what);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Signs with the secrets as they are now. Clones are the same signer.
 #[derive(Clone, Debug)]
-pub(in crate::backend) struct Signer(Arc<ArcSwap<Vec<hmac::Key>>>);
+pub(crate) struct Signer(Arc<ArcSwap<Vec<hmac::Key>>>);
 
 fn keys(secrets: &[Secret]) -> Vec<hmac::Key> {
     let key = |secret: &Secret| hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
@@ -21,7 +21,7 @@ impl Signer {
     }
 
     /// Other secrets from the next request on.
-    pub(in crate::backend) fn set(&self, secrets: &[Secret]) {
+    pub(crate) fn set(&self, secrets: &[Secret]) {
         self.0.store(Arc::new(keys(secrets)));
     }
 
