@@ -1,5 +1,5 @@
 //! The control plane's part of level `cluster`, played: a writer, a reader and claims of one node, each as slow as the dice say. Its steps are
-//! those of `control/chronicle`.
+//! those of `nodes/chronicle`.
 
 use super::redis::{Asker, Claimed, Entry, Redis, What};
 use hub::{
