@@ -27,6 +27,8 @@ pub mod relay;
 pub mod roster;
 mod seal;
 mod standing;
+#[cfg(feature = "history-redis")]
+pub mod store;
 pub mod way;
 
 pub use arrival::Start;
