@@ -4,13 +4,12 @@ use crate::config::Resolved;
 use crate::workers::Counter;
 use identity::keys::Keyring;
 use std::net::IpAddr;
-use workers;
 
 #[derive(Debug)]
 pub struct Credentials {
     operators: Keyring,
     operators_address: Option<IpAddr>,
-    backends: backend::Credentials,
+    backends: workers::Credentials,
 }
 
 impl Credentials {

@@ -1,13 +1,13 @@
 //! What operators see of one session beside its queues, and of backends one by one.
 
+use crate::backend::receiver::{Receiver, Reply};
+use crate::backend::worker::Worker;
+use crate::backend::{KEY, Kitchen};
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
 use ::client::full::{self, Encoding, Plain, WebSocket, request};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::LazyLock;
-use workers::receiver::{Receiver, Reply};
-use workers::worker::Worker;
-use workers::{KEY, Kitchen};
 
 const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 

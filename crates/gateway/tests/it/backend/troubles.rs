@@ -1,10 +1,10 @@
 //! Workers that are absent, slow, cut off, killed or replaced. Clients never notice more than time.
 
 use super::{KEY, Kitchen};
+use crate::backend::worker::{Handled, Worker, emit, introduced, runtime};
 use crate::harness::{PATIENCE, RawConn, SocketIo, eventually};
 use serde_json::json;
 use std::collections::BTreeMap;
-use workers::worker::{Handled, Worker, emit, introduced, runtime};
 
 /// Says numbers from one client after the other, without waiting for answers.
 fn say(clients: &mut [SocketIo], numbers: std::ops::Range<u64>) {

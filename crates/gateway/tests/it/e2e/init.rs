@@ -1,5 +1,6 @@
 //! `sockeye init`: each file that it writes passes the check, does what it says, and keeps strangers out.
 
+use crate::backend::worker::{Worker, introduced, open, runtime};
 use crate::harness::{Gateway, PATIENCE, RawConn, SocketIo};
 use client::OpCode;
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use workers::worker::{Worker, introduced, open, runtime};
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 

@@ -1,10 +1,10 @@
 //! Frames that are not parsed, on the real binary: clients that know no protocol of the gateway, a stock WebSocket library among them.
 
+use crate::backend::Kitchen;
+use crate::backend::worker::Worker;
 use crate::harness::{Gateway, PATIENCE, RawConn};
 use client::{Frame, OpCode};
 use std::process::{Command, Stdio};
-use workers::Kitchen;
-use workers::worker::Worker;
 
 const CONFIG: &str =
     "profile = \"plain\"\n[server]\nshards = 4\npin = false\n[plain.raw]\npath = \"/raw\"\n";
@@ -99,7 +99,7 @@ fn a_client_that_was_written_for_another_server_finds_its_frames_as_they_were() 
 fn a_worker_gets_frames_and_its_events_become_some() {
     let raw = "[plain.raw]\npath = \"/raw\"\nnamespace = \"/\"\naction = \"backend\"\n";
     let kitchen = Kitchen::open(raw);
-    let _worker = Worker::attach(kitchen.workers, &workers::KEY.0, "one");
+    let _worker = Worker::attach(kitchen.workers, &crate::backend::KEY.0, "one");
     let mut conns = [(); 2].map(|()| RawConn::websocket(kitchen.gateway.addr, "/raw"));
     for conn in &mut conns {
         let hello = next(conn);

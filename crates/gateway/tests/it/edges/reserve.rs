@@ -1,13 +1,13 @@
 //! A full node: its reserve is for those that have a session or ask for its health.
 
 use super::SOON;
+use crate::backend::KEY;
 use crate::harness::client::{SOCKETIO, poll_request};
 use crate::harness::{Gateway, RawConn, SocketIo, eventually};
 use client::brief::Poller;
 use client::conn::upgrade_request;
 use serde_json::Value;
 use std::net::SocketAddr;
-use workers::KEY;
 
 const SETTINGS: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n\
     [limits]\nconns_max = 8\nclose_timeout = \"20s\"\n";

@@ -3,6 +3,7 @@
 use super::dashboard::{dashboard, queries};
 use super::exporters::{Exporter, free};
 use super::{deploy, read};
+use crate::backend::receiver::{Receiver, Reply};
 use crate::harness::client::poll_request;
 use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, Stop, eventually};
 use serde_json::{Value, json};
@@ -14,7 +15,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use workers::receiver::{Receiver, Reply};
 
 /// From the first scrape to rates over several, on a machine that is busy with other tests.
 const SCRAPED: Duration = Duration::from_secs(60);

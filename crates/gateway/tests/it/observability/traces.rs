@@ -1,12 +1,12 @@
 //! Traces: a collector of the test reads them with OpenTelemetry's own messages.
 
+use crate::backend::receiver::{Receiver, Reply, Told};
 use crate::harness::client::SOCKETIO;
 use crate::harness::{Gateway, PATIENCE, RawConn, SocketIo, eventually};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::json;
 use tonic_prost::prost::Message;
-use workers::receiver::{Receiver, Reply, Told};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";

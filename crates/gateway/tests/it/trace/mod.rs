@@ -5,6 +5,7 @@ mod listening;
 mod nodes;
 mod reader;
 
+use crate::backend::receiver::{Receiver, Reply, Told};
 use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::{Encoding, Plain, SocketIo, request};
@@ -12,7 +13,6 @@ use reader::Reader;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 use std::time::Duration;
-use workers::receiver::{Receiver, Reply, Told};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 

@@ -1,6 +1,7 @@
 //! A backend that is called: calls that are under way end before another process goes on, and what waits for a call goes over.
 
 use super::chain::Chain;
+use crate::backend::receiver::{Receiver, Reply, Told};
 use crate::harness::{PATIENCE, Stop, eventually};
 use client::full::SocketIo;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
-use workers::receiver::{Receiver, Reply, Told};
 
 const CLIENTS: u64 = 6;
 const UPGRADES: usize = 3;

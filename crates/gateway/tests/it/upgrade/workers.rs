@@ -4,6 +4,7 @@
 
 use super::chain::{Chain, lives};
 use super::later;
+use crate::backend::KEY;
 use crate::harness::client::SocketIo;
 use crate::harness::{Alone, PATIENCE, eventually};
 use crate::workers::account::{Account, Delays};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use servers::{Handled, NodeWorker};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use workers::KEY;
 
 /// Between two troubles.
 const PAUSE: Duration = Duration::from_millis(700);

@@ -1,6 +1,8 @@
 //! Sessions by WebTransport whose logic, or whose node, is elsewhere.
 
 use super::client::{OFFERED, OPEN, Quic, Talk, play};
+use crate::backend::worker::Worker;
+use crate::backend::{KEY, Kitchen};
 use crate::cluster::relay::relaying;
 use crate::harness::client::{Poller, SocketIo};
 use crate::harness::{Gateway, PATIENCE, eventually};
@@ -8,8 +10,6 @@ use crate::tls::pki::{Pki, Secure};
 use serde_json::json;
 use servers::Redis;
 use std::net::SocketAddr;
-use workers::worker::Worker;
-use workers::{KEY, Kitchen};
 
 /// A session goes up to WebTransport, at whichever node.
 async fn go_up(quic: &Quic, addr: SocketAddr, session: &Poller) -> Talk {

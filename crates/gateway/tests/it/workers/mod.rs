@@ -9,6 +9,7 @@ pub mod account;
 mod beside;
 pub mod crowd;
 
+use crate::backend::{KEY, Kitchen};
 use crate::harness::{PATIENCE, eventually};
 use account::{Account, Delays, keep};
 use crowd::{Crowd, Life, Manners};
@@ -16,7 +17,6 @@ use servers::{Cable, Handled, NodeWorker};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use workers::{KEY, Kitchen};
 
 fn setting(name: &str, otherwise: u32) -> u32 {
     let text = std::env::var(name).ok();
