@@ -209,11 +209,13 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
         "--claim",
         "exp=1000000000",
     ]);
+    let endless = token_with(&["--uid", "ann", "--claim", "aud=chat", "--claim", "exp=soon"]);
     let good = token_with(&["--uid", "ann", "--claim", "aud=chat"]);
     let mut causes = Vec::new();
     for (shown, cause) in [
         (json!({ "token": foreign }), "audience"),
         (json!({ "token": old }), "expired"),
+        (json!({ "token": endless }), "claim"),
         (json!({ "token": "a.b.c" }), "malformed"),
         (json!({}), "missing"),
     ] {
@@ -242,6 +244,15 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
     };
     let told = || fields("token refused", &["peer", "cause"]) == causes;
     assert!(eventually(PATIENCE, told), "{:?}", gateway.log());
+    let whys = fields("token refused", &["why"]);
+    assert_eq!(
+        [&*whys[0], &*whys[2], &*whys[4]],
+        [
+            "its audience (aud) holds none of auth.audience",
+            "claim \"exp\" is no time in seconds",
+            "none"
+        ]
+    );
     let named = || fields("connected", &["uid"]) == ["ann", "ann"];
     assert!(eventually(PATIENCE, named), "{:?}", gateway.log());
     let log = gateway.log().join("\n");
