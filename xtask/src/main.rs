@@ -17,6 +17,7 @@ mod links;
 mod nodes;
 mod notices;
 mod plan;
+mod report;
 mod repository;
 mod shapes;
 mod steps;
