@@ -52,7 +52,7 @@ const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin
 /// Runs a Java class of Kafka's jars, with `JDK_JAVA_OPTIONS`.
 const KAFKA: &str = "kafka-java";
 
-const TOOLS: [Tool; 23] = [
+const TOOLS: [Tool; 24] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -79,6 +79,13 @@ const TOOLS: [Tool; 23] = [
         For::Foreign,
         &["python3", "-c", "import ensurepip, venv"],
         &["python3", "python3-venv"],
+    ),
+    // For the unit that is shipped; systemd itself is not started.
+    Tool::debian(
+        "systemd-analyze",
+        For::Foreign,
+        &["systemd-analyze", "--version"],
+        &["systemd"],
     ),
     // The languages of docs/server-api.md.
     Tool::debian("curl", For::Foreign, &["curl", "--version"], &["curl"]),
