@@ -14,6 +14,7 @@ mod lanes;
 mod law;
 mod law_table;
 mod links;
+mod mentions;
 mod nodes;
 mod notices;
 mod plan;

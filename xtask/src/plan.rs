@@ -123,6 +123,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "first hour", first_hour),
     step(Lane::Nightly, "first build", first_build),
     step(Lane::Nightly, "helm chart", helm_chart),
+    step(Lane::Nightly, "libraries packed", libraries_packed),
     step(Lane::Nightly, "load scripts", load_scripts),
     step(Lane::Nightly, "an earlier build", an_earlier_build),
     autobahn_step(Lane::Nightly, "all of autobahn", all_of_autobahn),
@@ -372,6 +373,14 @@ fn helm_chart() -> Step {
         .takes("4 min")
 }
 
+/// As npm and PyPI would get them, and unpacked again.
+fn libraries_packed() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("libraries packed", "bash deploy/check/run.sh --libraries")
+        .args(&[binary])
+        .takes("1 min")
+}
+
 /// Go builds k6 (144 s of processor time), and Artillery has 590 MB of packages: that takes minutes.
 fn load_scripts() -> Step {
     let binary = built("ci/sockeye").display().to_string();
@@ -452,7 +461,7 @@ fn long_limits() -> Step {
 fn long_fuzz() -> Step {
     Step::new("long fuzz", "sh fuzz/run.sh 600")
         .within(Duration::from_secs(4 * 3600))
-        .takes("2 h")
+        .takes("2 h 40 min")
 }
 
 fn all_of_autobahn() -> Step {

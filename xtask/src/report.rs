@@ -128,7 +128,12 @@ impl Report {
         self.outcomes.push(outcome);
     }
 
-    fn finish(&mut self, outcome: Outcome, output: &str) -> bool {
+    fn finish(&mut self, mut outcome: Outcome, output: &str) -> bool {
+        if self.demands_all && outcome.ok && !outcome.left_out.is_empty() {
+            outcome.ok = false;
+            outcome.tally = outcome.tally.settle(false);
+            println!("  FAILED {}: where CI is set, all has to run", outcome.name);
+        }
         let name = &outcome.name;
         if !outcome.ok && !output.is_empty() {
             println!("---- output of {name} ----\n{output}---- end of {name} ----");
@@ -202,6 +207,21 @@ mod tests {
             }
             report.skip("autobahn", 101, "no Python 2.7");
             assert_eq!(report.close(), !demands_all);
+        }
+    }
+
+    /// A check that was left out by the program of a step passed, too.
+    #[test]
+    fn what_a_step_leaves_out_passed_where_all_is_demanded() {
+        let text = "NOT RUN: unit: no systemd-analyze\n1 passed, 0 failed, 1 skipped";
+        for demands_all in [false, true] {
+            let mut report = Report::default();
+            if demands_all {
+                report.demand_all();
+            }
+            let is_ok = report.step(&Step::new("say", "echo").args(&[text.to_owned()]));
+            assert_eq!((is_ok, report.close()), (!demands_all, !demands_all));
+            assert_eq!(report.outcomes[0].tally.failed, u64::from(demands_all));
         }
     }
 

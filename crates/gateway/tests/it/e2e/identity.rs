@@ -261,3 +261,28 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
         "a token is in the log"
     );
 }
+
+/// A token without an end and one without a user were refused for "claim", both.
+#[test]
+fn the_log_names_the_claim_that_a_token_lacks() {
+    let gateway = start("");
+    for claim in ["exp=null", "sub=null"] {
+        let token = token_with(&["--uid", "ann", "--claim", claim]);
+        let mut conn = RawConn::websocket(gateway.addr, SIO);
+        conn.send_text(format!("40{}", json!({ "token": token })));
+        until(&mut conn, "44");
+    }
+    let whys = || {
+        let log = gateway.log().into_iter();
+        let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let refused = lines.filter(|line| line["message"] == "token refused");
+        let whys = refused.map(|line| line["why"].as_str().unwrap_or("none").to_owned());
+        whys.collect::<Vec<_>>()
+    };
+    let told = [
+        "claim \"exp\" is missing, and auth.require_expiry asks for it",
+        "claim \"sub\" is missing: it says who the user is",
+    ];
+    let is_told = eventually(PATIENCE, || whys() == told);
+    assert!(is_told, "{:?}", gateway.log());
+}
