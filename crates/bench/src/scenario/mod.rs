@@ -272,6 +272,22 @@ impl Payload {
     }
 }
 
+impl Flow {
+    /// It has a loop whose pace is the phase's.
+    pub fn is_paced(&self) -> bool {
+        let paced = |step: &Step| {
+            matches!(
+                step,
+                Step::Loop(Loop {
+                    pace: Pace::Phase,
+                    ..
+                })
+            )
+        };
+        self.steps.iter().any(paced)
+    }
+}
+
 impl Scenario {
     /// Reads a built-in scenario or, if there is none of that name, a file.
     pub fn load(name_or_path: &str) -> Result<Scenario> {
