@@ -114,6 +114,9 @@ start_variant() {
   started_url="http://127.0.0.1:$port"
 }
 
+# One that the kernel gives to no client and to nobody who asks for any.
 free_port() {
-  node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })'
+  local port
+  while port=$((22000 + RANDOM % 10000)); (exec 3<> "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+  echo "$port"
 }

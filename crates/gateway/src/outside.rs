@@ -269,8 +269,8 @@ fn line(notice: Notice) {
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
-        Notice::TokenRefused { peer, cause } => {
-            tracing::info!(%peer, cause, "token refused");
+        Notice::TokenRefused { peer, cause, why } => {
+            tracing::info!(%peer, cause, why = why.as_deref(), "token refused");
         }
         Notice::NotRecovered { peer, cause } => {
             tracing::info!(%peer, cause, "came back, and is a new socket");

@@ -3,6 +3,9 @@
 use hub::claims::{Denied, Refused};
 use std::fmt;
 
+/// A token may name a key in kilobytes.
+const WHY_CHARS_MAX: usize = 200;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// Longer than any token has to be.
@@ -74,9 +77,11 @@ impl Rejection {
 
     /// The same with what operators may know.
     pub(crate) fn refused(&self) -> Refused {
+        let why: String = self.to_string().chars().take(WHY_CHARS_MAX).collect();
         Refused {
             denied: self.denied(),
             cause: Self::NAMES[self.index()],
+            why: Some(why.into()),
         }
     }
 
