@@ -92,8 +92,8 @@ impl Connection {
     }
 
     pub fn is_stream(&self) -> bool {
-        let is_stream = |http: &Box<Http>| http.events.is_some();
-        self.link == Link::StreamHead || self.http.as_ref().is_some_and(is_stream)
+        let is_stream = |http: &Http| http.events.is_some();
+        self.link == Link::StreamHead || self.http.as_deref().is_some_and(is_stream)
     }
 
     /// Whether it is on HTTP, and all that it said there was taken.

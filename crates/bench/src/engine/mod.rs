@@ -1,12 +1,12 @@
 //! Runs scenarios. The *conductor* (this process) leads several *workers*, each a process with one
 //! reactor that holds its share of the users; it never touches a connection itself.
 //!
-//! `stage` is a worker's reactor with its users; `plan` is what stays as it is, `shared` what users change together (among it the
-//! `schedule` of phases and the `turns` of shared loops); a `user` has its `course`, its `connection` and what it has `sent`. `play` carries out steps, `requests` and `parting` begin and end
-//! connections, `net` reads frames and `polling` answers, `messages` says what they lead to. `speech` has the protocols' words,
-//! `repeats` knows messages just read, `stopping` what is left open at the end. What was received is judged by `membership` (who
-//! should have had it), `flight` (how long messages may have been under way), `received` (what one member has of one stream) and
-//! `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
+//! `stage` is a worker's reactor with its users, each with its `course`, its `connection` and what it has `sent`; `plan` is what
+//! stays as it is, `shared` what users change together (`schedule` has the phases, `turns` the loops of all). `play` carries out
+//! steps, `requests` and `parting` begin and end connections, `net` and `polling` read bytes, `messages` says what they lead to.
+//! `speech` has the protocols' words, `repeats` knows messages just read, `stopping` what is left open at the end. What was received
+//! is judged by `membership` (who should have had it), `flight` (how long messages may have been under way), `received` (what one
+//! member has of one stream) and `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
 
 pub mod command;
 mod conductor;

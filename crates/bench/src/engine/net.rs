@@ -242,11 +242,8 @@ fn check_switch(bytes: &[u8], compression: bool) -> Result<Option<usize>, Loss> 
     let accept = wire::websocket::handshake::accept_value(KEY);
     let is_right = text.windows(accept.len()).any(|window| window == accept);
     if head.status != 101 || !is_right {
-        let end = text
-            .iter()
-            .position(|&byte| byte == b'\r')
-            .unwrap_or(text.len());
-        let status = String::from_utf8_lossy(&text[..end]).into_owned();
+        let status = text.split(|&byte| byte == b'\r').next().unwrap_or(text);
+        let status = String::from_utf8_lossy(status).into_owned();
         return Err(Loss::RefusedUpgrade(status));
     }
     if compression && !deflate::is_agreed(&String::from_utf8_lossy(text)) {

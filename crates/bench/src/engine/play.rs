@@ -321,7 +321,9 @@ pub fn noticed(plan: &Plan, user: &mut User, shared: &mut Shared, name: &[u8]) {
         return;
     };
     user.course.inbox[at] += 1;
-    if matches!(user.course.state, State::Expecting { event, count } if event == at && user.course.inbox[at] >= count)
+    if let State::Expecting { event, count } = user.course.state
+        && event == at
+        && user.course.inbox[at] >= count
     {
         advance(plan, user, shared);
     }
@@ -346,13 +348,12 @@ fn begin(user: &mut User, shared: &mut Shared) -> Next {
 
 fn go_round(user: &mut User, shared: &mut Shared, repeat: &Loop) -> Next {
     enter_loop(user, shared.now_ns, repeat);
-    let now_ns = shared.now_ns;
     let Some(round) = user.course.loops.last_mut() else {
         return Next::Wait;
     };
     let next_ns = match repeat.pace {
         Pace::Every(_) => round.next_due_ns,
-        Pace::Free | Pace::Phase => now_ns,
+        Pace::Free | Pace::Phase => shared.now_ns,
     };
     if repeat.times.is_some_and(|times| round.done >= times) || next_ns >= round.end_ns {
         user.course.loops.pop();
@@ -379,12 +380,8 @@ fn go_round(user: &mut User, shared: &mut Shared, repeat: &Loop) -> Next {
 
 /// Opens the loop unless the user is in it already.
 fn enter_loop(user: &mut User, now_ns: u64, repeat: &Loop) {
-    if user
-        .course
-        .loops
-        .last()
-        .is_some_and(|round| round.step == user.course.step)
-    {
+    let innermost = user.course.loops.last();
+    if innermost.is_some_and(|round| round.step == user.course.step) {
         return;
     }
     // Users are spread evenly over the period: the golden ratio leaves no two close together.
@@ -394,13 +391,13 @@ fn enter_loop(user: &mut User, now_ns: u64, repeat: &Loop) {
         Pace::Free | Pace::Phase => 0,
     };
     let begins_ns = user.course.due_ns.max(now_ns);
+    let end_ns = |lasts: Duration| begins_ns + lasts.as_nanos() as u64;
+    let end_ns = repeat.lasts.map_or(u64::MAX, end_ns);
     user.course.loops.push(Round {
         step: user.course.step,
         done: 0,
         next_due_ns: begins_ns + offset_ns,
-        end_ns: repeat
-            .lasts
-            .map_or(u64::MAX, |lasts| begins_ns + lasts.as_nanos() as u64),
+        end_ns,
     });
 }
 

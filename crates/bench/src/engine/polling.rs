@@ -87,12 +87,8 @@ fn take_events(
         }
         connected(plan, user, shared);
     }
-    let events = user
-        .connection
-        .http
-        .as_mut()
-        .and_then(|http| http.events.take());
-    let Some(mut events) = events else {
+    let http = user.connection.http.as_mut();
+    let Some(mut events) = http.and_then(|http| http.events.take()) else {
         return Ok(bytes.len());
     };
     let used = events.take(&bytes[at..], |name, data| {

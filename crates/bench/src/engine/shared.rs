@@ -10,6 +10,7 @@ use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub struct Shared {
+    /// Of the turn, or of the last read.
     pub now_ns: u64,
     pub schedule: Schedule,
     pub timers: Timers,

@@ -51,10 +51,7 @@ impl Stage {
             timer: Timer::new(poll.registry(), TIMER)?,
             poll,
             users: Vec::new(),
-            shared: Shared {
-                now_ns: now_ns(),
-                ..Shared::default()
-            },
+            shared: Shared::default(),
             sweep_ns: 0,
         })
     }

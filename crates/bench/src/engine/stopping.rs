@@ -4,7 +4,7 @@ use super::connection::Link;
 use super::course::{Course, State};
 use super::membership::Account;
 use super::user::User;
-use crate::scenario::{Flow, Loop, Pace, Step};
+use crate::scenario::{Flow, Pace, Step};
 
 /// What has not come and still may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,9 +17,8 @@ pub struct Missing {
 impl Missing {
     pub fn of(users: &[User], account: &Account) -> Self {
         // An answer that was given up comes by the connection that asked, or not at all.
-        let open = users
-            .iter()
-            .filter(|user| user.connection.link == Link::Open);
+        let is_open = |user: &&User| user.connection.link == Link::Open;
+        let open = users.iter().filter(is_open);
         let given_up: u64 = open.map(|user| user.sent.given_up()).sum();
         let awaited: u64 = users.iter().map(User::awaited).sum();
         Missing {
@@ -49,17 +48,17 @@ pub fn late_rounds(course: &Course, flow: &Flow, until_ns: u64) -> u64 {
         return 0;
     }
     let late = course.loops.iter().map(|round| {
-        let Some(Step::Loop(Loop {
-            pace: Pace::Every(period),
-            times,
-            ..
-        })) = flow.steps.get(round.step)
-        else {
+        let Some(Step::Loop(repeat)) = flow.steps.get(round.step) else {
+            return 0;
+        };
+        let Pace::Every(period) = repeat.pace else {
             return 0;
         };
         let period_ns = (period.as_nanos() as u64).max(1);
         let until_ns = until_ns.min(round.end_ns);
-        let left = times.map_or(u64::MAX, |times| times.saturating_sub(round.done).into());
+        let left = repeat
+            .times
+            .map_or(u64::MAX, |times| times.saturating_sub(round.done).into());
         // One that the user sleeps until is booked as done, but has not begun.
         let is_asleep = course.state == State::Sleeping && course.step == round.step + 1;
         let slept_for = u64::from(is_asleep);

@@ -50,10 +50,7 @@ impl User {
 
     /// Index of the membership of a room, made when there is none.
     pub fn membership(&mut self, room: u64) -> usize {
-        let known = self
-            .rooms
-            .iter()
-            .position(|membership| membership.room == room);
+        let known = self.rooms.iter().position(|own| own.room == room);
         known.unwrap_or_else(|| {
             self.rooms.push(Membership::new(room));
             self.rooms.len() - 1

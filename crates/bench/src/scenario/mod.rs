@@ -275,16 +275,9 @@ impl Payload {
 impl Flow {
     /// It has a loop whose pace is the phase's.
     pub fn is_paced(&self) -> bool {
-        let paced = |step: &Step| {
-            matches!(
-                step,
-                Step::Loop(Loop {
-                    pace: Pace::Phase,
-                    ..
-                })
-            )
-        };
-        self.steps.iter().any(paced)
+        let paced = |repeat: &Loop| matches!(repeat.pace, Pace::Phase);
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, Step::Loop(repeat) if paced(repeat)))
     }
 }
 
