@@ -5,7 +5,7 @@ use crate::cluster::engine::Trouble;
 use crate::cluster::redis::Port;
 use ::redis::{Cmd, Value, cmd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Bits of the counter in a number; the rest is the time of Redis in ms.
@@ -17,7 +17,7 @@ const PART_BYTES: usize = 1 << 20;
 /// Replicas that have not taken what was written by then count as away.
 const REPLICAS_MS: u64 = 1_000;
 const LIFT: &str = include_str!("lift.lua");
-/// A reader that has nothing to read asks again so soon: it looks for another generation then.
+/// A reader that has nothing to read asks again so soon: it may be another Redis by then.
 const BLOCK: Duration = Duration::from_millis(300);
 
 /// One entry of the stream.
@@ -183,7 +183,7 @@ impl Course {
     }
 
     /// Whether it is another than before.
-    pub(super) fn is_another(&self, now: &str) -> bool {
+    fn is_another(&self, now: &str) -> bool {
         let generation = self.lock();
         !generation.name.is_empty() && generation.name != now
     }
@@ -259,42 +259,43 @@ impl Course {
         newest
     }
 
-    /// What comes behind a number, now or soon.
+    /// What comes behind a number, now or soon. Which Redis that is, is asked in the same round trip and behind it: a read that began before a
+    /// failover and ended after it counts as one of the new Redis.
     pub(super) async fn next(
         &self,
         after: u64,
         part: usize,
-        asks_generation: bool,
+        asks_newest: bool,
     ) -> Result<News, Trouble> {
         let stream = self.stream();
         let mut next = cmd("XREAD");
         next.arg("COUNT").arg(part);
         next.arg("BLOCK").arg(BLOCK.as_millis() as u64);
         next.arg("STREAMS").arg(&stream).arg(id(after));
-        let mut commands = vec![next, self.trimmed_asked()];
-        if asks_generation {
-            commands.splice(0..0, [generation_asked(), self.newest_asked()]);
+        let mut commands = vec![next, self.trimmed_asked(), cmd("TIME"), generation_asked()];
+        if asks_newest {
+            commands.push(self.newest_asked());
         }
+        let began = Instant::now();
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let (state, found, trimmed) = match &answers[..] {
-            [info, newest, found, trimmed] => (Some((info, newest)), found, trimmed),
-            [found, trimmed] => (None, found, trimmed),
-            _ => return Err(strange(&answers)),
+        let [found, trimmed, time, info, newest @ ..] = &answers[..] else {
+            return Err(strange(&answers));
         };
-        let state = match state {
-            Some((info, newest)) => Some(State {
-                generation: generation_of(info).ok_or_else(|| strange(info))?,
-                newest: last_of(newest),
-            }),
-            None => None,
-        };
+        let generation = generation_of(info).ok_or_else(|| strange(info))?;
+        if self.is_another(&generation) {
+            return Ok(News::Another(generation));
+        }
         let streams = found.as_map_iter().into_iter().flatten();
-        Ok(News {
-            state,
+        Ok(News::Found(Found {
+            clock: Clock {
+                began,
+                then_ms: time_of(time).ok_or_else(|| strange(time))?,
+            },
+            newest: newest.first().map(last_of),
             trimmed: trimmed_of(trimmed),
             entries: streams.flat_map(|(_, own)| entries(own)).collect(),
-        })
+        }))
     }
 
     fn trimmed_asked(&self) -> Cmd {
@@ -340,21 +341,45 @@ impl Course {
 
 /// What a reader finds.
 #[derive(Debug)]
-pub(super) struct News {
-    /// Where it was asked for.
-    pub(super) state: Option<State>,
+pub(super) enum News {
+    Found(Found),
+    /// Another Redis than before answered. What that has is not to be had before it is noted: some may stand below what was read of the last.
+    Another(String),
+}
+
+/// What the same Redis as before has.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) clock: Clock,
+    /// The last entry, where it was asked for.
+    pub(super) newest: Option<u64>,
     /// The stream has nothing up to here any more.
     pub(super) trimmed: u64,
     pub(super) entries: Vec<Entry>,
 }
 
-/// How it is.
-#[derive(Debug)]
-pub(super) struct State {
-    /// Which Redis it is.
-    pub(super) generation: String,
-    /// The last entry.
-    pub(super) newest: u64,
+/// The clock of a Redis, which names its entries. That of this host may show anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// When it was asked.
+    began: Instant,
+    then_ms: u64,
+}
+
+impl Clock {
+    /// No entry has a number above it by now, unless a failover lifted the stream.
+    pub(super) fn number(&self) -> u64 {
+        let since_ms = self.began.elapsed().as_millis() as u64;
+        (self.then_ms + since_ms + 1) << COUNTER_BITS
+    }
+}
+
+fn time_of(value: &Value) -> Option<u64> {
+    let [seconds, micros] = value.as_sequence()? else {
+        return None;
+    };
+    let (seconds, micros): (u64, u64) = (text(seconds)?.parse().ok()?, text(micros)?.parse().ok()?);
+    Some(seconds * 1_000 + micros / 1_000)
 }
 
 /// For so long the stream went on behind a number, by the clock of Redis.

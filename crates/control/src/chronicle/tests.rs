@@ -1,12 +1,12 @@
 //! The scripts, on a real Redis.
 
 use super::Stream;
-use super::course::{Course, PART_MAX, Ports, id};
+use super::course::{Course, Found, News, PART_MAX, Ports, id};
 use crate::cluster::redis::connect;
 use crate::cluster::redis::settings::{Mode, Settings};
 use ::redis::{Value, cmd};
 use servers::Redis;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const APPEND: &str = include_str!("append.lua");
 const SOCKET: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -45,6 +45,17 @@ async fn append(course: &Course, batch: u64, bytes_max: usize, words: &[&[&str]]
     let (port, stream) = (&course.ports.writer, course.stream());
     let answers = port.carry_out_together(stream.as_bytes(), vec![call]);
     answers.await.expect("an answer")
+}
+
+async fn found(course: &Course, after: u64, part: usize, asks_newest: bool) -> Found {
+    match course.next(after, part, asks_newest).await.expect("news") {
+        News::Found(found) => found,
+        News::Another(generation) => panic!("another Redis: {generation}"),
+    }
+}
+
+fn numbers(found: &Found) -> Vec<u64> {
+    found.entries.iter().map(|entry| entry.number).collect()
 }
 
 fn is_again(answers: &[Value]) -> bool {
@@ -89,8 +100,8 @@ async fn who_reads_where_the_stream_is_trimmed_is_told_so() {
     let (part, trimmed) = course.range(upto, 4).await.expect("a part");
     assert_eq!(part.len(), 4, "nothing else says that some are missing");
     assert!(trimmed > upto);
-    let news = course.next(upto, 4, true).await.expect("news");
-    assert!(news.trimmed > upto && news.state.is_some());
+    let news = found(&course, upto, 4, true).await;
+    assert!(news.trimmed > upto && news.newest.is_some());
     // Who is not so far behind has all.
     let upto = part[0].number;
     let (part, trimmed) = course.range(upto, PART_MAX).await.expect("a part");
@@ -111,8 +122,7 @@ async fn behind_a_failover_numbers_are_larger_than_what_was_read() {
     let read = last + (60_000 << 20);
     assert_eq!(course.lift(read).await.expect("the last"), last);
     append(&course, 2, 1_000, &[&["e", "y"]]).await;
-    let news = course.next(read, PART_MAX, false).await.expect("news");
-    let numbers: Vec<u64> = news.entries.iter().map(|entry| entry.number).collect();
+    let numbers = numbers(&found(&course, read, PART_MAX, false).await);
     assert_eq!(numbers.len(), 2, "{:?}", numbers.iter().map(|at| id(*at)));
     // Somebody said something up to there that this node has not read: it is told of it.
     let behind = numbers[1];
@@ -140,4 +150,37 @@ async fn what_another_node_lifted_the_stream_with_counted_as_missed() {
     let read = last + (9 << 30);
     assert_eq!(course.lift(read).await.expect("nothing"), 0);
     assert_eq!(course.lift(read + 9).await.expect("nothing"), 0);
+}
+
+/// A node passed its old place in a Redis that had begun anew with its clock behind, before it asked which Redis that is: what stood below was lost,
+/// and nobody was told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn what_another_redis_has_was_read_before_anybody_knew_of_it() {
+    let mut redis = Redis::start();
+    let course = course(&redis).await;
+    let first = course.look().await.expect("an empty stream");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.expect("a clock").as_millis() as u64;
+    let ahead = |ms: u64| (now_ms + ms) << 20;
+    let say = |redis: &Redis, number: u64| {
+        redis.ask(&["XADD", &course.stream(), &id(number), "e", "x"]);
+    };
+    let read = ahead(60_000);
+    say(&redis, read);
+    let before = found(&course, first, PART_MAX, false).await;
+    assert_eq!(numbers(&before), [read]);
+    redis.kill();
+    redis.restart();
+    // Others were quicker: one event stands below what this node has read, and one behind it.
+    say(&redis, ahead(0));
+    say(&redis, ahead(120_000));
+    let news = loop {
+        // Its connection is no more, which it finds out first.
+        if let Ok(news) = course.next(read, PART_MAX, false).await {
+            break news;
+        }
+    };
+    assert!(matches!(news, News::Another(_)), "{news:?}");
+    assert_eq!(course.lift(read).await.expect("the last"), ahead(0));
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Bits of the counter in a number; the rest is the time of Redis in ms.
-const COUNTER_BITS: u32 = 20;
+pub(super) const COUNTER_BITS: u32 = 20;
 /// Changes that a failover can lose.
 const PAST_MAX: usize = 6;
 
@@ -120,7 +120,7 @@ impl Redis {
         self.now_ms = wall_ms;
     }
 
-    fn clock(&self) -> u64 {
+    pub(super) fn clock(&self) -> u64 {
         self.now_ms - self.behind_ms
     }
 
