@@ -1,6 +1,6 @@
 // What clients miss that lose their connection and come back to whichever node a balancer gives them: three nodes of two shards, a Redis, stock
 // clients behind a proxy that cuts them, and a publisher that counts. Then raw clients that are all away, and all come back at once: `--crowd` in
-// this process, which may have 20,000 files, or `--raw` in as many processes as it takes, each with a source address of its own.
+// this process, which may have 20,000 files, or `--raw` in as many processes as it takes.
 // With --kill a node is killed each minute, and started anew (recovery of level `cluster`); then there is no second part.
 // node returns.mjs [--kill] [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000 | --raw 40000] [--away 120] [--stay 200] [--ping 3s]
 // SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures; nothing may be lost.
@@ -23,7 +23,7 @@ const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
     clients: text("500"), minutes: text("10"), rate: text("500"), crowd: text("5000"), away: text("120"), stay: text("200"),
-    raw: text("0"), ping: text("3s"), parts: text("1"), hosts: text(""), address: text(""),
+    raw: text("0"), ping: text("3s"), parts: text("1"), hosts: text(""),
     kill: { type: "boolean", default: false }, role: text("main"), url: text(""), from: text("0"), count: text("0"),
   },
 });
@@ -390,9 +390,9 @@ class Raw {
   numbers = [];
   late = [];
 
-  constructor(host, auth = {}, localAddress = undefined) {
+  constructor(host, auth = {}) {
     const [name, port] = host.split(":");
-    this.socket = connect({ port: Number(port), host: name, localAddress });
+    this.socket = connect({ port: Number(port), host: name });
     this.socket.setNoDelay(true);
     this.rest = Buffer.alloc(0);
     this.socket.write(
@@ -477,8 +477,8 @@ const wideRoom = (at) => `d${at % 100}`;
 
 /** Raw clients from `from` on, `count` of them, one of `parts` such shares. */
 class Share {
-  constructor({ from, count, parts, hosts, address }) {
-    Object.assign(this, { from, count, parts, hosts, address, token: token("crowd") });
+  constructor({ from, count, parts, hosts }) {
+    Object.assign(this, { from, count, parts, hosts, token: token("crowd") });
   }
 
   each(width, use) {
@@ -491,7 +491,7 @@ class Share {
   async open() {
     this.clients = [];
     await this.each(WIDTH.open, async (at, name) => {
-      const client = new Raw(this.host(name), { token: this.token }, this.address);
+      const client = new Raw(this.host(name), { token: this.token });
       this.clients[at] = client;
       await client.opened;
       await client.join(room(name));
@@ -515,7 +515,7 @@ class Share {
     const before = process.cpuUsage();
     await this.each(WIDTH.back, async (at, name) => {
       const { sid, pid, offset } = this.left[at];
-      const client = new Raw(this.host(name + 1), { token: this.token, pid, offset }, this.address);
+      const client = new Raw(this.host(name + 1), { token: this.token, pid, offset });
       this.clients[at] = client;
       await client.opened.then(() => client.sid === sid && same++, () => failed++);
     });
@@ -536,8 +536,8 @@ class Share {
 
 /** A share in a process of its own: a word each way for each step. */
 class FarShare {
-  constructor({ from, count, parts, hosts, address }) {
-    const args = ["--role", "raw", "--from", `${from}`, "--count", `${count}`, "--parts", `${parts}`, "--hosts", hosts.join(), "--address", address];
+  constructor({ from, count, parts, hosts }) {
+    const args = ["--role", "raw", "--from", `${from}`, "--count", `${count}`, "--parts", `${parts}`, "--hosts", hosts.join()];
     this.child = start(process.execPath, [fileURLToPath(import.meta.url), ...args], ["pipe", "pipe", "inherit"]);
     this.answers = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();
   }
@@ -556,7 +556,7 @@ class FarShare {
 }
 
 async function rawShare() {
-  const share = new Share({ from: number("from"), count: number("count"), parts: number("parts"), hosts: options.hosts.split(","), address: options.address });
+  const share = new Share({ from: number("from"), count: number("count"), parts: number("parts"), hosts: options.hosts.split(",") });
   for await (const step of createInterface({ input: process.stdin })) process.stdout.write(`${JSON.stringify(await share[step]())}\n`);
   process.exit(0);
 }
@@ -566,7 +566,7 @@ function shares(all) {
   if (raw === 0) return [new Share({ from: 0, count: number("crowd"), parts: 1, hosts })];
   const parts = Math.ceil(raw / RAW_EACH);
   const each = Math.ceil(raw / parts);
-  return Array.from({ length: parts }, (_, at) => new FarShare({ from: at * each, count: Math.min(each, raw - at * each), parts, hosts, address: `127.0.1.${at + 1}` }));
+  return Array.from({ length: parts }, (_, at) => new FarShare({ from: at * each, count: Math.min(each, raw - at * each), parts, hosts }));
 }
 
 /** What all shares answer to a step: numbers are added up. */

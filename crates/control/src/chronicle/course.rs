@@ -17,6 +17,12 @@ const PART_BYTES: usize = 1 << 20;
 /// Replicas that have not taken what was written by then count as away.
 const REPLICAS_MS: u64 = 1_000;
 const LIFT: &str = include_str!("lift.lua");
+/// The names of the last entries, without what is in them.
+const NAMES: &str = "local names = {} \
+    for at, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[1])) do names[at] = entry[1] end \
+    return names";
+/// A failover that loses more than so many entries is one that a node which has just begun knows nothing of.
+const NAMES_MAX: usize = 256;
 /// A reader that has nothing to read asks again so soon: it may be another Redis by then.
 const BLOCK: Duration = Duration::from_millis(300);
 
@@ -235,21 +241,24 @@ impl Course {
             .ok_or_else(|| strange(&"nothing"))
     }
 
-    /// How it is at the beginning: the number of its last entry.
-    pub(super) async fn look(&self) -> Result<u64, Trouble> {
+    /// How it ends now, and at which Redis.
+    pub(super) async fn look(&self) -> Result<End, Trouble> {
         let stream = self.stream();
-        let commands = vec![
-            generation_asked(),
-            self.newest_asked(),
-            self.trimmed_asked(),
-        ];
+        let mut names = cmd("EVAL");
+        names.arg(NAMES).arg(1).arg(&stream).arg(NAMES_MAX);
+        let commands = vec![names, self.trimmed_asked(), generation_asked()];
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let [info, newest, trimmed] = &answers[..] else {
+        let [names, trimmed, info] = &answers[..] else {
             return Err(strange(&answers));
         };
-        self.note_generation(generation_of(info).ok_or_else(|| strange(info))?);
-        Ok(last_of(newest).max(trimmed_of(trimmed)))
+        let names = names.as_sequence().ok_or_else(|| strange(names))?;
+        let numbers = names.iter().rev().filter_map(text);
+        Ok(End {
+            generation: generation_of(info).ok_or_else(|| strange(info))?,
+            trimmed: trimmed_of(trimmed),
+            numbers: numbers.filter_map(|id| number(&id)).collect(),
+        })
     }
 
     fn newest_asked(&self) -> Cmd {
@@ -272,14 +281,14 @@ impl Course {
         next.arg("COUNT").arg(part);
         next.arg("BLOCK").arg(BLOCK.as_millis() as u64);
         next.arg("STREAMS").arg(&stream).arg(id(after));
-        let mut commands = vec![next, self.trimmed_asked(), cmd("TIME"), generation_asked()];
+        let mut commands = vec![cmd("TIME"), next, self.trimmed_asked(), generation_asked()];
         if asks_newest {
             commands.push(self.newest_asked());
         }
         let began = Instant::now();
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let [found, trimmed, time, info, newest @ ..] = &answers[..] else {
+        let [time, found, trimmed, info, newest @ ..] = &answers[..] else {
             return Err(strange(&answers));
         };
         let generation = generation_of(info).ok_or_else(|| strange(info))?;
@@ -336,6 +345,23 @@ impl Course {
         let last = answers.first().and_then(text);
         let last = last.and_then(|id| number(&id));
         last.ok_or_else(|| strange(&answers))
+    }
+}
+
+/// How a stream ends.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) generation: String,
+    trimmed: u64,
+    /// Of its last entries, in order.
+    pub(super) numbers: Vec<u64>,
+}
+
+impl End {
+    /// Nothing stands behind it.
+    pub(super) fn last(&self) -> u64 {
+        let last = self.numbers.last();
+        last.copied().unwrap_or_default().max(self.trimmed)
     }
 }
 

@@ -24,11 +24,13 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         return;
     };
     let course = &desk.course;
-    begin(&office, desk).await;
+    let mut reader = Reader {
+        known: begin(&office, desk).await,
+        part: course::PART_MAX,
+        clock: None,
+    };
     let mut looked: Option<Instant> = None;
     let mut told = (Instant::now(), 0);
-    let mut reader = Reader::default();
-    reader.known.note(*course.position.borrow());
     loop {
         if (office.are_behind)() {
             sleep(BREATH).await;
@@ -67,28 +69,37 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
     }
 }
 
-/// Finds where the stream ends, unless the process before has said how far it was, and of which Redis.
-async fn begin(office: &Office, desk: &Desk) {
+/// Finds where the stream ends, unless the process before has said how far it was, and of which Redis. What stood there last counts as read.
+async fn begin(office: &Office, desk: &Desk) -> Known {
     let course = &desk.course;
     let _turn = desk.turn.lock().await;
-    if !course.generation().0.is_empty() {
-        return;
-    }
-    loop {
+    let end = loop {
         match course.look().await {
-            Ok(last) => {
-                office.chronicle.begins(&course.namespace, last);
-                course.position.send_replace(last);
-                desk.health.reads_fail(false);
-                office.note_state(desk);
-                return;
-            }
+            Ok(end) => break end,
             Err(trouble) => {
+                desk.health.reads_fail(true);
+                office.note_state(desk);
                 tracing::warn!(namespace = course.namespace, %trouble, "cannot read what is said in this namespace yet");
                 sleep(PAUSE).await;
             }
         }
+    };
+    let mut known = Known::default();
+    let (before, _) = course.generation();
+    if before.is_empty() {
+        let last = end.last();
+        office.chronicle.begins(&course.namespace, last);
+        course.position.send_replace(last);
+        course.note_generation(end.generation.clone());
     }
+    if before.is_empty() || before == end.generation {
+        let at = *course.position.borrow();
+        let numbers = end.numbers.iter().filter(|number| **number <= at);
+        numbers.for_each(|number| known.note(*number));
+    }
+    desk.health.reads_fail(false);
+    office.note_state(desk);
+    known
 }
 
 /// What a reader knows of what it has read.
@@ -98,16 +109,6 @@ struct Reader {
     part: usize,
     /// The clock of the Redis that was read last.
     clock: Option<Clock>,
-}
-
-impl Default for Reader {
-    fn default() -> Self {
-        Self {
-            known: Known::default(),
-            part: course::PART_MAX,
-            clock: None,
-        }
-    }
 }
 
 impl Reader {
@@ -182,10 +183,8 @@ impl Known {
         self.numbers.push_back(number);
     }
 
-    /// What stands before the first that is remembered, nobody here missed: it is from before this node began, or far behind it.
     fn has(&self, number: u64) -> bool {
-        let first = self.numbers.front();
-        first.is_none_or(|first| number < *first) || self.numbers.binary_search(&number).is_ok()
+        self.numbers.binary_search(&number).is_ok()
     }
 }
 
@@ -214,13 +213,14 @@ fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
 mod tests {
     use super::*;
 
-    /// A node that had just begun ended all its sockets when Redis lost something from before.
+    /// Numbers that a clock gave which is behind counted as those of entries from before a node began, or from long ago.
     #[test]
-    fn what_was_said_before_a_node_began_counted_as_missed() {
+    fn what_was_never_read_is_not_known() {
         let mut known = Known::default();
-        known.note(10);
-        assert!(known.has(9) && known.has(10) && !known.has(11));
+        [7, 8, 10].into_iter().for_each(|number| known.note(number));
+        assert!(known.has(8) && known.has(10));
+        assert!(!known.has(6) && !known.has(9) && !known.has(11));
         (11..11 + KNOWN_MAX as u64).for_each(|number| known.note(2 * number));
-        assert!(known.has(10) && known.has(24) && !known.has(25));
+        assert!(!known.has(10) && known.has(24) && !known.has(25));
     }
 }

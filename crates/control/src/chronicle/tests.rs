@@ -152,6 +152,26 @@ async fn what_another_node_lifted_the_stream_with_counted_as_missed() {
     assert_eq!(course.lift(read + 9).await.expect("nothing"), 0);
 }
 
+/// A node that has just begun takes nothing for its own that others wrote below its place, in a Redis that lost the last that it was told of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn the_last_entries_are_known_by_their_names() {
+    let redis = Redis::start();
+    let course = course(&redis).await;
+    let end = course.look().await.expect("an empty stream");
+    assert_eq!((end.numbers.len(), end.last()), (0, 0));
+    let event = ["e", "0123456789"];
+    append(&course, 1, 1_000_000, &[&event[..]; 300]).await;
+    let all = found(&course, 0, 300, false).await;
+    let end = course.look().await.expect("an end");
+    assert_eq!(end.numbers, numbers(&all)[300 - 256..]);
+    assert_eq!(end.last(), *numbers(&all).last().expect("the last"));
+    // Where all is gone, its place is where it was trimmed.
+    append(&course, 2, 5, &[&event[..]]).await;
+    let end = course.look().await.expect("an end");
+    assert!(end.numbers.is_empty() && end.last() > *numbers(&all).last().expect("the last"));
+}
+
 /// A node passed its old place in a Redis that had begun anew with its clock behind, before it asked which Redis that is: what stood below was lost,
 /// and nobody was told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,7 +179,9 @@ async fn what_another_node_lifted_the_stream_with_counted_as_missed() {
 async fn what_another_redis_has_was_read_before_anybody_knew_of_it() {
     let mut redis = Redis::start();
     let course = course(&redis).await;
-    let first = course.look().await.expect("an empty stream");
+    let end = course.look().await.expect("an empty stream");
+    course.note_generation(end.generation.clone());
+    let first = end.last();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.expect("a clock").as_millis() as u64;
     let ahead = |ms: u64| (now_ms + ms) << 20;

@@ -83,7 +83,7 @@ impl Keeper {
             read_turn: redis.turn,
             generation: redis.generation,
             era: 0,
-            known: [position].into(),
+            known: redis.latest().collect(),
             tray: VecDeque::new(),
             batch: Vec::new(),
             batches: 0,

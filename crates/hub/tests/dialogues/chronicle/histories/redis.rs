@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 /// Bits of the counter in a number; the rest is the time of Redis in ms.
 pub(super) const COUNTER_BITS: u32 = 20;
+/// Entries that a node knows when it begins: fewer than in truth, so that more are lost.
+const NAMES_MAX: usize = 8;
 /// Changes that a failover can lose.
 const PAST_MAX: usize = 6;
 
@@ -260,6 +262,12 @@ impl Redis {
         let entries = self.state.entries.iter();
         let behind = entries.filter(|entry| entry.number > after);
         (behind.take(most).cloned().collect(), self.state.trimmed)
+    }
+
+    /// The numbers of its last entries.
+    pub(super) fn latest(&self) -> impl Iterator<Item = u64> {
+        let entries = self.state.entries.iter().rev().take(NAMES_MAX);
+        entries.map(|entry| entry.number)
     }
 
     /// Where the stream ends.
