@@ -632,9 +632,12 @@ async function main() {
   // Sockets go from node to node when all of them have been there for a while.
   await sleep(11_000);
   const results = [];
-  const tell = (result) => console.log(JSON.stringify(results.at(results.push(result) - 1), null, 1));
-  if (number("clients") > 0) tell(await cutAtRandom(all));
-  if (number("raw") + number("crowd") > 0 && !options.kill) tell(await backAtOnce(all));
+  if (number("clients") > 0) results.push(await cutAtRandom(all));
+  results.forEach((result) => console.log(JSON.stringify(result, null, 1)));
+  if (number("raw") + number("crowd") > 0 && !options.kill) {
+    results.push(await backAtOnce(all));
+    console.log(JSON.stringify(results.at(-1), null, 1));
+  }
   const faults = results.flatMap(({ lost = 0, twice = 0, disordered = 0, wrong = 0, stayed }) => [lost, twice, disordered, wrong, stayed?.lost ?? 0]);
   process.exit(faults.some((count) => count > 0) ? 1 : 0);
 }

@@ -200,7 +200,9 @@ pub fn read(bytes: &[u8]) -> Result<(Peer, Frame<'_>), Malformed> {
 /// Who says that it published a message; the rest of it is not looked at. `None`: that cannot be read.
 pub fn publisher(bytes: &[u8]) -> Option<Peer> {
     let mut head = Reader(bytes.get(2..HEAD)?);
-    (VERSION..=NEWEST).contains(&bytes[0]).then(|| head.peer())?
+    (VERSION..=NEWEST)
+        .contains(&bytes[0])
+        .then(|| head.peer())?
 }
 
 fn read_body<'a>(kind: u8, version: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {

@@ -8,12 +8,12 @@ pub mod reports;
 pub use news::{Event, Limits, Refusals};
 
 use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
-use beats::OLD_US;
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Outlet, Publish};
 use crate::pulse::{Pulse, State};
+use beats::OLD_US;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.

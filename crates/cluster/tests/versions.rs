@@ -127,13 +127,20 @@ fn all_hear_each_other(members: &mut [Member], now_us: &mut u64, loses: u32) {
 }
 
 fn cluster(old: [bool; 3]) -> Vec<Member> {
-    (0..).zip(old).map(|(number, is_old)| Member::new(number, is_old)).collect()
+    (0..)
+        .zip(old)
+        .map(|(number, is_old)| Member::new(number, is_old))
+        .collect()
 }
 
 /// A node that wrote version 2 only was never heard by those before it, and each side served its own clients alone.
 #[test]
 fn nodes_of_two_versions_hear_each_other() {
-    for old in [[true, false, false], [true, true, false], [false, true, false]] {
+    for old in [
+        [true, false, false],
+        [true, true, false],
+        [false, true, false],
+    ] {
         for loses in [0, 3] {
             let (mut members, mut now_us) = (cluster(old), 0);
             run(&mut members, &mut now_us, 1_000_000, 0);
@@ -167,7 +174,9 @@ fn heartbeats_of_version_1_end_with_the_last_that_needs_them() {
     let mut batch = Vec::new();
     gone.node.take(&mut batch);
     for one in &batch {
-        let Some(frame) = gone.writes(&one.frame) else { continue };
+        let Some(frame) = gone.writes(&one.frame) else {
+            continue;
+        };
         members.iter_mut().for_each(|to| to.arrived(&frame));
     }
     run(&mut members, &mut now_us, 70_000_000, 0);

@@ -50,7 +50,13 @@ impl Node {
         self.outlet.push_unsequenced(mine, probe);
     }
 
-    pub(super) fn on_heartbeat(&mut self, peer: Peer, flood: u64, known: &[Known], out: &mut Vec<Output>) {
+    pub(super) fn on_heartbeat(
+        &mut self,
+        peer: Peer,
+        flood: u64,
+        known: &[Known],
+        out: &mut Vec<Output>,
+    ) {
         let us = known.iter().find(|known| known.peer == self.me).copied();
         let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
             return;

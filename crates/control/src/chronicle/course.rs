@@ -4,6 +4,7 @@ use super::Stream;
 use crate::cluster::engine::Trouble;
 use crate::cluster::redis::Port;
 use ::redis::{Cmd, Value, cmd};
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -17,9 +18,10 @@ const PART_BYTES: usize = 1 << 20;
 /// Replicas that have not taken what was written by then count as away.
 const REPLICAS_MS: u64 = 1_000;
 const LIFT: &str = include_str!("lift.lua");
-/// The names of the last entries, without what is in them.
+/// Which the last entries are, without what is in them.
 const NAMES: &str = "local names = {} \
-    for at, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[1])) do names[at] = entry[1] end \
+    for at, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[1])) do \
+    names[at] = {entry[1], redis.sha1hex(entry[2][2])} end \
     return names";
 /// A failover that loses more than so many entries is one that a node which has just begun knows nothing of.
 const NAMES_MAX: usize = 256;
@@ -41,6 +43,20 @@ pub(super) enum What {
 }
 
 impl Entry {
+    pub(super) fn known(&self) -> Known {
+        let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        match &self.what {
+            What::Event(letter) | What::Order(letter) => hash.update(letter),
+            What::Taken { fence, pid } => hash.update(format!("{fence} {pid}").as_bytes()),
+        }
+        let hash = hash.finish();
+        let first = hash.as_ref().first_chunk();
+        Known {
+            number: self.number,
+            digest: first.copied().map_or(0, u64::from_be_bytes),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match &self.what {
             What::Event(letter) | What::Order(letter) => letter.len(),
@@ -56,6 +72,26 @@ pub(super) fn part_behind(entries: &[Entry], before: usize) -> usize {
         Some(each) => (PART_BYTES / each.max(1)).clamp(PART_MIN, PART_MAX),
         None => before,
     }
+}
+
+/// Tells one entry from all others. A name alone does not: after a failover, where clocks are behind, another entry may get the name of a lost one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Known {
+    pub(super) number: u64,
+    /// The beginning of the SHA-1 of its content.
+    digest: u64,
+}
+
+/// As scripts answer it: its name, and the SHA-1 in hex.
+fn known_of(value: &Value) -> Option<Known> {
+    let [name, digest] = value.as_sequence()? else {
+        return None;
+    };
+    let (name, digest) = (text(name)?, text(digest)?);
+    Some(Known {
+        number: number(&name)?,
+        digest: u64::from_str_radix(digest.get(..16)?, 16).ok()?,
+    })
 }
 
 /// The name of an entry as a number.
@@ -253,11 +289,11 @@ impl Course {
             return Err(strange(&answers));
         };
         let names = names.as_sequence().ok_or_else(|| strange(names))?;
-        let numbers = names.iter().rev().filter_map(text);
+        let known = names.iter().rev().filter_map(known_of);
         Ok(End {
             generation: generation_of(info).ok_or_else(|| strange(info))?,
             trimmed: trimmed_of(trimmed),
-            numbers: numbers.filter_map(|id| number(&id)).collect(),
+            known: known.collect(),
         })
     }
 
@@ -332,8 +368,8 @@ impl Course {
         Ok((entries(found), trimmed_of(trimmed)))
     }
 
-    /// Behind a failover: what is said from now on gets numbers behind this one. The last entry up to there.
-    pub(super) async fn lift(&self, at: u64) -> Result<u64, Trouble> {
+    /// Behind a failover: what is said from now on gets numbers behind this one. The last entry up to there, if there is one.
+    pub(super) async fn lift(&self, at: u64) -> Result<Option<Known>, Trouble> {
         let stream = self.stream();
         let mut call = cmd("EVAL");
         call.arg(LIFT).arg(2).arg(&stream).arg(self.facts());
@@ -342,9 +378,11 @@ impl Course {
         let answers = port
             .carry_out_together(stream.as_bytes(), vec![call])
             .await?;
-        let last = answers.first().and_then(text);
-        let last = last.and_then(|id| number(&id));
-        last.ok_or_else(|| strange(&answers))
+        match answers.first() {
+            Some(Value::Nil) => Ok(None),
+            Some(last) => known_of(last).map(Some).ok_or_else(|| strange(last)),
+            None => Err(strange(&answers)),
+        }
     }
 }
 
@@ -353,15 +391,15 @@ impl Course {
 pub(super) struct End {
     pub(super) generation: String,
     trimmed: u64,
-    /// Of its last entries, in order.
-    pub(super) numbers: Vec<u64>,
+    /// Its last entries, in order.
+    pub(super) known: Vec<Known>,
 }
 
 impl End {
     /// Nothing stands behind it.
     pub(super) fn last(&self) -> u64 {
-        let last = self.numbers.last();
-        last.copied().unwrap_or_default().max(self.trimmed)
+        let last = self.known.last();
+        last.map_or(0, |last| last.number).max(self.trimmed)
     }
 }
 

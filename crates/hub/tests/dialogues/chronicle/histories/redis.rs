@@ -264,10 +264,10 @@ impl Redis {
         (behind.take(most).cloned().collect(), self.state.trimmed)
     }
 
-    /// The numbers of its last entries.
-    pub(super) fn latest(&self) -> impl Iterator<Item = u64> {
+    /// Numbers and turns of its last entries.
+    pub(super) fn latest(&self) -> impl Iterator<Item = (u64, u64)> {
         let entries = self.state.entries.iter().rev().take(NAMES_MAX);
-        entries.map(|entry| entry.number)
+        entries.map(|entry| (entry.number, entry.turn))
     }
 
     /// Where the stream ends.
@@ -276,7 +276,7 @@ impl Redis {
     }
 
     /// As `lift.lua` does it.
-    pub(super) fn lift(&mut self, at: u64) -> u64 {
+    pub(super) fn lift(&mut self, at: u64) -> Option<(u64, u64)> {
         let upto = self.state.entries.iter().rev();
         let upto = { upto }.find(|entry| entry.number <= at);
         let found = upto.map_or(0, |entry| entry.number);
@@ -290,7 +290,7 @@ impl Redis {
         let is_lift = |what: &What| matches!(what, What::Taken { fence: 0, .. });
         let mut upto = self.state.entries.iter().rev();
         let said = upto.find(|entry| entry.number <= at && !is_lift(&entry.what));
-        said.map_or(0, |entry| entry.number)
+        said.map(|entry| (entry.number, entry.turn))
     }
 
     /// Another server takes over, which lacks the last changes, or all, and whose clock may be behind.
