@@ -4,8 +4,9 @@ use super::Stream;
 use crate::engine::Trouble;
 use crate::redis::Port;
 use ::redis::{Cmd, Value, cmd};
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Bits of the counter in a number; the rest is the time of Redis in ms.
@@ -17,7 +18,14 @@ const PART_BYTES: usize = 1 << 20;
 /// Replicas that have not taken what was written by then count as away.
 const REPLICAS_MS: u64 = 1_000;
 const LIFT: &str = include_str!("lift.lua");
-/// A reader that has nothing to read asks again so soon: it looks for another generation then.
+/// Which the last entries are, without what is in them.
+const NAMES: &str = "local names = {} \
+    for at, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[1])) do \
+    names[at] = {entry[1], redis.sha1hex(entry[2][2])} end \
+    return names";
+/// A failover that loses more than so many entries is one that a node which has just begun knows nothing of.
+const NAMES_MAX: usize = 256;
+/// A reader that has nothing to read asks again so soon: it may be another Redis by then.
 const BLOCK: Duration = Duration::from_millis(300);
 
 /// One entry of the stream.
@@ -35,6 +43,20 @@ pub(super) enum What {
 }
 
 impl Entry {
+    pub(super) fn known(&self) -> Known {
+        let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        match &self.what {
+            What::Event(letter) | What::Order(letter) => hash.update(letter),
+            What::Taken { fence, pid } => hash.update(format!("{fence} {pid}").as_bytes()),
+        }
+        let hash = hash.finish();
+        let first = hash.as_ref().first_chunk();
+        Known {
+            number: self.number,
+            digest: first.copied().map_or(0, u64::from_be_bytes),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match &self.what {
             What::Event(letter) | What::Order(letter) => letter.len(),
@@ -50,6 +72,26 @@ pub(super) fn part_behind(entries: &[Entry], before: usize) -> usize {
         Some(each) => (PART_BYTES / each.max(1)).clamp(PART_MIN, PART_MAX),
         None => before,
     }
+}
+
+/// Tells one entry from all others. A name alone does not: after a failover, where clocks are behind, another entry may get the name of a lost one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Known {
+    pub(super) number: u64,
+    /// The beginning of the SHA-1 of its content.
+    digest: u64,
+}
+
+/// As scripts answer it: its name, and the SHA-1 in hex.
+fn known_of(value: &Value) -> Option<Known> {
+    let [name, digest] = value.as_sequence()? else {
+        return None;
+    };
+    let (name, digest) = (text(name)?, text(digest)?);
+    Some(Known {
+        number: number(&name)?,
+        digest: u64::from_str_radix(digest.get(..16)?, 16).ok()?,
+    })
 }
 
 /// The name of an entry as a number.
@@ -183,7 +225,7 @@ impl Course {
     }
 
     /// Whether it is another than before.
-    pub(super) fn is_another(&self, now: &str) -> bool {
+    fn is_another(&self, now: &str) -> bool {
         let generation = self.lock();
         !generation.name.is_empty() && generation.name != now
     }
@@ -235,21 +277,24 @@ impl Course {
             .ok_or_else(|| strange(&"nothing"))
     }
 
-    /// How it is at the beginning: the number of its last entry.
-    pub(super) async fn look(&self) -> Result<u64, Trouble> {
+    /// How it ends now, and at which Redis.
+    pub(super) async fn look(&self) -> Result<End, Trouble> {
         let stream = self.stream();
-        let commands = vec![
-            generation_asked(),
-            self.newest_asked(),
-            self.trimmed_asked(),
-        ];
+        let mut names = cmd("EVAL");
+        names.arg(NAMES).arg(1).arg(&stream).arg(NAMES_MAX);
+        let commands = vec![names, self.trimmed_asked(), generation_asked()];
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let [info, newest, trimmed] = &answers[..] else {
+        let [names, trimmed, info] = &answers[..] else {
             return Err(strange(&answers));
         };
-        self.note_generation(generation_of(info).ok_or_else(|| strange(info))?);
-        Ok(last_of(newest).max(trimmed_of(trimmed)))
+        let names = names.as_sequence().ok_or_else(|| strange(names))?;
+        let known = names.iter().rev().filter_map(known_of);
+        Ok(End {
+            generation: generation_of(info).ok_or_else(|| strange(info))?,
+            trimmed: trimmed_of(trimmed),
+            known: known.collect(),
+        })
     }
 
     fn newest_asked(&self) -> Cmd {
@@ -259,42 +304,43 @@ impl Course {
         newest
     }
 
-    /// What comes behind a number, now or soon.
+    /// What comes behind a number, now or soon. Which Redis that is, is asked in the same round trip and behind it: a read that began before a
+    /// failover and ended after it counts as one of the new Redis.
     pub(super) async fn next(
         &self,
         after: u64,
         part: usize,
-        asks_generation: bool,
+        asks_newest: bool,
     ) -> Result<News, Trouble> {
         let stream = self.stream();
         let mut next = cmd("XREAD");
         next.arg("COUNT").arg(part);
         next.arg("BLOCK").arg(BLOCK.as_millis() as u64);
         next.arg("STREAMS").arg(&stream).arg(id(after));
-        let mut commands = vec![next, self.trimmed_asked()];
-        if asks_generation {
-            commands.splice(0..0, [generation_asked(), self.newest_asked()]);
+        let mut commands = vec![cmd("TIME"), next, self.trimmed_asked(), generation_asked()];
+        if asks_newest {
+            commands.push(self.newest_asked());
         }
+        let began = Instant::now();
         let port = &self.ports.reader;
         let answers = port.carry_out_together(stream.as_bytes(), commands).await?;
-        let (state, found, trimmed) = match &answers[..] {
-            [info, newest, found, trimmed] => (Some((info, newest)), found, trimmed),
-            [found, trimmed] => (None, found, trimmed),
-            _ => return Err(strange(&answers)),
+        let [time, found, trimmed, info, newest @ ..] = &answers[..] else {
+            return Err(strange(&answers));
         };
-        let state = match state {
-            Some((info, newest)) => Some(State {
-                generation: generation_of(info).ok_or_else(|| strange(info))?,
-                newest: last_of(newest),
-            }),
-            None => None,
-        };
+        let generation = generation_of(info).ok_or_else(|| strange(info))?;
+        if self.is_another(&generation) {
+            return Ok(News::Another(generation));
+        }
         let streams = found.as_map_iter().into_iter().flatten();
-        Ok(News {
-            state,
+        Ok(News::Found(Found {
+            clock: Clock {
+                began,
+                then_ms: time_of(time).ok_or_else(|| strange(time))?,
+            },
+            newest: newest.first().map(last_of),
             trimmed: trimmed_of(trimmed),
             entries: streams.flat_map(|(_, own)| entries(own)).collect(),
-        })
+        }))
     }
 
     fn trimmed_asked(&self) -> Cmd {
@@ -322,8 +368,8 @@ impl Course {
         Ok((entries(found), trimmed_of(trimmed)))
     }
 
-    /// Behind a failover: what is said from now on gets numbers behind this one. The last entry up to there.
-    pub(super) async fn lift(&self, at: u64) -> Result<u64, Trouble> {
+    /// Behind a failover: what is said from now on gets numbers behind this one. The last entry up to there, if there is one.
+    pub(super) async fn lift(&self, at: u64) -> Result<Option<Known>, Trouble> {
         let stream = self.stream();
         let mut call = cmd("EVAL");
         call.arg(LIFT).arg(2).arg(&stream).arg(self.facts());
@@ -332,29 +378,72 @@ impl Course {
         let answers = port
             .carry_out_together(stream.as_bytes(), vec![call])
             .await?;
-        let last = answers.first().and_then(text);
-        let last = last.and_then(|id| number(&id));
-        last.ok_or_else(|| strange(&answers))
+        match answers.first() {
+            Some(Value::Nil) => Ok(None),
+            Some(last) => known_of(last).map(Some).ok_or_else(|| strange(last)),
+            None => Err(strange(&answers)),
+        }
+    }
+}
+
+/// How a stream ends.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) generation: String,
+    trimmed: u64,
+    /// Its last entries, in order.
+    pub(super) known: Vec<Known>,
+}
+
+impl End {
+    /// Nothing stands behind it.
+    pub(super) fn last(&self) -> u64 {
+        let last = self.known.last();
+        last.map_or(0, |last| last.number).max(self.trimmed)
     }
 }
 
 /// What a reader finds.
 #[derive(Debug)]
-pub(super) struct News {
-    /// Where it was asked for.
-    pub(super) state: Option<State>,
+pub(super) enum News {
+    Found(Found),
+    /// Another Redis than before answered. What that has is not to be had before it is noted: some may stand below what was read of the last.
+    Another(String),
+}
+
+/// What the same Redis as before has.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) clock: Clock,
+    /// The last entry, where it was asked for.
+    pub(super) newest: Option<u64>,
     /// The stream has nothing up to here any more.
     pub(super) trimmed: u64,
     pub(super) entries: Vec<Entry>,
 }
 
-/// How it is.
-#[derive(Debug)]
-pub(super) struct State {
-    /// Which Redis it is.
-    pub(super) generation: String,
-    /// The last entry.
-    pub(super) newest: u64,
+/// The clock of a Redis, which names its entries. That of this host may show anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// When it was asked.
+    began: Instant,
+    then_ms: u64,
+}
+
+impl Clock {
+    /// No entry has a number above it by now, unless a failover lifted the stream.
+    pub(super) fn number(&self) -> u64 {
+        let since_ms = self.began.elapsed().as_millis() as u64;
+        (self.then_ms + since_ms + 1) << COUNTER_BITS
+    }
+}
+
+fn time_of(value: &Value) -> Option<u64> {
+    let [seconds, micros] = value.as_sequence()? else {
+        return None;
+    };
+    let (seconds, micros): (u64, u64) = (text(seconds)?.parse().ok()?, text(micros)?.parse().ok()?);
+    Some(seconds * 1_000 + micros / 1_000)
 }
 
 /// For so long the stream went on behind a number, by the clock of Redis.

@@ -1,6 +1,6 @@
 -- Behind a failover: all that is said from now on has larger numbers than a node has read, or that node would never see it.
 -- KEYS: stream, facts. ARGV: the last entry that the node read, and the name behind it. Answers with the last entry up to there that
--- somebody said: one that another node lifted the stream with is nothing that anybody misses.
+-- somebody said, and its digest: one that another node lifted the stream with is nothing that anybody misses.
 local before = redis.call('XREVRANGE', KEYS[1], ARGV[1], '-', 'COUNT', 1)
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local last = newest[1] and newest[1][1] or '0-0'
@@ -16,4 +16,4 @@ end
 while before[1] and is_lift(before[1]) do
   before = redis.call('XREVRANGE', KEYS[1], '(' .. before[1][1], '-', 'COUNT', 1)
 end
-return before[1] and before[1][1] or '0-0'
+return before[1] and {before[1][1], redis.sha1hex(before[1][2][2])} or false

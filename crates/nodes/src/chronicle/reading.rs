@@ -1,19 +1,19 @@
 //! The stream of a namespace on its way to the shards of this node.
 
-use super::course::{self, Entry, News, What};
+use super::course::{self, Clock, Entry, Found, Known, News, What};
 use super::{Desk, Office};
 use crate::engine::Trouble;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const PAUSE: Duration = Duration::from_millis(100);
 /// Shards with too much before them are asked again so soon.
 const BREATH: Duration = Duration::from_millis(2);
-/// How often it is looked whether it is still the same Redis.
+/// How often it is looked how far the stream is.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many numbers are remembered: a failover that lost more is one that nobody knows anything of.
+/// So many entries are remembered: a failover that lost more is one that nobody knows anything of.
 const KNOWN_MAX: usize = 16_384;
 /// How often shards are told how far they are.
 const TELL: Duration = Duration::from_secs(1);
@@ -24,49 +24,42 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         return;
     };
     let course = &desk.course;
-    let goes_on = begin(&office, desk).await;
-    // Another Redis than the process before knew is to be noticed before anything is passed on.
-    let ago = if goes_on { LOOK } else { Duration::ZERO };
-    let mut looked = Instant::now();
-    looked = looked.checked_sub(ago).unwrap_or(looked);
+    let mut reader = Reader {
+        known: begin(&office, desk).await,
+        part: course::PART_MAX,
+        clock: None,
+    };
+    let mut looked: Option<Instant> = None;
     let mut told = (Instant::now(), 0);
-    let (mut known, mut part) = (Known::default(), course::PART_MAX);
-    known.note(*course.position.borrow());
     loop {
         if (office.are_behind)() {
             sleep(BREATH).await;
             continue;
         }
         let at = *course.position.borrow();
-        let asks = looked.elapsed() >= LOOK;
-        let mut news = course.next(at, part, asks).await;
+        let asks_newest = looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        let news = course.next(at, reader.part, asks_newest).await;
         let _turn = desk.turn.lock().await;
-        if let Ok(found) = &news
-            && let Err(trouble) = look(&office, desk, found, at, &known).await
-        {
-            news = Err(trouble);
-        }
-        match news {
-            Ok(found) => {
-                if let Some(state) = &found.state {
-                    looked = Instant::now();
-                    let behind_ms = course::ms_between(at, state.newest);
-                    desk.health.is_behind(behind_ms);
+        let read = match news {
+            Ok(News::Found(found)) => {
+                if found.newest.is_some() {
+                    looked = Some(Instant::now());
                 }
-                desk.health.reads_fail(false);
-                office.note_state(desk);
-                part = course::part_behind(&found.entries, part);
-                pass(&office, desk, found.entries, &mut known);
+                reader.reads(&office, desk, found, at);
+                Ok(())
             }
-            Err(trouble) => {
-                if desk.health.reads_fail(true) {
-                    tracing::warn!(namespace, %trouble, "cannot read what is said in this namespace: its clients get nothing until Redis answers");
-                }
-                office.note_state(desk);
-                // A Redis that comes back may be another.
-                looked -= LOOK.min(looked.elapsed());
-                sleep(PAUSE).await;
+            Ok(News::Another(generation)) => {
+                reader.notes_another(&office, desk, generation, at).await
             }
+            Err(trouble) => Err(trouble),
+        };
+        let is_news = desk.health.reads_fail(read.is_err());
+        office.note_state(desk);
+        if let Err(trouble) = read {
+            if is_news {
+                tracing::warn!(namespace, %trouble, "cannot read what is said in this namespace: its clients get nothing until Redis answers");
+            }
+            sleep(PAUSE).await;
         }
         let at = *course.position.borrow();
         if told.0.elapsed() >= TELL && at > told.1 {
@@ -76,99 +69,126 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
     }
 }
 
-/// Finds where the stream ends; `true`: the process before has said how far it was.
-async fn begin(office: &Office, desk: &Desk) -> bool {
+/// Finds where the stream ends, unless the process before has said how far it was, and of which Redis. What stood there last counts as read.
+async fn begin(office: &Office, desk: &Desk) -> Memory {
     let course = &desk.course;
     let _turn = desk.turn.lock().await;
-    if !course.generation().0.is_empty() {
-        return true;
-    }
-    loop {
+    let end = loop {
         match course.look().await {
-            Ok(last) => {
-                office.chronicle.begins(&course.namespace, last);
-                course.position.send_replace(last);
-                desk.health.reads_fail(false);
-                office.note_state(desk);
-                return false;
-            }
+            Ok(end) => break end,
             Err(trouble) => {
+                desk.health.reads_fail(true);
+                office.note_state(desk);
                 tracing::warn!(namespace = course.namespace, %trouble, "cannot read what is said in this namespace yet");
                 sleep(PAUSE).await;
             }
         }
+    };
+    let mut known = Memory::default();
+    let (before, _) = course.generation();
+    if before.is_empty() {
+        let last = end.last();
+        office.chronicle.begins(&course.namespace, last);
+        course.position.send_replace(last);
+        course.note_generation(end.generation.clone());
     }
+    if before.is_empty() || before == end.generation {
+        let at = *course.position.borrow();
+        let own = end.known.iter().filter(|entry| entry.number <= at);
+        own.for_each(|entry| known.note(*entry));
+    }
+    desk.health.reads_fail(false);
+    office.note_state(desk);
+    known
 }
 
-/// Another Redis may lack the last that was said and stored: what clients have of the one before proves nothing there. And who was not
-/// sent something is not to believe that it has all.
-async fn look(
-    office: &Office,
-    desk: &Desk,
-    news: &News,
-    at: u64,
-    known: &Known,
-) -> Result<(), Trouble> {
-    let course = &desk.course;
-    let another = news.state.as_ref().map(|state| &*state.generation);
-    let another = another.filter(|now| course.is_another(now));
-    // It may have been away for longer than the stream keeps what is said, or read more slowly than others wrote.
-    let is_behind = news.trimmed > at;
-    let mut misses = is_behind;
-    if let Some(now) = another {
-        // What others said meanwhile may stand below what this node has read of the one before.
+/// What a reader knows of what it has read.
+struct Reader {
+    known: Memory,
+    /// So many entries are asked for.
+    part: usize,
+    /// The clock of the Redis that was read last.
+    clock: Option<Clock>,
+}
+
+impl Reader {
+    fn reads(&mut self, office: &Office, desk: &Desk, found: Found, at: u64) {
+        self.clock = Some(found.clock);
+        if let Some(newest) = found.newest {
+            desk.health.is_behind(course::ms_between(at, newest));
+        }
+        // It may have been away for longer than the stream keeps what is said, or read more slowly than others wrote.
+        if found.trimmed > at {
+            self.misses(office, desk, at, true);
+            desk.course.position.send_replace(found.trimmed);
+        }
+        self.part = course::part_behind(&found.entries, self.part);
+        pass(office, desk, found.entries, &mut self.known);
+    }
+
+    /// Another Redis may lack the last that was said and stored: what clients have of the one before proves nothing there. And who was not sent
+    /// something is not to believe that it has all.
+    async fn notes_another(
+        &self,
+        office: &Office,
+        desk: &Desk,
+        generation: String,
+        at: u64,
+    ) -> Result<(), Trouble> {
+        let course = &desk.course;
+        // What others said meanwhile may stand below what this node has read of the one before: nothing of the new one was read yet.
         let last = course.lift(at).await?;
-        misses |= last != 0 && !known.has(last);
-        let era = course.note_generation(now.to_owned());
+        let era = course.note_generation(generation);
         tracing::warn!(
             namespace = course.namespace,
             "Redis failed over or was restarted: clients whose node dies now come back to what is said from now on"
         );
-        let lost = office.mail.lost(&course.namespace, upto(at), era);
+        let lost = office.mail.lost(&course.namespace, self.upto(at), era);
         office.deliver(&lost);
+        if last.is_some_and(|last| !self.known.has(last)) {
+            self.misses(office, desk, at, false);
+        }
+        Ok(())
     }
-    if misses {
+
+    fn misses(&self, office: &Office, desk: &Desk, at: u64, is_behind: bool) {
+        let namespace = &desk.course.namespace;
         tracing::warn!(
-            namespace = course.namespace,
+            namespace,
             is_behind,
             "events were lost before this node had read them: its clients are disconnected, so that they know. Give the stream more room \
                 (limits.journal_bytes_max, recovery.window) if Redis was not away"
         );
-        office.deliver(&office.mail.missed(&course.namespace, upto(at)));
-        course.position.send_replace(at.max(news.trimmed));
+        office.deliver(&office.mail.missed(namespace, self.upto(at)));
     }
-    Ok(())
+
+    /// Up to there may be lost what this node has not read.
+    fn upto(&self, at: u64) -> u64 {
+        let now = self.clock.map_or(0, |clock| clock.number());
+        now.max(at + 1)
+    }
 }
 
-/// Of this moment, by the clock of this host.
-fn upto(at: u64) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = now.map_or(0, |now| now.as_millis() as u64);
-    at.max(now_ms << 20)
-}
-
-/// The numbers that were read last.
+/// The entries that were read last.
 #[derive(Default)]
-struct Known {
-    numbers: VecDeque<u64>,
+struct Memory {
+    entries: VecDeque<Known>,
 }
 
-impl Known {
-    fn note(&mut self, number: u64) {
-        if self.numbers.len() == KNOWN_MAX {
-            self.numbers.pop_front();
+impl Memory {
+    fn note(&mut self, entry: Known) {
+        if self.entries.len() == KNOWN_MAX {
+            self.entries.pop_front();
         }
-        self.numbers.push_back(number);
+        self.entries.push_back(entry);
     }
 
-    /// What stands before the first that is remembered, nobody here missed: it is from before this node began, or far behind it.
-    fn has(&self, number: u64) -> bool {
-        let first = self.numbers.front();
-        first.is_none_or(|first| number < *first) || self.numbers.binary_search(&number).is_ok()
+    fn has(&self, entry: Known) -> bool {
+        self.entries.binary_search(&entry).is_ok()
     }
 }
 
-fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
+fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Memory) {
     let course = &desk.course;
     let mut last = None;
     for entry in entries {
@@ -181,25 +201,10 @@ fn pass(office: &Office, desk: &Desk, entries: Vec<Entry>, known: &mut Known) {
         if let Some(read) = read {
             office.deliver(&read);
         }
-        known.note(entry.number);
+        known.note(entry.known());
         last = Some(entry.number);
     }
     if let Some(last) = last {
         course.position.send_replace(last);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A node that had just begun ended all its sockets when Redis lost something from before.
-    #[test]
-    fn what_was_said_before_a_node_began_counted_as_missed() {
-        let mut known = Known::default();
-        known.note(10);
-        assert!(known.has(9) && known.has(10) && !known.has(11));
-        (11..11 + KNOWN_MAX as u64).for_each(|number| known.note(2 * number));
-        assert!(known.has(10) && known.has(24) && !known.has(25));
     }
 }

@@ -32,7 +32,7 @@ fn outcomes(nodes: &[Gateway], outcome: &str) -> f64 {
 }
 
 /// What a client hears up to a number. Its own echo may stand in the stream before what another node says.
-fn hears_up_to(client: &mut Client, last: u64) -> Vec<u64> {
+pub(super) fn hears_up_to(client: &mut Client, last: u64) -> Vec<u64> {
     let mut heard = Vec::new();
     let came = eventually(PATIENCE, || {
         heard.extend(client.hears());
@@ -273,7 +273,7 @@ fn with_key(redis: &Redis, entry: &str) -> Gateway {
     Gateway::start(&closed(redis, &admin))
 }
 
-fn call(node: &Gateway, key: &str, path: &str, body: &Value) -> u16 {
+pub(super) fn call(node: &Gateway, key: &str, path: &str, body: &Value) -> u16 {
     let body = body.to_string();
     let order = format!(
         "POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",

@@ -1,6 +1,7 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
 mod appearing;
+mod away;
 mod chronicle;
 mod clocks;
 mod death;
