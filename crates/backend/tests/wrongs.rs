@@ -12,6 +12,7 @@ fn attached() -> Backend {
     let mut backend = Backend::new(Settings::default());
     let hello = Hello {
         instance: "a".to_owned(),
+        version: 1,
         ..Hello::default()
     };
     backend.attach(1, LINK, &hello).expect("welcome");
@@ -42,10 +43,7 @@ fn event(socket: &str, event: &str, ack: u64) -> Up {
 
 fn emit(event: &str) -> Box<proto::Emit> {
     Box::new(proto::Emit {
-        to: Some(proto::Target {
-            namespace: "/".to_owned(),
-            ..proto::Target::default()
-        }),
+        to: Some(proto::Target::all_of("/")),
         event: event.to_owned(),
         ..proto::Emit::default()
     })
@@ -117,12 +115,8 @@ fn a_command_of_an_unknown_kind_was_dropped_in_silence() {
 #[test]
 fn a_room_whose_transports_were_to_be_dropped_was_passed_over_in_silence() {
     let mut backend = attached();
-    let of = emit("x").to.map(|mut to| {
-        to.rooms.push("kitchen".to_owned());
-        to
-    });
     let end = proto::Disconnect {
-        of,
+        of: Some(proto::Target::room("/", "kitchen")),
         drop: true,
         ..proto::Disconnect::default()
     };
@@ -145,6 +139,90 @@ fn a_worker_changed_the_data_of_another_backends_socket() {
     backend.received(1, LINK, said).expect("in order");
     assert!(backend.take_out().is_empty());
     assert!(failures(&mut backend).is_empty(), "it may just have left");
+}
+
+/// One of each kind that has a target.
+fn about(of: &proto::Target) -> Vec<Option<Order>> {
+    let of = Some(of.clone());
+    let emit = proto::Emit {
+        to: of.clone(),
+        ..*emit("a")
+    };
+    let change = proto::Membership {
+        of: of.clone(),
+        rooms: vec!["kitchen".to_owned()],
+    };
+    let ask = proto::Ask {
+        query: 1,
+        emit: Some(emit.clone()),
+        timeout_ms: 1,
+    };
+    let fetch = proto::Fetch {
+        query: 2,
+        of: of.clone(),
+        timeout_ms: 1,
+    };
+    let end = proto::Disconnect {
+        of,
+        ..proto::Disconnect::default()
+    };
+    let all = [
+        Order::Emit(emit.into()),
+        Order::Join(change.clone()),
+        Order::Leave(change),
+        Order::Disconnect(end),
+        Order::Ask(ask.into()),
+        Order::Fetch(fetch),
+    ];
+    all.map(Some).to_vec()
+}
+
+/// The list of rooms had come out empty, and everybody was put out.
+#[test]
+fn a_target_that_names_nobody_was_everybody() {
+    let nobody = proto::Target {
+        all: false,
+        except: vec!["kitchen".to_owned()],
+        ..proto::Target::all_of("/")
+    };
+    let mut backend = attached();
+    assert_eq!(backend.received(1, LINK, says(1, about(&nobody))), Ok(()));
+    let failed = failures(&mut backend);
+    assert_eq!(failed.len(), 6);
+    for (_, why) in &failed {
+        assert!(why.starts_with("all: nobody is meant"), "{why}");
+    }
+    assert!(backend.take_out().is_empty());
+
+    let everybody = proto::Target {
+        all: true,
+        ..nobody.clone()
+    };
+    let said = backend.received(1, LINK, says(7, about(&everybody)));
+    assert_eq!(said, Ok(()));
+    assert!(failures(&mut backend).is_empty());
+    assert_eq!(backend.take_out().len(), 6);
+}
+
+/// A worker of before `Hello.version` cannot say `all`. It goes on as it did.
+#[test]
+fn an_older_worker_means_everybody_by_a_target_that_names_nobody() {
+    let mut backend = Backend::new(Settings::default());
+    let hello = Hello {
+        instance: "a".to_owned(),
+        ..Hello::default()
+    };
+    let welcome = backend.attach(1, LINK, &hello).expect("welcome");
+    assert_eq!(welcome.version, 1);
+    let nobody = proto::Target {
+        namespace: "/".to_owned(),
+        ..proto::Target::default()
+    };
+    for (first, of) in [(1, nobody), (7, proto::Target::room("/", "kitchen"))] {
+        assert_eq!(backend.received(1, LINK, says(first, about(&of))), Ok(()));
+        assert!(failures(&mut backend).is_empty());
+        assert_eq!(backend.take_out().len(), 6);
+    }
 }
 
 #[test]

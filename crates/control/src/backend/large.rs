@@ -3,7 +3,6 @@
 
 use crate::api::Api;
 use crate::bodies::treatment;
-use backend::proto::command::What;
 use backend::{Frame, proto};
 use prost::bytes::Bytes;
 use rules::Message;
@@ -32,7 +31,7 @@ pub(super) async fn make_small(api: &Api, frame: &mut Frame) {
         if !is_refused && !large.stores(bytes) {
             continue;
         }
-        if backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
+        if backend::check_emit(emit).is_err() {
             // Its faults are told where all commands are looked at.
             continue;
         }
