@@ -292,6 +292,21 @@ fn nodes_of_two_secrets_tell_operators_why_they_do_not_see_each_other() {
     }
 }
 
+/// Nodes of builds before leases had a code were missed in silence.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_lease_without_a_code_is_told_to_operators() {
+    let redis = Redis::start();
+    let node = Gateway::start(&config(&redis, ""));
+    all_up_of(&[&node]);
+    let other = (number(&node) + 1) % 1_024;
+    let key = format!("sockeye:{{nodes}}:{other}");
+    let bare = "1795836254722453 {\"life\":1,\"name\":\"vm/1\",\"sessions\":0}";
+    redis.ask(&["SET", &key, bare, "PX", "60000"]);
+    let why = "upgrade all such nodes at once, or give it the secret";
+    assert!(node.logged(why, PATIENCE), "{:?}", node.log());
+}
+
 /// Its ids are another's now.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
