@@ -123,8 +123,8 @@ func (n *Namespace) disconnected(ctx context.Context, socket *Socket, reason str
 type Operator struct {
 	namespace *Namespace
 	// Of a socket: commands for it go by its gateway.
-	link     *link
-	rooms    []string
+	link  *link
+	rooms []string
 	// The whole namespace. Without it an empty list of rooms is nobody.
 	all      bool
 	except   []string

@@ -418,6 +418,6 @@ fn what_programs_and_clients_say_is_kept_in_one_order() {
     let history = late.expect("history").remove(0);
     let kept = heard[0]
         .iter()
-        .map(|n| json!({"event": "say", "args": [n], "all": true}));
+        .map(|n| json!({"event": "say", "args": [n]}));
     assert_eq!(history["messages"], kept.collect::<Value>());
 }
