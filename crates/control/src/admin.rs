@@ -2,7 +2,6 @@
 
 mod conns;
 mod console;
-mod disconnect;
 mod guard;
 mod logins;
 pub(crate) mod nodes;
@@ -12,7 +11,6 @@ mod starting;
 
 pub use self::nodes::Nodes;
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
-pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
 pub use starting::Starting;
 
@@ -114,7 +112,6 @@ pub async fn serve(
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
-        .merge(disconnect::routes(&api))
         .merge(api::http::routes(&api, others))
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
         .merge(inside::routes(inside.clone(), &api))

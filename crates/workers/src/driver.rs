@@ -265,8 +265,8 @@ impl Driver {
                 let ended = self.backend.call_ended(now_ms, number, outcome);
                 if let Some(caller) = &mut self.caller {
                     if let Err(why) = ended {
-                        caller.note_refused(why);
-                        self.failures.note("call refused", why);
+                        caller.note_refused(&why);
+                        self.failures.note("call refused", &why);
                     }
                     caller.note_health(self.backend.endpoint_is_well() == Some(true));
                 }

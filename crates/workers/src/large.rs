@@ -1,7 +1,6 @@
 //! Large events of workers: a store keeps them before the command goes on. Meanwhile that worker's stream is not read, so its
 //! commands keep their order, and no other worker waits.
 
-use backend::proto::command::What;
 use backend::{Frame, proto};
 use prost::bytes::Bytes;
 use rules::large::event_bytes;
@@ -44,7 +43,7 @@ pub(super) async fn make_small(larder: &dyn Larder, frame: &mut Frame) {
         if !is_refused && !large.stores(bytes) {
             continue;
         }
-        if backend::check(&What::Emit(Box::new(emit.clone()))).is_err() {
+        if backend::check_emit(emit).is_err() {
             // Its faults are told where all commands are looked at.
             continue;
         }

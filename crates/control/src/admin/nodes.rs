@@ -1,9 +1,8 @@
 //! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away. `/v1/nodes/rebalance`:
 //! those that have too many send some elsewhere.
 
-use super::disconnect::accepted;
 use super::rebalance::{Run, Share, shares};
-use super::reply::reply;
+use super::reply::{accepted, reply};
 use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Details, Kind, Problem};
 use crate::inside::audit::Audit;

@@ -55,12 +55,14 @@ fn fixed() -> [(&'static str, String); 19] {
             "time for the head of an operator's request, and age of the connection",
             operators,
         ),
-        ("bytes of an operator's order", size(admin::BODY_BYTES_MAX)),
         (
             "bytes of a call of the server API",
             size(api::BODY_BYTES_MAX),
         ),
-        ("names in one list of such a call", grouped(api::NAMES_MAX)),
+        (
+            "names in one list of such a call",
+            grouped(types::NAMES_MAX),
+        ),
         (
             "sockets or rooms on a page of its lists",
             grouped(api::PAGE_MAX),
@@ -100,7 +102,7 @@ fn of_workers() -> [(&'static str, String); 6] {
             grouped(backend::COMMANDS_MAX),
         ),
         (
-            "members of all lists of such a command (rooms, exceptions, attachments, header lines, nodes)",
+            "members of all lists of such a command (rooms, users, sockets, exceptions, attachments, header lines, nodes)",
             grouped(backend::NAMES_MAX),
         ),
         (

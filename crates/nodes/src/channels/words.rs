@@ -1,16 +1,15 @@
 //! Messages on channels that programs outside share with clients: plain JSON, in two forms. A whole message names event, rooms and
 //! arguments; a bare one is the first argument alone.
 
-use rules::{Chosen, Message};
+use rules::Message;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use types::Target;
 use wire::json;
 
 /// The member that marks what a gateway published.
 const MARK: &str = "sockeye";
-/// Names in one message.
-const NAMES_MAX: usize = 1_000;
 
 /// One channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +58,11 @@ struct Whole<'a> {
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
     #[serde(default)]
-    rooms: Option<Vec<String>>,
+    rooms: Vec<String>,
     #[serde(default)]
-    users: Option<Vec<String>>,
+    users: Vec<String>,
+    #[serde(default)]
+    all: bool,
 }
 
 impl Origin {
@@ -76,9 +77,10 @@ impl Origin {
         }
         let [namespace, name] = [&event.namespace, &event.event].map(|text| json!(text));
         let [rooms, users] = [&event.rooms, &event.users].map(|names| json!(names));
+        let all = event.rooms.is_empty() && event.users.is_empty();
         let (args, mark) = (&event.args, self.mark());
         Some(format!(
-            "{{\"namespace\":{namespace},\"event\":{name},\"rooms\":{rooms},\"users\":{users},\"args\":[{args}],\"{MARK}\":{mark}}}"
+            "{{\"namespace\":{namespace},\"event\":{name},\"rooms\":{rooms},\"users\":{users},\"all\":{all},\"args\":[{args}],\"{MARK}\":{mark}}}"
         ))
     }
 
@@ -100,7 +102,7 @@ impl Origin {
         &self,
         channel: &Channel,
         body: &[u8],
-    ) -> Result<(Chosen, Message), Refused> {
+    ) -> Result<(Target, Message), Refused> {
         json::validate(body).map_err(|_| Refused::Malformed)?;
         let text = std::str::from_utf8(body)
             .map_err(|_| Refused::Malformed)?
@@ -124,13 +126,13 @@ impl Origin {
         mark.is_some_and(|mark| mark.cluster == self.cluster)
     }
 
-    fn read_bare(channel: &Channel, text: &str) -> Result<(Chosen, Message), Refused> {
+    fn read_bare(channel: &Channel, text: &str) -> Result<(Target, Message), Refused> {
         let event = channel.take.first().ok_or(Refused::Unchosen)?;
-        let chosen = chosen(channel, Vec::new(), Vec::new());
-        Ok((chosen, message(event, text)))
+        let of = target(channel, Target::all_of(channel.namespace.clone()))?;
+        Ok((of, message(event, text)))
     }
 
-    fn read_whole(channel: &Channel, text: &str) -> Result<(Chosen, Message), Refused> {
+    fn read_whole(channel: &Channel, text: &str) -> Result<(Target, Message), Refused> {
         let whole: Whole<'_> = serde_json::from_str(text).map_err(|_| Refused::Malformed)?;
         if !channel.take.contains(&whole.event) {
             return Err(Refused::Unchosen);
@@ -142,35 +144,26 @@ impl Origin {
                 .and_then(|rest| rest.strip_suffix(']'))
                 .ok_or(Refused::Malformed)?,
         };
-        let named = whole.rooms.is_some() || whole.users.is_some();
-        let (rooms, users) = (
-            whole.rooms.unwrap_or_default(),
-            whole.users.unwrap_or_default(),
-        );
-        let names = || rooms.iter().chain(&users);
-        // A list without names would be for nobody, and not for everybody.
-        let is_for_nobody = named && names().count() == 0 && channel.room.is_none();
-        if is_for_nobody || names().count() > NAMES_MAX || names().any(String::is_empty) {
-            return Err(Refused::Malformed);
-        }
+        let of = Target {
+            namespace: channel.namespace.clone(),
+            rooms: whole.rooms,
+            users: whole.users,
+            all: whole.all,
+            ..Target::default()
+        };
         let event = message(&whole.event, args.trim());
-        Ok((chosen(channel, rooms, users), event))
+        Ok((target(channel, of)?, event))
     }
 }
 
 /// The sockets of this node: each node hears the channel, and tells its own.
-fn chosen(channel: &Channel, rooms: Vec<String>, users: Vec<String>) -> Chosen {
-    let (rooms, users) = match &channel.room {
-        Some(room) => (vec![room.clone()], Vec::new()),
-        None => (rooms, users),
+fn target(channel: &Channel, named: Target) -> Result<Target, Refused> {
+    let of = match &channel.room {
+        Some(room) => Target::room(channel.namespace.clone(), room.clone()),
+        None => named,
     };
-    Chosen {
-        namespace: channel.namespace.clone(),
-        rooms,
-        users,
-        except: Vec::new(),
-        local: true,
-    }
+    of.check().map_err(|_| Refused::Malformed)?;
+    Ok(Target { local: true, ..of })
 }
 
 fn message(event: &str, args: &str) -> Message {
@@ -221,6 +214,13 @@ mod tests {
             cluster: "other:".to_owned(),
             node: 3,
         };
+        let everybody = hub::Tapped {
+            rooms: Vec::new(),
+            ..tapped("1")
+        };
+        let text = origin().write(&channel(false), &everybody).expect("text");
+        let (chosen, _) = others.read(&channel(false), text.as_bytes()).expect("good");
+        assert!(chosen.all, "it was for nobody: {text}");
         for (bare, args) in [
             (false, "{\"content\":\"a\"},2,\"x\""),
             (false, ""),
@@ -266,8 +266,8 @@ mod tests {
             read(r#" {"event":"chat-message","args":[1, {"a":[2]}],"rooms":["a","b"]}"#)
                 .expect("good");
         assert_eq!((chosen.rooms.len(), &*message.args), (2, "1, {\"a\":[2]}"));
-        let (chosen, _) = read(r#"{"event":"chat-message"}"#).expect("for the whole namespace");
-        assert!(chosen.rooms.is_empty() && chosen.users.is_empty());
+        let (chosen, _) = read(r#"{"event":"chat-message","all":true}"#).expect("good");
+        assert!(chosen.all && chosen.rooms.is_empty() && chosen.users.is_empty());
         for malformed in [
             "",
             "null",
@@ -278,7 +278,9 @@ mod tests {
             r#"{"event":7}"#,
             r#"{"event":"chat-message","args":{}}"#,
             r#"{"event":"chat-message","args":"1"}"#,
+            r#"{"event":"chat-message"}"#,
             r#"{"event":"chat-message","rooms":[]}"#,
+            r#"{"event":"chat-message","rooms":["a"],"all":true}"#,
             r#"{"event":"chat-message","rooms":[""]}"#,
             r#"{"event":"chat-message","rooms":"a"}"#,
             r#"{"event":"chat-message"} {}"#,

@@ -2,14 +2,26 @@
 //! a mistyped `refuse` lets nobody in. What it is, its text says: servers give any type to it.
 
 use backend::News;
+use backend::proto;
 use backend::proto::command::What;
 use backend::proto::item::What as Said;
-use backend::proto::{self, Target};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::bytes::Bytes;
 use std::borrow::Cow;
+use types::Target;
 use wire::json;
+
+/// The members that choose sockets.
+const TARGET: [&str; 7] = [
+    "namespace",
+    "rooms",
+    "users",
+    "sockets",
+    "except",
+    "local",
+    "all",
+];
 
 /// Why a content has no commands that can be carried out.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,41 +62,21 @@ fn one(command: &str, news: &[News]) -> Result<What, String> {
     let body = Members::of(body)?;
     let what = match &**kind {
         "emit" => emit(&body, news),
-        "join" => Ok(What::Join(membership(&body, news)?)),
-        "leave" => Ok(What::Leave(membership(&body, news)?)),
+        "join" => membership(kind, &body, news).map(What::Join),
+        "leave" => membership(kind, &body, news).map(What::Leave),
         "disconnect" => disconnect(&body, news),
         "ack" => ack(&body, news),
         "refuse" => refuse(&body, news),
         _ => Err("known commands are emit, join, leave, disconnect, ack and refuse".to_owned()),
     };
-    let what = what.and_then(|what| backend::check(&what).map(|()| what).map_err(str::to_owned));
+    let what = what.and_then(|what| Ok(backend::check(&what).map(|()| what)?));
     what.map_err(|why| format!("{kind:?}: {why}"))
 }
 
 fn emit(body: &Members<'_>, news: &[News]) -> Result<What, String> {
-    body.known(&[
-        "namespace",
-        "rooms",
-        "sockets",
-        "except",
-        "event",
-        "args",
-        "attachments",
-        "volatile",
-    ])?;
-    let mut to = target(body, news)?;
-    to.rooms.append(&mut body.names("rooms")?);
-    // A list that came out empty means nobody, and no list means all of the namespace.
-    let names = ["rooms", "sockets"];
-    if to.rooms.is_empty() && names.iter().any(|name| body.get(name).is_some()) {
-        return Err(
-            "rooms and sockets are empty, so nobody is meant; leave both out for the whole namespace"
-                .to_owned(),
-        );
-    }
-    to.except = body.names("except")?;
+    body.choosing(&["event", "args", "attachments", "volatile"])?;
     Ok(What::Emit(Box::new(proto::Emit {
-        to: Some(to),
+        to: Some(target(body, news)?),
         event: body.text("event")?.ok_or("event is needed")?.into_owned(),
         args: args(body)?,
         attachments: attachments(body)?,
@@ -92,28 +84,24 @@ fn emit(body: &Members<'_>, news: &[News]) -> Result<What, String> {
     })))
 }
 
-fn membership(body: &Members<'_>, news: &[News]) -> Result<proto::Membership, String> {
-    body.known(&["namespace", "sockets", "rooms"])?;
-    let of = target(body, news)?;
-    let rooms = body.names("rooms")?;
-    if of.rooms.is_empty() || rooms.is_empty() {
-        return Err("sockets and rooms are needed".to_owned());
+/// `kind`: the command, and its member with the rooms.
+fn membership(kind: &str, body: &Members<'_>, news: &[News]) -> Result<proto::Membership, String> {
+    body.choosing(&[kind])?;
+    let rooms = body.strings(kind)?;
+    if rooms.is_empty() {
+        return Err(format!("{kind:?} is needed: the rooms"));
     }
+    types::check_names(kind, &rooms).map_err(|fault| fault.to_string())?;
     Ok(proto::Membership {
-        of: Some(of),
+        of: Some(target(body, news)?),
         rooms,
     })
 }
 
 fn disconnect(body: &Members<'_>, news: &[News]) -> Result<What, String> {
-    body.known(&["namespace", "sockets", "rooms", "close"])?;
-    let mut of = target(body, news)?;
-    of.rooms.append(&mut body.names("rooms")?);
-    if of.rooms.is_empty() {
-        return Err("sockets or rooms are needed".to_owned());
-    }
+    body.choosing(&["close"])?;
     Ok(What::Disconnect(proto::Disconnect {
-        of: Some(of),
+        of: Some(target(body, news)?),
         close: body.flag("close")?,
         drop: false,
     }))
@@ -153,7 +141,7 @@ fn refuse(body: &Members<'_>, news: &[News]) -> Result<What, String> {
     }
 }
 
-/// The namespace, and the sockets that are named.
+/// The sockets that are meant.
 fn target(body: &Members<'_>, news: &[News]) -> Result<Target, String> {
     let namespace = match body.text("namespace")? {
         Some(namespace) => namespace.into_owned(),
@@ -161,8 +149,13 @@ fn target(body: &Members<'_>, news: &[News]) -> Result<Target, String> {
     };
     Ok(Target {
         namespace,
-        rooms: body.names("sockets")?,
-        ..Target::default()
+        rooms: body.strings("rooms")?,
+        users: body.strings("users")?,
+        sockets: body.strings("sockets")?,
+        except: body.strings("except")?,
+        local: body.flag("local")?,
+        all: body.flag("all")?,
+        without: Vec::new(),
     })
 }
 
@@ -244,6 +237,11 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// The members of a target, and these of the command.
+    fn choosing(&self, own: &[&str]) -> Result<(), String> {
+        self.known(&[own, &TARGET].concat())
+    }
+
     fn get(&self, name: &str) -> Option<&'a str> {
         let mut all = self.0.iter().rev();
         all.find(|(known, _)| known == name).map(|(_, raw)| *raw)
@@ -276,14 +274,6 @@ impl<'a> Members<'a> {
         let all = all.map(|text| text.map(Cow::into_owned));
         let all: Option<Vec<String>> = all.collect();
         all.ok_or_else(|| format!("cannot use {} as {name:?}: texts are needed", brief(raw)))
-    }
-
-    fn names(&self, name: &str) -> Result<Vec<String>, String> {
-        let names = self.strings(name)?;
-        match names.iter().any(String::is_empty) {
-            true => Err(format!("{name:?} has an empty name")),
-            false => Ok(names),
-        }
     }
 }
 

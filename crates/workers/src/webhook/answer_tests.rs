@@ -41,7 +41,7 @@ fn came() -> Vec<News> {
 fn commands_come_in_their_order_with_their_text_untouched() {
     let body = r#" {"commands":[
         {"emit":{"rooms":["kitchen"],"sockets":["AAAAAAAAAAAAAAAAAAAC"],"except":["x"],"event":"soup","args":[1.10,{"a":[]}],"volatile":true}},
-        {"join":{"namespace":"/","sockets":["s"],"rooms":["a","b"]}},
+        {"join":{"namespace":"/","users":["ada"],"join":["a","b"]}},
         {"disconnect":{"rooms":["a"],"close":true}},
         {"ack":{"args":["\u00e9",{"_placeholder":true,"num":0}],"attachments":["AAH/"]}}]} "#;
     let commands = read(body.as_bytes(), &asked(9)).expect("commands");
@@ -56,11 +56,16 @@ fn commands_come_in_their_order_with_their_text_untouched() {
     };
     let to = emit.to.as_ref().expect("a target");
     assert_eq!(to.namespace, "/shop", "that of the event");
-    assert_eq!(to.rooms, ["AAAAAAAAAAAAAAAAAAAC", "kitchen"]);
+    assert_eq!(
+        (&*to.rooms[0], &*to.sockets[0]),
+        ("kitchen", "AAAAAAAAAAAAAAAAAAAC")
+    );
     assert_eq!(to.except, ["x"]);
     assert_eq!(emit.args, r#"1.10,{"a":[]}"#.as_bytes());
     assert!(emit.volatile && end.close);
-    assert_eq!(join.of.as_ref().expect("a target").namespace, "/");
+    let of = join.of.as_ref().expect("a target");
+    assert_eq!((&*of.namespace, &*of.users[0]), ("/", "ada"));
+    assert_eq!(join.rooms, ["a", "b"]);
     assert_eq!((&*ack.socket, ack.ack), (SOCKET, 9));
     assert_eq!(ack.attachments[0], [0, 1, 255].as_slice());
 }
@@ -93,7 +98,7 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
         (r#"{"commands":[{"refues":{}}]}"#, "known commands"),
         (r#"{"commands":[{"emit":{},"ack":{}}]}"#, "one member"),
         (
-            r#"{"commands":[{"emit":{"event":""}}]}"#,
+            r#"{"commands":[{"emit":{"all":true,"event":""}}]}"#,
             "a text is needed",
         ),
         (r#"{"commands":[{"emit":{}}]}"#, "event is needed"),
@@ -102,18 +107,30 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
             "a list",
         ),
         (
-            r#"{"commands":[{"emit":{"event":"a","rooms":[""]}}]}"#,
-            "empty name",
+            r#"{"commands":[{"emit":{"event":"a","rooms":["b",""]}}]}"#,
+            "rooms[1]: a name is empty",
         ),
         (
             r#"{"commands":[{"emit":{"event":"a","rooms":[1]}}]}"#,
             "texts are",
         ),
+        // What was `rooms` once is a choice of sockets.
         (
-            r#"{"commands":[{"join":{"rooms":["a"]}}]}"#,
-            "sockets and rooms",
+            r#"{"commands":[{"join":{"sockets":["AAAAAAAAAAAAAAAAAAAC"],"rooms":["a"]}}]}"#,
+            "\"join\" is needed",
         ),
-        (r#"{"commands":[{"disconnect":{}}]}"#, "sockets or rooms"),
+        (
+            r#"{"commands":[{"leave":{"all":true,"leave":[""]}}]}"#,
+            "leave[0]: a name is empty",
+        ),
+        (
+            r#"{"commands":[{"emit":{"event":"a","sockets":["x"]}}]}"#,
+            "sockets[0]: \"x\" is no socket's id",
+        ),
+        (
+            r#"{"commands":[{"emit":{"event":"a","all":true,"rooms":["x"]}}]}"#,
+            "leave one of both out",
+        ),
         (
             r#"{"commands":[{"disconnect":{"rooms":["a"],"close":1}}]}"#,
             "true or false",
@@ -121,11 +138,11 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
         (r#"{"commands":[{"ack":{"attachments":["*"]}}]}"#, "base64"),
         (r#"{"commands":[{"refuse":{}}]}"#, "waits for a decision"),
         (
-            r#"{"commands":[{"emit":{"event":"connect"}}]}"#,
+            r#"{"commands":[{"emit":{"all":true,"event":"connect"}}]}"#,
             "only the libraries emit",
         ),
         (
-            r#"{"commands":[{"emit":{"event":"a","attachments":["AAAA"]}}]}"#,
+            r#"{"commands":[{"emit":{"all":true,"event":"a","attachments":["AAAA"]}}]}"#,
             "must stand in args once",
         ),
         (
@@ -158,17 +175,29 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
 
 #[test]
 fn an_emit_to_an_empty_list_is_not_for_the_whole_namespace() {
-    let emit = |to: &str| {
-        let body = format!("{{\"commands\":[{{\"emit\":{{{to}\"event\":\"x\"}}}}]}}");
+    let command = |kind: &str, to: &str| {
+        let body = format!("{{\"commands\":[{{\"{kind}\":{{{to}}}}}]}}");
         read(body.as_bytes(), &asked(0))
     };
-    assert!(emit("").is_ok() && emit("\"sockets\":[],\"rooms\":[\"a\"],").is_ok());
+    let event = "\"event\":\"x\"";
     for to in [
-        "\"sockets\":[],",
-        "\"rooms\":[],",
-        "\"rooms\":[],\"sockets\":[],",
+        "\"sockets\":[],\"rooms\":[\"a\"],",
+        "\"all\":true,\"rooms\":[],",
     ] {
-        let error = emit(to).expect_err(to);
+        assert!(command("emit", &format!("{to}{event}")).is_ok(), "{to}");
+    }
+    for (kind, to) in [
+        ("emit", event),
+        (
+            "emit",
+            "\"rooms\":[],\"sockets\":[],\"users\":[],\"event\":\"x\"",
+        ),
+        ("emit", "\"except\":[\"a\"],\"event\":\"x\""),
+        ("join", "\"join\":[\"a\"]"),
+        ("leave", "\"leave\":[\"a\"]"),
+        ("disconnect", "\"close\":true"),
+    ] {
+        let error = command(kind, to).expect_err(to);
         let Fault::Wrong(error) = error else {
             panic!("{error:?}")
         };

@@ -29,7 +29,10 @@ fn answer(client: &mut SocketIo) {
 
 /// Nothing but this event has come since.
 fn heard_no_more(node: &Gateway, client: &mut SocketIo) {
-    assert_eq!(post(node, "/v1/emit", &json!({"event": "last"})).0, 202);
+    assert_eq!(
+        post(node, "/v1/emit", &json!({"event": "last", "all": true})).0,
+        202
+    );
     assert_eq!(client.until("last").len(), 0);
 }
 
@@ -61,7 +64,7 @@ fn repeated_calls_are_carried_out_once(nodes: &[Gateway; 2]) {
     assert_eq!(client.expect("n"), [json!(1)]);
     assert_eq!(client.expect("n"), [json!(3)]);
     // A key is for one namespace.
-    let elsewhere = json!({"event": "n", "namespace": "/other"});
+    let elsewhere = json!({"event": "n", "namespace": "/other", "all": true});
     assert_ne!(emit(&nodes[1], "a", &elsewhere).0, 422);
 
     // At once at both: one asks the client, the other one waits for its answer.

@@ -330,10 +330,10 @@ fn without_redis_nobody_is_told_anything_that_might_not_hold() {
     let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let node = with_key(&redis, &entry);
     all_up(std::slice::from_ref(&node));
-    let body = json!({"event": "say", "args": [{"n": 1}]});
+    let body = json!({"event": "say", "all": true, "args": [{"n": 1}]});
     let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
     assert!(eventually(PATIENCE, is_taken));
-    let local = json!({"event": "say", "args": [{"n": 1}], "local": true});
+    let local = json!({"event": "say", "all": true, "args": [{"n": 1}], "local": true});
     assert_eq!(
         call(&node, &key, "/v1/emit", &local),
         400,
@@ -583,7 +583,7 @@ fn without_replicas_that_it_asked_for_nothing_counts_as_stored() {
     let two = admin.replace("level = \"cluster\"", "level = \"cluster\"\nreplicas = 1");
     let node = Gateway::start(&closed(&redis, &two));
     all_up(std::slice::from_ref(&node));
-    let body = json!({"event": "say", "args": [{"n": 1}]});
+    let body = json!({"event": "say", "all": true, "args": [{"n": 1}]});
     let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
     assert!(eventually(2 * PATIENCE, is_taken));
     let mut client = Client::new(&node);

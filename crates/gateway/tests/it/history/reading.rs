@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_said() {
     for (body, words) in [
         (volatile, "volatile"),
         (
-            json!({"event": "say", "args": [1], "stored": true}),
+            json!({"event": "say", "args": [1], "all": true, "stored": true}),
             "rooms",
         ),
         (
