@@ -26,6 +26,9 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
     false => 16 * 1024,
 };
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
+/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, rooms that are
+/// announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
+pub const CHORES_PER_TURN: usize = 1024;
 /// Messages of other shards that are worked on in one turn.
 pub(crate) const MAILS_PER_TURN: usize = 4096;
 /// Connections that may use up their rejections in one turn before other flooding connections wait for the next.

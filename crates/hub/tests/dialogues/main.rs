@@ -33,6 +33,7 @@ mod returning;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
+mod shares;
 mod slow;
 mod streams;
 mod traffic;
