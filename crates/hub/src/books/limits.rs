@@ -78,6 +78,9 @@ pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Bytes of the acks that wait on one way: until other nodes know what their clients joined, or until a namespace's store has it.
+pub(crate) const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// A connection from the reserve must show within this time why it is served.
 pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -164,7 +164,7 @@ pub(crate) struct Rooms {
 const SPARE: usize = 1024;
 
 impl Rooms {
-    pub(crate) fn new(me: Identity, directory: &Arc<Directory>) -> Self {
+    pub(crate) fn new(me: Identity, directory: &Arc<Directory>, kept: Log) -> Self {
         Self {
             slots: Slab::default(),
             elsewhere: Elsewhere::default(),
@@ -180,7 +180,7 @@ impl Rooms {
             given: 0,
             directory: Arc::clone(directory),
             me,
-            kept: Log::default(),
+            kept,
             tap: None,
             history_tap: None,
         }
