@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -17,7 +17,7 @@ const { values } = parseArgs({
   options: { clients: { type: "string", default: "60" }, rate: { type: "string", default: "50" }, recovery: { type: "boolean", default: false } },
 });
 const CLIENTS = Number(values.clients);
-const { io } = createRequire(join(process.env.SDK, "package.json"))("socket.io-client");
+const { io } = createRequire(join(resolve(process.env.SDK), "package.json"))("socket.io-client");
 const folder = mkdtempSync(join(tmpdir(), "mixed-"));
 const children = new Set();
 
@@ -43,7 +43,7 @@ await sleep(500);
 const config = join(folder, "sockeye.toml");
 writeFileSync(
   config,
-  `profile = "socket.io"\n[server]\nshards = 2\ndrain_window = "2s"\n[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${redis}"]\nsecret = "s"\n${values.recovery ? `[namespaces."/".recovery]\nlevel = "node"\nwindow = "1m"\noffsets = "all"\n` : ""}`,
+  `profile = "socket.io"\n[server]\nshards = 2\ndrain_window = "2s"\n[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${redis}"]\n${values.recovery ? `[namespaces."/".recovery]\nlevel = "node"\nwindow = "1m"\noffsets = "all"\n` : ""}`,
 );
 
 /** A node, once it serves. */
@@ -64,11 +64,15 @@ const nodes = [await node("OLD"), await node("OLD"), await node("OLD")];
 let next = 0;
 const anyUrl = () => nodes[next++ % nodes.length].url;
 
+/** Of the publisher's numbers the last. */
+let said = 0;
+
 class Client {
   last = 0;
   missed = 0;
   lost = 0;
   isNew = true;
+  joinedAt = Infinity;
   twice = 0;
   connects = 0;
   recovered = 0;
@@ -82,14 +86,18 @@ class Client {
       if (this.socket.recovered) this.recovered += 1;
       else {
         this.isNew = true;
-        this.socket.emit("join", "all", () => {});
+        this.joinedAt = Infinity;
+        this.socket.emit("join", "all", () => (this.joinedAt = said));
       }
     });
     this.socket.on("n", (n) => {
       if (n <= this.last) this.twice += 1;
-      // Whoever comes back as somebody new knows that it may have missed something.
-      else if (this.last > 0 && this.isNew) this.missed += n - this.last - 1;
-      else if (this.last > 0) this.lost += n - this.last - 1;
+      // A client that comes back as a new one knows that it may have missed something, up to its join.
+      else if (this.last > 0 && this.isNew) {
+        const missed = Math.max(0, Math.min(n - 1, this.joinedAt) - this.last);
+        this.missed += missed;
+        this.lost += n - this.last - 1 - missed;
+      } else if (this.last > 0) this.lost += n - this.last - 1;
       this.isNew = false;
       this.last = Math.max(this.last, n);
     });
@@ -105,7 +113,6 @@ const all = async (what) => {
 };
 await all((client) => client.socket.connected);
 await sleep(1_000);
-let said = 0;
 let speaks = true;
 let pauses = false;
 const publisher = new Client();

@@ -1,7 +1,8 @@
 // What clients miss that lose their connection and come back to whichever node a balancer gives them: three nodes of two shards, a Redis, stock
-// clients behind a proxy that cuts them, and a publisher that counts. Then raw clients that are all away, and all come back at once.
+// clients behind a proxy that cuts them, and a publisher that counts. Then raw clients that are all away, and all come back at once: `--crowd` in
+// this process, which may have 20,000 files, or `--raw` in as many processes as it takes.
 // With --kill a node is killed each minute, and started anew (recovery of level `cluster`); then there is no second part.
-// node returns.mjs [--kill] [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000] [--away 120] [--stay 200]
+// node returns.mjs [--kill] [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000 | --raw 40000] [--away 120] [--stay 200] [--ping 3s]
 // SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures; nothing may be lost.
 import { execFileSync, spawn } from "node:child_process";
 import { createHmac, randomBytes, createHash } from "node:crypto";
@@ -22,6 +23,7 @@ const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
     clients: text("500"), minutes: text("10"), rate: text("500"), crowd: text("5000"), away: text("120"), stay: text("200"),
+    raw: text("0"), ping: text("3s"), parts: text("1"), hosts: text(""),
     kill: { type: "boolean", default: false }, role: text("main"), url: text(""), from: text("0"), count: text("0"),
   },
 });
@@ -35,6 +37,10 @@ const DEAD_MS = 3_000;
 /** Members of a room, sockets of a user. */
 const MEMBERS = 10;
 const MISSED = 20;
+/** Raw clients of one process. */
+const RAW_EACH = 19_000;
+/** So many raw clients of all processes come at a time, and come back. */
+const WIDTH = { open: 100, back: 500 };
 const SECRET = "a secret of this run alone, and of nobody else";
 const children = [];
 
@@ -144,7 +150,7 @@ async function nodes(folder) {
   const file = join(folder, "sockeye.toml");
   writeFileSync(
     file,
-    `profile = "socket.io"\n[server]\nshards = 2\n[socketio]\nping_interval = "3s"\nping_timeout = "2s"\n[auth]\nsecret = "${SECRET}"\nstyle = "strict"\n` +
+    `profile = "socket.io"\n[server]\nshards = 2\n[socketio]\nping_interval = "${options.ping}"\nping_timeout = "2s"\n[auth]\nsecret = "${SECRET}"\nstyle = "strict"\n` +
       `[log]\nformat = "json"\n[admin]\napi_rate = "100000/s"\napi_keys = ["run:${createHash("sha256").update(key).digest("hex")}"]\n[cluster]\nadapter = "redis"\n` +
       `urls = ["${await redis(folder)}"]\nsecret = "of this run"\n[namespaces."/"]\nclient_joins = true\n[namespaces."/".recovery]\nlevel = "${options.kill ? "cluster" : "node"}"\nwindow = "5m"\n`,
   );
@@ -386,7 +392,7 @@ class Raw {
 
   constructor(host, auth = {}) {
     const [name, port] = host.split(":");
-    this.socket = connect(Number(port), name);
+    this.socket = connect({ port: Number(port), host: name });
     this.socket.setNoDelay(true);
     this.rest = Buffer.alloc(0);
     this.socket.write(
@@ -465,32 +471,125 @@ async function each(items, width, use) {
   }));
 }
 
+// A room for each two of the crowd, and a hundred for all of them.
+const room = (at) => `c${at >> 1}`;
+const wideRoom = (at) => `d${at % 100}`;
+
+/** Raw clients from `from` on, `count` of them, one of `parts` such shares. */
+class Share {
+  constructor({ from, count, parts, hosts }) {
+    Object.assign(this, { from, count, parts, hosts, token: token("crowd") });
+  }
+
+  each(width, use) {
+    const clients = Array.from({ length: this.count });
+    return each(clients, Math.ceil(width / this.parts), (_, at) => use(at, this.from + at));
+  }
+
+  host = (at) => this.hosts[at % this.hosts.length];
+
+  async open() {
+    this.clients = [];
+    await this.each(WIDTH.open, async (at, name) => {
+      const client = new Raw(this.host(name), { token: this.token });
+      this.clients[at] = client;
+      await client.opened;
+      await client.join(room(name));
+      await client.join(wideRoom(name));
+    });
+    return {};
+  }
+
+  async cut() {
+    this.left = this.clients.map(({ sid, pid, offset, socket }) => {
+      socket.resetAndDestroy();
+      return { sid, pid, offset };
+    });
+    this.clients = [];
+    return {};
+  }
+
+  /** Each comes to the node behind the one that it left. */
+  async back() {
+    let [same, failed] = [0, 0];
+    const before = process.cpuUsage();
+    await this.each(WIDTH.back, async (at, name) => {
+      const { sid, pid, offset } = this.left[at];
+      const client = new Raw(this.host(name + 1), { token: this.token, pid, offset });
+      this.clients[at] = client;
+      await client.opened.then(() => client.sid === sid && same++, () => failed++);
+    });
+    const { user, system } = process.cpuUsage(before);
+    return { same, failed, cpu: (user + system) / 1e6 };
+  }
+
+  async judge() {
+    const expected = Array.from({ length: MISSED / 2 }, (_, n) => n);
+    const wrong = this.clients.filter(({ numbers }) => {
+      const [own, wide] = [numbers.filter((n) => n < 1000), numbers.filter((n) => n >= 1000)];
+      return `${own}` !== `${expected}` || `${wide}` !== `${expected.map((n) => n + 1000)}`;
+    });
+    this.clients.forEach(({ socket }) => socket.destroy());
+    return { wrong: wrong.length, example: wrong[0]?.numbers };
+  }
+}
+
+/** A share in a process of its own: a word each way for each step. */
+class FarShare {
+  constructor({ from, count, parts, hosts }) {
+    const args = ["--role", "raw", "--from", `${from}`, "--count", `${count}`, "--parts", `${parts}`, "--hosts", hosts.join()];
+    this.child = start(process.execPath, [fileURLToPath(import.meta.url), ...args], ["pipe", "pipe", "inherit"]);
+    this.answers = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();
+  }
+
+  async say(step) {
+    this.child.stdin.write(`${step}\n`);
+    const { value, done } = await this.answers.next();
+    if (done) throw new Error(`cannot ${step} raw clients: their process ended`);
+    return JSON.parse(value);
+  }
+
+  open = () => this.say("open");
+  cut = () => this.say("cut");
+  back = () => this.say("back");
+  judge = () => this.say("judge");
+}
+
+async function rawShare() {
+  const share = new Share({ from: number("from"), count: number("count"), parts: number("parts"), hosts: options.hosts.split(",") });
+  for await (const step of createInterface({ input: process.stdin })) process.stdout.write(`${JSON.stringify(await share[step]())}\n`);
+  process.exit(0);
+}
+
+function shares(all) {
+  const [raw, hosts] = [number("raw"), all.map(({ host }) => host)];
+  if (raw === 0) return [new Share({ from: 0, count: number("crowd"), parts: 1, hosts })];
+  const parts = Math.ceil(raw / RAW_EACH);
+  const each = Math.ceil(raw / parts);
+  return Array.from({ length: parts }, (_, at) => new FarShare({ from: at * each, count: Math.min(each, raw - at * each), parts, hosts }));
+}
+
+/** What all shares answer to a step: numbers are added up. */
+async function step(crowd, name) {
+  const answers = await Promise.all(crowd.map((share) => share[name]()));
+  const sum = (key) => answers.reduce((sum, answer) => sum + (answer[key] ?? 0), 0);
+  return { answers, sum };
+}
+
 async function backAtOnce(all) {
-  const [count, stay] = [number("crowd"), number("stay")];
-  // A room for each two of them, and one for those who stay.
-  const room = (at) => `c${at >> 1}`;
-  const token_ = token("crowd");
-  let clients = Array.from({ length: count });
-  await each(clients, 100, async (_, at) => {
-    const client = new Raw(all[at % NODES].host, { token: token_ });
-    clients[at] = client;
-    await client.opened;
-    await client.join(room(at));
-    await client.join(`d${at % 100}`);
-  });
+  const [count, stay] = [number("raw") || number("crowd"), number("stay")];
+  const crowd = shares(all);
+  await step(crowd, "open");
   const stayers = Array.from({ length: stay });
   await each(stayers, 50, async (_, at) => {
-    stayers[at] = new Raw(all[at % NODES].host, { token: token_ });
+    stayers[at] = new Raw(all[at % NODES].host, { token: token("crowd") });
     await stayers[at].opened;
     await stayers[at].join("stay");
   });
   const before = await metrics(all, "sockeye_re");
-  const ids = clients.map(({ sid, pid, offset, socket }) => {
-    socket.resetAndDestroy();
-    return { sid, pid, offset };
-  });
+  await step(crowd, "cut");
   const began = Date.now();
-  const rooms = [...new Set(clients.map((_, at) => room(at)))];
+  const rooms = Array.from({ length: Math.ceil(count / 2) }, (_, at) => room(2 * at));
   let said = 0;
   const beat = setInterval(() => {
     call(all[said % NODES], "POST", "/v1/emit", { event: "m", args: [{ n: said, at: Date.now() }], rooms: ["stay"] }).catch((error) => console.error(error));
@@ -498,37 +597,27 @@ async function backAtOnce(all) {
   }, 20);
   for (let n = 0; n < MISSED / 2; n++) {
     await each(rooms, 8, (name, at) => call(all[at % NODES], "POST", "/v1/emit", { event: "m", args: [{ n, filler: "x".repeat(80) }], rooms: [name] }));
-    await each(Array.from({ length: 100 }), 8, (_, at) => call(all[at % NODES], "POST", "/v1/emit", { event: "m", args: [{ n: n + 1000, filler: "x".repeat(80) }], rooms: [`d${at}`] }));
+    await each(Array.from({ length: 100 }), 8, (_, at) => call(all[at % NODES], "POST", "/v1/emit", { event: "m", args: [{ n: n + 1000, filler: "x".repeat(80) }], rooms: [wideRoom(at)] }));
   }
   await sleep(Math.max(0, number("away") * 1000 - (Date.now() - began)));
   const [pids, awayMs] = [all.map(({ pid }) => pid), Date.now() - began];
   stayers.forEach((client) => (client.late = []));
   const [back, used] = [Date.now(), cpu(pids)];
-  let [same, failed] = [0, 0];
-  clients = Array.from({ length: count });
-  await each(clients, 500, async (_, at) => {
-    const { sid, pid, offset } = ids[at];
-    const client = new Raw(all[(at + 1) % NODES].host, { token: token_, pid, offset });
-    clients[at] = client;
-    await client.opened.then(() => client.sid === sid && same++, () => failed++);
-  });
+  const returned = await step(crowd, "back");
   const seconds = (Date.now() - back) / 1000;
   const processors = (cpu(pids) - used) / seconds;
   const lateness = stayers.flatMap(({ late }) => late);
   await sleep(2_000);
   clearInterval(beat);
   await sleep(2_000);
-  const expected = Array.from({ length: MISSED / 2 }, (_, n) => n);
-  const wrong = clients.filter(({ numbers }) => {
-    const [own, wide] = [numbers.filter((n) => n < 1000), numbers.filter((n) => n >= 1000)];
-    return `${own}` !== `${expected}` || `${wide}` !== `${expected.map((n) => n + 1000)}`;
-  });
+  const judged = await step(crowd, "judge");
   const missing = stayers.reduce((sum, { numbers }) => sum + said - new Set(numbers).size, 0);
   const after = await metrics(all, "sockeye_re");
   const grew = Object.fromEntries(Object.entries(after).map(([key, value]) => [key, value - (before[key] ?? 0)]).filter(([key, value]) => value > 0 && /returns|replay/.test(key)));
-  [...clients, ...stayers].forEach(({ socket }) => socket.destroy());
+  stayers.forEach(({ socket }) => socket.destroy());
   return {
-    count, awayMs, seconds, same, failed, wrong: wrong.length, example: wrong[0]?.numbers, processorsOfNodes: processors,
+    count, processes: crowd.length, awayMs, seconds, same: returned.sum("same"), failed: returned.sum("failed"), wrong: judged.sum("wrong"),
+    example: judged.answers.find(({ example }) => example)?.example, processorsOfNodes: processors, processorsOfRaw: returned.sum("cpu") / seconds,
     stayed: { clients: stay, events: said, lost: missing, p50: percentile(lateness, 0.5), p99: percentile(lateness, 0.99) }, load: loadavg()[0], ...grew,
   };
 }
@@ -543,8 +632,8 @@ async function main() {
   // Sockets go from node to node when all of them have been there for a while.
   await sleep(11_000);
   if (number("clients") > 0) console.log(JSON.stringify(await cutAtRandom(all), null, 1));
-  if (number("crowd") > 0 && !options.kill) console.log(JSON.stringify(await backAtOnce(all), null, 1));
+  if (number("raw") + number("crowd") > 0 && !options.kill) console.log(JSON.stringify(await backAtOnce(all), null, 1));
   process.exit(0);
 }
 
-await (options.role === "stock" ? stock() : main());
+await ({ stock, raw: rawShare }[options.role] ?? main)();

@@ -1,8 +1,10 @@
-// What clients notice of `sockeye upgrade`: two nodes with workers and a Redis, stock clients of which a third polls, and the load generator,
-// all with paced traffic, through upgrades of the one node and the other in turn. Counts what is lost, comes twice or out of order, and who is cut off.
+// What clients notice of `sockeye upgrade`: two nodes with workers and a Redis, stock clients in JavaScript, Python and Java, of which a third polls,
+// and the load generator, all with paced traffic, through upgrades of the one node and the other in turn. Counts what is lost, comes twice or out of order, and who is cut off.
 // With --idle N: so many idle sessions over as many gateways as descriptors need; each is upgraded once while all are open.
-// node upgrades.mjs [--clients 600] [--load 5000] [--upgrades 20] [--pause 3]   or   node upgrades.mjs --idle 100000 [--each 17000]
+// node upgrades.mjs [--clients 400] [--python 100] [--java 100] [--load 5000] [--nodes 2] [--upgrades 20] [--pause 3]   or   node upgrades.mjs --idle 100000 [--each 17000]
+// OTHER names another build: nodes are upgraded to it, all in turn, then back, and so on.
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages); redis-server is in PATH.
+// Clients in Python and Java need what conformance/run.sh installs; --python 0 --java 0 does without.
 // Prints the figures as JSON; ends with 1 if anything was lost, came twice or out of order, or somebody was cut off.
 import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -19,7 +21,7 @@ import { parseArgs, promisify } from "node:util";
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
-    clients: text("600"), load: text("5000"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"),
+    clients: text("400"), python: text("100"), java: text("100"), load: text("5000"), nodes: text("2"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"),
     role: text("main"), urls: text(""), worker: text(""), key: text(""),
   },
 });
@@ -148,8 +150,10 @@ async function freePort() {
 }
 
 /** A process of this file in another role; the lines that it says. */
-function part(role, ...more) {
-  const child = start(process.execPath, [fileURLToPath(import.meta.url), "--role", role, ...more], ["ignore", "pipe", "inherit"]);
+const part = (role, ...more) => listen(process.execPath, [fileURLToPath(import.meta.url), "--role", role, ...more]);
+
+function listen(program, args) {
+  const child = start(program, args, ["pipe", "pipe", "inherit"]);
   let said = "";
   child.stdout.on("data", (more) => (said += more));
   child.lines = () => said.split("\n").filter(Boolean);
@@ -184,9 +188,9 @@ class Node {
     return Number(line?.split(" ")[1] ?? 0);
   }
   /** The processor time of the gateways of one upgrade is not told: others compute beside them. */
-  async upgrade() {
+  async upgrade(build = process.env.SOCKEYE_BIN) {
     const began = Date.now();
-    const { stdout } = await run(process.env.SOCKEYE_BIN, ["upgrade", "--config", this.config]);
+    const { stdout } = await run(build, ["upgrade", "--config", this.config]);
     const took = Date.now() - began;
     const pid = Number(stdout.match(/ as process (\d+)/)?.[1]);
     pids.add(pid);
@@ -218,6 +222,30 @@ function share(delays, permille) {
 
 const spread = (all) => ({ p50: share(all, 500), p99: share(all, 990), most: share(all, 1000) });
 
+/** Crowds of stock clients by language, once all are in their rooms. */
+async function stockClients(urls) {
+  const conformance = fileURLToPath(new URL("../conformance", import.meta.url));
+  const here = fileURLToPath(new URL("crowds", import.meta.url));
+  const list = urls.join(",");
+  const ways = {
+    js: () => part("crowd", "--urls", list, "--clients", options.clients),
+    python: () => listen(join(conformance, "python/.venv/bin/python"), [join(here, "crowd.py"), "--urls", list, "--clients", options.python]),
+    java: () => listen("java", ["-cp", join(conformance, "java/target/dependency/*"), join(here, "Crowd.java"), list, options.java]),
+  };
+  const counts = { js: number("clients"), python: number("python"), java: number("java") };
+  const crowds = {};
+  for (const [language, begin] of Object.entries(ways)) {
+    if (counts[language] === 0) continue;
+    const crowd = begin();
+    await until(`clients in ${language}`, () => {
+      if (crowd.exitCode !== null) throw new Error(`the clients in ${language} ended with ${crowd.exitCode}`);
+      return crowd.lines().includes("ready");
+    }, 300);
+    crowds[language] = crowd;
+  }
+  return crowds;
+}
+
 async function busy() {
   const redis = await freePort();
   start("redis-server", ["--port", String(redis), "--save", ""], "ignore");
@@ -226,7 +254,8 @@ async function busy() {
   const [, key] = stdout.match(/(sockeye_\S+)/);
   const digest = createHash("sha256").update(key).digest("hex");
   const nodes = [];
-  for (const name of ["a", "b"]) {
+  for (let at = 0; at < number("nodes"); at++) {
+    const name = `node-${at}`;
     const workers = await freePort();
     const node = await Node.open(
       name,
@@ -242,8 +271,7 @@ async function busy() {
   }
   const urls = nodes.map((node) => node.url);
   const seconds = Math.ceil(number("upgrades") * (number("pause") + 1.5)) + 60;
-  const clients = part("crowd", "--urls", urls.join(","), "--clients", options.clients);
-  await until("stock clients", () => clients.lines().includes("ready"), 300);
+  const crowds = await stockClients(urls);
   const generator = load(
     "load",
     `name = "paced"\nabout = "paced traffic in rooms of ten"\nprotocol = "socket.io"\n[variables]\nroom = "load-\${user / 10}"\n` +
@@ -252,21 +280,32 @@ async function busy() {
       `  { wait = "paced" },\n  { loop = [{ emit = "message", payload = "said", to = "\${room}", echo = true }], pace = "phase" },\n]\n`,
     urls,
   );
-  const all = number("load") + number("clients");
-  const sessions = async () => (await nodes[0].metric("sockeye_sessions")) + (await nodes[1].metric("sockeye_sessions"));
+  const all = number("load") + number("clients") + number("python") + number("java");
+  const sessions = async () => (await Promise.all(nodes.map((node) => node.metric("sockeye_sessions")))).reduce((sum, one) => sum + one, 0);
   await until("the load", async () => generator.exitCode !== null || (await sessions()) >= all * 0.99, 300);
   await sleep(8_000);
   const upgrades = [];
   for (let n = 0; n < number("upgrades"); n++) {
-    const done = await nodes[n % 2].upgrade();
+    const builds = [process.env.OTHER ?? process.env.SOCKEYE_BIN, process.env.SOCKEYE_BIN];
+    const done = await nodes[n % nodes.length].upgrade(builds[Math.floor(n / nodes.length) % 2]);
     console.error(`upgrade ${n + 1}: ${JSON.stringify(done)}; load ${loadavg()[0].toFixed(1)}`);
     upgrades.push(done);
     await sleep(number("pause") * 1_000);
   }
   await sleep(3_000);
-  clients.kill("SIGTERM");
-  if (clients.exitCode === null) await once(clients, "exit");
-  const { delays, ...stock } = JSON.parse(clients.lines().at(-1));
+  const stock = {};
+  const delays = [];
+  for (const [language, crowd] of Object.entries(crowds)) {
+    // Java has no handler of signals: it ends on a word.
+    crowd.stdin.end("over\n");
+    crowd.kill(language === "java" ? 0 : "SIGTERM");
+  }
+  for (const [language, crowd] of Object.entries(crowds)) {
+    if (crowd.exitCode === null) await once(crowd, "exit");
+    const { delays: more, ...counts } = JSON.parse(crowd.lines().at(-1));
+    stock[language] = counts;
+    delays.push(...more);
+  }
   const around = delays.filter(([at, delay]) => upgrades.some(({ began, took }) => at <= began + took && at + delay >= began));
   const bench = await generator.result();
   const figures = {
@@ -282,7 +321,7 @@ async function busy() {
     load: loadavg(),
   };
   console.log(JSON.stringify(figures, null, 1));
-  const faults = stock.lost + stock.twice + stock.disordered + stock.unanswered + stock.cuts;
+  const faults = Object.values(stock).reduce((sum, one) => sum + one.lost + one.twice + one.disordered + one.unanswered + one.cuts, 0);
   return faults === 0 && [0, 3].includes(bench.code);
 }
 

@@ -107,6 +107,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "first build", first_build),
     step(Lane::Nightly, "helm chart", helm_chart),
     step(Lane::Nightly, "load scripts", load_scripts),
+    step(Lane::Nightly, "an earlier build", an_earlier_build),
     Entry {
         lane: Lane::Nightly,
         name: "all of autobahn",
@@ -356,6 +357,14 @@ fn load_scripts() -> Step {
     Step::new("load scripts", "bash examples/load/run.sh")
         .args(&[binary])
         .takes("5 min")
+}
+
+/// A cluster of two builds: the earlier one is built here.
+fn an_earlier_build() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("an earlier build", "bash benchmarks/mixed.sh")
+        .args(&[binary])
+        .takes("6 min")
 }
 
 fn all_histories() -> Step {

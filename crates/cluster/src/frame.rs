@@ -4,8 +4,10 @@
 //! letter of a lane has position 1, and a frame says the position of its first. A receiver that misses frames thus knows how many
 //! letters are gone, not only how many frames.
 
-/// Version of the format. Frames of another version are counted and skipped.
-pub const VERSION: u8 = 2;
+/// Version of the format. Frames of a version above [`NEWEST`] are counted and skipped.
+pub const VERSION: u8 = 1;
+/// Of a heartbeat that says which heartbeats of others arrived. Nodes before it read version 1 alone, and so all else is written in that.
+pub const NEWEST: u8 = 2;
 /// Bytes before the body.
 const HEAD: usize = 12;
 /// Bytes behind the body.
@@ -114,6 +116,8 @@ pub enum Frame<'a> {
         hears: bool,
         /// Its peers.
         known: Vec<Known>,
+        /// Its publisher reads version 1 alone.
+        is_old: bool,
     },
     /// The publisher's own probe through its own inbox.
     Probe,
@@ -155,6 +159,10 @@ pub enum Malformed {
     Body,
 }
 
+/// In a heartbeat: its publisher hears. In one of version 1 beside another of version 2, which old nodes take for the same.
+const HEARS: u8 = 1;
+const HEARS_AS_WELL: u8 = 3;
+
 const LETTERS: u8 = 0;
 const HEARTBEAT: u8 = 1;
 const PROBE: u8 = 2;
@@ -168,7 +176,7 @@ const BYE: u8 = 5;
 /// See [`Malformed`]. Nothing of a malformed frame is used.
 pub fn read(bytes: &[u8]) -> Result<(Peer, Frame<'_>), Malformed> {
     let version = *bytes.first().ok_or(Malformed::Body)?;
-    if version != VERSION {
+    if !(VERSION..=NEWEST).contains(&version) {
         return Err(Malformed::Version(version));
     }
     let body_len = bytes
@@ -183,7 +191,7 @@ pub fn read(bytes: &[u8]) -> Result<(Peer, Frame<'_>), Malformed> {
     let parsed = (|| {
         let kind = head.u8()?;
         let peer = head.peer()?;
-        let frame = read_body(kind, &mut head)?;
+        let frame = read_body(kind, version, &mut head)?;
         Some((peer, frame))
     })();
     parsed.ok_or(Malformed::Body)
@@ -192,14 +200,16 @@ pub fn read(bytes: &[u8]) -> Result<(Peer, Frame<'_>), Malformed> {
 /// Who says that it published a message; the rest of it is not looked at. `None`: that cannot be read.
 pub fn publisher(bytes: &[u8]) -> Option<Peer> {
     let mut head = Reader(bytes.get(2..HEAD)?);
-    (bytes[0] == VERSION).then(|| head.peer())?
+    (VERSION..=NEWEST)
+        .contains(&bytes[0])
+        .then(|| head.peer())?
 }
 
-fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
+fn read_body<'a>(kind: u8, version: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
     Some(match kind {
         LETTERS => Frame::Letters(read_letters(body)?),
         HEARTBEAT => {
-            let (beat, flood, hears) = (body.u64()?, body.u64()?, body.u8()? != 0);
+            let (beat, flood, hears) = (body.u64()?, body.u64()?, body.u8()?);
             let mut known = Vec::new();
             while !body.0.is_empty() {
                 known.push(Known {
@@ -208,14 +218,15 @@ fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
                     base: body.u64()?,
                     sent: body.u64()?,
                     got_flood: body.u64()?,
-                    heard: body.u64()?,
+                    heard: if version < NEWEST { 0 } else { body.u64()? },
                 });
             }
             Frame::Heartbeat {
                 beat,
                 flood,
-                hears,
+                hears: hears != 0,
                 known,
+                is_old: hears == HEARS && version < NEWEST,
             }
         }
         PROBE => Frame::Probe,
@@ -344,8 +355,12 @@ pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     fn new(me: Peer, kind: u8, room: usize) -> Self {
+        Self::of_version(VERSION, me, kind, room)
+    }
+
+    fn of_version(version: u8, me: Peer, kind: u8, room: usize) -> Self {
         let mut out = Vec::with_capacity(HEAD + room + CRC);
-        out.extend_from_slice(&[VERSION, kind]);
+        out.extend_from_slice(&[version, kind]);
         let mut writer = Self(out);
         writer.peer(me);
         writer
@@ -423,24 +438,33 @@ pub(crate) fn push_letter(letters: &mut Vec<u8>, letter: &[u8]) {
     letters.extend_from_slice(letter);
 }
 
-pub(crate) fn write_heartbeat(
-    me: Peer,
-    beat: u64,
-    flood: u64,
-    hears: bool,
-    known: &[Known],
-) -> Vec<u8> {
-    let mut out = Writer::new(me, HEARTBEAT, 17 + known.len() * 46);
-    out.u64(beat);
-    out.u64(flood);
-    out.0.push(u8::from(hears));
+/// What a heartbeat says of its publisher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beat {
+    pub(crate) number: u64,
+    pub(crate) flood: u64,
+    pub(crate) hears: bool,
+}
+
+/// `version`: [`NEWEST`], or [`VERSION`] for nodes that read nothing else.
+pub(crate) fn write_heartbeat(me: Peer, version: u8, beat: Beat, known: &[Known]) -> Vec<u8> {
+    let mut out = Writer::of_version(version, me, HEARTBEAT, 17 + known.len() * 46);
+    out.u64(beat.number);
+    out.u64(beat.flood);
+    out.0.push(match (beat.hears, version) {
+        (false, _) => 0,
+        (true, NEWEST) => HEARS,
+        (true, _) => HEARS_AS_WELL,
+    });
     for known in known {
         out.peer(known.peer);
         out.u32(known.lane);
         out.u64(known.base);
         out.u64(known.sent);
         out.u64(known.got_flood);
-        out.u64(known.heard);
+        if version == NEWEST {
+            out.u64(known.heard);
+        }
     }
     out.finish()
 }

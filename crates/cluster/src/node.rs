@@ -1,17 +1,19 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
+mod beats;
 mod handing;
 mod news;
 pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
-use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
+use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
-use crate::interest::{Address, DOUBT_US, Interest, Route};
+use crate::interest::{Address, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Outlet, Publish};
 use crate::pulse::{Pulse, State};
+use beats::OLD_US;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.
@@ -77,6 +79,8 @@ pub struct Node {
     beat_back_us: Option<u64>,
     probes_back: u64,
     heartbeat_us: u64,
+    /// Until then heartbeats are said in version 1, too.
+    old_until_us: u64,
     pulse: Pulse,
     digest_us: u64,
     changes_us: Option<u64>,
@@ -102,6 +106,7 @@ impl Node {
             beat_back_us: None,
             probes_back: 0,
             heartbeat_us: 0,
+            old_until_us: 0,
             pulse: Pulse::default(),
             digest_us: 0,
             changes_us: None,
@@ -239,39 +244,6 @@ impl Node {
         self.events.push_back(Event::Down(peer));
     }
 
-    fn beat(&mut self) {
-        // It names a position, and all keys up to now must be told there.
-        self.outlet.end_flood_frame(self.now_us);
-        let is_told = self.interest.is_told();
-        let known: Vec<Known> = self
-            .outlet
-            .known()
-            .map(|known| {
-                let neighbour = self.neighbours.get(&known.peer.node);
-                let (got_flood, heard) = neighbour.map_or((0, 0), |neighbour| {
-                    (neighbour.inlet.got_flood(), neighbour.beat)
-                });
-                let heard = if is_told { heard } else { 0 };
-                Known {
-                    got_flood,
-                    heard,
-                    ..known
-                }
-            })
-            .collect();
-        let heartbeat = frame::write_heartbeat(
-            self.me,
-            self.pulse.beat(self.now_us),
-            self.outlet.flood_position(),
-            self.hears(),
-            &known,
-        );
-        let probe = frame::write_probe(self.me);
-        self.outlet.push_unsequenced(Channel::Flood, heartbeat);
-        let mine = Channel::Inbox(self.me.node);
-        self.outlet.push_unsequenced(mine, probe);
-    }
-
     // ---- what arrives -------------------------------------------------------------------------------------------------
 
     /// A message of the own inbox channel or of the flood channel. Malformed ones are counted and change nothing.
@@ -366,7 +338,11 @@ impl Node {
                 flood,
                 hears,
                 known,
+                is_old,
             } => {
+                if *is_old {
+                    self.old_until_us = self.now_us + OLD_US;
+                }
                 if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
                     && neighbour.beat < *beat
                 {
@@ -400,39 +376,6 @@ impl Node {
             }
         }
         self.outputs(peer.node, out);
-    }
-
-    fn on_heartbeat(&mut self, peer: Peer, flood: u64, known: &[Known], out: &mut Vec<Output>) {
-        let us = known.iter().find(|known| known.peer == self.me).copied();
-        let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
-            return;
-        };
-        let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
-        if silence_us > SILENCE_US && neighbour.up {
-            self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
-        }
-        if silence_us > WORKING_US && neighbour.up {
-            neighbour.inlet.slow_down(self.now_us);
-        }
-        neighbour.inlet.heartbeat(flood, us, out);
-        if let Some(us) = us {
-            neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
-            let sent_us = self.pulse.sent_us(us.heard, self.now_us);
-            let claim = sent_us.map(|sent_us| (flood, sent_us));
-            let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < self.now_us;
-            while neighbour.claims.pop_front_if(too_old).is_some() {}
-            neighbour.claims.extend(claim);
-        }
-        if !std::mem::replace(&mut neighbour.up, true) {
-            neighbour.silent_us = 0;
-            neighbour.confirmed = 0;
-            self.outlet.add(peer, self.now_us);
-            self.interest.add(peer.node);
-            self.events.push_back(Event::Up(peer));
-            // The peer must know its lane before letters come in it.
-            self.beat();
-            self.tell(peer.node, &[WANT]);
-        }
     }
 
     fn outputs(&mut self, node: NodeId, out: Vec<Output>) {

@@ -12,7 +12,7 @@ use crate::seam::questions::Asked;
 use crate::seam::stage::Stage;
 use crate::tables::id::{Entropy, Identity};
 use crate::tables::slot::ConnId;
-use crate::transport::tick;
+use crate::transport::{drain, tick};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -118,9 +118,10 @@ impl Hub {
         self.stage.parts.access.drain.is_done()
     }
 
-    /// Draining, and nobody is left.
+    /// Draining, and nobody is left or waited for.
     pub fn is_drained(&self) -> bool {
-        self.has_let_go() && self.conns() == 0
+        let is_empty = self.has_let_go() && self.conns() == 0;
+        is_empty && drain::awaits_takers(&self.stage.parts).is_none()
     }
 
     /// Nothing that this connection still sends matters: leave it in the kernel.

@@ -43,6 +43,14 @@ pub(super) struct Entry {
     pub(super) holder: Option<Holder>,
 }
 
+impl Entry {
+    /// A card stands there, and no code before it, where codes are asked for.
+    pub(super) fn is_bare(&self) -> bool {
+        let payload = self.holder.as_ref().map(|holder| holder.payload.as_str());
+        self.claim == Claim::Foreign && payload.is_some_and(|payload| payload.starts_with('{'))
+    }
+}
+
 impl Register {
     pub(super) fn new(prefix: &str, seal: &Seal) -> Self {
         Self {

@@ -172,6 +172,11 @@ impl Leaving {
         self.left.is_empty() && self.due.is_empty()
     }
 
+    /// So long sockets of those who left are kept for other nodes. The clients come back within a second or two, and the process ends a little later.
+    pub(crate) fn takers_ms(&self) -> u64 {
+        self.pace.patience_ms * 3 / 4
+    }
+
     pub(super) fn next_due(&self, now_ms: u64) -> u64 {
         let pause = match (self.untold, self.due.is_empty()) {
             (1.., _) => 0,

@@ -43,6 +43,8 @@ pub(crate) struct Access {
     via: HashMap<ConnId, IpAddr>,
     distrusted: Arc<Distrusted>,
     pub(crate) drain: Drain,
+    /// Until then a drained hub waits for nodes that take its parked sockets.
+    pub(crate) takers_until_ms: u64,
     /// Sessions that are asked to go elsewhere, while others come.
     pub(crate) thinning: Option<Leaving>,
 }
@@ -60,6 +62,7 @@ impl Access {
             via: HashMap::new(),
             distrusted: Arc::clone(&process.distrusted),
             drain: Drain::default(),
+            takers_until_ms: 0,
             thinning: None,
         }
     }

@@ -10,6 +10,7 @@ use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
+use crate::recovery::exchange::Abroad;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionKey, SocketId};
@@ -142,11 +143,27 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
                 return;
             }
             parts.access.drain = Drain::Done;
+            parts.access.takers_until_ms = parts.clock.now.mono_ms + leaving.takers_ms();
             parts.line.answers_are_last = true;
             close_idle_conns(parts);
         }
         other => parts.access.drain = other,
     }
+}
+
+/// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it does not
+/// wait.
+pub(crate) fn awaits_takers(parts: &Parts) -> Option<u64> {
+    let until_ms = parts.access.takers_until_ms;
+    let parked = parts
+        .recovery
+        .as_ref()
+        .map_or(0, |recovery| recovery.parked.len());
+    let waits = parts.clock.now.mono_ms < until_ms && parked > 0;
+    let goes = waits && parts.books.config.recovery.goes_abroad();
+    let abroad = parts.away.as_ref().filter(|_| goes);
+    let abroad = abroad.map(|away| away.abroad());
+    matches!(abroad, Some(Abroad::Nodes(_))).then_some(until_ms)
 }
 
 fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: bool) {

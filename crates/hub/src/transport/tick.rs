@@ -118,10 +118,13 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let returns = parts.recovery.as_ref();
     let returns = returns.and_then(|recovery| recovery.next_deadline_ms());
     let people = parts.rooms.rolls.next_due_ms();
-    [due, announce, drain, expiry, join, roll, returns, people]
-        .into_iter()
-        .flatten()
-        .min()
+    let takers = drain::awaits_takers(parts);
+    [
+        due, announce, drain, expiry, join, roll, returns, people, takers,
+    ]
+    .into_iter()
+    .flatten()
+    .min()
 }
 
 /// Books the turn and publishes the counters.

@@ -31,6 +31,8 @@ pub(super) struct Leases {
     restored: Option<Instant>,
     /// The log was told of a stranger's key.
     told: bool,
+    /// And of a node without a code.
+    told_bare: bool,
 }
 
 impl Leases {
@@ -46,6 +48,7 @@ impl Leases {
             looked: now - PAUSE,
             restored: None,
             told: false,
+            told_bare: false,
         }
     }
 
@@ -133,8 +136,24 @@ impl Driver {
         for (number, entry) in (0..).map(NodeId).zip(entries) {
             self.leases.guests.read(number, entry.claim);
         }
+        self.tell_of_bare(entries);
         if let Some(own) = entries.get(usize::from(self.me.0)) {
             self.see_own(own);
+        }
+    }
+
+    /// Nodes of earlier builds wrote no code, and would be missed in silence.
+    fn tell_of_bare(&mut self, entries: &[Entry]) {
+        let bare = entries.iter().position(Entry::is_bare);
+        if let Some(node) = bare.filter(|node| *node != usize::from(self.me.0))
+            && !std::mem::replace(&mut self.leases.told_bare, true)
+        {
+            tracing::warn!(
+                node = self.me.0,
+                other = node,
+                "the lease of another node has no code made with cluster.secret, so it is not heard: it is of a build before leases had one, or has \
+                 no secret; upgrade all such nodes at once, or give it the secret"
+            );
         }
     }
 

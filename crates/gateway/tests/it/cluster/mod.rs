@@ -6,11 +6,13 @@ mod clocks;
 mod death;
 mod departures;
 mod directory;
+mod drained;
 mod engine;
 mod feed;
 mod figures;
 mod foreign;
 mod lab;
+mod last_word;
 mod limits;
 mod looks;
 mod masters;
@@ -290,6 +292,21 @@ fn nodes_of_two_secrets_tell_operators_why_they_do_not_see_each_other() {
         assert!(node.logged(why, PATIENCE), "{:?}", node.log());
         assert_eq!(node.metric("sockeye_cluster_peers"), 0.0);
     }
+}
+
+/// Nodes of builds before leases had a code were missed in silence.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_lease_without_a_code_is_told_to_operators() {
+    let redis = Redis::start();
+    let node = Gateway::start(&config(&redis, ""));
+    all_up_of(&[&node]);
+    let other = (number(&node) + 1) % 1_024;
+    let key = format!("sockeye:{{nodes}}:{other}");
+    let bare = "1795836254722453 {\"life\":1,\"name\":\"vm/1\",\"sessions\":0}";
+    redis.ask(&["SET", &key, bare, "PX", "60000"]);
+    let why = "upgrade all such nodes at once, or give it the secret";
+    assert!(node.logged(why, PATIENCE), "{:?}", node.log());
 }
 
 /// Its ids are another's now.

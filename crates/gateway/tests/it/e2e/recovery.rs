@@ -67,6 +67,31 @@ impl Client {
         Self::open(gateway, SIO, auth)
     }
 
+    /// The numbers that it hears until its node sends it away, and what comes back of it.
+    pub fn sent_away(mut self) -> (Vec<u64>, Value) {
+        let mut numbers = Vec::new();
+        loop {
+            let frame = self.conn.frame_within(3 * PATIENCE).expect("a close frame");
+            if frame.opcode == OpCode::Close {
+                return (numbers, self.lose());
+            }
+            if frame.text() == "2" {
+                self.conn.send_text("3");
+            }
+            if let Some(event) = frame.text().strip_prefix("42") {
+                let event: Value = serde_json::from_str(event).expect("a packet");
+                numbers.extend(self.note(&event));
+            }
+        }
+    }
+
+    /// Keeps the offset of an event; its number, if it has one.
+    fn note(&mut self, event: &Value) -> Option<u64> {
+        let last = event.as_array().and_then(|event| event.last()?.as_str());
+        self.offset = last.map(str::to_owned);
+        event[1]["n"].as_u64()
+    }
+
     fn ask(&mut self, id: u64, event: Value) {
         self.conn.send_text(format!("42{id}{event}"));
         let ack = format!("43{id}");
@@ -85,14 +110,11 @@ impl Client {
             let said = text(&mut self.conn);
             let event: Value =
                 serde_json::from_str(said.strip_prefix("42").expect("an event")).expect("a packet");
-            self.offset = event
-                .as_array()
-                .and_then(|event| event.last()?.as_str())
-                .map(str::to_owned);
+            let number = self.note(&event);
             if event[0] == "echo" {
                 return numbers;
             }
-            numbers.push(event[1]["n"].as_u64().expect("a number"));
+            numbers.push(number.expect("a number"));
         }
     }
 }

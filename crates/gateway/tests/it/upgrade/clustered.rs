@@ -1,6 +1,6 @@
 //! Nodes of a cluster: the others do not see that a process changed. Nothing between nodes is lost, comes twice or in another order.
 
-use super::chain::{Chain, ends, lives, signal, started};
+use super::chain::{Chain, ends, signal, started};
 use crate::cluster::questions::{api, post, post_with};
 use crate::cluster::relay::know_addresses;
 use crate::faults::traffic::Traffic;
@@ -197,7 +197,7 @@ fn a_successor_that_is_killed_changes_nothing_in_the_cluster() {
         given_up += 1;
         talk(&mut clients, delay_ms);
     }
-    assert!(given_up > 0);
+    assert!(given_up >= 5, "{given_up}");
 }
 
 /// It dies in the middle: its successor ends as well, the others see the death of a node, and another process takes its place.
@@ -211,12 +211,8 @@ fn an_old_process_that_is_killed_in_the_middle_is_a_node_that_died() {
     let upgrade = chains[0].begin_upgrade();
     let successor = upgrade.successor;
     sleep(Duration::from_millis(40));
-    let first = chains[0].first.pid();
     chains[0].first.kill();
-    upgrade.succeeds();
-    let over = eventually(3 * PATIENCE, || !lives(successor) || !lives(first));
-    assert!(over);
-    if lives(successor) {
+    if upgrade.succeeds() {
         // The last word had been said.
         println!("it had taken over");
         signal(successor, Signal::KILL);

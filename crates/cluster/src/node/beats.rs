@@ -1,0 +1,91 @@
+//! Heartbeats: that this node lives, how far it is, and what those of others say.
+
+use super::{ANSWER_US, Event, Node, SILENCE_US, WORKING_US};
+use crate::frame::{self, Beat, Known, Peer};
+use crate::inlet::Output;
+use crate::interest::DOUBT_US;
+use crate::letter::WANT;
+use crate::outlet::Channel;
+
+/// So long after a heartbeat of version 1 this node says its own in that version, too.
+pub(super) const OLD_US: u64 = 60_000_000;
+
+impl Node {
+    pub(super) fn beat(&mut self) {
+        // It names a position, and all keys up to now must be told there.
+        self.outlet.end_flood_frame(self.now_us);
+        let is_told = self.interest.is_told();
+        let known: Vec<Known> = self
+            .outlet
+            .known()
+            .map(|known| {
+                let neighbour = self.neighbours.get(&known.peer.node);
+                let (got_flood, heard) = neighbour.map_or((0, 0), |neighbour| {
+                    (neighbour.inlet.got_flood(), neighbour.beat)
+                });
+                let heard = if is_told { heard } else { 0 };
+                Known {
+                    got_flood,
+                    heard,
+                    ..known
+                }
+            })
+            .collect();
+        let beat = Beat {
+            number: self.pulse.beat(self.now_us),
+            flood: self.outlet.flood_position(),
+            hears: self.hears(),
+        };
+        let mut say = |version| {
+            let heartbeat = frame::write_heartbeat(self.me, version, beat, &known);
+            self.outlet.push_unsequenced(Channel::Flood, heartbeat);
+        };
+        say(frame::NEWEST);
+        // Of two that are one heartbeat, a node that reads both takes the first.
+        if self.now_us < self.old_until_us {
+            say(frame::VERSION);
+        }
+        let probe = frame::write_probe(self.me);
+        let mine = Channel::Inbox(self.me.node);
+        self.outlet.push_unsequenced(mine, probe);
+    }
+
+    pub(super) fn on_heartbeat(
+        &mut self,
+        peer: Peer,
+        flood: u64,
+        known: &[Known],
+        out: &mut Vec<Output>,
+    ) {
+        let us = known.iter().find(|known| known.peer == self.me).copied();
+        let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
+            return;
+        };
+        let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
+        if silence_us > SILENCE_US && neighbour.up {
+            self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
+        }
+        if silence_us > WORKING_US && neighbour.up {
+            neighbour.inlet.slow_down(self.now_us);
+        }
+        neighbour.inlet.heartbeat(flood, us, out);
+        if let Some(us) = us {
+            neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
+            let sent_us = self.pulse.sent_us(us.heard, self.now_us);
+            let claim = sent_us.map(|sent_us| (flood, sent_us));
+            let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < self.now_us;
+            while neighbour.claims.pop_front_if(too_old).is_some() {}
+            neighbour.claims.extend(claim);
+        }
+        if !std::mem::replace(&mut neighbour.up, true) {
+            neighbour.silent_us = 0;
+            neighbour.confirmed = 0;
+            self.outlet.add(peer, self.now_us);
+            self.interest.add(peer.node);
+            self.events.push_back(Event::Up(peer));
+            // The peer must know its lane before letters come in it.
+            self.beat();
+            self.tell(peer.node, &[WANT]);
+        }
+    }
+}

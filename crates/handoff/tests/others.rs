@@ -1,0 +1,321 @@
+//! Version 1 of the other records, as bytes: connections without a session, backends, a node's place in its cluster, what rooms said, marks of
+//! commands. As with sessions, a build reads what every earlier one wrote, and a line is never changed.
+
+use handoff::{Marks, Visitor, backend, cluster, history};
+use prost::Message;
+use std::fmt::Write;
+
+const GOLDEN: &str = include_str!("golden/others_v1.txt");
+
+fn text(number: u32) -> String {
+    format!("text {number}")
+}
+
+fn visitor() -> Visitor {
+    Visitor {
+        peer: vec![1, 255],
+        unix: true,
+        input: vec![2, 255],
+        served: true,
+        preface: true,
+        proxy: vec![3, 255],
+    }
+}
+
+fn backend() -> backend::Backend {
+    backend::Backend {
+        workers: vec![backend::Worker {
+            id: 4,
+            instance: text(5),
+            weight: 6000000,
+            away: true,
+            announces: true,
+            openings: Some(true),
+            overdue: 7,
+            leaving: true,
+            parting: vec![text(8)],
+            first: 9000000,
+            begun_told: 10,
+            sent: vec![backend::Item {
+                item: vec![11, 255],
+                about: text(12),
+                age_ms: 13,
+                met: 14,
+                alone: 15000000,
+                number: 16,
+            }],
+            begun: vec![backend::Item {
+                item: vec![17, 255],
+                about: text(18),
+                age_ms: 19,
+                met: 20,
+                alone: 21000000,
+                number: 22,
+            }],
+            waiting: vec![backend::Item {
+                item: vec![23, 255],
+                about: text(24),
+                age_ms: 25,
+                met: 26,
+                alone: 27000000,
+                number: 28,
+            }],
+            sole: 29,
+            taken: 30000000,
+            in_doubt: true,
+            before: Some(31),
+        }],
+        homes: vec![backend::Home {
+            socket: text(32),
+            introduction: vec![33, 255],
+            phase: 34,
+            admitted: true,
+            worker: Some(35),
+            closing: true,
+            bond: 36000000,
+            age_ms: 37,
+            sequence: 38,
+            held: vec![backend::Item {
+                item: vec![39, 255],
+                about: text(40),
+                age_ms: 41,
+                met: 42000000,
+                alone: 43,
+                number: 44,
+            }],
+            owed: vec![backend::Item {
+                item: vec![45, 255],
+                about: text(46),
+                age_ms: 47,
+                met: 48000000,
+                alone: 49,
+                number: 50,
+            }],
+            attempts: 51000000,
+            pause_ms: 52,
+        }],
+        waits: vec![backend::Wait {
+            socket: text(53),
+            ack: 54000000,
+            age_ms: 55,
+        }],
+        decisions: vec![backend::Due {
+            socket: text(56),
+            left_ms: 57000000,
+        }],
+        past: vec![backend::Past {
+            instance: text(58),
+            commands: 59,
+        }],
+        nodes_gone: vec![backend::NodeGone {
+            node: 60000000,
+            life: 61,
+        }],
+        hired: 62,
+        asked: 63000000,
+        questions: vec![backend::Question {
+            number: 64,
+            worker: 65,
+            query: 66000000,
+            item: Some(backend::Item {
+                item: vec![67, 255],
+                about: text(68),
+                age_ms: 69000000,
+                met: 70,
+                alone: 71,
+                number: 72000000,
+            }),
+        }],
+        failures: 73,
+        rests_ms: 74,
+    }
+}
+
+fn stays() -> backend::Stays {
+    backend::Stays {
+        sockets: vec![backend::Stay {
+            socket: text(75),
+            rooms: vec![text(76)],
+        }],
+    }
+}
+
+fn membership() -> cluster::Membership {
+    cluster::Membership {
+        node: 77,
+        epoch: 78000000,
+        life: 79,
+        started_s: 80,
+        relay: text(81),
+    }
+}
+
+fn place() -> cluster::Place {
+    cluster::Place {
+        now_us: 82,
+        beats: 83,
+        changes_at: 84000000,
+        sent: Some(cluster::Sent {
+            flood: Some(cluster::Lane {
+                id: 85,
+                node: 86,
+                epoch: 87000000,
+                base: 88,
+                closed: 89,
+                open: vec![90, 255],
+                open_count: 91,
+                opened_us: 92,
+                kept: vec![cluster::Kept {
+                    first: 93000000,
+                    last: 94,
+                    sent_us: 95,
+                    frame: vec![96, 255],
+                }],
+                rest: 97,
+                rests_us: 98,
+            }),
+            lanes: vec![cluster::Lane {
+                id: 99000000,
+                node: 100,
+                epoch: 101,
+                base: 102000000,
+                closed: 103,
+                open: vec![104, 255],
+                open_count: 105000000,
+                opened_us: 106,
+                kept: vec![cluster::Kept {
+                    first: 107,
+                    last: 108000000,
+                    sent_us: 109,
+                    frame: vec![110, 255],
+                }],
+                rest: 111000000,
+                rests_us: 112,
+            }],
+            last_lane: 113,
+            resting: vec![114000000],
+            queue: vec![cluster::Queued {
+                node: Some(115),
+                frame: vec![116, 255],
+            }],
+        }),
+        peers: vec![cluster::Peer {
+            node: 117000000,
+            epoch: 118,
+            up: true,
+            leaving: true,
+            beat: 119,
+            past: vec![120000000],
+            silent_us: 121,
+            confirmed: 122,
+            lane: Some(123000000),
+            inbox: Some(cluster::Track {
+                got: 124,
+                top: 125,
+                held: vec![cluster::Held {
+                    first: 126000000,
+                    other_before: 127,
+                    letters: vec![vec![128], Vec::new()],
+                }],
+            }),
+            flood: Some(cluster::Track {
+                got: 129000000,
+                top: 130,
+                held: vec![cluster::Held {
+                    first: 131,
+                    other_before: 132000000,
+                    letters: vec![vec![133], Vec::new()],
+                }],
+            }),
+            expected_us: 134,
+        }],
+        announced: vec![135000000],
+        expected: vec![cluster::Expected {
+            node: 136,
+            key: 137,
+            until_us: 138000000,
+        }],
+    }
+}
+
+fn streams() -> cluster::Streams {
+    cluster::Streams {
+        streams: vec![cluster::Stream {
+            namespace: text(139),
+            number: 140,
+            generation: text(141),
+        }],
+    }
+}
+
+fn events() -> history::Events {
+    history::Events {
+        events: vec![history::Event {
+            at: 142,
+            namespace: text(143),
+            room: text(144),
+            name: text(145),
+            args: text(146),
+            user: Some(text(147)),
+            time_ms: 148,
+        }],
+    }
+}
+
+fn marks() -> Marks {
+    Marks {
+        source: text(149),
+        page: 150000000,
+        age_ms: 151,
+        marks: vec![152],
+    }
+}
+
+/// The bytes are as they were, and are read to the same record.
+fn keeps<M: Message + Default + PartialEq>(name: &str, record: &M) -> String {
+    let bytes = record.encode_to_vec();
+    let mut line = format!("{name} ");
+    bytes
+        .iter()
+        .for_each(|byte| write!(line, "{byte:02x}").expect("memory"));
+    let read = M::decode(&*bytes).expect("readable");
+    assert!(read == *record, "{name}");
+    line
+}
+
+#[test]
+fn records_of_version_one_are_read_and_written_as_they_were() {
+    let lines = [
+        keeps("Visitor", &visitor()),
+        keeps("Backend", &backend()),
+        keeps("Stays", &stays()),
+        keeps("Membership", &membership()),
+        keeps("Place", &place()),
+        keeps("Streams", &streams()),
+        keeps("Events", &events()),
+        keeps("Marks", &marks()),
+    ];
+    for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
+        assert_eq!(line, golden, "the record changed within its version");
+    }
+    assert_eq!(lines.len(), GOLDEN.lines().count());
+}
+
+/// Each beginning and each changed byte is refused or is a record: nothing panics.
+#[test]
+fn torn_and_altered_bytes_are_refused_or_read() {
+    let whole = place().encode_to_vec();
+    for at in 0..whole.len() {
+        let _ = cluster::Place::read(&whole[..at]);
+        let mut altered = whole.clone();
+        altered[at] ^= 0x80;
+        let _ = cluster::Place::read(&altered);
+    }
+    let whole = backend().encode_to_vec();
+    for at in 0..whole.len() {
+        let _ = backend::Backend::read(&whole[..at]);
+        let mut altered = whole.clone();
+        altered[at] ^= 0x80;
+        let _ = backend::Backend::read(&altered);
+    }
+}
