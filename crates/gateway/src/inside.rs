@@ -6,26 +6,24 @@ use control::metrics::node::Node;
 use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
 use nodes::relay::Relays;
-use process::log::LogLoss;
 use serde_json::Value;
 use shard::{Inspector, Shards};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Inside {
     shards: Inspector,
     count: usize,
-    log: Arc<LogLoss>,
+    facts: Arc<Node>,
 }
 
 impl Inside {
-    fn new(shards: &Shards, log: Arc<LogLoss>) -> Self {
+    fn new(shards: &Shards, facts: &Arc<Node>) -> Self {
         Inside {
             shards: shards.inspector(),
             count: shards.metrics().len(),
-            log,
+            facts: Arc::clone(facts),
         }
     }
 }
@@ -39,8 +37,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn open(node: u16, shards: &Shards, relays: Option<&Relays>, facts: &Node) -> Self {
-        let inside = Arc::new(Inside::new(shards, Arc::clone(&facts.log)));
+    pub fn open(node: u16, shards: &Shards, relays: Option<&Relays>, facts: &Arc<Node>) -> Self {
+        let inside = Arc::new(Inside::new(shards, facts));
         Self {
             desk: Desk::new(node, Arc::<Inside>::clone(&inside), &facts.live),
             relays: relays.cloned(),
@@ -75,8 +73,7 @@ impl Inspect for Inside {
     }
 
     fn parts(&self) -> Vec<(&'static str, usize)> {
-        let queued = self.log.queued_bytes.load(Ordering::Relaxed);
-        vec![("log", usize::try_from(queued).unwrap_or(usize::MAX))]
+        self.facts.kept()
     }
 
     /// Of mimalloc's many numbers those that are bytes now: reserved is address space, committed is what it may touch, and

@@ -31,6 +31,7 @@ pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
 pub use books::ends::{ENDS_MAX, Ended};
+pub use books::ledger::Stock;
 pub use census::classes::Classes;
 pub use census::invariants::Census;
 pub use census::look::{

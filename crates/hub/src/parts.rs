@@ -3,6 +3,8 @@
 use crate::access::Access;
 use crate::books::Books;
 use crate::books::config::Config;
+use crate::books::ledger::Stock;
+use crate::books::limits::{HISTORY_TOTAL_BYTES_MAX, ROUND_BYTES_MAX};
 use crate::books::metrics::Cells;
 use crate::clients::intake::Intake;
 use crate::clients::line::Line;
@@ -18,6 +20,7 @@ use crate::recovery::exchange::{Bounds, Recovery};
 use crate::recovery::{journal, parked};
 use crate::rooms::arrivals::Arrivals;
 use crate::rooms::fanout::Audience;
+use crate::rooms::log::Log;
 use crate::rooms::presence::Rolls;
 use crate::rooms::room::Rooms;
 use crate::seam::outbound::Outbound;
@@ -72,8 +75,10 @@ impl Parts {
         entropy: Entropy,
         process: &Process,
     ) -> Self {
+        let books = Books::new(config, cells);
+        let (config, ledger) = (&*books.config, &books.ledger);
         let away = process.uplink.as_ref();
-        let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
+        let away = away.map(|uplink| Box::new(Away::new(me, uplink, ledger)));
         let mut people = People::default();
         people.roll = Roll::new(process.outlets.roll.as_ref());
         people.whereabouts = Arc::clone(&process.whereabouts);
@@ -81,13 +86,13 @@ impl Parts {
             people.watch_interest(uplink.watch());
         }
         let mut ids = Ids::new(me, entropy);
-        let rounds = Rounds::new(me);
+        let rounds = Rounds::new(me, ledger.open(Stock::Rounds, ROUND_BYTES_MAX));
         let moves = config.recovery.goes_abroad() || config.recovery.chronicled().next().is_some();
         let rounds = match process.uplink.is_some() && moves {
             true => rounds.across_nodes(me),
             false => rounds,
         };
-        let bounds = recovery_bounds(&config, me);
+        let bounds = recovery_bounds(config, me);
         let mut recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         if let (Some(recovery), Some(uplink)) = (&mut recovery, &process.uplink) {
             recovery.apart = Arc::clone(uplink.apart());
@@ -95,11 +100,14 @@ impl Parts {
         if let Some(recovery) = &mut recovery {
             recovery.chronicle = process.outlets.chronicle.clone();
         }
+        let kept = Log::new(ledger.open(Stock::History, HISTORY_TOTAL_BYTES_MAX));
+        let asks = ledger.open(Stock::Questions, config.limits.ask_bytes_max);
+        let lists = ledger.open(Stock::Lists, ROUND_BYTES_MAX);
         Self {
             ids,
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory)
+            rooms: Rooms::new(me, &process.directory, kept)
                 .with_rolls(Rolls::new(&config.presence))
                 .with_arrivals(Arrivals::new(&config.since_join))
                 .tapped(
@@ -110,14 +118,14 @@ impl Parts {
             intake: Intake::new(&process.loads),
             rounds,
             away,
-            asks: Questions::default(),
+            asks: Questions::new(asks),
             repeats: Repeats::default(),
-            access: Access::new(&config, process),
-            outbound: Outbound::default(),
+            access: Access::new(config, process),
+            outbound: Outbound::new(lists),
             recovery,
             counts_nodes: false,
             watches_rooms: false,
-            books: Books::new(config, cells),
+            books,
         }
     }
 

@@ -247,7 +247,10 @@ impl Life {
         let own = vec![
             ("streams", hands.streams.heap_bytes()),
             ("tls", hands.streams.sessions().1),
-            ("mailbox", hands.mailbox.len() * size_of::<Mail>()),
+            (
+                "mailbox",
+                hands.mailbox.len() * size_of::<Mail>() + hands.loads.bytes(shard),
+            ),
             ("buffers", reader.heap_bytes()),
         ];
         let Some((mut sight, answer)) = self.walks.step(turn.hub(), shard, || own) else {

@@ -106,6 +106,23 @@ impl Node {
             facts: Arc::clone(&self.workers),
         }
     }
+
+    /// Bytes that wait outside of shards, by part.
+    pub fn kept(&self) -> Vec<(&'static str, usize)> {
+        let backends = self.backends.get().into_iter().flat_map(BTreeMap::values);
+        let backends = backends.map(|figures| figures.untold_bytes()).sum();
+        let history = self.history.get().map_or(0, |store| store.waiting_bytes());
+        let parts = [
+            ("log", load(&self.log.queued_bytes)),
+            ("backends", backends),
+            ("cluster", load(&self.cluster.queued_bytes)),
+            ("history store", history),
+        ];
+        let parts = parts.into_iter();
+        parts
+            .map(|(part, bytes)| (part, usize::try_from(bytes).unwrap_or(usize::MAX)))
+            .collect()
+    }
 }
 
 /// HTTP requests that the control plane refused.

@@ -7,11 +7,11 @@ use super::detection::Detection;
 use super::row::{Group, Metric, counter, gauge, histogram};
 use super::tokens::AUTH;
 use super::{Samples, View, load};
-use hub::CloseReason;
 use hub::claims::Denied;
 use hub::config::SlowConsumer;
 use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
+use hub::{CloseReason, Stock};
 
 pub(super) const GROUPS: &[Group] = &[
     Group {
@@ -381,6 +381,13 @@ const MESSAGES: &[Metric] = &[
         "Bytes that wait for clients that read slowly, each event counted once per shard however many wait for it.",
         |v| v.sum(|c| &c.waiting_bytes),
     ),
+    gauge(
+        "sockeye_kept_bytes",
+        "Bytes that shards keep for somebody: what waits for decisions (`questions`), answers of many (`rounds`), lists of sockets for the \
+         handler (`lists`), acks that wait for other nodes or a store (`acks`), events of rooms (`history`).",
+        |v| v.by_name(Stock::NAMES.into_iter().enumerate(), |c| &c.kept),
+    )
+    .by("stock"),
     counter(
         "sockeye_dropped_received_total",
         "Messages of clients that came to nothing. `refused`: the sender was told; `unknown`: no rule knows the event.",

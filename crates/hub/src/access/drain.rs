@@ -54,19 +54,18 @@ impl Drain {
         }
     }
 
-    /// In how many milliseconds a client may come back: after what is left of the window, each at another time.
+    /// After what is left of the window, each at another time.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
-        let (left, window) = match self {
-            Self::Closing(leaving) => {
-                let pace = leaving.pace;
-                let ends = leaving.started_ms + pace.window_ms;
-                (ends.saturating_sub(now_ms), pace.window_ms)
-            }
-            Self::Off | Self::Done => (0, 0),
-        };
-        let dice = u64::from(u16::from_be_bytes(dice));
-        left + 1 + window.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
+        match self {
+            Self::Closing(leaving) => leaving.delay_ms(now_ms, dice),
+            Self::Off | Self::Done => spread_ms(0, dice),
+        }
     }
+}
+
+fn spread_ms(window_ms: u64, dice: [u8; 2]) -> u64 {
+    let dice = u64::from(u16::from_be_bytes(dice));
+    1 + window_ms.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
 }
 
 /// How fast sessions leave.
@@ -95,6 +94,8 @@ pub(crate) struct Leaving {
     total: usize,
     /// The time of these has not come. The last one is the next.
     left: Vec<SessionKey>,
+    /// The clients of the first so many of them have not been told. They stay until they are.
+    untold: usize,
     due: VecDeque<Due>,
     /// When clients said something last, of those that did since it began.
     spoke: HashMap<SessionId, u64, FixedState>,
@@ -125,9 +126,33 @@ impl Leaving {
             idle_ms: IDLE_MS_MAX.min(pace.window_ms / 4),
             total: sessions.len(),
             left: sessions,
+            untold: 0,
             due: VecDeque::new(),
             spoke: HashMap::default(),
         }
+    }
+
+    /// The clients of the first so many sessions are told before they leave.
+    pub(crate) fn telling(self, untold: usize) -> Self {
+        Self { untold, ..self }
+    }
+
+    /// The sessions whose clients have not been told.
+    pub(crate) fn untold(&self) -> &[SessionKey] {
+        &self.left[..self.untold]
+    }
+
+    /// The next session whose client is told. Those that leave first come first.
+    pub(crate) fn next_untold(&mut self) -> Option<SessionKey> {
+        let session = self.untold().last().copied()?;
+        self.untold -= 1;
+        Some(session)
+    }
+
+    /// In how many milliseconds a client may come back.
+    pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
+        let ends_ms = self.started_ms + self.pace.window_ms;
+        ends_ms.saturating_sub(now_ms) + spread_ms(self.pace.window_ms, dice)
     }
 
     /// The same where nothing is in a hurry: few sessions have a short window, and their clients are no more idle for that.
@@ -153,10 +178,10 @@ impl Leaving {
     }
 
     pub(super) fn next_due(&self, now_ms: u64) -> u64 {
-        let pause = if self.due.is_empty() {
-            STEP_MS
-        } else {
-            LOOK_MS
+        let pause = match (self.untold, self.due.is_empty()) {
+            (1.., _) => 0,
+            (0, true) => STEP_MS,
+            (0, false) => LOOK_MS,
         };
         now_ms + pause
     }
@@ -177,7 +202,8 @@ impl Leaving {
             let done = self.total as u64 * elapsed / spread;
             self.total - done as usize
         };
-        let come = self.left.drain(keep.min(self.left.len())..);
+        let keep = keep.max(self.untold).min(self.left.len());
+        let come = self.left.drain(keep..);
         self.due.extend(come.map(|session| Due {
             session,
             since_ms: now_ms,

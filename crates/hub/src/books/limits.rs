@@ -26,6 +26,11 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
     false => 16 * 1024,
 };
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
+/// Bytes of lists of sockets that a turn makes or takes in: some 8,000 sockets, each of which costs a few allocations.
+pub(crate) const LIST_BYTES_PER_TURN: usize = 1024 * 1024;
+/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, rooms that are
+/// announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
+pub const CHORES_PER_TURN: usize = 1024;
 /// Messages of other shards that are worked on in one turn.
 pub(crate) const MAILS_PER_TURN: usize = 4096;
 /// Connections that may use up their rejections in one turn before other flooding connections wait for the next.
@@ -74,6 +79,9 @@ pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 /// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. All that is above
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of the acks that wait on one way: until other nodes know what their clients joined, or until a namespace's store has it.
+pub(crate) const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A connection from the reserve must show within this time why it is served.
 pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);

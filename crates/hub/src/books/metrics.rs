@@ -5,6 +5,7 @@
 use crate::books::claims::Denied;
 use crate::books::close::CloseReason;
 use crate::books::config::SlowConsumer;
+use crate::books::ledger::Stock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Upper bounds of the message duration histogram, milliseconds; a last bucket takes the rest.
@@ -170,6 +171,7 @@ macro_rules! counters {
             pub(crate) dropped: [u64; Dropped::NAMES.len()],
             pub(crate) dropped_slow: [u64; SlowConsumer::NAMES.len()],
             pub(crate) returned: [u64; Returned::NAMES.len()],
+            pub(crate) kept: [u64; Stock::NAMES.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -199,6 +201,8 @@ macro_rules! counters {
             pub dropped_slow: [AtomicU64; SlowConsumer::NAMES.len()],
             /// Clients that came back, by `Returned`.
             pub returned: [AtomicU64; Returned::NAMES.len()],
+            /// Bytes that are kept for somebody now, by `Stock`.
+            pub kept: [AtomicU64; Stock::NAMES.len()],
             /// Counted by the shard itself.
             pub tls: crate::books::tls::TlsCells,
         }
@@ -216,6 +220,7 @@ macro_rules! counters {
                 store(&self.dropped, &counts.dropped);
                 store(&self.dropped_slow, &counts.dropped_slow);
                 store(&self.returned, &counts.returned);
+                store(&self.kept, &counts.kept);
             }
         }
     };

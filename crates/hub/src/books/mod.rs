@@ -25,6 +25,7 @@ pub mod config;
 pub(crate) mod ends;
 pub mod faults;
 pub mod heartbeat;
+pub mod ledger;
 pub mod limits;
 pub mod metrics;
 pub mod places;
@@ -33,6 +34,7 @@ pub mod tls;
 
 use crate::config::Config;
 use ends::Ends;
+use ledger::Ledger;
 use metrics::{Cells, Counts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,6 +45,7 @@ pub(crate) struct Books {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
     pub(crate) ends: Ends,
+    pub(crate) ledger: Ledger,
     /// What others see of the counts.
     cells: Arc<Cells>,
     /// Messages that had come when the turn began.
@@ -55,6 +58,7 @@ impl Books {
             config,
             counts: Counts::default(),
             ends: Ends::default(),
+            ledger: Ledger::default(),
             cells,
             messages_before: 0,
         }
@@ -71,7 +75,8 @@ impl Books {
         self.counts.turn_took(took_us, messages);
     }
 
-    pub(crate) fn publish(&self) {
+    pub(crate) fn publish(&mut self) {
+        self.counts.kept = self.ledger.sums();
         self.cells.publish(&self.counts);
     }
 

@@ -1,6 +1,7 @@
 //! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
 //! walk, so a shard walks them in steps, a few thousand slots a turn.
 
+use crate::books::ledger::Stock;
 use crate::clients::socket::{Membership, Socket};
 use crate::hub::Hub;
 use crate::parts::Parts;
@@ -53,12 +54,13 @@ impl MemoryWalk {
     fn finish(&self, parts: &Parts) -> Footprint {
         let [sessions, sockets, users] = parts.people.heap_bytes();
         let [waiting, log, codecs] = parts.line.heap_bytes();
-        let asked = parts.clock.expiries.heap_bytes()
-            + parts.asks.heap_bytes()
+        let known = parts.clock.expiries.heap_bytes()
             + parts.repeats.heap_bytes()
             + parts.people.roll.heap_bytes()
             + parts.people.agents.heap_bytes()
             + parts.people.claim_kinds.heap_bytes();
+        let (away, ledger) = (parts.away.as_ref(), &parts.books.ledger);
+        let away = away.map_or(0, |away| away.heap_bytes());
         let recovery = parts.recovery.as_ref();
         let recovery = recovery.map_or(0, |kept| kept.journal.bytes() + kept.parked.bytes());
         vec![
@@ -66,11 +68,16 @@ impl MemoryWalk {
             ("sessions", sessions + self.sessions),
             ("sockets", sockets + self.sockets),
             ("rooms", parts.rooms.heap_bytes() + self.rooms),
-            ("users", users + asked),
+            ("users", users + known),
             ("outboxes", waiting + self.outboxes),
             ("history", parts.rooms.kept.heap_bytes()),
             ("recovery", recovery),
-            ("rounds", parts.rounds.heap_bytes()),
+            ("questions", parts.asks.heap_bytes()),
+            (
+                "rounds",
+                parts.rounds.heap_bytes() + ledger.sum(Stock::Lists),
+            ),
+            ("away", away + ledger.sum(Stock::Acks)),
             ("timers", parts.clock.timers.heap_bytes()),
             ("turn log", log),
             ("ends", parts.books.ends.heap_bytes()),

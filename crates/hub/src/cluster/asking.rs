@@ -130,6 +130,9 @@ fn respond(parts: &mut Parts, round: RoundId, response: Response) {
 
 /// Something about a round of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
+    if let Response::Sockets(found) = &reply.response {
+        parts.line.budget.list(found.bytes());
+    }
     let told = parts.rounds.respond(reply, &mut parts.books.counts);
     parts.outbound.tell_all(told);
 }
@@ -354,6 +357,6 @@ fn describe(parts: &mut Parts, target: &Target<'_>) -> Found {
         }
         sockets.push(fetched);
     }
-    parts.line.budget.describe(bytes);
+    parts.line.budget.list(bytes);
     Found { sockets, complete }
 }

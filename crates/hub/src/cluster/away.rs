@@ -1,6 +1,8 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
+use crate::books::ledger::{Ledger, Stock};
+use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Address, Response, Return, RoundId, Target};
 use crate::cluster::saves::Saves;
@@ -339,13 +341,14 @@ pub(crate) struct Away {
 }
 
 impl Away {
-    pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>) -> Self {
+    pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>, ledger: &Ledger) -> Self {
+        let acks = ledger.open(Stock::Acks, PARKED_BYTES_MAX);
         let mut away = Self {
             me,
             uplink: Arc::clone(uplink),
             parcel: Parcel::new(me.shard),
-            joins: Joins::new(uplink.join_wait_ms),
-            saves: Saves::default(),
+            joins: Joins::new(uplink.join_wait_ms, acks.another()),
+            saves: Saves::new(acks),
             again: BTreeMap::new(),
         };
         // The shard that speaks for the node is told what is for servers.
@@ -489,6 +492,11 @@ impl Away {
     /// Something is published that other nodes are told as well, by their own ways.
     pub(crate) fn speaks_apart(&self, namespace: &str, now_ms: u64) {
         self.uplink.apart.note(namespace, now_ms);
+    }
+
+    /// What waits here; its acks are in the books.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.parcel.weight() + self.joins.heap_bytes() + self.saves.heap_bytes()
     }
 
     /// The last ticket that was given to a key.

@@ -2,6 +2,7 @@
 //! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
 //! other nodes are.
 
+use crate::books::ledger::Account;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
@@ -27,14 +28,14 @@ pub(crate) struct Joins {
 }
 
 impl Joins {
-    pub(crate) fn new(wait_ms: u64) -> Self {
+    pub(crate) fn new(wait_ms: u64, acks: Account) -> Self {
         Self {
             given: 0,
             open: VecDeque::new(),
             tickets: HashMap::new(),
             joined: HashMap::new(),
             sweep_at: 2,
-            parked: Waitlist::new(wait_ms),
+            parked: Waitlist::new(wait_ms, acks),
             surplus: 0,
         }
     }
@@ -149,6 +150,13 @@ impl Joins {
         self.parked.due(now_ms)
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let (key, ticket) = (size_of::<u64>(), size_of::<u64>());
+        let tables = self.tickets.capacity() * (key + ticket)
+            + self.joined.capacity() * (size_of::<SocketKey>() + ticket);
+        self.open.capacity() * (key + ticket) + tables + self.parked.heap_bytes()
+    }
+
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.parked.next_due_ms()
     }
@@ -157,8 +165,14 @@ impl Joins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::PARKED_BYTES_MAX;
     use crate::cluster::waitlist::Carrier;
     use crate::tables::slot::{Key, SlotId};
+
+    fn joins() -> Joins {
+        Joins::new(50, Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX))
+    }
 
     fn socket(at: usize) -> SocketKey {
         Key::new(SlotId::at(at as u32), 0)
@@ -167,7 +181,7 @@ mod tests {
     /// While other nodes cannot be reached, any number of sockets may join.
     #[test]
     fn sockets_that_wait_are_bounded_and_forgotten() {
-        let mut joins = Joins::new(50);
+        let mut joins = joins();
         let first = joins.hold(1);
         (0..OPEN_MAX + 10).for_each(|at| joins.joined(socket(at), 1));
         assert_eq!(joins.joined.len(), OPEN_MAX);
@@ -185,7 +199,7 @@ mod tests {
     /// With as many keys as sockets, each join looked through all of them.
     #[test]
     fn a_join_looked_through_all_sockets_to_free_one_place() {
-        let mut joins = Joins::new(50);
+        let mut joins = joins();
         let join = |joins: &mut Joins, at: usize| {
             joins.hold(at as u64);
             joins.joined(socket(at), at as u64);
@@ -204,7 +218,7 @@ mod tests {
     /// While other nodes could not be reached, each ack of a socket waited anew.
     #[test]
     fn each_ack_waited_for_nodes_that_are_away() {
-        let mut joins = Joins::new(50);
+        let mut joins = joins();
         let ticket = joins.hold(1);
         joins.joined(socket(0), 1);
         assert_eq!(joins.ticket_of(socket(0)), Some(ticket));

@@ -5,9 +5,9 @@
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
-use crate::books::limits::ROUND_BYTES_MAX;
+use crate::books::ledger::{Account, Booked};
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::letter::{Answer, Found, Reply, Response, RoundId, Tidings};
+use crate::cluster::letter::{Found, Reply, Response, RoundId, Tidings};
 use crate::cluster::respondents::Respondents;
 use crate::seam::told::{Collected, Told};
 use crate::tables::id::Identity;
@@ -40,6 +40,7 @@ struct Round {
     token: u64,
     respondents: Respondents,
     answers: Answers,
+    kept: Booked,
 }
 
 /// What a question to many has brought.
@@ -84,8 +85,8 @@ pub(crate) struct Rounds {
     owed: BTreeSet<(SocketKey, u64)>,
     /// Rounds of ours.
     open: usize,
-    /// Bytes of the answers and lists that these keep.
-    kept_bytes: usize,
+    /// Answers and lists that these keep.
+    account: Account,
     /// The next ack id. Each shard gives out every n-th.
     next: u64,
     stride: u64,
@@ -93,12 +94,12 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    pub(crate) fn new(me: Identity) -> Self {
+    pub(crate) fn new(me: Identity, account: Account) -> Self {
         Self {
             waits: HashMap::default(),
             owed: BTreeSet::new(),
             open: 0,
-            kept_bytes: 0,
+            account,
             next: u64::from(me.shard),
             stride: u64::from(me.shards),
             node: me.node,
@@ -263,10 +264,12 @@ impl Rounds {
         abroad: bool,
     ) -> u64 {
         self.open += 1;
+        let kept = self.account.entry();
         self.wait(Wait::Round(Round {
             token,
             respondents: Respondents::new(self.node, shards, abroad),
             answers,
+            kept,
         }))
     }
 
@@ -337,14 +340,14 @@ impl Rounds {
 
     /// A shard, here or on another node, answers a round of ours. Returns the result if it was the last answer.
     pub(crate) fn respond(&mut self, reply: &Reply, counts: &mut Counts) -> Option<Told> {
-        let room = ROUND_BYTES_MAX.saturating_sub(self.kept_bytes);
+        let room = self.account.room();
         let round = self.round(reply.number)?;
         if !round.respondents.heard(reply) {
             return None;
         }
-        match round.answers.take(&reply.response, room) {
-            Some(bytes) => self.kept_bytes += bytes,
-            None => counts.hit(Limit::AcksOutstanding),
+        let taken = round.answers.take(&reply.response, room);
+        if !taken.is_some_and(|bytes| round.kept.grow(bytes)) {
+            counts.hit(Limit::AcksOutstanding);
         }
         self.end_if_over(reply.number)
     }
@@ -423,14 +426,13 @@ impl Rounds {
             return None;
         };
         self.open -= 1;
-        self.kept_bytes -= round.answers.bytes();
         Some(round.told())
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
         // A receiver is in the list of its round and in the tree of owed answers, whose nodes are half full at worst.
         let receiver = size_of::<SocketKey>() + 2 * size_of::<(SocketKey, u64)>();
-        self.waits.allocation_size() + self.owed.len() * receiver + self.kept_bytes
+        self.waits.allocation_size() + self.owed.len() * receiver + self.account.bytes()
     }
 }
 
@@ -489,13 +491,6 @@ impl Answers {
             Self::Sockets(found) => found.take(response, room),
         }
     }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Acks { collected, .. } => collected.answers.iter().map(Answer::bytes).sum(),
-            Self::Sockets(found) => found.bytes(),
-        }
-    }
 }
 
 impl Collected {
@@ -547,15 +542,19 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::ROUND_BYTES_MAX;
 
     /// Two servers of another kind that said such numbers stopped a shard, or made a partial result look whole.
     #[test]
     fn numbers_of_other_servers_that_nobody_can_have_do_not_overflow() {
-        let mut rounds = Rounds::new(Identity {
+        let me = Identity {
             node: 1,
             shard: 0,
             shards: 1,
-        });
+        };
+        let account = Ledger::default().open(Stock::Rounds, ROUND_BYTES_MAX);
+        let mut rounds = Rounds::new(me, account);
         let mut counts = Counts::default();
         let id = rounds.open((Answers::acks(), 7), 1, true);
         let posted = Tidings::Posted {

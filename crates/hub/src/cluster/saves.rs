@@ -1,6 +1,7 @@
 //! What clients are told where a store has what is known of their sockets: it waits until their own is stored there, in each namespace by
 //! itself, since each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
 
+use crate::books::ledger::Account;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::BTreeMap;
@@ -17,15 +18,26 @@ struct Course {
 }
 
 /// Of a shard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Saves {
     given: u64,
+    /// Of each namespace one like this.
+    acks: Account,
     courses: BTreeMap<Box<str>, Course>,
     /// Found no room.
     surplus: Vec<Waits>,
 }
 
 impl Saves {
+    pub(crate) fn new(acks: Account) -> Self {
+        Self {
+            given: 0,
+            acks,
+            courses: BTreeMap::new(),
+            surplus: Vec::new(),
+        }
+    }
+
     /// The next word to the store has this ticket.
     pub(crate) fn ticket(&mut self) -> u64 {
         self.given += 1;
@@ -91,6 +103,11 @@ impl Saves {
         courses.flat_map(|course| course.parked.answers())
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let courses = self.courses.values();
+        courses.map(|course| course.parked.heap_bytes()).sum()
+    }
+
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let courses = self.courses.values();
         courses
@@ -103,7 +120,7 @@ impl Saves {
         if !self.courses.contains_key(namespace) {
             let course = Course {
                 stored: 0,
-                parked: Waitlist::new(WAIT_MS),
+                parked: Waitlist::new(WAIT_MS, self.acks.another()),
             };
             self.courses.insert(namespace.into(), course);
         }
@@ -114,8 +131,14 @@ impl Saves {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::PARKED_BYTES_MAX;
     use crate::cluster::waitlist::Carrier;
     use crate::tables::slot::{Key, SlotId};
+
+    fn saves() -> Saves {
+        Saves::new(Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX))
+    }
 
     fn output(at: u32) -> Waits {
         Waits::Output(Carrier::Polls(Key::new(SlotId::at(at), 0)))
@@ -124,7 +147,7 @@ mod tests {
     /// A namespace whose Redis was away held up, and then ended, those of all others.
     #[test]
     fn one_namespace_waited_for_another() {
-        let mut saves = Saves::default();
+        let mut saves = saves();
         let [a, b] = [(); 2].map(|()| saves.ticket());
         saves.park("/a", a, output(1), 0);
         saves.park("/b", b, output(2), 0);
@@ -137,7 +160,7 @@ mod tests {
     /// What waited for a socket that went at once ended its session, which had others.
     #[test]
     fn what_is_not_stored_any_more_is_not_waited_for() {
-        let mut saves = Saves::default();
+        let mut saves = saves();
         let [first, second] = [(); 2].map(|()| saves.ticket());
         saves.park("/", first, output(1), 0);
         saves.park("/", second, output(2), 0);
@@ -150,7 +173,7 @@ mod tests {
     /// An ack left unstored when another socket had waited for too long.
     #[test]
     fn one_that_waited_for_too_long_took_the_tickets_of_others_along() {
-        let mut saves = Saves::default();
+        let mut saves = saves();
         let [early, late] = [(); 2].map(|()| saves.ticket());
         saves.park("/", late, output(1), 0);
         assert_eq!(saves.overdue(WAIT_MS).len(), 1);

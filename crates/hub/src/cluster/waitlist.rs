@@ -1,12 +1,12 @@
 //! What is said to clients and waits: acks, and whole outputs. It stands in the order in which it came, each for one number.
 
+use crate::books::ledger::{Account, Booked};
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::VecDeque;
 
-/// Acks and outputs that wait, and the bytes of these acks.
+/// Acks and outputs that wait.
 const PARKED_MAX: usize = 65_536;
-const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What waits.
 #[derive(Debug)]
@@ -58,6 +58,9 @@ struct Parked {
     ticket: u64,
     due_ms: u64,
     what: Waits,
+    /// Given back when it leaves.
+    #[expect(dead_code, reason = "it is held, not read")]
+    booked: Booked,
 }
 
 /// Bounded, in number and in bytes.
@@ -65,31 +68,34 @@ struct Parked {
 pub(crate) struct Waitlist {
     wait_ms: u64,
     parked: VecDeque<Parked>,
-    bytes: usize,
+    account: Account,
 }
 
 impl Waitlist {
     /// Nothing waits for longer.
-    pub(crate) fn new(wait_ms: u64) -> Self {
+    pub(crate) fn new(wait_ms: u64, account: Account) -> Self {
         Self {
             wait_ms,
             parked: VecDeque::new(),
-            bytes: 0,
+            account,
         }
     }
 
     /// It leaves after all that waits already. What finds no room is given back.
     #[must_use = "somebody waits for it"]
     pub(crate) fn put(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
-        let bytes = what.bytes();
-        if self.parked.len() >= PARKED_MAX || self.bytes + bytes > PARKED_BYTES_MAX {
+        let booked = match self.parked.len() < PARKED_MAX {
+            true => self.account.take(what.bytes()),
+            false => None,
+        };
+        let Some(booked) = booked else {
             return Some(what);
-        }
-        self.bytes += bytes;
+        };
         self.parked.push_back(Parked {
             ticket,
             due_ms: now_ms + self.wait_ms,
             what,
+            booked,
         });
         None
     }
@@ -136,9 +142,7 @@ impl Waitlist {
             .partition(|parked| ready(parked.ticket));
         self.parked = others;
         let own: VecDeque<Parked> = own;
-        let own: Vec<Waits> = own.into_iter().map(|parked| parked.what).collect();
-        self.bytes -= own.iter().map(Waits::bytes).sum::<usize>();
-        own
+        own.into_iter().map(|parked| parked.what).collect()
     }
 
     /// The largest ticket of what is due.
@@ -156,21 +160,27 @@ impl Waitlist {
         let count = self.parked.iter().take_while(|parked| ready(parked));
         let count = count.count();
         let ready = self.parked.drain(..count);
-        let ready: Vec<Waits> = ready.map(|parked| parked.what).collect();
-        self.bytes -= ready.iter().map(Waits::bytes).sum::<usize>();
-        ready
+        ready.map(|parked| parked.what).collect()
+    }
+
+    /// Bytes of the list; those of what waits are in the books.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.parked.capacity() * size_of::<Parked>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::PARKED_BYTES_MAX;
     use crate::tables::slot::{Key, SlotId};
 
     /// Acks that waited for other nodes filled the memory.
     #[test]
     fn acks_that_wait_had_no_bound() {
-        let mut list = Waitlist::new(50);
+        let account = Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX);
+        let mut list = Waitlist::new(50, account);
         let ack = |bytes: usize| Waits::Ack {
             to: AckTo {
                 socket: Key::new(SlotId::at(0), 0),

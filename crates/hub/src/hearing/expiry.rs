@@ -6,7 +6,7 @@ use crate::access::tokens::{self, shown_token};
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
-use crate::books::limits::{REFRESHES, REFRESHES_PER};
+use crate::books::limits::{CHORES_PER_TURN, REFRESHES, REFRESHES_PER};
 use crate::cluster::waiting;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
@@ -73,25 +73,23 @@ pub(crate) fn on_refresh_verdict(
     }
 }
 
-/// Warns those whose token ends soon and ends those whose token has ended. Wall clock: that is what tokens mean.
+/// Warns those whose token ends soon and ends those whose token has ended: the turn's share of them. Wall clock: that is what tokens
+/// mean.
 pub(crate) fn expire_tokens(parts: &mut Parts) {
     let now_s = parts.clock.now.wall_ms / 1000;
-    while let Some(sockets) = parts.clock.expiries.pop_due(now_s) {
-        for socket in sockets {
-            let Some(slot) = parts
-                .people
-                .sockets
-                .live_mut(socket)
-                .filter(|slot| !slot.flags.gone)
-            else {
-                continue;
-            };
-            slot.flags.ending = false;
-            let expires_s = slot.expires_s;
-            match u64::from(expires_s).saturating_sub(now_s) {
-                0 => token_ended(parts, socket),
-                left_s => token_ends(parts, socket, expires_s, left_s),
-            }
+    for _ in 0..CHORES_PER_TURN {
+        let Some(socket) = parts.clock.expiries.pop_due(now_s) else {
+            return;
+        };
+        let slot = parts.people.sockets.live_mut(socket);
+        let Some(slot) = slot.filter(|slot| !slot.flags.gone) else {
+            continue;
+        };
+        slot.flags.ending = false;
+        let expires_s = slot.expires_s;
+        match u64::from(expires_s).saturating_sub(now_s) {
+            0 => token_ended(parts, socket),
+            left_s => token_ends(parts, socket, expires_s, left_s),
         }
     }
 }

@@ -146,12 +146,8 @@ fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
             question::close_question(&mut stage.parts, key);
         }
         Some(key) => {
-            let bytes_max = stage.parts.books.config.limits.ask_bytes_max;
             // What waits is kept even where there is no room to book it: the gate has a bound of its own.
-            let _ = stage
-                .parts
-                .asks
-                .keep(key.id(), join.held_bytes(), bytes_max);
+            let _ = stage.parts.asks.keep(key.id(), join.held_bytes());
             question::wait_for(&mut stage.parts, key, Waiting::Join(Box::new(join)));
         }
         None => on_joining_decided(stage, session, join, Err(Refusal::unavailable())),

@@ -4,7 +4,7 @@
 use crate::books::faults::{self, Fault};
 use crate::books::limits::{
     BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN,
-    LOG_BYTES_PER_TURN, Limits,
+    LIST_BYTES_PER_TURN, LOG_BYTES_PER_TURN, Limits,
 };
 
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Budget {
     /// Messages to other shards since the turn began, and their bytes.
     letters: usize,
     letter_bytes: usize,
+    /// Lists of sockets since then.
+    list_bytes: usize,
     /// Messages rejected since the turn began.
     rejections: u32,
     /// Messages rejected of the connection whose input is being worked on.
@@ -53,9 +55,9 @@ impl Budget {
         self.letter_bytes += bytes;
     }
 
-    /// A list of sockets for this shard's own handler: it takes as long to make as one for another shard.
-    pub(crate) fn describe(&mut self, bytes: usize) {
-        self.letter_bytes += bytes;
+    /// A list of sockets is made, for whomever, or taken in.
+    pub(crate) fn list(&mut self, bytes: usize) {
+        self.list_bytes += bytes;
     }
 
     pub(crate) fn reject(&mut self) {
@@ -72,6 +74,7 @@ impl Budget {
             || log_bytes >= LOG_BYTES_PER_TURN
             || self.letters >= LETTERS_PER_TURN
             || self.letter_bytes >= LETTER_BYTES_PER_TURN
+            || self.list_bytes >= LIST_BYTES_PER_TURN
     }
 
     /// However many clients flood, the others wait for the share of a few.
@@ -103,7 +106,7 @@ mod tests {
         let letters = |budget: &mut Budget| (0..LETTERS_PER_TURN).for_each(|_| budget.post(1));
         assert!(spent(&letters, 0));
         assert!(spent(&|budget| budget.post(LETTER_BYTES_PER_TURN), 0));
-        assert!(spent(&|budget| budget.describe(LETTER_BYTES_PER_TURN), 0));
+        assert!(spent(&|budget| budget.list(LIST_BYTES_PER_TURN), 0));
         let deliveries = |budget: &mut Budget| {
             (0..limits.deliveries_per_turn).for_each(|_| budget.deliver());
         };

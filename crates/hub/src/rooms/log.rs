@@ -5,9 +5,8 @@
 //! nothing any more.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::{
-    HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
-};
+use crate::books::ledger::{Account, Booked};
+use crate::books::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX};
 use crate::rooms::keeping::{Keeping, Record};
 use crate::tables::id::Ids;
 use crate::tables::position::Position;
@@ -25,16 +24,16 @@ pub struct Kept {
     pub(crate) resumed: Option<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ring {
     /// Each with its offset.
     events: VecDeque<(u64, Arc<str>)>,
-    bytes: usize,
+    bytes: Booked,
     /// The offset of the last event that should be here and is not.
     floor: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
     /// Which events are kept, and what of them.
     pub(crate) keeping: Arc<Keeping>,
@@ -45,29 +44,49 @@ pub(crate) struct Log {
     offset: u64,
     /// The offset of the last event that a room without a ring had and forgot.
     floor: u64,
-    /// Bytes of all rings.
-    bytes: usize,
+    /// Has the bytes of all rings.
+    account: Account,
 }
 
 impl Ring {
+    /// The last one that is gone is at this offset.
+    fn new(floor: u64, account: &Account) -> Self {
+        Self {
+            events: VecDeque::new(),
+            bytes: account.entry(),
+            floor,
+        }
+    }
+
     fn last(&self) -> u64 {
         self.events.back().map_or(self.floor, |(offset, _)| *offset)
     }
 
     fn push(&mut self, offset: u64, event: Arc<str>) {
-        self.bytes += event.len();
+        let mut bytes = self.bytes.bytes() + event.len();
         self.events.push_back((offset, event));
-        while self.events.len() > HISTORY_EVENTS_MAX || self.bytes > HISTORY_BYTES_MAX {
-            let Some((offset, event)) = self.events.pop_front() else {
-                return;
-            };
-            self.bytes -= event.len();
+        while (self.events.len() > HISTORY_EVENTS_MAX || bytes > HISTORY_BYTES_MAX)
+            && let Some((offset, event)) = self.events.pop_front()
+        {
+            bytes -= event.len();
             self.floor = self.floor.max(offset);
         }
+        self.bytes.set(bytes);
     }
 }
 
 impl Log {
+    pub(crate) fn new(account: Account) -> Self {
+        Self {
+            keeping: Arc::default(),
+            rooms: HashMap::new(),
+            name: 0,
+            offset: 0,
+            floor: 0,
+            account,
+        }
+    }
+
     fn head(&mut self, ids: &mut Ids) -> Position {
         while self.name == 0 {
             self.name = match faults::is_back(Fault::LogsAlike) {
@@ -111,15 +130,10 @@ impl Log {
         if self.rooms.len() >= HISTORY_ROOMS_MAX && !self.rooms.contains_key(&key) {
             self.evict();
         }
-        let floor = self.floor;
-        let ring = self.rooms.entry(key).or_insert_with(|| Ring {
-            floor,
-            ..Ring::default()
-        });
-        let before = ring.bytes;
+        let ring = self.rooms.entry(key);
+        let ring = ring.or_insert_with(|| Ring::new(self.floor, &self.account));
         ring.push(self.offset, Arc::clone(text));
-        self.bytes = self.bytes - before + ring.bytes;
-        while self.bytes > HISTORY_TOTAL_BYTES_MAX {
+        while self.account.is_exceeded() {
             self.evict();
         }
     }
@@ -129,11 +143,7 @@ impl Log {
     pub(crate) fn forget(&mut self, namespace: &str, rooms: &[&str]) {
         for (key, ring) in &mut self.rooms {
             if key.0 == namespace && (rooms.is_empty() || rooms.contains(&&*key.1)) {
-                self.bytes -= ring.bytes;
-                *ring = Ring {
-                    floor: ring.last(),
-                    ..Ring::default()
-                };
+                *ring = Ring::new(ring.last(), &self.account);
             }
         }
     }
@@ -154,7 +164,6 @@ impl Log {
         written.sort_unstable();
         let limit = written.get(written.len() / 16).copied().unwrap_or(u64::MAX);
         self.rooms.retain(|_, ring| ring.last() > limit);
-        self.bytes = self.rooms.values().map(|ring| ring.bytes).sum();
         self.floor = self.floor.max(limit.min(self.offset));
     }
 
@@ -164,7 +173,7 @@ impl Log {
         let rings: usize = self
             .rooms
             .iter()
-            .map(|(key, ring)| names(key) + ring.bytes + ring.events.capacity() * entry)
+            .map(|(key, ring)| names(key) + ring.bytes.bytes() + ring.events.capacity() * entry)
             .sum();
         rings + self.rooms.capacity() * size_of::<((String, String), Ring)>()
     }
@@ -205,6 +214,8 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::HISTORY_TOTAL_BYTES_MAX;
     use crate::tables::id::Identity;
 
     struct Home {
@@ -219,7 +230,7 @@ mod tests {
             shards: 1,
         };
         Home {
-            log: Log::default(),
+            log: Log::new(Ledger::default().open(Stock::History, HISTORY_TOTAL_BYTES_MAX)),
             ids: Ids::new(me, Box::new(move |bytes| bytes.fill(seed))),
         }
     }
@@ -256,7 +267,7 @@ mod tests {
         assert!(home.all("r").starts_with("3,4,"));
         home.append(&["r"], &"x".repeat(HISTORY_BYTES_MAX));
         assert_eq!(home.all("r").len(), HISTORY_BYTES_MAX);
-        assert_eq!(home.log.bytes, HISTORY_BYTES_MAX);
+        assert_eq!(home.log.account.bytes(), HISTORY_BYTES_MAX);
         assert_eq!(home.all("other"), "");
     }
 
@@ -340,7 +351,10 @@ mod tests {
         let after = home.append(&["r"], "3");
         assert_eq!(home.all("r"), "3");
         home.log.forget("/", &[]);
-        assert_eq!((home.log.bytes, home.all("s")), (0, String::new()));
+        assert_eq!(
+            (home.log.account.bytes(), home.all("s")),
+            (0, String::new())
+        );
         assert_eq!(
             home.kept("r", Some(after)).resumed,
             Some(true),
@@ -354,9 +368,11 @@ mod tests {
         for n in 0..=HISTORY_TOTAL_BYTES_MAX / HISTORY_BYTES_MAX {
             home.append(&[&n.to_string()], &event);
         }
-        assert!(home.log.bytes <= HISTORY_TOTAL_BYTES_MAX);
-        let held: usize = home.log.rooms.values().map(|ring| ring.bytes).sum();
-        assert_eq!(home.log.bytes, held);
+        let kept = home.log.account.bytes();
+        assert!(kept <= HISTORY_TOTAL_BYTES_MAX);
+        let rings = home.log.rooms.values();
+        let events = rings.flat_map(|ring| &ring.events);
+        assert_eq!(events.map(|(_, event)| event.len()).sum::<usize>(), kept);
         assert_eq!(home.all("0"), "");
     }
 

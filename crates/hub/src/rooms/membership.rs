@@ -1,7 +1,7 @@
 //! Joining and leaving rooms, and the members of rooms.
 
 use crate::books::Books;
-use crate::books::limits::Limits;
+use crate::books::limits::{CHORES_PER_TURN, Limits};
 use crate::books::metrics::Limit;
 use crate::clients::people::People;
 use crate::rooms::presence::{Presence, Unwatched, Who, Word};
@@ -282,14 +282,18 @@ impl Rooms {
         people.note_listed(index);
     }
 
-    /// The rooms whose number of members changed and is told now. News of people are told to others in steps; whether this was the
-    /// last one.
+    /// The rooms whose number of members changed and is told now, in steps; whether this was the last one.
     pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> (Vec<NewCount>, bool) {
         let (mut told, mut bytes) = (Vec::new(), 0);
-        let mut rooms = self.take_changed().into_iter();
-        while bytes < WORDS_BYTES_MAX
-            && let Some(room) = rooms.next()
-        {
+        self.begin_round();
+        for _ in 0..CHORES_PER_TURN {
+            let room = match bytes < WORDS_BYTES_MAX {
+                true => self.next_changed(),
+                false => None,
+            };
+            let Some(room) = room else {
+                break;
+            };
             if let Some(change) = self.change(room, now.mono_ms) {
                 let count = self.new_count(people, now, change);
                 let word = count.as_ref().and_then(|count| count.word.as_ref());
@@ -297,10 +301,8 @@ impl Rooms {
                 told.extend(count);
             }
         }
-        let is_done = rooms.len() == 0;
-        self.keep_changed(rooms);
         self.shrink();
-        (told, is_done)
+        (told, self.is_round_over())
     }
 
     fn new_count(&mut self, people: &mut People, now: Now, change: Change) -> Option<NewCount> {

@@ -141,6 +141,8 @@ pub(crate) struct Rooms {
     by_name: HashTable<RoomId>,
     hasher: RandomState,
     changed: Vec<RoomId>,
+    /// What is left of a round through those that had changed.
+    round: std::vec::IntoIter<RoomId>,
     /// Rooms whose news found no room on the way to other nodes; `None`: they are taken.
     owed: Option<Vec<RoomId>>,
     /// Members that wait for their room's history, and for which answer.
@@ -162,7 +164,7 @@ pub(crate) struct Rooms {
 const SPARE: usize = 1024;
 
 impl Rooms {
-    pub(crate) fn new(me: Identity, directory: &Arc<Directory>) -> Self {
+    pub(crate) fn new(me: Identity, directory: &Arc<Directory>, kept: Log) -> Self {
         Self {
             slots: Slab::default(),
             elsewhere: Elsewhere::default(),
@@ -172,12 +174,13 @@ impl Rooms {
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
+            round: std::vec::IntoIter::default(),
             owed: None,
             tickets: HashMap::new(),
             given: 0,
             directory: Arc::clone(directory),
             me,
-            kept: Log::default(),
+            kept,
             tap: None,
             history_tap: None,
         }
@@ -366,7 +369,8 @@ impl Rooms {
     }
 
     pub(crate) fn has_changes(&self) -> bool {
-        !self.changed.is_empty() || self.owed.as_ref().is_some_and(|owed| !owed.is_empty())
+        let owed = self.owed.as_ref().is_some_and(|owed| !owed.is_empty());
+        owed || !self.changed.is_empty() || self.round.len() > 0
     }
 
     /// Whether there is room on the way to other nodes for news of rooms. What had none is told as soon as there is: only rooms
@@ -387,14 +391,21 @@ impl Rooms {
         }
     }
 
-    /// Rooms whose number of members or whose people changed.
-    pub(crate) fn take_changed(&mut self) -> Vec<RoomId> {
-        std::mem::take(&mut self.changed)
+    /// The next room whose number of members or whose people changed. A round goes once over all that had changed when it began: rooms that
+    /// are told later than others come in the next one.
+    pub(crate) fn next_changed(&mut self) -> Option<RoomId> {
+        self.round.next()
     }
 
-    /// Puts the changed rooms back that were not looked at.
-    pub(crate) fn keep_changed(&mut self, rooms: impl Iterator<Item = RoomId>) {
-        self.changed.extend(rooms);
+    /// Begins a round, if none is under way.
+    pub(crate) fn begin_round(&mut self) {
+        if self.is_round_over() {
+            self.round = std::mem::take(&mut self.changed).into_iter();
+        }
+    }
+
+    pub(crate) fn is_round_over(&self) -> bool {
+        self.round.len() == 0
     }
 
     /// What is told now of a room that changed. The larger a room, the less often: telling its members costs at most about a thousand
@@ -477,7 +488,7 @@ impl Rooms {
 
     /// Whether the room is in the list of those whose count changed.
     pub(crate) fn lists_change_of(&self, room: RoomId) -> bool {
-        self.changed.contains(&room)
+        self.changed.contains(&room) || self.round.as_slice().contains(&room)
     }
 
     /// Whether it waits for the history of a room.
@@ -495,7 +506,8 @@ impl Rooms {
     /// Members came over from another process: nobody is told of a change that is none. Rooms whose members are told of each other tell
     /// all they have, as to anybody new.
     pub(crate) fn forget_changes(&mut self) {
-        for room in std::mem::take(&mut self.changed) {
+        let round = std::mem::take(&mut self.round);
+        for room in round.chain(std::mem::take(&mut self.changed)) {
             if self.rolls.holds(room) {
                 self.changed.push(room);
             } else if let Some(slot) = self.slots.get_mut(room) {
@@ -519,7 +531,7 @@ impl Rooms {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes()
             + self.by_name.allocation_size()
-            + self.changed.capacity() * size_of::<RoomId>()
+            + (self.changed.capacity() + self.round.len()) * size_of::<RoomId>()
             + self.elsewhere.heap_bytes()
             + self.rolls.heap_bytes()
             + self.arrivals.heap_bytes()

@@ -57,11 +57,10 @@ pub(crate) fn decided_by_handler(
 
 pub(crate) fn keep(parts: &mut Parts, session: SessionId, ask: AskId, held: Held) {
     let bytes = held.bytes();
-    let limits = &parts.books.config.limits;
-    let (gate_max, all_max) = (limits.gate_bytes_max, limits.ask_bytes_max);
+    let gate_max = parts.books.config.limits.gate_bytes_max;
     let join = parts.asks.join_mut(ask);
     let fits = join.is_some_and(|join| join.held_bytes() + bytes <= gate_max);
-    if !fits || !parts.asks.keep(ask, bytes, all_max) {
+    if !fits || !parts.asks.keep(ask, bytes) {
         parts.books.counts.hit(Limit::GateBytes);
         return ending::close_session(parts, session, CloseReason::LimitExceeded);
     }

@@ -1,6 +1,6 @@
 //! What waits to leave the hub's tables: effects for the shard, news for the handler, and what it decided.
 
-use crate::books::limits::ROUND_BYTES_MAX;
+use crate::books::ledger::{Account, Booked};
 use crate::cluster::letter::Found;
 use crate::recovery::messages::NotRecovered;
 use crate::seam::effect::{Effect, Notice};
@@ -16,14 +16,14 @@ use wire::base64url::Id20;
 pub(crate) type FoundSocket = Result<(Id20, Arc<str>), NotRecovered>;
 
 /// What waits to leave the hub: effects for the shard, news for the handler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbound {
     /// Decisions of the handler that are not carried out yet.
     decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     effects: Vec<Effect>,
-    told: VecDeque<Told>,
-    /// Bytes of the lists among them.
-    listed: usize,
+    /// Lists among it are booked.
+    told: VecDeque<(Told, Option<Booked>)>,
+    lists: Account,
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
     /// Sockets that clients come back to, as far as they were found.
@@ -41,6 +41,17 @@ pub(crate) enum Next {
 }
 
 impl Outbound {
+    pub(crate) fn new(lists: Account) -> Self {
+        Self {
+            decided: VecDeque::new(),
+            effects: Vec::new(),
+            told: VecDeque::new(),
+            lists,
+            released: VecDeque::new(),
+            found: VecDeque::new(),
+        }
+    }
+
     /// The shard is to do something.
     pub(crate) fn push(&mut self, effect: Effect) {
         self.effects.push(effect);
@@ -53,10 +64,11 @@ impl Outbound {
 
     /// The handler is to know something.
     pub(crate) fn tell(&mut self, mut told: Told) {
-        if let Told::Found { found, .. } = &mut told {
-            self.book(found);
-        }
-        self.told.push_back(told);
+        let booked = match &mut told {
+            Told::Found { found, .. } => self.book(found),
+            _ => None,
+        };
+        self.told.push_back((told, booked));
     }
 
     pub(crate) fn tell_all(&mut self, told: impl IntoIterator<Item = Told>) {
@@ -64,12 +76,12 @@ impl Outbound {
     }
 
     /// A handler that asks for many lists in one call gets them after it: those beyond the bound come without sockets, and say so.
-    fn book(&mut self, found: &mut Found) {
-        let bytes = found.bytes();
-        match self.listed + bytes > ROUND_BYTES_MAX {
-            true => *found = Found::default(),
-            false => self.listed += bytes,
+    fn book(&self, found: &mut Found) -> Option<Booked> {
+        let booked = self.lists.take(found.bytes());
+        if booked.is_none() {
+            *found = Found::default();
         }
+        booked
     }
 
     /// The handler decided.
@@ -108,10 +120,7 @@ impl Outbound {
     }
 
     pub(crate) fn next_news(&mut self) -> Option<Told> {
-        let told = self.told.pop_front()?;
-        if let Told::Found { found, .. } = &told {
-            self.listed -= found.bytes();
-        }
+        let (told, _) = self.told.pop_front()?;
         Some(told)
     }
 
@@ -132,6 +141,8 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::ledger::{Ledger, Stock};
+    use crate::books::limits::ROUND_BYTES_MAX;
     use crate::cluster::letter::Fetched;
 
     fn list() -> Told {
@@ -150,7 +161,8 @@ mod tests {
     /// A worker's message with 200 requests for a list of 3 MB took 505 MB, when all of it came in one call.
     #[test]
     fn lists_that_were_asked_for_in_one_call_were_kept_without_bound() {
-        let mut outbound = Outbound::default();
+        let lists = Ledger::default().open(Stock::Lists, ROUND_BYTES_MAX);
+        let mut outbound = Outbound::new(lists);
         outbound.tell_all((0..100).map(|_| list()));
         let (mut bytes, mut whole, mut all) = (0, 0, 0);
         while let Some(Told::Found { found, .. }) = outbound.next_news() {
@@ -160,7 +172,7 @@ mod tests {
             assert_eq!(found.complete, !found.sockets.is_empty());
         }
         assert!(bytes <= ROUND_BYTES_MAX && whole == 15, "{bytes} {whole}");
-        assert_eq!((all, outbound.listed), (100, 0), "each is answered");
+        assert_eq!((all, outbound.lists.bytes()), (100, 0), "each is answered");
         outbound.tell(list());
         assert!(matches!(outbound.next_news(), Some(Told::Found { found, .. }) if found.complete));
     }

@@ -22,9 +22,9 @@ pub(crate) fn open_question(
     timeout: Duration,
 ) -> Option<AskKey> {
     let session = session.map(|session| parts.people.sessions.key(session));
-    let question = Pending::new(session, asked, bytes, parts.clock.now.mono_ms);
+    let keeps = (bytes, parts.clock.now.mono_ms);
     let limits = &parts.books.config.limits;
-    let opened = parts.asks.open(question, limits);
+    let opened = parts.asks.open(session, asked, keeps, limits);
     let key = opened.map_err(|limit| parts.books.counts.hit(limit)).ok()?;
     parts.books.counts.asks_outstanding += 1;
     let due = parts.clock.after(timeout);

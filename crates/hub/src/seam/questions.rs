@@ -1,6 +1,7 @@
 //! The open questions of a hub, bounded in number and in bytes, and what waits for their answers.
 
 use crate::books::claims::Claims;
+use crate::books::ledger::{Account, Booked};
 use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
 use crate::seam::join::Join;
@@ -42,49 +43,41 @@ pub(crate) struct Pending {
     pub(crate) session: Option<SessionKey>,
     pub(crate) asked: Asked,
     pub(crate) waiting: Waiting,
-    bytes: usize,
+    kept: Booked,
     asked_ms: u64,
 }
 
 impl Pending {
-    /// A question that keeps so many bytes; nobody waits for its answer yet.
-    pub(crate) fn new(
-        session: Option<SessionKey>,
-        asked: Asked,
-        bytes: usize,
-        asked_ms: u64,
-    ) -> Self {
-        Self {
-            session,
-            asked,
-            waiting: Waiting::Nobody,
-            bytes,
-            asked_ms,
-        }
-    }
-
     pub(crate) fn waited_ms(&self, now_ms: u64) -> u64 {
         now_ms - self.asked_ms
     }
 }
 
 /// The open questions of a hub.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Questions {
     open: Slab<AskId, Pending>,
-    /// What they keep of others, bytes.
-    bytes: usize,
+    /// What they keep of others.
+    account: Account,
     /// The ticket taken in the call of `Handler::connecting` that runs.
     ticket: Option<AskKey>,
 }
 
 impl Questions {
+    pub(crate) fn new(account: Account) -> Self {
+        Self {
+            open: Slab::default(),
+            account,
+            ticket: None,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.open.len() == 0
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.open.heap_bytes() + self.bytes
+        self.open.heap_bytes() + self.account.bytes()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (AskId, &Pending)> {
@@ -107,16 +100,25 @@ impl Questions {
         self.ticket = Some(key);
     }
 
-    /// Puts a question on the table. The bound that speaks against it, if there is one.
-    pub(crate) fn open(&mut self, question: Pending, limits: &Limits) -> Result<AskKey, Limit> {
+    /// Puts a question on the table that keeps so many bytes; nobody waits for its answer yet. The bound that speaks against it, if there
+    /// is one.
+    pub(crate) fn open(
+        &mut self,
+        session: Option<SessionKey>,
+        asked: Asked,
+        (bytes, asked_ms): (usize, u64),
+        limits: &Limits,
+    ) -> Result<AskKey, Limit> {
         if self.open.len() >= limits.asks_outstanding_max {
             return Err(Limit::AsksOutstanding);
         }
-        if self.bytes + question.bytes > limits.ask_bytes_max {
-            return Err(Limit::AskBytes);
-        }
-        self.bytes += question.bytes;
-        Ok(self.open.insert(question))
+        Ok(self.open.insert(Pending {
+            session,
+            asked,
+            waiting: Waiting::Nobody,
+            kept: self.account.take(bytes).ok_or(Limit::AskBytes)?,
+            asked_ms,
+        }))
     }
 
     pub(crate) fn live_mut(&mut self, key: AskKey) -> Option<&mut Pending> {
@@ -126,9 +128,7 @@ impl Questions {
     /// Takes a question off the table, unless that was done already.
     pub(crate) fn close(&mut self, key: AskKey) -> Option<Pending> {
         self.open.live(key)?;
-        let pending = self.open.remove(key.id())?;
-        self.bytes -= pending.bytes;
-        Some(pending)
+        self.open.remove(key.id())
     }
 
     pub(crate) fn key(&self, ask: AskId) -> AskKey {
@@ -142,21 +142,14 @@ impl Questions {
 
     /// For the census: the number of questions, and the bytes that they say they keep beside those that are booked.
     pub(crate) fn audit(&self) -> (usize, usize, usize) {
-        let kept = self.open.iter().map(|(_, pending)| pending.bytes).sum();
-        (self.open.len(), kept, self.bytes)
+        let kept = self.open.iter().map(|(_, pending)| pending.kept.bytes());
+        (self.open.len(), kept.sum(), self.account.bytes())
     }
 
     /// What waits behind an open question grows by so much; `false` = there is no room for it.
-    pub(crate) fn keep(&mut self, ask: AskId, bytes: usize, bytes_max: usize) -> bool {
-        let Some(pending) = self.open.get_mut(ask) else {
-            return false;
-        };
-        if self.bytes + bytes > bytes_max {
-            return false;
-        }
-        self.bytes += bytes;
-        pending.bytes += bytes;
-        true
+    pub(crate) fn keep(&mut self, ask: AskId, bytes: usize) -> bool {
+        let pending = self.open.get_mut(ask);
+        pending.is_some_and(|pending| pending.kept.grow(bytes))
     }
 
     pub(crate) fn join_mut(&mut self, ask: AskId) -> Option<&mut Join> {

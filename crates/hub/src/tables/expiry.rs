@@ -22,16 +22,19 @@ impl Expiries {
         bucket.push(socket);
     }
 
-    /// A bucket that is due.
-    pub(crate) fn pop_due(&mut self, now_s: u64) -> Option<Vec<SocketKey>> {
-        let bucket = self.buckets.first_entry()?;
+    /// A socket that is due.
+    pub(crate) fn pop_due(&mut self, now_s: u64) -> Option<SocketKey> {
+        let mut bucket = self.buckets.first_entry()?;
         if *bucket.key() > now_s {
             return None;
         }
-        let sockets = bucket.remove();
-        self.entries -= sockets.len();
+        let socket = bucket.get_mut().pop();
+        if bucket.get().is_empty() {
+            bucket.remove();
+        }
+        self.entries -= 1;
         self.stale = self.stale.min(self.entries);
-        Some(sockets)
+        socket
     }
 
     pub(crate) fn next_due_s(&self) -> Option<u64> {
@@ -78,7 +81,8 @@ mod tests {
         }
         assert!(expiries.entries < 5_000, "{}", expiries.entries);
         assert_eq!(expiries.pop_due(4), None);
-        assert_eq!(expiries.pop_due(5), Some(vec![key(0)]));
+        assert_eq!(expiries.pop_due(5), Some(key(0)));
+        assert_eq!(expiries.pop_due(5), None);
         assert!(expiries.heap_bytes() < 200_000);
     }
 }

@@ -328,6 +328,18 @@ impl<I: Timed> Timetable<I> {
     }
 }
 
+/// Whose timers these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    Sessions,
+    Asks,
+    Conns,
+}
+
+impl Owners {
+    pub(crate) const ALL: [Self; 3] = [Self::Sessions, Self::Asks, Self::Conns];
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     pub(crate) sessions: Timetable<SessionId>,
@@ -349,15 +361,21 @@ impl Timers {
         }
     }
 
-    pub(crate) fn pop_due(&mut self, now: Millis) -> Option<Due> {
-        if let Some((kind, key)) = self.sessions.pop_due(now) {
-            return Some(Due::Session(kind, key));
-        }
-        if let Some(((), key)) = self.asks.pop_due(now) {
-            return Some(Due::Ask(key));
-        }
-        let (kind, key) = self.conns.pop_due(now)?;
-        Some(Due::Conn(kind, key))
+    pub(crate) fn pop_due(&mut self, of: Owners, now: Millis) -> Option<Due> {
+        Some(match of {
+            Owners::Sessions => {
+                let (kind, key) = self.sessions.pop_due(now)?;
+                Due::Session(kind, key)
+            }
+            Owners::Asks => {
+                let ((), key) = self.asks.pop_due(now)?;
+                Due::Ask(key)
+            }
+            Owners::Conns => {
+                let (kind, key) = self.conns.pop_due(now)?;
+                Due::Conn(kind, key)
+            }
+        })
     }
 
     pub(crate) fn pop_ack_due(&mut self, now: Millis) -> Option<u64> {
@@ -413,7 +431,7 @@ mod tests {
             timers.heap_bytes()
         );
         assert_eq!(
-            timers.pop_due(200_000),
+            timers.pop_due(Owners::Conns, 200_000),
             Some(Due::Conn(ConnTimer::Handshake, key(99_989)))
         );
     }
@@ -513,14 +531,14 @@ mod tests {
         timers.arm_ack(40, 7);
         assert_eq!(timers.next_due(), Some(30));
         assert_eq!(
-            timers.pop_due(49),
+            timers.pop_due(Owners::Sessions, 49),
             Some(Due::Session(SessionTimer::Ping(Step::FIRST), key(2)))
         );
-        assert_eq!(timers.pop_due(49), None);
+        assert_eq!(timers.pop_due(Owners::Sessions, 49), None);
         assert_eq!(timers.pop_ack_due(39), None);
         assert_eq!(timers.pop_ack_due(40), Some(7));
         assert_eq!(
-            timers.pop_due(50),
+            timers.pop_due(Owners::Sessions, 50),
             Some(Due::Session(SessionTimer::Pong, key(1)))
         );
         assert_eq!(timers.next_due(), None);

@@ -2,6 +2,7 @@
 
 use crate::access::drain::{Drain, Leaving, Pace, Verdict, shuffle};
 use crate::books::close::CloseReason;
+use crate::books::limits::CHORES_PER_TURN;
 use crate::clients::conn::State;
 use crate::clients::session::Session;
 use crate::dialect::notices;
@@ -13,12 +14,13 @@ use crate::recovery::exchange::Abroad;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionKey, SocketId};
+use std::collections::HashSet;
 use wire::plain;
 
 const MESSAGE: &str = "Server is shutting down";
 
 /// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. One that takes no time
-/// takes the place of one that is under way, whose clients know.
+/// takes the place of one that is under way, and tells only those that do not know.
 pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
     let parts = &mut stage.parts;
     let is_on = parts.access.drain.is_on();
@@ -27,14 +29,20 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
     }
     let mut sessions = sessions(parts);
     shuffle(&mut sessions, parts.ids.random());
-    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions);
+    let untold = match parts.access.drain.leaving() {
+        None => sessions.len(),
+        Some(before) => {
+            let untold: HashSet<SessionKey> = before.untold().iter().copied().collect();
+            sessions.sort_by_key(|session| !untold.contains(session));
+            sessions.partition_point(|session| untold.contains(session))
+        }
+    };
+    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions).telling(untold);
     parts.access.thinning = None;
     parts.access.drain = Drain::Closing(leaving);
-    if is_on {
-        return;
+    if !is_on {
+        stage.call(None, |handler, cx| handler.draining(cx));
     }
-    stage.call(None, |handler, cx| handler.draining(cx));
-    notify_shutdown(&mut stage.parts);
 }
 
 fn sessions(parts: &Parts) -> Vec<SessionKey> {
@@ -64,42 +72,50 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     parts.access.thinning = (!leaving.is_over()).then_some(leaving);
 }
 
-/// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
-fn notify_shutdown(parts: &mut Parts) {
-    let sockets: Vec<SocketId> = parts
-        .people
-        .sockets
-        .iter()
-        .map(|(index, _)| index)
-        .collect();
-    for index in sockets {
-        let retry_after_ms = delay_ms(parts);
-        let Some(socket) = parts.people.sockets.get(index) else {
-            continue;
-        };
-        let (variant, conn) = (socket.variant, socket.conn);
-        let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
-        match variant.dialect {
-            Dialect::PlainJson => {
-                let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
-                parts.line.reply(conn, |out| {
-                    if variant.framing == Framing::EventStream {
-                        stream::write_retry(out, retry_after_ms);
-                    }
-                    variant.wrap(out, notice.as_bytes(), &[]);
-                });
-            }
-            Dialect::PlainMsgpack => {
-                let notice = plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
-                parts
-                    .line
-                    .reply(conn, |out| variant.wrap(out, &notice, &[]));
-            }
-            _ => {
-                let key = parts.people.socket_key(index);
-                let args = format!("{{{members}}}");
-                Member::new(parts, key).emit(&Emit::new(notices::SHUTDOWN, &args));
-            }
+/// The turn's share of the clients is told when to come back: the one closed last has left by then.
+fn notify(parts: &mut Parts, leaving: &mut Leaving) {
+    let mut told = 0;
+    while told < CHORES_PER_TURN
+        && let Some(session) = leaving.next_untold()
+    {
+        let slot = parts.people.sessions.live(session);
+        let sockets = slot.map(|slot| slot.sockets.clone());
+        for index in sockets.into_iter().flatten() {
+            let dice = parts.ids.random();
+            let retry_after_ms = leaving.delay_ms(parts.clock.now.mono_ms, dice);
+            say_shutdown(parts, index, retry_after_ms);
+            told += 1;
+        }
+    }
+}
+
+/// In its protocol's words.
+fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
+    let Some(socket) = parts.people.sockets.get(index) else {
+        return;
+    };
+    let (variant, conn) = (socket.variant, socket.conn);
+    let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
+    match variant.dialect {
+        Dialect::PlainJson => {
+            let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
+            parts.line.reply(conn, |out| {
+                if variant.framing == Framing::EventStream {
+                    stream::write_retry(out, retry_after_ms);
+                }
+                variant.wrap(out, notice.as_bytes(), &[]);
+            });
+        }
+        Dialect::PlainMsgpack => {
+            let notice = plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
+            parts
+                .line
+                .reply(conn, |out| variant.wrap(out, &notice, &[]));
+        }
+        _ => {
+            let key = parts.people.socket_key(index);
+            let args = format!("{{{members}}}");
+            Member::new(parts, key).emit(&Emit::new(notices::SHUTDOWN, &args));
         }
     }
 }
@@ -120,6 +136,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
     }
     match std::mem::take(&mut parts.access.drain) {
         Drain::Closing(mut leaving) => {
+            notify(parts, &mut leaving);
             go_on(parts, &mut leaving, CloseReason::ShuttingDown, behind);
             if !leaving.is_over() {
                 parts.access.drain = Drain::Closing(leaving);

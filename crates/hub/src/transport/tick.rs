@@ -1,6 +1,7 @@
 //! The beginning and the end of a turn: its time, what is due, what is announced, its account.
 
 use crate::access::tokens;
+use crate::books::limits::CHORES_PER_TURN;
 use crate::cluster::{asking, waiting};
 use crate::hearing::{decisions, expiry};
 use crate::life::{chronicling, returning, roll, shedding};
@@ -9,6 +10,7 @@ use crate::rooms::membership::NewCount;
 use crate::seam::publish;
 use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
+use crate::tables::timer::Owners;
 use crate::transport::{drain, flush, timers};
 
 /// Room counts are told to handlers and other shards this often.
@@ -37,17 +39,25 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
     parts.line.budget.begin_turn();
 }
 
-/// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
-/// whatever would end them is put off.
+/// Carries out what is due: its share, so that nobody's input waits for the timers of thousands. `behind`: input of some connections is
+/// still unread, so their silence proves nothing and whatever would end them is put off.
 pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     let now = stage.parts.clock.now.mono_ms;
     let behind = behind || stage.parts.intake.held_back() > 0;
     stage.parts.clock.fall_behind(behind);
-    while let Some(due) = stage.parts.clock.timers.pop_due(now) {
-        timers::on_timer(stage, due);
+    for owners in Owners::ALL {
+        for _ in 0..CHORES_PER_TURN {
+            let Some(due) = stage.parts.clock.timers.pop_due(owners, now) else {
+                break;
+            };
+            timers::on_timer(stage, due);
+        }
     }
     expiry::expire_tokens(&mut stage.parts);
-    while let Some(id) = stage.parts.clock.timers.pop_ack_due(now) {
+    for _ in 0..CHORES_PER_TURN {
+        let Some(id) = stage.parts.clock.timers.pop_ack_due(now) else {
+            break;
+        };
         asking::ack_due(&mut stage.parts, id);
     }
     chronicling::end_late(&mut stage.parts);

@@ -14,8 +14,10 @@ mod heartbeats;
 mod history;
 mod identity;
 mod late;
+mod lists;
 mod marks;
 mod memory;
+mod newcomers;
 mod nodes;
 mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]
@@ -33,6 +35,7 @@ mod returning;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
+mod shares;
 mod slow;
 mod streams;
 mod traffic;

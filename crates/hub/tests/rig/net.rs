@@ -89,6 +89,8 @@ pub struct Net {
     now: Now,
     /// Walk all tables after every turn.
     pub checks: bool,
+    /// What hubs showed last.
+    pub cells: Vec<Arc<Cells>>,
 }
 
 impl Net {
@@ -109,13 +111,15 @@ impl Net {
             mono_ms: 1_000,
             wall_ms: WALL_MS,
         };
+        let cells: Vec<Arc<Cells>> = (0..hubs).map(|_| Arc::default()).collect();
         let node = |shard: u16| {
             let me = Identity {
                 node: number,
                 shard,
                 shards: hubs as u16,
             };
-            let (config, cells) = (Arc::new(config.clone()), Arc::new(Cells::default()));
+            let cells = Arc::clone(&cells[usize::from(shard)]);
+            let config = Arc::new(config.clone());
             let entropy = dice(u64::from(shard) + 1 + (u64::from(number) - 1) * 1_000);
             let hub = Hub::in_process(config, me, build(shard), cells, entropy, process);
             Node {
@@ -130,6 +134,7 @@ impl Net {
             opens: 0,
             now,
             checks: true,
+            cells,
         }
     }
 

@@ -29,10 +29,20 @@ pub struct Nodes(Vec<Process_>);
 
 impl Nodes {
     pub fn new(count: u16, config: &Config, build: impl Fn() -> Box<dyn Handler>) -> Self {
+        Self::with_room(UPLINK_BYTES_MAX, count, config, build)
+    }
+
+    /// So many bytes may wait for other nodes.
+    pub fn with_room(
+        bytes_max: usize,
+        count: u16,
+        config: &Config,
+        build: impl Fn() -> Box<dyn Handler>,
+    ) -> Self {
         let one = |number: u16| {
             let mut process = Process::new(&config.rates);
             let join_wait = Duration::from_millis(JOIN_WAIT_MS);
-            let uplink = Arc::new(Uplink::new(UPLINK_BYTES_MAX, join_wait));
+            let uplink = Arc::new(Uplink::new(bytes_max, join_wait));
             (1..=count).for_each(|node| uplink.meets(node));
             let others = (1..=count).filter(|node| *node != number);
             others.for_each(|node| uplink.is_here(node, true));
