@@ -410,7 +410,7 @@ fn all_histories() -> Step {
 fn histories_of_nodes() -> Step {
     Step::new(
         "histories of nodes",
-        "cargo test --profile ci -p cluster -p hub --locked --lib --test histories --test numbers --test budgets --test dialogues",
+        "cargo test --profile ci -p cluster -p hub -p sim --locked --lib --test histories --test whole --test numbers --test budgets --test dialogues",
     )
     .env("SIM_SEEDS", "1000")
     .takes("20 min")
@@ -421,7 +421,7 @@ fn histories_of_nodes() -> Step {
 fn faults_put_back() -> Step {
     Step::new(
         "faults put back",
-        "cargo test --profile ci -p sim --features faults --locked",
+        "cargo test --profile ci -p sim --features faults --locked --test histories --test known_faults --test known_faults_of_clusters",
     )
     .env("SIM_SEEDS", "10000")
     .takes("10 min")

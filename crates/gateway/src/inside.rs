@@ -2,10 +2,11 @@
 
 use control::debug::{Inspect, ShardParts};
 use control::live::Desk;
-use control::metrics::node::{LogLoss, Node};
-use control::relay::Relays;
+use control::metrics::node::Node;
 use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
+use nodes::relay::Relays;
+use process::log::LogLoss;
 use serde_json::Value;
 use shard::{Inspector, Shards};
 use std::sync::Arc;

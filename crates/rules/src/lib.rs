@@ -19,6 +19,7 @@ mod line;
 mod presence;
 mod publishing;
 mod rooms;
+mod shards;
 mod trace;
 mod uploads;
 
@@ -27,5 +28,6 @@ pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
 pub use large::Large;
 pub use line::{Line, Word};
+pub use shards::ToShards;
 pub use trace::{Doing, Span, TraceParent, Tracer};
 pub use uploads::{Announced, Unannounced, Uploads};

@@ -1,6 +1,5 @@
 //! `POST /disconnect`: an operator puts out a user, a socket or a room. `/v1/disconnect` is what programs use.
 
-use super::keys::Operator;
 use super::reply::reply;
 use crate::api::{Api, Order, Whom};
 use axum::body::Bytes;
@@ -8,6 +7,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
+use identity::keys::Operator;
 use rules::Wanted;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,10 +4,10 @@ use super::lists::Page;
 use super::model::{self, Done, Order, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, check, once, proto};
-use crate::admin::keys::Caller;
-use crate::seats::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use identity::keys::Caller;
+use process::seats::Peer;
 use prost::Message;
 use rules::Wanted;
 use serde_json::value::RawValue;
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request as HttpRequest, Response as HttpResponse};
 use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
 /// A request is here by then, or its call ends: one that never comes would keep its place for ever.
@@ -28,7 +29,12 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else {
 
 /// The service, for a server of `tonic`.
 #[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Arc<Api>);
+struct Service(Arc<Api>);
+
+/// The service at its path, for the server that workers attach to.
+pub fn routes(api: Arc<Api>) -> Routes {
+    Routes::new(Service(api))
+}
 
 /// A call that has its key.
 struct Call {
@@ -403,9 +409,10 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, Keyring, generate};
-    use crate::api::{Settings, ToShards};
+    use crate::api::Settings;
     use axum::body::Bytes;
+    use identity::keys::{ApiKeys, Keyring, generate};
+    use rules::ToShards;
     use tonic::codegen::Service as _;
     use tonic::codegen::tokio_stream;
 

@@ -3,9 +3,9 @@
 use super::model::{Deleted, HistoryEvent, HistoryPage, Import, ImportEvent, Imported};
 use super::problem::{Kind, Problem};
 use super::{Api, check, may, outcome_of, raw};
-use crate::admin::keys::{Caller, Scope};
 use crate::history::{Deletion, History, Range};
 use ::history::{Event, Fault};
+use identity::keys::{Caller, Scope};
 use rules::{Chosen, Message, Outcome, Wanted};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

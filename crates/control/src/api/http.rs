@@ -7,7 +7,6 @@ use super::model::{
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
-use crate::admin::keys::Operator;
 use crate::history::{Deletion, Range};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -17,6 +16,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
+use identity::keys::Operator;
 use rules::{Message, Wanted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ pub(crate) async fn pace(
 
 async fn counted(
     api: &Api,
-    caller: &crate::admin::keys::Caller,
+    caller: &identity::keys::Caller,
     request: Request,
     next: Next,
 ) -> Response {

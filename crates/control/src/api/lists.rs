@@ -3,8 +3,8 @@
 use super::model::{Count, Room, Rooms, Socket, Sockets, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
-use crate::admin::keys::{Caller, Scope};
 use hub::Found;
+use identity::keys::{Caller, Scope};
 use rules::{Chosen, Outcome, Wanted};
 use std::collections::BTreeMap;
 use std::time::Duration;

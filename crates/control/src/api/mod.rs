@@ -8,12 +8,12 @@ mod commands;
 pub(crate) mod grpc;
 mod histories;
 pub(crate) mod http;
+mod larder;
 mod lists;
 mod model;
 mod once;
 mod presences;
 pub(crate) mod problem;
-pub(crate) mod shards;
 
 /// The messages of `proto/sockeye/api/v1/api.proto`, written by `cargo xtask gen`.
 pub mod proto {
@@ -24,17 +24,13 @@ pub mod proto {
 mod proto_tests;
 
 pub use books::Books;
-pub(crate) use books::{BOUNDS, Durations};
 pub use check::NAMES_MAX;
+pub use grpc::routes;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
-pub use shards::ToShards;
 
-use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
-use crate::chronicle::Acks;
-use crate::cluster::ledger::Ledger;
 use crate::history::History;
 use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
@@ -43,12 +39,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hub::Keeping;
 use hub::config::Rate;
+use identity::keys::{Caller, Keyring, Scope};
 use model::{Accepted, Answer, Collected, Done};
 pub(crate) use model::{Order, Whom};
+use nodes::chronicle::Acks;
+use nodes::ledger::Ledger;
 use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::large::event_bytes;
-use rules::{Chosen, Errand, Message, Outcome, Wanted};
+use rules::{Chosen, Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -533,7 +532,7 @@ fn raw(text: String) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, generate};
+    use identity::keys::{ApiKeys, generate};
 
     /// Carries out everything.
     struct Willing;

@@ -4,8 +4,8 @@ use super::lists::TURN_TIMEOUT;
 use super::model::{Member, Members};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
-use crate::admin::keys::{Caller, Scope};
 use hub::{Person, Presence, Unwatched, Who};
+use identity::keys::{Caller, Scope};
 use rules::{Chosen, Outcome, Wanted};
 use std::time::Duration;
 

@@ -4,15 +4,16 @@
 use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
-use control::cluster::ledger::WAITS_MAX;
-use control::identity::TOKEN_BYTES_MAX;
-use control::{admin, api, backend, flood, page};
+use control::{admin, api, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
     HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
     TARGET_BYTES_MAX,
 };
 use hub::metrics::Limit;
+use identity::TOKEN_BYTES_MAX;
+use nodes::ledger::WAITS_MAX;
+use process::flood;
 use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
@@ -88,27 +89,27 @@ fn of_workers() -> [(&'static str, String); 6] {
     [
         (
             "bytes of a worker's message",
-            size(backend::MESSAGE_BYTES_MAX),
+            size(workers::MESSAGE_BYTES_MAX),
         ),
         (
             "bytes of workers' messages that are read or wait for their turn, those below 64 KiB aside",
-            size(backend::ROOM_BYTES),
+            size(workers::ROOM_BYTES),
         ),
         (
             "commands in a worker's message",
-            grouped(::backend::COMMANDS_MAX),
+            grouped(backend::COMMANDS_MAX),
         ),
         (
             "members of all lists of such a command (rooms, exceptions, attachments, header lines, nodes)",
-            grouped(::backend::NAMES_MAX),
+            grouped(backend::NAMES_MAX),
         ),
         (
             "memory that the commands of such a message take beside its bytes",
-            size(::backend::GROWTH_MAX),
+            size(backend::GROWTH_MAX),
         ),
         (
             "the same of all messages that wait for their turn, those with less than 64 KiB aside",
-            size(backend::GROWTH_BYTES),
+            size(workers::GROWTH_BYTES),
         ),
     ]
 }

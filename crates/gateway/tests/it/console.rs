@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 /// A key that allows everything, and one for looking only.

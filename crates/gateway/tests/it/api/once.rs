@@ -182,7 +182,7 @@ fn what_a_server_forgot_is_not_done_again<S>(
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn no_other_rights_are_needed_than_those_of_nodes() {
     let redis = Redis::start();
-    let rights = control::cluster::redis::ACL.split_whitespace();
+    let rights = nodes::redis::ACL.split_whitespace();
     let user = ["ACL", "SETUSER", "sockeye", "on", ">p"];
     let words: Vec<&str> = user.into_iter().chain(rights).collect();
     redis.ask(&words);

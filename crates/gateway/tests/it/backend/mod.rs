@@ -25,7 +25,7 @@ use worker::{Worker, emit, introduced, open, runtime, target};
 
 /// A key for workers, and its entry.
 pub static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("kitchen", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("kitchen", &[]).expect("a key"));
 
 /// A gateway whose main namespace has a backend.
 pub struct Kitchen {

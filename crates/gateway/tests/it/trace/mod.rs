@@ -18,7 +18,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
