@@ -19,7 +19,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 19] {
+fn fixed() -> [(&'static str, String); 18] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
