@@ -40,7 +40,7 @@ impl Plan {
             kept: seed % 2 == 1,
             squeezed: seed % 8 == 5,
             server: seed % 3 == 2,
-            troubles: seed % 4 > 0,
+            troubles: !seed.is_multiple_of(4),
             ring_bytes: if seed % 8 == 7 { 4_000 } else { 8 << 20 },
         }
     }

@@ -34,7 +34,7 @@ struct Stage {
 impl Stage {
     fn new(level: &str, more: &str) -> Self {
         let redis = Redis::start();
-        let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+        let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
         let tables = format!(
             "[admin]\napi_keys = [{entry:?}]\n{more}\n{}",
             recovers(level)
