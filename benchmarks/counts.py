@@ -1,5 +1,6 @@
 # System calls and instructions of a server for each connect (with its end) and for each acked event, which do not depend on how busy the
-# machine is: python3 counts.py [--shards 1,2] [--instructions] [--uws benchmarks/uws/build/server] GATEWAY...
+# machine is: python3 counts.py [--shards 1,2] [--instructions] [--more TOML] [--uws benchmarks/uws/build/server] GATEWAY...
+# --more adds to the configuration; FOLDER in it is a folder of this run.
 # strace counts the calls; the instructions are those outside the kernel, by callgrind, as the slope between few and many operations.
 import argparse
 import base64
@@ -80,7 +81,7 @@ class Server:
         if shards:
             file = os.path.join(folder, "sockeye.toml")
             with open(file, "w") as config:
-                config.write(CONFIG)
+                config.write(CONFIG + options.more.replace("FOLDER", folder))
             address = ["--listen", f"127.0.0.1:{self.port}", "--admin", "off"]
             self.protocol, command = "socket.io", [program, "--config", file, *address, "--shards", str(shards)]
         self.said = open(os.path.join(folder, "said"), "w+")
@@ -139,6 +140,7 @@ def instructions(program, shards, few, many, operations):
 parser = argparse.ArgumentParser()
 parser.add_argument("--shards", default="1,2")
 parser.add_argument("--instructions", action="store_true")
+parser.add_argument("--more", default="")
 parser.add_argument("--uws")
 parser.add_argument("gateways", nargs="+")
 options = parser.parse_args()

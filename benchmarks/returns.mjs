@@ -3,7 +3,7 @@
 // this process, which may have 20,000 files, or `--raw` in as many processes as it takes.
 // With --kill a node is killed each minute, and started anew (recovery of level `cluster`); then there is no second part.
 // node returns.mjs [--kill] [--clients 500] [--minutes 10] [--rate 500] [--crowd 5000 | --raw 40000] [--away 120] [--stay 200] [--ping 3s]
-// SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures; nothing may be lost.
+// SOCKEYE_BIN names the program, SDK a folder with socket.io-client among its packages. Prints the figures, and fails if anything was lost, twice, out of order or wrong.
 import { execFileSync, spawn } from "node:child_process";
 import { createHmac, randomBytes, createHash } from "node:crypto";
 import { once } from "node:events";
@@ -631,9 +631,15 @@ async function main() {
   while ((await Promise.all(all.map(async (node) => JSON.parse(await call(node, "GET", "/v1/nodes")).nodes.length))).some((known) => known < NODES)) await sleep(100);
   // Sockets go from node to node when all of them have been there for a while.
   await sleep(11_000);
-  if (number("clients") > 0) console.log(JSON.stringify(await cutAtRandom(all), null, 1));
-  if (number("raw") + number("crowd") > 0 && !options.kill) console.log(JSON.stringify(await backAtOnce(all), null, 1));
-  process.exit(0);
+  const results = [];
+  if (number("clients") > 0) results.push(await cutAtRandom(all));
+  results.forEach((result) => console.log(JSON.stringify(result, null, 1)));
+  if (number("raw") + number("crowd") > 0 && !options.kill) {
+    results.push(await backAtOnce(all));
+    console.log(JSON.stringify(results.at(-1), null, 1));
+  }
+  const faults = results.flatMap(({ lost = 0, twice = 0, disordered = 0, wrong = 0, stayed }) => [lost, twice, disordered, wrong, stayed?.lost ?? 0]);
+  process.exit(faults.some((count) => count > 0) ? 1 : 0);
 }
 
 await ({ stock, raw: rawShare }[options.role] ?? main)();

@@ -5,7 +5,7 @@
 #                                        --msgpack-url, --deflate-url, --eio3-url for the variants below,
 #                                        as far as they exist)
 #   run.sh --server "COMMAND"            starts COMMAND --port P itself, and with it the variants:
-#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate, --allow-eio3,
+#                                        --ping-timeout 5000, --recovery all|asked, --parser msgpack, --deflate, --allow-eio3,
 #                                        --tls-cert FILE --tls-key FILE, and with these --webtransport
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
@@ -24,7 +24,7 @@ source ./servers.sh
 
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' run.sh | sed '/^set /d' >&2; exit 2; }
 
-url= patient_url= recovery_url= msgpack_url= deflate_url= eio3_url= tls_url= webtransport_url= tls_cert= server= peer=sockeye cases=quick
+url= patient_url= others_url= recovery_url= msgpack_url= deflate_url= eio3_url= tls_url= webtransport_url= tls_cert= server= peer=sockeye cases=quick
 suites=()
 while (($#)); do
   case "$1" in
@@ -150,7 +150,7 @@ run_clients() {
 }
 
 other_languages() {
-  export CONFORMANCE_URL="$patient_url"
+  export CONFORMANCE_URL="$others_url"
   if wants python; then record python python/.venv/bin/python python/run.py; fi
   if wants python && [[ -n "$msgpack_url" ]]; then
     CONFORMANCE_URL="$msgpack_url" CONFORMANCE_PARSER=msgpack record python-msgpack python/.venv/bin/python python/run.py
@@ -165,6 +165,7 @@ if wants python; then python_install; fi
 if [[ "$peer" == reference ]]; then npm_install reference; fi
 if [[ -n "$server" ]]; then start_servers; else say_what_has_no_url; fi
 patient_url="${patient_url:-$url}"
+others_url="${others_url:-$patient_url}"
 
 if wants js || wants core || wants timing || wants webtransport || wants python || wants java; then run_clients; fi
 if wants autobahn; then record autobahn autobahn/run.sh "${deflate_url:-$url}" "$cases"; fi

@@ -1,6 +1,6 @@
 # Sourced by run.sh: starts the conformance application in its variants on free ports, waits until
-# each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url,
-# deflate_url, eio3_url, tls_url, webtransport_url, tls_cert.
+# each one listens, and ends them with the run. Sets url, patient_url, others_url, recovery_url,
+# msgpack_url, deflate_url, eio3_url, tls_url, webtransport_url, tls_cert.
 
 # A first start may compile.
 START_TIMEOUT_SECONDS=900
@@ -18,6 +18,11 @@ start_servers() {
   url="$started_url"
   need_variant patient "${PATIENCE[@]}"
   patient_url="$started_url"
+  # Recovery for those who ask: clients of other languages notice nothing of it.
+  if { wants python || wants java; } && [[ "$peer" == sockeye ]]; then
+    need_variant asked "${PATIENCE[@]}" --recovery asked
+    others_url="$started_url"
+  fi
   if wants js; then
     if offers recovery "${PATIENCE[@]}" --recovery; then recovery_url="$started_url"; fi
     # Its clients ping by themselves, so the interval is theirs, and a test waits for the end of one that does not.
@@ -114,6 +119,9 @@ start_variant() {
   started_url="http://127.0.0.1:$port"
 }
 
+# One that the kernel gives to no client and to nobody who asks for any.
 free_port() {
-  node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })'
+  local port
+  while port=$((22000 + RANDOM % 10000)); (exec 3<> "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+  echo "$port"
 }

@@ -63,8 +63,10 @@ def is_ignored(path):
 def source_of_the_image_is_whole():
     """Cargo wrote down which files the binary is made of: .dockerignore keeps none of them back but the commit's name."""
     notes = pathlib.Path(f"{SOCKEYE}.d")
-    built = notes.resolve().parents[2]
-    if not notes.is_file() or not (built / "Cargo.toml").is_file():
+    # CARGO_TARGET_DIR may have it elsewhere.
+    around = notes.resolve().parents[2]
+    built = around if (around / "Cargo.toml").is_file() else ROOT
+    if not notes.is_file() or str(built) not in notes.read_text():
         raise NotRun(f"no {notes} in target/PROFILE, where cargo writes it")
     files = [pathlib.Path(os.path.normpath(file)) for file in notes.read_text().partition(": ")[2].split()]
     # The folder of git is elsewhere if this is one of several working trees.

@@ -6,8 +6,10 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import tomllib
+import zipfile
 
 from ground import ROOT, check, load, read, run, step
 
@@ -31,6 +33,10 @@ def package_has_what_it_names():
 def workflows_run_what_exists():
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
         for job in load(path)["jobs"].values():
+            # A step of the nights builds an earlier commit, and a checkout brings the last one alone.
+            if any("xtask test nightly" in it.get("run", "") for it in job["steps"]):
+                [checkout] = [it for it in job["steps"] if it.get("uses", "").startswith("actions/checkout@")]
+                assert checkout.get("with", {}).get("fetch-depth") == 0, checkout
             for it in job["steps"]:
                 assert ("run" in it) != ("uses" in it), it
                 uses = it.get("uses")
@@ -115,6 +121,41 @@ def package_in_a_debian_that_has_nothing_else():
         assert not config.exists()
     finally:
         does("rm", "-rf", str(root.parent))
+
+
+def texts_of(archive):
+    """Files of text in an archive, by their paths without the folder that all are in."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as file:
+            return {name: file.read(name).decode(errors="replace") for name in file.namelist()}
+    with tarfile.open(archive) as file:
+        members = [member for member in file.getmembers() if member.isfile()]
+        return {member.name.partition("/")[2]: file.extractfile(member).read().decode(errors="replace") for member in members}
+
+
+@check(needs="LIBRARIES")
+def libraries_lead_home_from_outside():
+    """Only where LIBRARIES names their folder: what npm and PyPI would get of a release v1.2.3."""
+    folder, home = pathlib.Path(os.environ["LIBRARIES"]), "https://example.org/o/r"
+    kinds = {name: sorted(folder.glob(f"*{name}")) for name in (".tgz", ".tar.gz", ".whl")}
+    assert [len(found) for found in kinds.values()] == [2, 1, 1] and len(list(folder.iterdir())) == 4, kinds
+    for archive in sorted(folder.iterdir()):
+        files = texts_of(archive)
+        if archive.suffix == ".tgz":
+            about, page = json.loads(files["package.json"]), files["README.md"]
+            told = [about["version"], about["repository"]["url"], about["homepage"]]
+            wanted = ["1.2.3", f"git+{home}.git", f"{home}/tree/v1.2.3/{about['repository']['directory']}"]
+            assert "private" not in about, archive
+        else:
+            [page] = [text for name, text in files.items() if re.fullmatch(r"PKG-INFO|[^/]+\.dist-info/METADATA", name)]
+            told = re.findall(r"^(?:Version|Project-URL): (.*)$", page, re.M)[:3]
+            wanted = ["1.2.3", f"Homepage, {home}/tree/v1.2.3/sdk/python", f"Repository, {home}"]
+        assert told == wanted, (archive, told)
+        assert f"]({home}/blob/v1.2.3/" in page, f"{archive}: its README leads nowhere"
+        pages = {name: text for name, text in files.items() if name == "README.md"} | {"about": page}
+        astray = [(name, re.findall(r"\]\((?!https?:|#)[^)]*\)", text)) for name, text in pages.items()]
+        assert not any(links for _, links in astray), (archive, astray)
+        assert any(pathlib.PurePath(name).name == "LICENSE" for name in files), f"{archive}: no LICENSE"
 
 
 @check

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks what operators install against the gateway itself:  deploy/check/run.sh [--chart | --package] SOCKEYE
+# Checks what operators install against the gateway itself:  deploy/check/run.sh [--chart | --package | --libraries] SOCKEYE
 # Needs Python 3 with venv; with --chart also Go, which installs Helm to render the chart again; with --package also root, debootstrap, and
-# sockeye-bench beside SOCKEYE: both are packed into target/dist and installed in a fresh Debian. The last line is `N passed, N failed`.
+# sockeye-bench beside SOCKEYE: both are packed into target/dist and installed in a fresh Debian; with --libraries also npm: what a release
+# would publish is packed into target/libraries. The last line is `N passed, N failed`.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 if [[ "${1:-}" == --chart ]]; then
@@ -15,7 +16,18 @@ if [[ "${1:-}" == --package ]]; then
   shift
   package=yes
 fi
-sockeye="$(realpath "${1:?usage: run.sh [--chart | --package] SOCKEYE (the binary)}")"
+if [[ "${1:-}" == --libraries ]]; then
+  shift
+  root="$(realpath "$here/../..")"
+  for library in node client; do
+    [[ -d "$root/sdk/$library/node_modules" ]] || npm ci --no-audit --no-fund --prefix "$root/sdk/$library"
+  done
+  LIBRARIES="$root/target/libraries"
+  rm -rf "$LIBRARIES"
+  node "$root/sdk/pack.mjs" https://example.org/o/r v1.2.3 "$LIBRARIES"
+  export LIBRARIES
+fi
+sockeye="$(realpath "${1:?usage: run.sh [--chart | --package | --libraries] SOCKEYE (the binary)}")"
 if [[ -n "$package" ]]; then
   # What the release does, with its version of cargo-deb.
   root="$here/../.."

@@ -12,6 +12,8 @@ var (
 	ErrTooLarge = errors.New("the command is too large")
 	// ErrEnded says that the worker has ended, or does not run yet.
 	ErrEnded = errors.New("the worker does not run")
+	// ErrNobody says that To was given no rooms.
+	ErrNobody = errors.New("nobody is meant: name rooms, or leave out To for the whole namespace")
 	// ErrNoAnswer says that the gateway did not answer, or not for all sockets.
 	ErrNoAnswer = errors.New("no answer from the gateway")
 )

@@ -10,7 +10,9 @@ venv=.venv-generate
 [[ -x $venv/bin/pip ]] || python3 -m venv $venv
 $venv/bin/pip install --quiet --disable-pip-version-check "grpcio-tools==$GRPCIO_TOOLS"
 GOBIN="$PWD/$venv/bin" go install "$PLUGIN"
-PATH="$PWD/$venv/bin:$PATH" $venv/bin/python -m grpc_tools.protoc --proto_path=../../proto --go_out="$goal" \
-  --go_opt=paths=source_relative --go_opt=Msockeye/worker/v1/worker.proto=sockeye.example/worker/internal/workerpb sockeye/worker/v1/worker.proto
-mv "$goal/sockeye/worker/v1/worker.pb.go" "$goal/worker.pb.go"
+files=(sockeye/types/v1/types.proto sockeye/worker/v1/worker.proto)
+options=(paths=source_relative "${files[@]/%/=sockeye.example/worker/internal/workerpb}")
+options=("${options[@]/#sockeye/Msockeye}")
+PATH="$PWD/$venv/bin:$PATH" $venv/bin/python -m grpc_tools.protoc --proto_path=../../proto --go_out="$goal" "${options[@]/#/--go_opt=}" "${files[@]}"
+mv "$goal"/sockeye/*/v1/*.pb.go "$goal"
 rm -r "$goal/sockeye"

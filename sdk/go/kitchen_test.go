@@ -142,7 +142,7 @@ func talk(w *Worker) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, socket.Others("kitchen").Emit(ctx, "news", values...)
+		return nil, socket.Others().To("kitchen").Emit(ctx, "news", values...)
 	})
 	w.On("note", func(ctx context.Context, _ *Socket, args Args) (any, error) {
 		var n int

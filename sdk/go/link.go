@@ -128,6 +128,7 @@ func newLink(gateway string, options Options, instance string, away bool) (*link
 	l.hello.Weight = options.Weight
 	l.hello.Away = away
 	l.hello.Announces = true
+	l.hello.Version = 1
 	l.begin()
 	return l, nil
 }

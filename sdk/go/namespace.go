@@ -31,7 +31,7 @@ type Namespace struct {
 
 func newNamespace(worker *Worker, name string) *Namespace {
 	n := &Namespace{name: name, worker: worker, events: map[string]Handler{}}
-	n.Operator = Operator{namespace: n}
+	n.Operator = Operator{namespace: n, all: true}
 	n.servers = &Servers{namespace: n, handlers: map[string]ServerHandler{}}
 	return n
 }
@@ -123,14 +123,17 @@ func (n *Namespace) disconnected(ctx context.Context, socket *Socket, reason str
 type Operator struct {
 	namespace *Namespace
 	// Of a socket: commands for it go by its gateway.
-	link     *link
-	rooms    []string
+	link  *link
+	rooms []string
+	// The whole namespace. Without it an empty list of rooms is nobody.
+	all      bool
 	except   []string
 	volatile bool
 }
 
-// To adds the members of these rooms; the id of a socket is a room that holds it alone. Without rooms, it is the whole namespace.
+// To adds the members of these rooms; the id of a socket is a room that holds it alone. What was for the whole namespace is for them alone.
 func (o Operator) To(rooms ...string) Operator {
+	o.all = false
 	o.rooms = append(append([]string(nil), o.rooms...), rooms...)
 	return o
 }
@@ -147,8 +150,11 @@ func (o Operator) Volatile() Operator {
 	return o
 }
 
-func (o Operator) target() *pb.Target {
-	return &pb.Target{Namespace: o.namespace.name, Rooms: o.rooms, Except: o.except}
+func (o Operator) target() (*pb.Target, error) {
+	if len(o.rooms) == 0 && !o.all {
+		return nil, ErrNobody
+	}
+	return &pb.Target{Namespace: o.namespace.name, Rooms: o.rooms, All: o.all, Except: o.except}, nil
 }
 
 func (o Operator) way(ctx context.Context) *link {
@@ -164,11 +170,15 @@ func (o Operator) send(ctx context.Context, command *pb.Command) error {
 }
 
 func (o Operator) emission(event string, args []any) (*pb.Emit, error) {
+	to, err := o.target()
+	if err != nil {
+		return nil, fmt.Errorf("cannot emit %q: %w", event, err)
+	}
 	encoded, attachments, err := encode(args)
 	if err != nil {
 		return nil, fmt.Errorf("cannot emit %q: %w", event, err)
 	}
-	return &pb.Emit{To: o.target(), Event: event, Args: encoded, Attachments: attachments, Volatile: o.volatile}, nil
+	return &pb.Emit{To: to, Event: event, Args: encoded, Attachments: attachments, Volatile: o.volatile}, nil
 }
 
 // Emit sends an event. It does not wait. The error says that it was not kept for the gateway.
@@ -230,9 +240,13 @@ type Member struct {
 
 // Fetch finds the sockets that are meant, wherever their workers are.
 func (o Operator) Fetch(ctx context.Context) ([]Member, error) {
+	of, err := o.target()
+	if err != nil {
+		return nil, fmt.Errorf("cannot fetch: %w", err)
+	}
 	timeout := timeoutOf(ctx)
 	answer, err := o.namespace.worker.ask(ctx, o.way(ctx), timeout, func(number uint64) *pb.Command {
-		fetch := &pb.Fetch{Query: number, Of: o.target(), TimeoutMs: millis(timeout)}
+		fetch := &pb.Fetch{Query: number, Of: of, TimeoutMs: millis(timeout)}
 		return &pb.Command{What: &pb.Command_Fetch{Fetch: fetch}}
 	})
 	if err != nil {
@@ -256,19 +270,31 @@ func (o Operator) Fetch(ctx context.Context) ([]Member, error) {
 
 // Join puts the sockets into rooms.
 func (o Operator) Join(ctx context.Context, rooms ...string) error {
-	join := &pb.Membership{Of: o.target(), Rooms: rooms}
+	of, err := o.target()
+	if err != nil {
+		return fmt.Errorf("cannot join: %w", err)
+	}
+	join := &pb.Membership{Of: of, Rooms: rooms}
 	return o.send(ctx, &pb.Command{What: &pb.Command_Join{Join: join}})
 }
 
 // Leave takes them out.
 func (o Operator) Leave(ctx context.Context, rooms ...string) error {
-	leave := &pb.Membership{Of: o.target(), Rooms: rooms}
+	of, err := o.target()
+	if err != nil {
+		return fmt.Errorf("cannot leave: %w", err)
+	}
+	leave := &pb.Membership{Of: of, Rooms: rooms}
 	return o.send(ctx, &pb.Command{What: &pb.Command_Leave{Leave: leave}})
 }
 
 // Disconnect ends the sockets; with close the whole connection of each ends, with all its namespaces.
 func (o Operator) Disconnect(ctx context.Context, close bool) error {
-	end := &pb.Disconnect{Of: o.target(), Close: close}
+	of, err := o.target()
+	if err != nil {
+		return fmt.Errorf("cannot disconnect: %w", err)
+	}
+	end := &pb.Disconnect{Of: of, Close: close}
 	return o.send(ctx, &pb.Command{What: &pb.Command_Disconnect{Disconnect: end}})
 }
 

@@ -142,9 +142,9 @@ func (s *Socket) Leave(ctx context.Context, rooms ...string) error {
 	return s.Operator.Leave(ctx, rooms...)
 }
 
-// Others are the other members of these rooms, or of the namespace.
-func (s *Socket) Others(rooms ...string) Operator {
-	return Operator{namespace: s.namespace, link: s.link, rooms: rooms, except: []string{s.id}}
+// Others are the others in the namespace; with To(room) those in a room.
+func (s *Socket) Others() Operator {
+	return Operator{namespace: s.namespace, link: s.link, all: true, except: []string{s.id}}
 }
 
 // Ask sends an event to the client, and waits for its answer: until the deadline of ctx, else 10 s.

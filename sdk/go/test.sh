@@ -11,7 +11,7 @@ go vet ./...
 made="$(mktemp -d)"
 trap 'rm -rf "$made"' EXIT
 bash generate.sh "$made"
-cmp "$made/worker.pb.go" internal/workerpb/worker.pb.go || { echo "internal/workerpb is stale, run sdk/go/generate.sh" >&2; exit 1; }
+diff -r "$made" internal/workerpb || { echo "internal/workerpb is stale, run sdk/go/generate.sh" >&2; exit 1; }
 status=0
 go test -v -count=1 -timeout 9m ./... >"$made/log" 2>&1 || status=$?
 cat "$made/log"

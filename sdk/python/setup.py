@@ -1,4 +1,4 @@
-"""Makes the protocol's messages from worker.proto while the package is built, and puts that file into the source archive."""
+"""Makes the protocol's messages while the package is built, and puts their files into the source archive."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -8,10 +8,10 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).parent
-# Messages are registered under this path. A program may have another file called worker.proto.
-FILE = "sockeye/worker/v1/worker.proto"
+# Messages are registered under these paths. A program may have another file called worker.proto.
+FILES = ["sockeye/types/v1/types.proto", "sockeye/worker/v1/worker.proto"]
 # In a source archive the folder is here, in the repository two folders up.
-PROTO = next(folder for folder in (HERE / "proto", HERE / "../../proto") if (folder / FILE).exists())
+PROTO = next(folder for folder in (HERE / "proto", HERE / "../../proto") if (folder / FILES[0]).exists())
 
 
 class WithMessages(build_py):
@@ -22,18 +22,21 @@ class WithMessages(build_py):
         out = Path(self.get_finalized_command("build").build_temp) / "messages"
         out.mkdir(parents=True, exist_ok=True)
         standard = files("grpc_tools") / "_proto"
-        if protoc.main(["protoc", f"-I{PROTO}", f"-I{standard}", f"--python_out={out}", f"--pyi_out={out}", FILE]) != 0:
-            raise SystemExit(f"cannot make messages from {PROTO / FILE}")
-        for made in (out / FILE).parent.iterdir():
-            self.copy_file(str(made), str(Path(self.build_lib) / "sockeye_worker" / made.name))
+        if protoc.main(["protoc", f"-I{PROTO}", f"-I{standard}", f"--python_out={out}", f"--pyi_out={out}", *FILES]) != 0:
+            raise SystemExit(f"cannot make messages from {PROTO}: {', '.join(FILES)}")
+        for made in (made for file in FILES for made in (out / file).parent.iterdir()):
+            # They stand beside each other: `sockeye` is another project's module.
+            text = made.read_text().replace("from sockeye.types.v1 import", "from . import")
+            (Path(self.build_lib) / "sockeye_worker" / made.name).write_text(text)
 
 
 class WithProto(sdist):
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        copy = Path(base_dir) / "proto" / FILE
-        self.mkpath(str(copy.parent))
-        self.copy_file(str(PROTO / FILE), str(copy))
+        for file in FILES:
+            copy = Path(base_dir) / "proto" / file
+            self.mkpath(str(copy.parent))
+            self.copy_file(str(PROTO / file), str(copy))
 
 
 setup(cmdclass={"build_py": WithMessages, "sdist": WithProto})

@@ -4,7 +4,7 @@
 set -euo pipefail
 sockeye="$(realpath "${1:?usage: test.sh SOCKEYE (the binary)}")"
 cd "$(dirname "$0")"
-stamp() { cat requirements.txt pyproject.toml setup.py MANIFEST.in LICENSE README.md src/sockeye_worker/*.* ../../proto/sockeye/worker/v1/worker.proto; }
+stamp() { cat requirements.txt pyproject.toml setup.py MANIFEST.in LICENSE README.md src/sockeye_worker/*.* ../../proto/sockeye/{types/v1/types,worker/v1/worker}.proto; }
 if ! stamp | cmp -s - .venv/.complete; then
   [[ -x .venv/bin/pip ]] || python3 -m venv .venv
   .venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt

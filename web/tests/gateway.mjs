@@ -21,13 +21,20 @@ export function executable() {
   return bin;
 }
 
+/** One that the kernel gives to no client and to nobody who asks for any: the server would find it taken, now or after a restart. */
 export async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = 22_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const listens = once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!(await listens)) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
 
 /** Whether none of its threads runs (proc_pid_stat(5)). */

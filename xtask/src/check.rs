@@ -1,6 +1,6 @@
 //! All that can be said about the repository without running it. The lane `fast` begins with the same.
 
-use crate::steps::Report;
+use crate::report::Report;
 use crate::{generate, law, plan, tidy};
 use anyhow::{Result, bail};
 

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whose tests need a tool. The tests that `cargo test` alone runs need none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whose tests need a tool, and with them all that come later. The tests that `cargo test` alone runs need none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum For {
     Fast,
     Binary,
@@ -52,7 +52,7 @@ const POSTGRES_IS_THERE: &str = "for program in initdb /usr/lib/postgresql/*/bin
 /// Runs a Java class of Kafka's jars, with `JDK_JAVA_OPTIONS`.
 const KAFKA: &str = "kafka-java";
 
-const TOOLS: [Tool; 23] = [
+const TOOLS: [Tool; 24] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -79,6 +79,13 @@ const TOOLS: [Tool; 23] = [
         For::Foreign,
         &["python3", "-c", "import ensurepip, venv"],
         &["python3", "python3-venv"],
+    ),
+    // For the unit that is shipped; systemd itself is not started.
+    Tool::debian(
+        "systemd-analyze",
+        For::Foreign,
+        &["systemd-analyze", "--version"],
+        &["systemd"],
     ),
     // The languages of docs/server-api.md.
     Tool::debian("curl", For::Foreign, &["curl", "--version"], &["curl"]),
@@ -195,13 +202,17 @@ impl Tool {
 
 /// Everything that these tests need.
 pub fn tools(needs: &[For]) -> Result<()> {
-    let needed = TOOLS.iter().filter(|tool| needs.contains(&tool.first_for));
-    install(&needed.collect::<Vec<_>>())?;
+    install(&needed_by(needs))?;
     // The runners in conformance/ install what they need beside themselves.
     npm("web")?;
     npm("sdk/node")?;
     npm("sdk/client")?;
     npm("examples")
+}
+
+fn needed_by(needs: &[For]) -> Vec<&'static Tool> {
+    let is_needed = |tool: &&Tool| needs.iter().any(|need| tool.first_for <= *need);
+    TOOLS.iter().filter(is_needed).collect()
 }
 
 pub fn browser() -> Result<()> {
@@ -469,6 +480,18 @@ pub fn works(command: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nights began with `npm ci` where no npm was.
+    #[test]
+    fn later_lanes_came_without_the_tools_of_earlier_ones() {
+        let needed = |needs| needed_by(&[needs]).iter().map(|tool| tool.name).collect();
+        let [fast, all]: [Vec<&str>; 2] = [For::Fast, For::Foreign].map(needed);
+        assert!(
+            fast.contains(&"npm") && !fast.contains(&"nginx"),
+            "{fast:?}"
+        );
+        assert_eq!(all.len(), TOOLS.len());
+    }
 
     /// A test is left out of `cargo test` only for a program that this file brings, and says so.
     #[test]

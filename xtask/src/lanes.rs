@@ -3,6 +3,7 @@
 
 use crate::{repository, suite};
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use std::time::Instant;
 const RECORD: &str = "benchmarks/results/lanes.md";
 const COLUMNS: &str = "| lane | run | day | commit | load | s | tests | failed | second try |";
 const PASSED: &str = "-";
+/// Where the summary of the record stands between two marks.
+const PAGE: &str = "CONTRIBUTING.md";
 
 #[derive(Debug, clap::Args)]
 pub struct Again {
@@ -69,10 +72,54 @@ pub fn run(again: &Again) -> Result<()> {
             rows.push(row);
             fs::write(&path, page(&rows))
                 .with_context(|| format!("cannot write {}", path.display()))?;
+            if again.record.as_os_str() == RECORD {
+                let shown = filled(&repository::read(PAGE)?, &rates(&rows))?;
+                let file = repository::root().join(PAGE);
+                fs::write(&file, shown).with_context(|| format!("cannot write {PAGE}"))?;
+            }
         }
     }
     println!("{}", page(&rows));
     Ok(())
+}
+
+/// The page with these rates between the marks.
+fn filled(page: &str, rates: &str) -> Result<String> {
+    let (begin, end) = ("<!-- lanes:begin -->\n", "<!-- lanes:end -->");
+    let place = page.split_once(begin);
+    let place = place.and_then(|(head, rest)| Some((head, rest.split_once(end)?)));
+    let (head, (_, tail)) = place.with_context(|| format!("{PAGE} has no {begin}{end}"))?;
+    Ok(format!("{head}{begin}{rates}{end}{tail}"))
+}
+
+/// How often each lane failed.
+fn rates(rows: &[Row]) -> String {
+    let mut text = match rows {
+        [] => "No run is recorded yet.\n".to_owned(),
+        _ => "| lane | runs | failed | needed a second try | s, the middle one |\n|---|---:|---:|---:|---:|\n"
+            .to_owned(),
+    };
+    for (lane, own) in by_lane(rows) {
+        let [failed, again] =
+            [Row::failed, Row::tried_again].map(|is| own.iter().filter(|row| is(row)).count());
+        let mut seconds: Vec<u64> = own.iter().flat_map(|row| row.0[5].parse()).collect();
+        seconds.sort_unstable();
+        let middle = seconds.get(seconds.len() / 2).copied().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| `{lane}` | {} | {failed} | {again} | {middle} |",
+            own.len()
+        );
+    }
+    text
+}
+
+fn by_lane(rows: &[Row]) -> BTreeMap<&str, Vec<&Row>> {
+    let mut lanes: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        lanes.entry(&row.0[0]).or_default().push(row);
+    }
+    lanes
 }
 
 /// One run of a lane, by this program, in a process of its own.
@@ -171,20 +218,7 @@ fn page(rows: &[Row]) -> String {
     for row in rows {
         let _ = writeln!(page, "| {} |", row.0.join(" | "));
     }
-    let mut lanes: Vec<&str> = rows.iter().map(|row| row.0[0].as_str()).collect();
-    lanes.sort_unstable();
-    lanes.dedup();
-    page.push('\n');
-    for lane in lanes {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.is_of(lane)).collect();
-        let failed = own.iter().filter(|row| row.failed()).count();
-        let again = own.iter().filter(|row| row.tried_again()).count();
-        let _ = writeln!(
-            page,
-            "* `{lane}`: {} runs, {failed} failed, {again} needed a second try.",
-            own.len()
-        );
-    }
+    let _ = write!(page, "\n{}", rates(rows));
     page
 }
 
@@ -208,13 +242,13 @@ mod tests {
         let mut rows = vec![Row(cells.map(str::to_owned).to_vec())];
         let text = page(&rows);
         assert!(
-            text.contains("* `binary`: 1 runs, 0 failed, 1 needed a second try."),
+            text.contains("\n| `binary` | 1 | 0 | 1 | 403 |\n"),
             "{text}"
         );
         let read: Vec<Row> = text.lines().filter_map(Row::read).collect();
         assert_eq!(page(&read), text);
         rows.extend(read);
-        assert!(page(&rows).contains("2 runs"));
+        assert!(page(&rows).contains("\n| `binary` | 2 | 0 | 2 | 403 |\n"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use crate::repository::{self, built};
 use crate::steps::Step;
-use crate::suite::{Entry, Lane, Run};
+use crate::suite::{Entry, Group, Lane, Run};
 use crate::{law, tidy};
+use anyhow::Result;
 use cargo_metadata::{MetadataCommand, TargetKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,72 +25,88 @@ const WAITING_TESTS: &str = "28";
 /// Seconds in which no test begins or ends a process, after which one waits for ever.
 const TESTS_STUCK_AFTER: &str = "300";
 
-/// Alone, neighbours to nobody.
-const ALONE: u8 = 0;
-const CLIENTS: u8 = 1;
-
 const fn step(lane: Lane, name: &'static str, run: fn() -> Step) -> Entry {
-    let run = Run::Command(run);
     Entry {
         lane,
         name,
-        group: ALONE,
-        run,
+        group: Group::Alone,
+        follows: false,
+        run: Run::Command(run),
     }
 }
 
-const fn beside(name: &'static str, run: fn() -> Step) -> Entry {
-    let (lane, run) = (Lane::Foreign, Run::Command(run));
+const fn check(name: &'static str, check: fn() -> Result<()>) -> Entry {
+    let run = Run::Check(check);
     Entry {
-        lane,
-        name,
-        group: CLIENTS,
         run,
+        ..step(Lane::Fast, name, format)
     }
 }
 
+const fn autobahn_step(lane: Lane, name: &'static str, run: fn() -> Step) -> Entry {
+    Entry {
+        run: Run::Autobahn(run),
+        ..step(lane, name, run)
+    }
+}
+
+/// The entry in a group, in a row of its own.
+const fn beside(group: Group, entry: Entry) -> Entry {
+    Entry { group, ..entry }
+}
+
+/// The entry in a group, after the one before it.
+const fn after(group: Group, entry: Entry) -> Entry {
+    Entry {
+        group,
+        follows: true,
+        ..entry
+    }
+}
+
+const fn foreign(name: &'static str, run: fn() -> Step) -> Entry {
+    step(Lane::Foreign, name, run)
+}
+
+/// Lints and the build of tests stand where other tests wait: two cores would be busy for six minutes with nothing else.
 pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
     step(Lane::Fast, "format of libfuzzer", fuzz_format),
-    Entry {
-        lane: Lane::Fast,
-        name: "law",
-        group: ALONE,
-        run: Run::Check(law::run),
-    },
-    Entry {
-        lane: Lane::Fast,
-        name: "tidy",
-        group: ALONE,
-        run: Run::Check(tidy::run),
-    },
-    step(Lane::Fast, "lints", lints),
-    step(Lane::Fast, "unit tests", unit_tests),
-    step(Lane::Fast, "web check", web_check),
+    check("law", law::run),
+    check("tidy", tidy::run),
     step(Lane::Binary, BUILD, build),
     step(Lane::Binary, "gateway tests", gateway_tests),
     step(Lane::Binary, "workers by gRPC", workers_by_grpc),
+    beside(Group::Waiting, foreign(FOREIGN_TESTS[0], foreign_tests)),
+    beside(Group::Waiting, step(Lane::Fast, "lints", lints)),
+    after(
+        Group::Waiting,
+        foreign("tests of crates, built", build_tests),
+    ),
+    step(Lane::Fast, "unit tests", unit_tests),
+    step(Lane::Fast, "web check", web_check),
     step(Lane::Binary, "bench tests", bench_tests),
-    step(Lane::Foreign, FOREIGN_TESTS[0], foreign_tests),
-    step(Lane::Foreign, FOREIGN_TESTS[1], foreign_tests_of_crates),
-    beside("js clients", js_clients),
-    beside("python clients", python_clients),
-    beside("java clients", java_clients),
-    Entry {
-        lane: Lane::Foreign,
-        name: "autobahn",
-        group: CLIENTS,
-        run: Run::Autobahn(autobahn),
-    },
-    beside("browser", browser),
-    beside("node workers", node_workers),
-    beside("python workers", python_workers),
-    beside("go workers", go_workers),
-    beside("client library", client_library),
-    step(Lane::Foreign, "examples", examples),
-    step(Lane::Foreign, "clients of a worker", clients_of_a_worker),
-    step(Lane::Foreign, "what is installed", what_is_installed),
-    step(Lane::Foreign, "js timing", js_timing),
+    foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
+    beside(Group::Clients, foreign("browser", browser)),
+    beside(Group::Clients, foreign("js clients", js_clients)),
+    beside(Group::Clients, foreign("python clients", python_clients)),
+    beside(Group::Clients, foreign("java clients", java_clients)),
+    beside(
+        Group::Clients,
+        autobahn_step(Lane::Foreign, "autobahn", autobahn),
+    ),
+    beside(Group::Clients, foreign("python workers", python_workers)),
+    beside(Group::Clients, foreign("go workers", go_workers)),
+    beside(Group::Clients, foreign("client library", client_library)),
+    // Each of these builds the library that all of them use.
+    beside(Group::Clients, foreign("node workers", node_workers)),
+    after(Group::Clients, foreign("examples", examples)),
+    after(
+        Group::Clients,
+        foreign("clients of a worker", clients_of_a_worker),
+    ),
+    foreign("what is installed", what_is_installed),
+    foreign("js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
     step(Lane::Nightly, "histories of nodes", histories_of_nodes),
     step(Lane::Nightly, "faults put back", faults_put_back),
@@ -106,14 +123,10 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "first hour", first_hour),
     step(Lane::Nightly, "first build", first_build),
     step(Lane::Nightly, "helm chart", helm_chart),
+    step(Lane::Nightly, "libraries packed", libraries_packed),
     step(Lane::Nightly, "load scripts", load_scripts),
     step(Lane::Nightly, "an earlier build", an_earlier_build),
-    Entry {
-        lane: Lane::Nightly,
-        name: "all of autobahn",
-        group: ALONE,
-        run: Run::Autobahn(all_of_autobahn),
-    },
+    autobahn_step(Lane::Nightly, "all of autobahn", all_of_autobahn),
 ];
 
 /// A call of cargo on the whole workspace: the same crates with the same features each time, so that nothing is built twice.
@@ -137,7 +150,18 @@ pub fn fuzz_format() -> Step {
 }
 
 pub fn lints() -> Step {
-    cargo("lints", "clippy", "--all-targets -- --deny warnings").takes("2 min")
+    cargo("lints", "clippy", "--all-targets -- --deny warnings")
+        .behind_others()
+        .takes("2 min")
+}
+
+/// What the steps after it run.
+fn build_tests() -> Step {
+    let tests = test_targets(|package| package != "gateway");
+    cargo("tests of crates, built", "test", "--no-run --lib --bins")
+        .args(&tests)
+        .behind_others()
+        .takes("4 min")
 }
 
 fn unit_tests() -> Step {
@@ -287,7 +311,6 @@ fn client_library() -> Step {
         .takes("20 s")
 }
 
-/// Alone, because it builds the library that tests of workers use.
 fn examples() -> Step {
     Step::new("examples", "npm run --silent test")
         .in_folder("examples")
@@ -296,7 +319,6 @@ fn examples() -> Step {
         .takes("4 min")
 }
 
-/// Alone, because it builds the library that tests of workers use.
 fn clients_of_a_worker() -> Step {
     let application = built("ci/examples/conformance").display().to_string();
     Step::new("clients of a worker", "npm run --silent conformance")
@@ -351,6 +373,14 @@ fn helm_chart() -> Step {
         .takes("4 min")
 }
 
+/// As npm and PyPI would get them, and unpacked again.
+fn libraries_packed() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("libraries packed", "bash deploy/check/run.sh --libraries")
+        .args(&[binary])
+        .takes("1 min")
+}
+
 /// Go builds k6 (144 s of processor time), and Artillery has 590 MB of packages: that takes minutes.
 fn load_scripts() -> Step {
     let binary = built("ci/sockeye").display().to_string();
@@ -380,7 +410,7 @@ fn all_histories() -> Step {
 fn histories_of_nodes() -> Step {
     Step::new(
         "histories of nodes",
-        "cargo test --profile ci -p cluster -p hub --locked --lib --test histories --test numbers --test budgets --test dialogues",
+        "cargo test --profile ci -p cluster -p hub -p sim --locked --lib --test histories --test whole --test numbers --test budgets --test dialogues",
     )
     .env("SIM_SEEDS", "1000")
     .takes("20 min")
@@ -391,7 +421,7 @@ fn histories_of_nodes() -> Step {
 fn faults_put_back() -> Step {
     Step::new(
         "faults put back",
-        "cargo test --profile ci -p sim --features faults --locked",
+        "cargo test --profile ci -p sim --features faults --locked --test histories --test known_faults --test known_faults_of_clusters",
     )
     .env("SIM_SEEDS", "10000")
     .takes("10 min")
@@ -431,7 +461,7 @@ fn long_limits() -> Step {
 fn long_fuzz() -> Step {
     Step::new("long fuzz", "sh fuzz/run.sh 600")
         .within(Duration::from_secs(4 * 3600))
-        .takes("2 h")
+        .takes("2 h 40 min")
 }
 
 fn all_of_autobahn() -> Step {

@@ -3,6 +3,7 @@
 //! counted.
 
 use crate::again::{self, Runner};
+use crate::report::Outcome;
 use crate::tally::Tally;
 use crate::{install, repository};
 use anyhow::{Context, Result};
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a step that takes long says how far it is.
@@ -30,6 +31,7 @@ pub struct Step {
     takes: &'static str,
     leaves_foreign_tests: bool,
     second_try: bool,
+    behind_others: bool,
     limit: Duration,
 }
 
@@ -47,6 +49,7 @@ impl Step {
             takes: "",
             leaves_foreign_tests: false,
             second_try: false,
+            behind_others: false,
             limit: STEP_MAX,
         }
     }
@@ -66,6 +69,13 @@ impl Step {
     /// Real processes on a busy machine may miss a moment: a few tests that fail are played once more, aloud.
     pub fn may_try_again(mut self) -> Self {
         self.second_try = true;
+        self
+    }
+
+    /// It computes while others wait, and hardly ever instead of them: what they measure stays what it is. Beside others that compute it
+    /// goes on, ten times slower.
+    pub fn behind_others(mut self) -> Self {
+        self.behind_others = true;
         self
     }
 
@@ -112,13 +122,26 @@ impl Step {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut words = self.words().into_iter();
+        let mut command = Command::new(words.next().unwrap_or_default());
         command
-            .args(&self.args)
+            .args(words)
             .current_dir(repository::root().join(&self.folder));
         command.env("PATH", install::search_path());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// The program and its arguments.
+    fn words(&self) -> Vec<String> {
+        let nice = ["nice", "-n", "10"].map(str::to_owned);
+        let mut words: Vec<String> = match self.behind_others {
+            true => nice.to_vec(),
+            false => Vec::new(),
+        };
+        words.push(self.program.clone());
+        words.extend(self.args.iter().cloned());
+        words
     }
 
     /// As one would type it.
@@ -128,14 +151,19 @@ impl Step {
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        words.push(self.program.clone());
-        words.extend(self.args.iter().cloned());
+        words.extend(self.words());
         let line = words.join(" ");
         if self.folder.is_empty() {
             line
         } else {
             format!("(cd {} && {line})", self.folder)
         }
+    }
+
+    /// Cargo runs what it built, and locks the folder of the build no longer. Other programs do not lock it.
+    fn is_built(&self, log: &Log) -> bool {
+        let is_running = |line: &str| line.trim_start().starts_with("Running ");
+        self.runner() == Runner::Other || log.text().lines().any(is_running)
     }
 
     /// Runs with the terminal's own streams.
@@ -148,158 +176,8 @@ impl Step {
     }
 }
 
-/// How one step went.
-#[derive(Debug)]
-pub struct Outcome {
-    pub name: String,
-    pub took: Duration,
-    pub tally: Tally,
-    pub ok: bool,
-    /// Why the step was not run.
-    pub skipped: Option<String>,
-    /// What its runner says that it did not run.
-    pub left_out: Vec<String>,
-    /// Tests that passed only when they were played again.
-    pub second_try: Vec<String>,
-    leaves_foreign_tests: bool,
-}
-
 /// How runners begin a line about something that they do not run.
 const LEFT_OUT: &str = "NOT RUN: ";
-
-/// A run of many steps.
-#[derive(Debug, Default)]
-pub struct Report {
-    pub outcomes: Vec<Outcome>,
-    /// A step that is not run fails.
-    demands_all: bool,
-}
-
-impl Report {
-    /// Runs a step, quietly if all is well.
-    pub fn step(&mut self, step: &Step) -> bool {
-        let (outcome, output) = step.outcome_in_two_tries();
-        self.finish(outcome, &output)
-    }
-
-    /// Runs steps beside each other; most of their time they wait.
-    pub fn together(&mut self, steps: &[Step]) {
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = steps
-                .iter()
-                .map(|step| scope.spawn(|| step.outcome_in_two_tries()))
-                .collect();
-            running
-                .into_iter()
-                .map(|step| step.join().expect("steps do not panic"))
-                .collect()
-        });
-        for (outcome, output) in outcomes {
-            self.finish(outcome, &output);
-        }
-    }
-
-    /// Runs a check that lives in this program.
-    pub fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
-        println!("· {name}");
-        let start = Instant::now();
-        let result = check();
-        if let Err(error) = &result {
-            println!("{name}: {error:#}");
-        }
-        let (ok, took) = (result.is_ok(), start.elapsed());
-        let word = if ok { "ok" } else { "FAILED" };
-        println!("  {word} {name} ({:.1} s)", took.as_secs_f64());
-        let outcome = Outcome {
-            name: name.to_owned(),
-            took,
-            tally: Tally::default().settle(ok),
-            ok,
-            skipped: None,
-            left_out: Vec::new(),
-            second_try: Vec::new(),
-            leaves_foreign_tests: false,
-        };
-        self.finish(outcome, "");
-    }
-
-    /// From now on what is not run counts as failed: where CI runs, everything has to be there.
-    pub fn demand_all(&mut self) {
-        self.demands_all = true;
-    }
-
-    /// Notes loudly what is not run.
-    pub fn skip(&mut self, name: &str, tests: u64, why: &str) {
-        let line = "!".repeat(80);
-        println!("{line}\n!! SKIPPED {name}: {why}\n{line}");
-        let tally = Tally {
-            skipped: tests,
-            ..Tally::default()
-        };
-        let skipped = Some(why.to_owned());
-        let outcome = Outcome {
-            name: name.to_owned(),
-            took: Duration::ZERO,
-            tally,
-            ok: !self.demands_all,
-            skipped,
-            left_out: Vec::new(),
-            second_try: Vec::new(),
-            leaves_foreign_tests: false,
-        };
-        self.outcomes.push(outcome);
-    }
-
-    fn finish(&mut self, outcome: Outcome, output: &str) -> bool {
-        let name = &outcome.name;
-        if !outcome.ok && !output.is_empty() {
-            println!("---- output of {name} ----\n{output}---- end of {name} ----");
-        }
-        let ok = outcome.ok;
-        self.outcomes.push(outcome);
-        ok
-    }
-
-    /// The tests that steps left to another one were run by it.
-    pub fn foreign_tests_were_run(&mut self) {
-        let left = self
-            .outcomes
-            .iter_mut()
-            .filter(|outcome| outcome.leaves_foreign_tests);
-        left.for_each(|outcome| outcome.tally.skipped = 0);
-    }
-
-    /// The table of all steps and the closing line that CI reads. True if all is well.
-    pub fn close(&self) -> bool {
-        println!("\n{:<34} {:>9}  result", "step", "seconds");
-        for outcome in &self.outcomes {
-            let word = match (&outcome.skipped, outcome.ok) {
-                (Some(_), true) => "skipped",
-                (Some(_), false) => "NOT RUN",
-                (None, true) => "ok",
-                (None, false) => "FAILED",
-            };
-            let seconds = outcome.took.as_secs_f64();
-            println!(
-                "{:<34} {seconds:>9.1}  {word}{}",
-                outcome.name,
-                outcome.tally.shown()
-            );
-            for what in &outcome.left_out {
-                println!("    not run: {what}");
-            }
-            for name in &outcome.second_try {
-                println!("    passed only at the second try: {name}");
-            }
-        }
-        let total = self
-            .outcomes
-            .iter()
-            .fold(Tally::default(), |sum, of| sum.plus(of.tally));
-        println!("\n{}", total.closing_line());
-        self.outcomes.iter().all(|outcome| outcome.ok)
-    }
-}
 
 fn left_out(output: &str) -> Vec<String> {
     let lines = output
@@ -310,8 +188,8 @@ fn left_out(output: &str) -> Vec<String> {
 
 impl Step {
     /// As `outcome`; what failed is played again where the step allows it.
-    fn outcome_in_two_tries(&self) -> (Outcome, String) {
-        let (first, output) = self.outcome();
+    pub fn outcome_in_two_tries(&self, begun: &AtomicBool) -> (Outcome, String) {
+        let (first, output) = self.outcome(begun);
         if first.ok || !self.second_try {
             return (first, output);
         }
@@ -325,7 +203,7 @@ impl Step {
             "---- output of {}, first try ----\n{output}---- end of {} ----",
             self.name, self.name
         );
-        let (second, output) = self.clone().only(&names).outcome();
+        let (second, output) = self.clone().only(&names).outcome(begun);
         let failed = first.tally.failed;
         // A name that no test has any more is no test that passed.
         let ok = second.ok && second.tally.passed >= failed;
@@ -340,6 +218,7 @@ impl Step {
         };
         let outcome = Outcome {
             took: first.took + second.took,
+            busy: first.busy + second.busy,
             tally,
             ok,
             second_try: if ok { names } else { Vec::new() },
@@ -349,7 +228,7 @@ impl Step {
     }
 
     /// Runs to its end; says when it begins, how far it is, and how it ended.
-    fn outcome(&self) -> (Outcome, String) {
+    fn outcome(&self, begun: &AtomicBool) -> (Outcome, String) {
         let usually = match self.takes {
             "" => String::new(),
             time => format!(" (about {time})"),
@@ -357,10 +236,12 @@ impl Step {
         println!("· {}{usually}: {}", self.name, self.shown());
         let _ = std::io::stdout().flush();
         let start = Instant::now();
-        let (ok, output) = match self.captured() {
+        let mut busy = Duration::ZERO;
+        let (ok, output) = match self.captured(begun, &mut busy) {
             Ok(result) => result,
             Err(error) => (false, format!("{error:#}\n")),
         };
+        begun.store(true, Ordering::Relaxed);
         let (took, tally) = (start.elapsed(), Tally::read(&output).settle(ok));
         let word = if ok { "ok" } else { "FAILED" };
         println!(
@@ -372,6 +253,7 @@ impl Step {
         let outcome = Outcome {
             name: self.name.clone(),
             took,
+            busy,
             tally,
             ok,
             skipped: None,
@@ -383,7 +265,7 @@ impl Step {
     }
 
     /// Both streams in the order they were written, in a file: a pipe can be held open by a child that outlives its parent.
-    fn captured(&self) -> Result<(bool, String)> {
+    fn captured(&self, begun: &AtomicBool, busy: &mut Duration) -> Result<(bool, String)> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("xtask-{}-{number}.log", std::process::id()));
@@ -403,10 +285,15 @@ impl Step {
         let mut child = child.with_context(|| format!("cannot run {}", self.program))?;
         let (start, mut told) = (Instant::now(), Duration::ZERO);
         let status = loop {
+            // A process that has ended can be asked until somebody has waited for it.
+            *busy = processor_time(child.id()).unwrap_or(*busy);
             if let Some(status) = child.try_wait()? {
                 break status;
             }
             std::thread::sleep(Duration::from_millis(50));
+            if !begun.load(Ordering::Relaxed) && self.is_built(&log) {
+                begun.store(true, Ordering::Relaxed);
+            }
             if start.elapsed() >= self.limit {
                 end_all(child.id());
                 child.wait()?;
@@ -425,6 +312,16 @@ impl Step {
         };
         Ok((status.success(), log.text()))
     }
+}
+
+/// What a process and those that it has waited for have computed, in user's and in system's time.
+fn processor_time(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Its name, in brackets, may have spaces.
+    let fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let ticks: Vec<u64> = fields.skip(11).take(4).flat_map(str::parse).collect();
+    // A hundredth of a second each, whatever the kernel counts in.
+    Some(Duration::from_millis(10 * ticks.iter().sum::<u64>()))
 }
 
 /// Ends a process and all that it started: servers of its tests would go on, beside the second try.
@@ -477,6 +374,7 @@ impl Drop for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report;
 
     #[test]
     fn a_step_is_counted_by_its_runners_words_and_its_exit_code() {
@@ -566,6 +464,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_step_computed_is_counted() {
+        let mut report = Report::default();
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.2";
+        report.step(&Step::new("busy", "sh -c").args(&[script.to_owned()]));
+        let busy = report.outcomes[0].busy;
+        assert!(busy >= Duration::from_millis(20), "{busy:?}");
+        assert!(busy < report.outcomes[0].took, "{busy:?}");
+    }
+
+    #[test]
+    fn cargo_has_built_when_it_runs_programs() {
+        let path = std::env::temp_dir().join(format!("xtask-built-{}", std::process::id()));
+        let log = Log(path);
+        let (cargo, other) = (Step::new("x", "cargo test"), Step::new("x", "npm test"));
+        fs::write(&log.0, "   Compiling wire v0.1.0\n").expect("a log");
+        assert!(!cargo.is_built(&log) && other.is_built(&log));
+        let running = "   Compiling wire v0.1.0\n     Running tests/it/main.rs (target/it-1)\n";
+        fs::write(&log.0, running).expect("a log");
+        assert!(cargo.is_built(&log));
+    }
+
+    #[test]
     fn single_tests_of_cargo_are_played_again_by_their_names() {
         let step = Step::new("gateway tests", "cargo test --test it -- --test-threads 12");
         assert_eq!(
@@ -579,22 +499,11 @@ mod tests {
         );
     }
 
-    /// All cases of Autobahn were said to pass where none was run.
-    #[test]
-    fn what_is_not_run_passed_where_all_is_demanded() {
-        for demands_all in [false, true] {
-            let mut report = Report::default();
-            if demands_all {
-                report.demand_all();
-            }
-            report.skip("autobahn", 101, "no Python 2.7");
-            assert_eq!(report.close(), !demands_all);
-        }
-    }
-
     #[test]
     fn what_is_shown_can_be_typed() {
         let step = Step::new("x", "npm ci").in_folder("web").env("A", "1");
         assert_eq!(step.shown(), "(cd web && A=1 npm ci)");
+        let behind = Step::new("x", "cargo clippy").behind_others();
+        assert_eq!(behind.shown(), "nice -n 10 cargo clippy");
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::install::{self, For};
 use crate::plan;
-use crate::steps::{Report, Step};
+use crate::report::Report;
+use crate::steps::Step;
 use anyhow::{Result, bail};
 
 /// Cases of Autobahn's sections 1-7, 9 and 10.
@@ -40,13 +41,25 @@ impl Lane {
     }
 }
 
-/// A step of a lane. Neighbours of the same `group` run beside each other.
+/// A step of a lane.
 #[derive(Debug)]
 pub struct Entry {
     pub lane: Lane,
     pub name: &'static str,
-    pub group: u8,
+    pub group: Group,
+    /// In its group it comes after the step before it, and beside those of other rows.
+    pub follows: bool,
     pub run: Run,
+}
+
+/// Neighbours in the plan that run beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Neighbour to nobody.
+    Alone,
+    /// Tests that wait, and what computes meanwhile.
+    Waiting,
+    Clients,
 }
 
 /// How a step is run.
@@ -71,7 +84,7 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     }
     let mut rest = &chosen[..];
     while let Some(first) = rest.first() {
-        let alike = |entry: &&&Entry| first.group != 0 && entry.group == first.group;
+        let alike = |entry: &&&Entry| first.group != Group::Alone && entry.group == first.group;
         let count = rest.iter().take_while(alike).count().max(1);
         let (now, later) = rest.split_at(count);
         run_group(now, &mut report);
@@ -88,19 +101,26 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
 }
 
 fn run_group(entries: &[&Entry], report: &mut Report) {
-    let mut steps = Vec::new();
+    let mut rows: Vec<Vec<Step>> = Vec::new();
     for entry in entries {
-        match entry.run {
-            Run::Check(check) => report.check(entry.name, check),
-            Run::Command(step) => steps.push(step()),
-            Run::Autobahn(step) if install::python27().is_some() => steps.push(step()),
-            Run::Autobahn(_) => {
+        let step = match entry.run {
+            Run::Check(check) => {
+                report.check(entry.name, check);
+                continue;
+            }
+            Run::Autobahn(_) if install::python27().is_none() => {
                 let why = "no Python 2.7, which the suite is written in: pyenv install 2.7.18, or name one with PYTHON27";
                 report.skip(entry.name, AUTOBAHN_QUICK_CASES, why);
+                continue;
             }
+            Run::Command(step) | Run::Autobahn(step) => step(),
+        };
+        match rows.last_mut() {
+            Some(row) if entry.follows => row.push(step),
+            _ => rows.push(vec![step]),
         }
     }
-    report.together(&steps);
+    report.together(&rows);
 }
 
 /// Lanes by their names, or steps whose name contains a word; without any, all that CI runs. A word that means nothing would pass

@@ -1,6 +1,6 @@
 //! Sizes, names and the direction of imports. Limits are for people: a function that does not fit a screen is not read.
 
-use crate::{directions, links, repository, shapes};
+use crate::{directions, links, mentions, repository, shapes};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -27,6 +27,7 @@ pub fn run() -> Result<()> {
 
 pub fn violations() -> Result<Vec<String>> {
     let mut broken = links::broken()?;
+    broken.extend(mentions::broken()?);
     broken.extend(directions::broken()?);
     broken.extend(shapes::broken()?);
     for folder in [

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Cable } from "../peer/cable.js";
 import { event } from "../peer/packet.js";
+import "../peer/ends.js";
 import { eventually } from "../peer/patience.js";
 import { openFor } from "../peer/session.js";
 import { ask, once, record, RECOVERING_COMBINATIONS, settled } from "../peer/stock.js";

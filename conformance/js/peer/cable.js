@@ -1,5 +1,6 @@
 // A cable between clients and the server that can be cut as networks cut: by a reset, by silence, by a proxy that restarts.
 import net from "node:net";
+import { within } from "./patience.js";
 
 const DOWN_MS = 50;
 
@@ -9,6 +10,7 @@ export class Cable {
   #port;
   #target;
   #down = false;
+  #isClosed = false;
 
   static async lay(t, url) {
     const cable = new Cable();
@@ -79,12 +81,14 @@ export class Cable {
       server.end();
       setTimeout(() => (client.destroy(), server.destroy()), 20);
     }
-    await closed;
+    await within(closed, "all connections of a cable to end");
     await new Promise((resolve) => setTimeout(resolve, ms));
-    await this.#listen(this.#port);
+    // A test that failed meanwhile is over: nobody would close it again.
+    if (!this.#isClosed) await this.#listen(this.#port);
   }
 
   #close() {
+    this.#isClosed = true;
     this.#server.close();
     for (const { client, server } of this.#pairs) {
       client.destroy();

@@ -1,6 +1,7 @@
 //! A backend: the order of its steps. What a step does stands in the file that is named after it.
 
 use crate::calls::{self, Call, Calls, Outcome};
+use crate::check::Fault;
 use crate::counts::Counts;
 use crate::deadlines::Deadlines;
 use crate::endpoint::{Calling, Endpoint};
@@ -299,12 +300,7 @@ impl Backend {
     ///
     /// # Errors
     /// The answer lets a client in, beside a command that cannot be carried out: so it is refused.
-    pub fn call_ended(
-        &mut self,
-        now_ms: u64,
-        number: u64,
-        outcome: Outcome,
-    ) -> Result<(), &'static str> {
+    pub fn call_ended(&mut self, now_ms: u64, number: u64, outcome: Outcome) -> Result<(), Fault> {
         self.calls.end(self.parts.at(now_ms), number, outcome)
     }
 

@@ -5,6 +5,7 @@
 //! until it closes, one call at a time finds out whether the endpoint is well again.
 
 use crate::bounds::CALL_BYTES;
+use crate::check::Fault;
 use crate::commands;
 use crate::endpoint::{ENDPOINT, Endpoint};
 use crate::entry::Entry;
@@ -89,7 +90,7 @@ impl Calls {
         parts: &mut Parts,
         number: u64,
         outcome: Outcome,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Fault> {
         let Some(entries) = self.flying.remove(&number) else {
             return Ok(());
         };
@@ -100,7 +101,10 @@ impl Calls {
                 .find_map(|what| commands::check_target(queue, what).err()),
             _ => None,
         };
-        let outcome = fault.map_or(outcome, |_| Outcome::Refused);
+        let outcome = match fault {
+            Some(_) => Outcome::Refused,
+            None => outcome,
+        };
         if let Some(endpoint) = &mut queue.endpoint {
             match outcome {
                 Outcome::Failed => endpoint.failed(queue.now_ms, self.made),

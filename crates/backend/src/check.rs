@@ -1,25 +1,48 @@
 //! Checks of what workers want: the parts of a command that go to clients and to other servers.
 
-use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
 use crate::scope::Scope;
+use std::borrow::Cow;
+use types::Target;
 use wire::json;
 use wire::socketio::{self, Misfit};
 
-/// Checks the parts of a command that go into packets to clients: a fault there would end their sessions.
+/// A fault of a command, in words for the worker's author.
+pub type Fault = Cow<'static, str>;
+
+/// Checks what a command is for, and the parts of it that go into packets to clients: a fault there would end their sessions.
 ///
 /// # Errors
 /// The fault, in words for the worker's author.
-pub fn check(what: &What) -> Result<(), &'static str> {
+pub fn check(what: &What) -> Result<(), Fault> {
+    if let Some(target) = target(what) {
+        let target = target.ok_or("the command has no target")?;
+        target.check().map_err(|fault| fault.to_string())?;
+    }
     match what {
-        What::Emit(emit) => check_emit(emit),
-        What::Ask(ask) => check_emit(ask.emit.as_ref().ok_or("ask.emit is missing")?),
-        What::Disconnect(end) if end.drop && !names_one(end.of.as_ref()) => {
-            Err("disconnect.drop is for one socket: give its id as the only room, and no exception")
+        What::Emit(emit) => check_emit(emit)?,
+        What::Ask(ask) => check_emit(ask.emit.as_ref().ok_or("ask.emit is missing")?)?,
+        What::Disconnect(end)
+            if end.drop && !end.of.as_ref().is_some_and(Target::is_one_socket) =>
+        {
+            return Err("disconnect.drop is for one socket: give its id, and no exception".into());
         }
-        What::Ack(ack) => check_ack(&ack.args, ack.attachments.len()),
-        _ => Ok(()),
+        What::Ack(ack) => check_ack(&ack.args, ack.attachments.len())?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The sockets that a command is for; `None`: it is of a kind that has no target, or `Ask` without an event.
+pub(crate) fn target(what: &What) -> Option<Option<&Target>> {
+    match what {
+        What::Emit(emit) => Some(emit.to.as_ref()),
+        What::Ask(ask) => ask.emit.as_ref().map(|emit| emit.to.as_ref()),
+        What::Join(sockets) | What::Leave(sockets) => Some(sockets.of.as_ref()),
+        What::Disconnect(end) => Some(end.of.as_ref()),
+        What::Fetch(fetch) => Some(fetch.of.as_ref()),
+        _ => None,
     }
 }
 
@@ -29,14 +52,11 @@ pub(crate) fn check_ack(args: &[u8], attachments: usize) -> Result<(), &'static 
     check_attachments(args, attachments)
 }
 
-fn names_one(target: Option<&proto::Target>) -> bool {
-    target.is_some_and(|target| match target.rooms.as_slice() {
-        [only] => target.except.is_empty() && Name::parse(only).is_some(),
-        _ => false,
-    })
-}
-
-fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {
+/// The event of a command, without its target.
+///
+/// # Errors
+/// The fault, in words for the worker's author.
+pub fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {
     if emit.event.is_empty() {
         return Err("emit.event is empty");
     }

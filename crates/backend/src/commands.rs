@@ -1,7 +1,7 @@
 //! The commands of workers, and those in the answers of endpoints.
 
 use crate::bounds::DATA_BYTES_MAX;
-use crate::check::{check, check_ack, check_namespace, is_json};
+use crate::check::{self, Fault, check, check_ack, check_namespace, is_json};
 use crate::home::{Bond, Phase};
 use crate::message::{Ack, Down, Refusal, To};
 use crate::name::Name;
@@ -12,9 +12,10 @@ use crate::proto;
 use crate::proto::command::What;
 use crate::proto::item;
 use crate::queue::Queue;
+use types::Target;
 
 const UNKNOWN: &str = "the command is empty, or of a kind that this gateway does not know";
-const CROWDED: &str = "the lists of the command (rooms, except, without, attachments, headers) have more than 1000 members together";
+const CROWDED: &str = "the lists of the command (rooms, users, sockets, except, without, attachments, headers) have more than 1000 members together";
 const BAD_ROOM: &str = "the name of a room in join.rooms is empty, or longer than limits.room_name_bytes_max: nobody joined that room";
 
 /// Carries out a worker's command, or tells the worker why not.
@@ -23,18 +24,19 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
         Order::Ack(ack) => {
             let fits = check_ack(&ack.args, ack.attachments.len());
             fits.map(|()| answer(&mut parts.queue, worker, ack))
+                .map_err(Fault::from)
         }
-        Order::Crowded => Err(CROWDED),
-        Order::Refused(why) => Err(why),
+        Order::Crowded => Err(CROWDED.into()),
+        Order::Refused(why) => Err(why.into()),
         Order::Other(command) => match command.what {
             Some(what) => carry_out(parts, worker, what),
-            None => Err(UNKNOWN),
+            None => Err(UNKNOWN.into()),
         },
     };
     if let Err(message) = done {
         let failed = proto::Failed {
             command: number,
-            message: message.to_owned(),
+            message: message.into_owned(),
         };
         let queue = &mut parts.queue;
         queue.reply(worker, item::What::Failed(failed));
@@ -45,7 +47,7 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
 }
 
 /// The same for one that can be of an endpoint.
-pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<(), &'static str> {
+pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<(), Fault> {
     check(&what)?;
     let Parts {
         queue,
@@ -54,7 +56,7 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
         ..
     } = parts;
     match what {
-        What::Decision(decision) => return decide(queue, worker, decision),
+        What::Decision(decision) => decide(queue, worker, decision)?,
         What::Ack(ack) => {
             let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
             answer(queue, worker, Ack::new(name, ack));
@@ -69,7 +71,7 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
             let lengths = 1..=queue.settings.room_name_bytes_max;
             let named = join.rooms.iter().all(|room| lengths.contains(&room.len()));
             shift(queue, worker, to, What::Join(join));
-            return if named { Ok(()) } else { Err(BAD_ROOM) };
+            return if named { Ok(()) } else { Err(BAD_ROOM.into()) };
         }
         What::Leave(leave) => {
             let to = route(queue, leave.of.as_ref())?;
@@ -80,7 +82,7 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
             note_end(queue, worker, to, disconnect.of.as_ref());
             order(queue, to, What::Disconnect(disconnect));
         }
-        What::SetData(set) => return set_data(queue, set),
+        What::SetData(set) => set_data(queue, set)?,
         What::Ask(mut ask) => {
             let to = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());
             let to = route(queue, to)?;
@@ -92,10 +94,10 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
             fetch.query = questions.ask(worker, fetch.query, shards(queue, To::All))?;
             order(queue, To::All, What::Fetch(fetch));
         }
-        What::Ended(ended) => return parting::note_over(queue, worker, &ended.socket),
-        What::Verdict(verdict) => return openings.decide(queue, worker, verdict),
-        What::Tell(tell) => return questions.tell(queue, worker, tell),
-        What::Reply(reply) => return questions.take_reply(queue, worker, reply),
+        What::Ended(ended) => parting::note_over(queue, worker, &ended.socket)?,
+        What::Verdict(verdict) => openings.decide(queue, worker, verdict)?,
+        What::Tell(tell) => questions.tell(queue, worker, tell)?,
+        What::Reply(reply) => questions.take_reply(queue, worker, reply)?,
         What::Count(mut count) => {
             check_namespace(&queue.settings.scope, &count.namespace)?;
             count.query = questions.ask(worker, count.query, shards(queue, To::One))?;
@@ -121,22 +123,16 @@ fn set_data(queue: &mut Queue, set: proto::SetData) -> Result<(), &'static str> 
 }
 
 /// Whether a command is about sockets of this backend.
-pub(crate) fn check_target(queue: &Queue, what: &What) -> Result<(), &'static str> {
-    let target = match what {
-        What::Emit(emit) => emit.to.as_ref(),
-        What::Join(sockets) | What::Leave(sockets) => sockets.of.as_ref(),
-        What::Disconnect(end) => end.of.as_ref(),
-        _ => return Ok(()),
-    };
-    route(queue, target).map(drop)
+pub(crate) fn check_target(queue: &Queue, what: &What) -> Result<(), Fault> {
+    let target = check::target(what);
+    target.map_or(Ok(()), |target| Ok(route(queue, target).map(drop)?))
 }
 
 /// A target that is one socket of ours needs one shard only.
-fn route(queue: &Queue, target: Option<&proto::Target>) -> Result<To, &'static str> {
+fn route(queue: &Queue, target: Option<&Target>) -> Result<To, &'static str> {
     let target = target.ok_or("the command has no target")?;
     check_namespace(&queue.settings.scope, &target.namespace)?;
-    if let [only] = target.rooms.as_slice()
-        && target.except.is_empty()
+    if let Some(only) = target.only()
         && let Some(name) = Name::parse(only)
         && queue.homes.has(&name)
     {
@@ -164,7 +160,7 @@ fn shift(queue: &mut Queue, worker: u64, to: To, what: What) {
 }
 
 /// A worker ends a socket of its own, and knows. In another namespace the id means nobody.
-fn note_end(queue: &mut Queue, worker: u64, to: To, target: Option<&proto::Target>) {
+fn note_end(queue: &mut Queue, worker: u64, to: To, target: Option<&Target>) {
     if let (To::Socket(name), Some(target)) = (to, target)
         && let Some(home) = queue.homes.get_mut(&name)
         && home.phase == Phase::In

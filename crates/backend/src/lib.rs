@@ -61,7 +61,7 @@ mod workers;
 pub use backend::Backend;
 pub use bounds::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX};
 pub use calls::{Call, News, Outcome};
-pub use check::check;
+pub use check::{Fault, check, check_emit};
 pub use counts::{Counts, OpeningCounts};
 pub use endpoint::Calling;
 pub use event::{Event, Said};
@@ -81,6 +81,7 @@ pub use weight::{answer_bytes, growth, member_bytes};
 /// The messages of `proto/sockeye/worker/v1/worker.proto`, written by `cargo xtask gen`.
 pub mod proto {
     include!("proto/sockeye.worker.v1.rs");
+    pub use types::{Answer, Target};
 }
 
 #[cfg(test)]
@@ -99,6 +100,7 @@ mod proto_tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = prost_build::Config::new();
         config.bytes(["."]).out_dir(folder.path());
+        config.extern_path(".sockeye.types.v1", "::types");
         // Events and acks are the many, and are moved often: larger messages stand beside them.
         for large in [
             "Item.what.connect",

@@ -15,6 +15,8 @@ use crate::queue::Queue;
 use crate::settle;
 use prost::Message;
 
+/// What workers are told of these messages, and what they say: `Hello.version`, `Welcome.version`.
+const VERSION: u32 = 1;
 /// Number of the field `ToWorker.items`.
 const ITEMS: u32 = 3;
 
@@ -54,6 +56,7 @@ pub(crate) fn attach(
         commands: worker.taken.tell(),
         kept_ms: settings.rehome_after_ms,
         silent_ms: settings.silent_after_ms,
+        version: VERSION,
         taken: worker.taken.before().filter(|_| known.is_none()),
         ..proto::Welcome::default()
     };
@@ -179,10 +182,13 @@ fn take_commands(parts: &mut Parts, id: u64, first: u64, orders: Vec<Order>) -> 
     let worker = parts.queue.workers.get(id).ok_or(Stray::Unknown)?;
     // Those that it has are not taken twice.
     let known = worker.taken.known(first)?;
-    for order in orders.into_iter().skip(known) {
+    for mut order in orders.into_iter().skip(known) {
         let queue = &mut parts.queue;
         let full = queue.ledger.is_full();
         let worker = queue.workers.get_mut(id).ok_or(Stray::Unknown)?;
+        if !worker.profile.says_all {
+            order.mean_everybody();
+        }
         let Some(number) = worker.taken.next(full) else {
             loss::lose(parts, id, Stray::Failures);
             return Err(Stray::Failures);

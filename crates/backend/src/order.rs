@@ -18,6 +18,24 @@ pub(crate) enum Order {
     Refused(&'static str),
 }
 
+impl Order {
+    /// By a target that names nobody, a worker of before `Hello.version` means everybody.
+    pub(crate) fn mean_everybody(&mut self) {
+        let Self::Other(command) = self else { return };
+        let target = match &mut command.what {
+            Some(What::Emit(emit)) => emit.to.as_mut(),
+            Some(What::Ask(ask)) => ask.emit.as_mut().and_then(|emit| emit.to.as_mut()),
+            Some(What::Join(sockets) | What::Leave(sockets)) => sockets.of.as_mut(),
+            Some(What::Disconnect(end)) => end.of.as_mut(),
+            Some(What::Fetch(fetch)) => fetch.of.as_mut(),
+            _ => None,
+        };
+        if let Some(target) = target {
+            target.all = !target.has_names();
+        }
+    }
+}
+
 /// A command that sends an event.
 #[derive(Debug)]
 pub struct Sending<'a>(&'a mut Order);

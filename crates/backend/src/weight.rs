@@ -87,7 +87,7 @@ impl Kind {
             }
             (Self::Emit | Self::Ack | Self::Verdict, 4)
             | (Self::Membership, 2)
-            | (Self::Target, 2 | 3)
+            | (Self::Target, 2 | 3 | 6 | 7)
             | (Self::Tell, 5)
             | (Self::Reply, 3) => Field::Member,
             (Self::Target, 5) => Field::Packed,
@@ -197,7 +197,10 @@ mod tests {
 
     fn target(rooms: usize) -> Option<proto::Target> {
         Some(proto::Target {
-            rooms: vec![String::new(); rooms],
+            rooms: vec![String::new(); rooms - 3],
+            users: vec![String::new()],
+            sockets: vec![String::new()],
+            except: vec![String::new()],
             without: vec![300; 2],
             ..proto::Target::default()
         })

@@ -53,6 +53,8 @@ pub(crate) struct Profile {
     away: bool,
     /// It says `begun` before it handles an item that is alone.
     announces: bool,
+    /// It says so where it means everybody (`Hello.version`).
+    pub(crate) says_all: bool,
     /// Whether it wants to decide about requests for sessions; `None` = it has not said.
     pub(crate) openings: Option<bool>,
     /// `FromWorker.overdue`, as it was last said.
@@ -68,6 +70,7 @@ impl Profile {
             weight: u64::from(hello.weight.max(1)),
             away: false,
             announces: false,
+            says_all: false,
             openings: None,
             overdue: 0,
             asks: 0,
@@ -241,6 +244,7 @@ impl Worker {
         self.heard_ms = now_ms;
         self.profile.away = hello.away;
         self.profile.announces = hello.announces;
+        self.profile.says_all = hello.version > 0;
     }
 
     pub(crate) fn unheard(&self, now_ms: u64, patience_ms: u64) -> bool {

@@ -414,12 +414,8 @@ fn commands_for_a_foreign_namespace_let_a_client_in() {
     play.up(connect(1));
     let call = play.backend.next_call(play.now).expect("a call");
     let emit = |namespace: &str| {
-        let to = proto::Target {
-            namespace: namespace.to_owned(),
-            ..proto::Target::default()
-        };
         Order::Emit(Box::new(proto::Emit {
-            to: Some(to),
+            to: Some(proto::Target::all_of(namespace)),
             event: "hello".to_owned(),
             ..proto::Emit::default()
         }))

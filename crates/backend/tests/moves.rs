@@ -424,10 +424,7 @@ fn a_worker_that_asked_before_it_left_got_no_answer() {
     attach(&mut backend, 1, Link(1));
     let fetch = proto::Fetch {
         query: 7,
-        of: Some(proto::Target {
-            namespace: "/".to_owned(),
-            ..proto::Target::default()
-        }),
+        of: Some(proto::Target::all_of("/")),
         timeout_ms: 1_000,
     };
     let said = FromWorker {

@@ -212,10 +212,7 @@ fn asks_for_lists(scene: &mut Scene, queries: u64) -> Vec<u64> {
     for query in 1..=queries {
         let fetch = Order::Fetch(proto::Fetch {
             query,
-            of: Some(proto::Target {
-                namespace: "/".to_owned(),
-                ..proto::Target::default()
-            }),
+            of: Some(proto::Target::all_of("/")),
             timeout_ms: 1_000,
         });
         scene.says(1, 0, query, Some(fetch));

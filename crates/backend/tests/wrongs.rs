@@ -12,6 +12,7 @@ fn attached() -> Backend {
     let mut backend = Backend::new(Settings::default());
     let hello = Hello {
         instance: "a".to_owned(),
+        version: 1,
         ..Hello::default()
     };
     backend.attach(1, LINK, &hello).expect("welcome");
@@ -42,10 +43,7 @@ fn event(socket: &str, event: &str, ack: u64) -> Up {
 
 fn emit(event: &str) -> Box<proto::Emit> {
     Box::new(proto::Emit {
-        to: Some(proto::Target {
-            namespace: "/".to_owned(),
-            ..proto::Target::default()
-        }),
+        to: Some(proto::Target::all_of("/")),
         event: event.to_owned(),
         ..proto::Emit::default()
     })
@@ -117,12 +115,8 @@ fn a_command_of_an_unknown_kind_was_dropped_in_silence() {
 #[test]
 fn a_room_whose_transports_were_to_be_dropped_was_passed_over_in_silence() {
     let mut backend = attached();
-    let of = emit("x").to.map(|mut to| {
-        to.rooms.push("kitchen".to_owned());
-        to
-    });
     let end = proto::Disconnect {
-        of,
+        of: Some(proto::Target::room("/", "kitchen")),
         drop: true,
         ..proto::Disconnect::default()
     };

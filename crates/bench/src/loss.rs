@@ -9,7 +9,6 @@ pub enum Loss {
     Io(ErrorKind),
     CloseFrame(Option<u16>),
     RefusedUpgrade(String),
-    RefusedNamespace,
     /// The server refused the request or the session, in its own words.
     Refused(String),
     /// The bytes do not follow the protocol.

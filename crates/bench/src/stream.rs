@@ -221,7 +221,6 @@ impl fmt::Display for Loss {
             Loss::CloseFrame(Some(code)) => write!(f, "closed by the server with {code}"),
             Loss::CloseFrame(None) => write!(f, "closed by the server without a code"),
             Loss::RefusedUpgrade(status) => write!(f, "upgrade refused: {status}"),
-            Loss::RefusedNamespace => write!(f, "namespace refused"),
             Loss::Refused(reason) => write!(f, "refused: {reason}"),
             Loss::Unexpected(what) => write!(f, "unexpected answer: {what}"),
             Loss::Tls(what) => write!(f, "TLS: {what}"),

@@ -4,39 +4,16 @@ use crate::event::Encoding;
 use crate::headers::{self, Operator};
 use crate::rights::Rights;
 use std::fmt;
+use types::Target;
 
 /// Of a header, in bytes. Ids and names are shorter.
 const HEADER_BYTES_MAX: usize = 1_024;
-
-/// Sockets that get an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    /// One, by its id.
-    Socket(&'a str),
-    /// All of a user.
-    User(&'a str),
-    /// Members of a room.
-    Room(&'a str),
-    /// All of the namespace.
-    Namespace,
-}
-
-/// Sockets that the gateway does something with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who<'a> {
-    /// One, by its id.
-    Socket(&'a str),
-    /// All of a user.
-    User(&'a str),
-}
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Send an event.
     Emit {
-        /// Whom to.
-        to: Target<'a>,
         /// Of the body.
         encoding: Encoding,
         /// Sizes of the attachments that stand behind the JSON in the body, as the header has them.
@@ -46,30 +23,23 @@ pub enum Action<'a> {
     },
     /// Let sockets join a room.
     Join {
-        /// Which sockets.
-        who: Who<'a>,
         /// The room.
         room: &'a str,
     },
     /// Let sockets leave a room.
     Leave {
-        /// Which sockets.
-        who: Who<'a>,
         /// The room.
         room: &'a str,
     },
     /// Disconnect sockets from the namespace.
-    Disconnect {
-        /// Which sockets.
-        who: Who<'a>,
-    },
+    Disconnect,
 }
 
 /// A record or message of a program, understood and allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
-    /// The namespace.
-    pub namespace: &'a str,
+    /// Which sockets.
+    pub of: Target,
     /// What to do.
     pub action: Action<'a>,
 }
@@ -137,10 +107,12 @@ impl<'a> Command<'a> {
                 rights.holder()
             )));
         }
-        Ok(Self {
-            namespace,
-            action: headers.action(operator, value)?,
-        })
+        let mut of = Target {
+            namespace: namespace.to_owned(),
+            ..Target::default()
+        };
+        let action = headers.action(operator, value, &mut of)?;
+        Ok(Self { of, action })
     }
 }
 
@@ -182,31 +154,36 @@ impl<'a> Read<'_, 'a> {
             .ok_or_else(|| Flaw::new(format!("the header {name} is missing or null")))
     }
 
-    fn action(&self, operator: Operator, value: Option<&'a [u8]>) -> Result<Action<'a>, Flaw> {
-        let to = match operator {
-            Operator::Unicast => Target::Socket(self.needed(headers::SOCKET)?),
-            Operator::User => Target::User(self.needed(headers::USER)?),
-            Operator::Room => Target::Room(self.needed(headers::ROOM)?),
-            Operator::Broadcast => Target::Namespace,
-            Operator::Internal => return self.internal(),
-        };
+    fn action(
+        &self,
+        operator: Operator,
+        value: Option<&'a [u8]>,
+        of: &mut Target,
+    ) -> Result<Action<'a>, Flaw> {
+        let needed = |name| self.needed(name).map(str::to_owned);
+        match operator {
+            Operator::Unicast => of.sockets.push(needed(headers::SOCKET)?),
+            Operator::User => of.users.push(needed(headers::USER)?),
+            Operator::Room => of.rooms.push(needed(headers::ROOM)?),
+            Operator::Broadcast => of.all = true,
+            Operator::Internal => return self.internal(of),
+        }
         let value = value.filter(|value| !value.is_empty());
         Ok(Action::Emit {
-            to,
             encoding: self.encoding()?,
             attachments: self.optional(headers::ATTACHMENTS)?,
             body: value.ok_or_else(|| Flaw::new("the record has no value: nothing can be sent"))?,
         })
     }
 
-    fn internal(&self) -> Result<Action<'a>, Flaw> {
+    fn internal(&self, of: &mut Target) -> Result<Action<'a>, Flaw> {
         let word = self.needed(headers::INNER)?;
-        let who = self.who()?;
+        self.choose(of)?;
         let room = || self.needed(headers::ROOM);
         match word {
-            "join" => Ok(Action::Join { who, room: room()? }),
-            "leave" => Ok(Action::Leave { who, room: room()? }),
-            "disconnect" => Ok(Action::Disconnect { who }),
+            "join" => Ok(Action::Join { room: room()? }),
+            "leave" => Ok(Action::Leave { room: room()? }),
+            "disconnect" => Ok(Action::Disconnect),
             _ => Err(unknown(
                 headers::INNER,
                 word,
@@ -215,16 +192,20 @@ impl<'a> Read<'_, 'a> {
         }
     }
 
-    fn who(&self) -> Result<Who<'a>, Flaw> {
-        let socket = self.optional(headers::SOCKET)?.map(Who::Socket);
-        let user = self.optional(headers::USER)?.map(Who::User);
-        socket.or(user).ok_or_else(|| {
-            Flaw::new(format!(
+    /// A socket, or all of a user.
+    fn choose(&self, of: &mut Target) -> Result<(), Flaw> {
+        if let Some(socket) = self.optional(headers::SOCKET)? {
+            of.sockets.push(socket.to_owned());
+        } else if let Some(user) = self.optional(headers::USER)? {
+            of.users.push(user.to_owned());
+        } else {
+            return Err(Flaw::new(format!(
                 "the headers {} and {} are missing or null: one of them must name a socket or a user",
                 headers::SOCKET,
                 headers::USER
-            ))
-        })
+            )));
+        }
+        Ok(())
     }
 
     fn encoding(&self) -> Result<Encoding, Flaw> {

@@ -10,45 +10,51 @@ fn rights(namespaces: &[&str], operators: &[Operator]) -> Rights {
 fn read<'a>(
     headers: &[RawHeader<'a>],
     value: Option<&'a [u8]>,
-) -> Result<(&'a str, Action<'a>), String> {
+) -> Result<(Target, Action<'a>), String> {
     let rights = rights(&["/", "/chat"], &Operator::ALL);
     let command = Command::read(&rights, headers, value);
     command
-        .map(|command| (command.namespace, command.action))
+        .map(|command| (command.of, command.action))
         .map_err(|flaw| flaw.to_string())
 }
 
-fn emit(to: Target<'_>) -> Action<'_> {
-    Action::Emit {
-        to,
-        encoding: Encoding::Json,
-        attachments: None,
-        body: b"[1]",
-    }
+fn one(name: &str) -> Vec<String> {
+    vec![name.to_owned()]
 }
 
 #[test]
 fn each_operator_names_its_target() {
-    let all: [(&[RawHeader<'_>], Action<'_>); 4] = [
+    type Named = fn(&mut Target);
+    let all: [(&[RawHeader<'_>], Named); 4] = [
         (
             &[("X-Operator", Some(b"unicast")), ("X-ID", Some(b"s"))],
-            emit(Target::Socket("s")),
+            |of| of.sockets = one("s"),
         ),
         (
             &[("X-Operator", Some(b"user")), ("X-Uid", Some(b"u"))],
-            emit(Target::User("u")),
+            |of| of.users = one("u"),
         ),
         (
             &[("X-Operator", Some(b"room")), ("X-Guid", Some(b"r"))],
-            emit(Target::Room("r")),
+            |of| of.rooms = one("r"),
         ),
         (
             &[("X-Operator", Some(b"broadcast")), ("X-ID", None)],
-            emit(Target::Namespace),
+            |of| of.all = true,
         ),
     ];
-    for (headers, action) in all {
-        assert_eq!(read(headers, Some(b"[1]")), Ok(("/", action)));
+    for (headers, name) in all {
+        let mut of = Target {
+            namespace: "/".to_owned(),
+            ..Target::default()
+        };
+        name(&mut of);
+        let action = Action::Emit {
+            encoding: Encoding::Json,
+            attachments: None,
+            body: b"[1]",
+        };
+        assert_eq!(read(headers, Some(b"[1]")), Ok((of, action)));
     }
 }
 
@@ -64,13 +70,18 @@ fn internal_commands_need_no_value() {
         ];
         read(&headers, None)
     };
-    let who = Who::User("u");
-    assert_eq!(of(b"join"), Ok(("/chat", Action::Join { who, room: "r" })));
-    assert_eq!(
-        of(b"leave"),
-        Ok(("/chat", Action::Leave { who, room: "r" }))
-    );
-    assert_eq!(of(b"disconnect"), Ok(("/chat", Action::Disconnect { who })));
+    let user = Target {
+        namespace: "/chat".to_owned(),
+        users: one("u"),
+        ..Target::default()
+    };
+    for (word, action) in [
+        (&b"join"[..], Action::Join { room: "r" }),
+        (b"leave", Action::Leave { room: "r" }),
+        (b"disconnect", Action::Disconnect),
+    ] {
+        assert_eq!(of(word), Ok((user.clone(), action)));
+    }
     let flaw = of(b"explode").expect_err("no such word");
     assert_eq!(
         flaw,

@@ -20,7 +20,7 @@ mod rights;
 mod window;
 
 pub use books::{InBooks, OutBooks};
-pub use command::{Action, Command, Flaw, RawHeader, Target, Unhandled, Who};
+pub use command::{Action, Command, Flaw, RawHeader, Unhandled};
 pub use event::{Encoding, Event, Key, Moment};
 pub use failures::{Failure, Failures, Said};
 pub use fault::{Fault, Kind};
@@ -32,4 +32,5 @@ pub use lines::{Lines, Quiet};
 pub use past::Past;
 pub use place::Place;
 pub use rights::Rights;
+pub use types::Target;
 pub use window::{Reached, Window};

@@ -26,6 +26,10 @@
 #![warn(missing_docs)]
 
 pub mod budget;
+#[cfg(feature = "faults")]
+pub mod faults;
+#[cfg(not(feature = "faults"))]
+mod faults;
 pub mod frame;
 pub mod inlet;
 pub mod interest;

@@ -7,12 +7,13 @@ pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
+use crate::faults::{self, Fault};
 use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Outlet, Publish};
-use crate::pulse::{Pulse, State};
+use crate::pulse::Pulse;
 use beats::OLD_US;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -292,6 +293,7 @@ impl Node {
             let life = known.inlet.peer().epoch;
             // One that left or died gave its number back, perhaps to a machine whose clock is behind.
             let is_gone = !known.up && (known.leaving || known.silent_us >= DEAD_US);
+            let is_gone = is_gone && !faults::is_back(Fault::LowerEpochUnheard);
             if known.past.contains(&peer.epoch) || life > peer.epoch && !is_gone {
                 return false;
             }
@@ -565,17 +567,6 @@ impl Node {
                 self.outlet.flood(&tagged, self.now_us);
                 self.peers().map(|peer| peer.node).collect()
             }
-        }
-    }
-
-    /// Whether letters may be sent now. While the engine takes nothing, or this node stood still, they wait: what others hold is heard
-    /// anew before. A peer that does not tell it soon is sent everything.
-    pub fn may_send(&self) -> bool {
-        let mut peers = self.peers();
-        match self.pulse.state(self.now_us) {
-            State::Away => peers.next().is_none(),
-            State::Back => !peers.any(|peer| self.interest.is_doubted(peer.node, self.now_us)),
-            State::Steady => true,
         }
     }
 

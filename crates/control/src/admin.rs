@@ -2,31 +2,27 @@
 
 mod conns;
 mod console;
-mod disconnect;
 mod guard;
-pub mod keys;
 mod logins;
 pub(crate) mod nodes;
 mod rebalance;
 mod reply;
 mod starting;
 
+pub use self::nodes::Nodes;
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
-pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
-pub use nodes::Nodes;
 pub use starting::Starting;
 
 use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
-use crate::health::{self, Readiness};
 use crate::inside::{self, Inside};
 use crate::listening::stream::{self as ears, Listening};
 use crate::live::Desk;
 use crate::live::stream::{self, Live};
 use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
-use crate::relay::Relays;
+use ::nodes::relay::Relays;
 use axum::Router;
 use axum::extract::{FromRef, RawQuery, State};
 use axum::http::{HeaderMap, Uri, header};
@@ -35,7 +31,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use guard::Guard;
 use hub::Places;
-use keys::Keyring;
+use identity::keys::Keyring;
+use process::health::{self, Readiness};
 use reply::reply;
 use std::io;
 use std::sync::Arc;
@@ -115,7 +112,6 @@ pub async fn serve(
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
-        .merge(disconnect::routes(&api))
         .merge(api::http::routes(&api, others))
         .merge(nodes::routes(nodes, Arc::clone(&node.audit)))
         .merge(inside::routes(inside.clone(), &api))
@@ -200,7 +196,7 @@ async fn ready(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respons
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::card::Card;
+    use ::nodes::card::Card;
     use hub::metrics::Cells;
     use std::sync::atomic::Ordering;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -219,7 +215,7 @@ mod tests {
         }
     }
 
-    impl api::ToShards for Nowhere {
+    impl rules::ToShards for Nowhere {
         fn send(&self, _: rules::Errand) {}
     }
 

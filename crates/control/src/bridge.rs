@@ -19,7 +19,7 @@ pub use settings::{Reads, Writes};
 
 use ::bridge::Failure;
 use rules::bridge::{Bus, Recorder};
-use rules::{Chosen, Outcome, Wanted};
+use rules::{Outcome, Wanted};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,6 +27,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use types::Target;
 
 /// Events with the same key keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum Key {
 }
 
 /// Sends an order to the shards, which carry it out on all nodes. Those of one namespace keep their order.
-pub type Carry = Arc<dyn Fn(Chosen, Wanted) -> Result<Carrying, Uncarried> + Send + Sync>;
+pub type Carry = Arc<dyn Fn(Target, Wanted) -> Result<Carrying, Uncarried> + Send + Sync>;
 
 /// An order on its way.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ fn count(inspect: &dyn Inspect) -> Value {
         .collect();
     json!({
         "connections": connections,
-        "resident_bytes": crate::process::Usage::read().resident_bytes,
+        "resident_bytes": process::usage::Usage::read().resident_bytes,
         "counted_bytes": counted,
         "allocator": allocator,
         "total": total,

@@ -12,8 +12,7 @@ use std::sync::Arc;
 pub const HAS_NATS: bool = cfg!(feature = "nats");
 
 /// Why a build without it does not start.
-pub const MISSING: &str =
-    "this build has no client of NATS: build with `--features nats`; packages and images have it";
+pub use nodes::way::NATS_MISSING as MISSING;
 
 /// The settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

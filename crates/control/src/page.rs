@@ -5,14 +5,11 @@
 //! same one, and those have to arrive at a shard.
 
 pub(crate) mod limiter;
-pub(crate) mod stream;
 
 pub use limiter::PageRate;
-pub use stream::{Duplex, Stream, Wrapped};
 
 use crate::assets::{self, Asset, Coding};
 use crate::bodies::{self, Bodies};
-use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::replay::Replay;
 use axum::body::Body;
@@ -24,6 +21,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use limiter::{Limiter, Standing};
+use process::health::{self, Readiness};
+use process::stream::Stream;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -3,6 +3,13 @@
 
 use rules::PayloadCheck;
 
+/// Mistakes of a payload that its sender is told, and characters of their text.
+const MISTAKES_MAX: usize = 5;
+const CHARS_MAX: usize = 1_000;
+/// Of a longer payload only the first mistake is looked for: all are collected before the first of them is told, and a client may send
+/// 50,000 in one event.
+const LISTED_BYTES_MAX: usize = 4_096;
+
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
@@ -28,14 +35,36 @@ fn placed(error: &jsonschema::ValidationError<'_>) -> String {
 }
 
 impl PayloadCheck for Schema {
-    /// The error names the first violation and its place.
+    /// The error names the first violations and their places.
     fn check(&self, payload: &str) -> Result<(), String> {
         let value = serde_json::from_str(payload).map_err(|error| format!("not JSON: {error}"))?;
         match self.validator.validate(&value) {
             Ok(()) => Ok(()),
-            Err(error) => Err(placed(&error)),
+            Err(first) if payload.len() > LISTED_BYTES_MAX => Err(bounded(&placed(&first))),
+            Err(_) => Err(self.mistakes(&value)),
         }
     }
+}
+
+impl Schema {
+    fn mistakes(&self, value: &serde_json::Value) -> String {
+        let mut errors = self.validator.iter_errors(value);
+        let named: Vec<String> = errors
+            .by_ref()
+            .take(MISTAKES_MAX)
+            .map(|error| placed(&error))
+            .collect();
+        let text = bounded(&named.join("; "));
+        match errors.next() {
+            Some(_) => format!("{text}; and more"),
+            None => text,
+        }
+    }
+}
+
+/// An error repeats the value that is wrong.
+fn bounded(text: &str) -> String {
+    text.chars().take(CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -59,6 +88,31 @@ mod tests {
                 .expect_err("broken")
                 .starts_with("not JSON")
         );
+    }
+
+    #[test]
+    fn a_payload_s_second_mistake_was_told_after_the_first_was_mended() {
+        let schema = compile(
+            r#"{"type":"object","required":["to"],"properties":{"n":{"type":"integer"}},
+                "additionalProperties":{"type":"string"}}"#,
+        )
+        .expect("schema");
+        let both = schema.check(r#"{"n":"one"}"#).expect_err("two mistakes");
+        assert_eq!(both.split("; ").count(), 2, "{both}");
+        assert!(both.contains("/n: ") && both.contains("to"), "{both}");
+        let many: Vec<String> = (0..9).map(|n| format!("\"a{n}\":{n}")).collect();
+        let payload = format!("{{\"to\":1,{}}}", many.join(","));
+        let told = schema.check(&payload).expect_err("ten mistakes");
+        assert_eq!(told.split("; ").count(), MISTAKES_MAX + 1, "{told}");
+        assert!(told.ends_with("; and more"), "{told}");
+        let long = format!("{{\"to\":1,\"n\":\"{}\"}}", "x".repeat(5_000));
+        let told = schema.check(&long).expect_err("a long one");
+        assert_eq!(
+            told.split("; ").count(),
+            1,
+            "of a long one the first is told"
+        );
+        assert!(told.chars().count() <= CHARS_MAX, "{}", told.len());
     }
 
     #[test]

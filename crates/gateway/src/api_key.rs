@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub fn run(name: &str, allowed: &[String]) -> io::Result<ExitCode> {
-    match control::admin::keys::generate(name, allowed) {
+    match identity::keys::generate(name, allowed) {
         Ok((key, entry)) => {
             let mut out = io::stdout().lock();
             writeln!(out, "key    {key}")?;

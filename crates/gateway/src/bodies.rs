@@ -2,11 +2,11 @@
 
 use crate::config::Resolved;
 use anyhow::{Result, anyhow};
-use control::api::ToShards;
 use control::bodies::{Announcer, Bodies};
-use control::identity::Verifier;
 use control::metrics::node::Node as Facts;
+use identity::Verifier;
 use rules::RulesFactory;
+use rules::ToShards;
 use std::sync::Arc;
 
 /// Descriptors of a transfer: the connection and a file.

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Which sockets are meant.
+/// Which sockets are meant: one of --room, --user, --socket and --all is needed.
 #[derive(Debug, Args)]
-struct Chosen {
+struct Target {
     /// Members of this room; may be given several times.
     #[arg(long, value_name = "NAME")]
     room: Vec<String>,
@@ -30,9 +30,12 @@ struct Chosen {
     /// Only sockets of the node that is asked.
     #[arg(long)]
     local: bool,
+    /// All sockets of the namespace.
+    #[arg(long)]
+    all: bool,
 }
 
-/// Send an event to clients, on whatever node they are. Without --room, --user and --socket: to all of the namespace.
+/// Send an event to clients, on whatever node they are: one of --room, --user, --socket and --all is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sockeye emit news '\"hello\"' '{\"n\":1}' --room sports")]
 pub struct EmitArgs {
@@ -41,7 +44,7 @@ pub struct EmitArgs {
     /// Arguments, each as JSON; text that is no JSON is sent as a string.
     args: Vec<String>,
     #[command(flatten)]
-    to: Chosen,
+    to: Target,
     /// Wait for the answers of all receivers, 60s at most.
     #[arg(long, value_name = "TIME", value_parser = time)]
     ack: Option<Duration>,
@@ -55,11 +58,11 @@ pub struct EmitArgs {
     key: Key,
 }
 
-/// List sockets, on whatever node they are.
+/// List sockets, on whatever node they are: one of --room, --user, --socket and --all is needed.
 #[derive(Debug, Args)]
 pub struct SocketsArgs {
     #[command(flatten)]
-    of: Chosen,
+    of: Target,
     #[command(flatten)]
     list: List,
 }
@@ -104,10 +107,7 @@ struct List {
 #[derive(Debug, Args)]
 pub struct DisconnectArgs {
     #[command(flatten)]
-    of: Chosen,
-    /// All sockets of the namespace.
-    #[arg(long)]
-    all: bool,
+    of: Target,
     /// Their connections end as well, with all namespaces.
     #[arg(long)]
     close: bool,
@@ -115,30 +115,27 @@ pub struct DisconnectArgs {
     key: Key,
 }
 
-impl Chosen {
+impl Target {
     fn body(&self) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("namespace".to_owned(), json!(self.namespace));
-        body.insert("except".to_owned(), json!(self.except));
-        body.insert("local".to_owned(), json!(self.local));
-        // An empty list would be for nobody.
-        for (name, list) in [
-            ("rooms", &self.room),
-            ("users", &self.user),
-            ("sockets", &self.socket),
-        ] {
-            if !list.is_empty() {
-                body.insert(name.to_owned(), json!(list));
-            }
-        }
-        body
+        let members = [
+            ("namespace", json!(self.namespace)),
+            ("rooms", json!(self.room)),
+            ("users", json!(self.user)),
+            ("sockets", json!(self.socket)),
+            ("except", json!(self.except)),
+            ("local", json!(self.local)),
+            ("all", json!(self.all)),
+        ];
+        let members = members.map(|(name, value)| (name.to_owned(), value));
+        members.into_iter().collect()
     }
 
     fn query(&self) -> String {
         let mut query = format!(
-            "namespace={}&local={}",
+            "namespace={}&local={}&all={}",
             escaped(&self.namespace),
-            self.local
+            self.local,
+            self.all
         );
         for (name, list) in [
             ("room", &self.room),
@@ -305,7 +302,6 @@ impl List {
 pub fn disconnect(args: &DisconnectArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, args.key.needed("put anybody out")?)?;
     let mut body = args.of.body();
-    body.insert("all".to_owned(), json!(args.all));
     body.insert("close".to_owned(), json!(args.close));
     let answer = door.call("POST", "/v1/disconnect", Some(&body.into()))?;
     print!("{}", accepted(&answer));

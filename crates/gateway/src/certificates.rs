@@ -4,11 +4,11 @@ use crate::carrier;
 use crate::config::Resolved;
 use crate::tls::{Files, Rotation};
 use anyhow::{Context, Result};
-use control::backend::Secured;
 use control::metrics::node::Node as Facts;
 use shard::Shards;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use workers::Secured;
 
 #[derive(Debug)]
 pub struct Certificates {

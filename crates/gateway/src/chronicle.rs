@@ -3,9 +3,9 @@
 use crate::cluster::redis_of;
 use crate::config::Resolved;
 use anyhow::{Context, Result};
-use control::chronicle::{Acks, Plan, Stream};
 use control::metrics::node::Node as Facts;
 use hub::{Chronicle, ChronicleMail};
+use nodes::chronicle::{Acks, Plan, Stream};
 use shard::Shards;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub fn start(
         are_behind: Box::new(move || to.are_behind(&limits)),
         goes_on,
     };
-    let opening = async { tokio::time::timeout(OPEN_TIME, control::chronicle::start(plan)).await };
+    let opening = async { tokio::time::timeout(OPEN_TIME, nodes::chronicle::start(plan)).await };
     let opened = runtime.block_on(opening);
     let opened =
         opened.context("Redis (cluster.urls) does not answer for recovery of level \"cluster\"")?;
@@ -79,6 +79,6 @@ pub fn start(
 /// All that was said, and what is known of sockets, is in Redis, if it takes it.
 pub fn close(facts: &Facts, runtime: &Runtime) {
     if let Some(acks) = facts.chronicle.get() {
-        runtime.block_on(control::chronicle::close(acks, CLOSE_TIME));
+        runtime.block_on(nodes::chronicle::close(acks, CLOSE_TIME));
     }
 }

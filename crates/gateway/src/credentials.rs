@@ -2,15 +2,14 @@
 
 use crate::config::Resolved;
 use crate::workers::Counter;
-use control::admin::keys::Keyring;
-use control::backend;
+use identity::keys::Keyring;
 use std::net::IpAddr;
 
 #[derive(Debug)]
 pub struct Credentials {
     operators: Keyring,
     operators_address: Option<IpAddr>,
-    backends: backend::Credentials,
+    backends: workers::Credentials,
 }
 
 impl Credentials {

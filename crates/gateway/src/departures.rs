@@ -3,11 +3,11 @@
 use crate::cluster;
 use crate::config::{self, Resolved, Server};
 use control::admin::Nodes;
-use control::cluster::Member;
-use control::cluster::card::sessions;
 use control::metrics::node::Node as Facts;
-use control::moving::Pace;
 use hub::metrics::Cells;
+use nodes::Member;
+use nodes::card::sessions;
+use process::moving::Pace;
 use shard::Shards;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! The way of errands to the shards.
 
-use control::api::ToShards;
 use hub::Process;
+use rules::ToShards;
 use rules::{Errand, Outcome};
 use shard::{Shards, ToHandlers};
 use std::sync::{Mutex, MutexGuard, PoisonError};

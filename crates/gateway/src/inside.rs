@@ -3,9 +3,9 @@
 use control::debug::{Inspect, ShardParts};
 use control::live::Desk;
 use control::metrics::node::Node;
-use control::relay::Relays;
 use hub::{LiveTrace, Question, Sight};
 use mimalloc::MiMalloc;
+use nodes::relay::Relays;
 use serde_json::Value;
 use shard::{Inspector, Shards};
 use std::sync::Arc;

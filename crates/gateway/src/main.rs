@@ -53,10 +53,10 @@ mod unix;
 mod upgrade;
 mod workers;
 
+use ::nodes::engine::Trouble;
 use clap::Parser;
 use cli::{Cli, Command};
 use config::Request;
-use control::cluster::engine::Trouble;
 use std::process::ExitCode;
 use telemetry::Telemetry;
 

@@ -3,16 +3,16 @@
 
 use crate::queue::{Queue, Waiting, queue};
 use crate::secure::Secure;
-use control::backend::Turns;
 use control::bridge::Bridges;
-use control::flood::{FLOOD_WINDOW, Flood};
 use control::history::History;
-use control::identity::Verifier;
-use control::metrics::node::LogLoss;
-use control::page::{Pages, Stream};
-use control::relay::{Relayed, Relays};
+use control::page::Pages;
 use hub::claims::Denied;
 use hub::{Ask, Notice, Parcel, Reply};
+use identity::Verifier;
+use nodes::relay::{Relayed, Relays};
+use process::flood::{FLOOD_WINDOW, Flood};
+use process::log::LogLoss;
+use process::stream::Stream;
 use rules::bridge::read_question;
 use rules::history::Request;
 use shard::tls::SecureStream;
@@ -24,6 +24,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
+use workers::Turns;
 
 /// Notices waiting to become lines; more are dropped and counted.
 const QUEUE_NOTICES: usize = 65_536;
@@ -269,8 +270,8 @@ fn line(notice: Notice) {
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
-        Notice::TokenRefused { peer, cause } => {
-            tracing::info!(%peer, cause, "token refused");
+        Notice::TokenRefused { peer, cause, why } => {
+            tracing::info!(%peer, cause, why = why.as_deref(), "token refused");
         }
         Notice::NotRecovered { peer, cause } => {
             tracing::info!(%peer, cause, "came back, and is a new socket");

@@ -2,12 +2,12 @@
 
 use crate::config::{Cluster, RelayListen};
 use anyhow::{Context, Result};
-use control::cluster::Member;
-use control::cluster::redis::settings::Addr;
 use control::live::Desk;
 use control::metrics::node::Node as Facts;
-use control::relay::{Relays, Secrets};
 use hub::Places;
+use nodes::Member;
+use nodes::redis::settings::Addr;
+use nodes::relay::{Relays, Secrets};
 use shard::Shards;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub fn open(
     let _inside = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(door.listener)?;
     let adopter = shards.adopter(relays.tls().cloned());
-    relays.serve(listener, Box::new(adopter), Some(desk.clone()));
+    relays.serve(listener, Box::new(adopter), Some(desk.show()));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! A TLS connection that a shard handed over, as the control plane reads and writes connections.
 
-use control::page::{Duplex, Wrapped};
+use process::stream::{Duplex, Wrapped};
 use shard::Detached;
 use shard::tls::SecureStream;
 use std::io::{self, Read, Write};

@@ -31,14 +31,14 @@ use crate::unix::SocketFiles;
 use crate::upgrade::{self, Host};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
-use control::cluster::{Ended, Gone, Member, Order};
-use control::identity::Verifier;
 use control::metrics::detection::Detection;
 use control::metrics::node::{Bounds, Node as Facts};
-use control::moving::Pace;
 use control::page::{PageConfig, Pages};
-use control::relay::Relays;
 use hub::Places;
+use identity::Verifier;
+use nodes::relay::Relays;
+use nodes::{Ended, Gone, Member, Order};
+use process::moving::Pace;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
 use std::net::TcpListener;
@@ -244,7 +244,7 @@ fn desks(
         relays: relays.cloned(),
         history: facts.history.get().cloned(),
         bridges: Arc::clone(&facts.bridges),
-        turns: Arc::clone(&facts.turns),
+        turns: Arc::clone(&facts.workers.turns),
     }
 }
 

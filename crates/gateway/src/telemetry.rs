@@ -7,8 +7,8 @@ mod level;
 
 use crate::config::{Log, LogFormat};
 use crate::queue::{Queue, Waiting, queue};
-use control::metrics::node::LogLoss;
 use level::FATAL;
+use process::log::LogLoss;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;

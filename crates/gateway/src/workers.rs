@@ -5,21 +5,21 @@ use crate::listeners::{adopted, listen};
 use anyhow::{Context, Result, anyhow};
 use backend::Up;
 use backend::proto::NodeGone;
-use control::api::Api;
-use control::backend::{
-    Backends, Config, Credentials, Drivers, Listener, Lodger, Next, Secured, Served, Signs,
-    ToShards, manners,
-};
-use control::cluster::Gone;
+use control::api::{self, Api};
 use control::metrics::node::Node as Facts;
 use hub::limits::Limits;
 use hub::{Keeping, Places, Process};
+use nodes::Gone;
 use rules::{Line, Tracer, Word};
 use shard::{Guest, Readiness, Shards, Stay, ToHandlers};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use workers::{
+    Backends, Config, Credentials, Drivers, Larder, Listener, Lodger, Next, Secured, Served, Signs,
+    ToShards, manners,
+};
 
 /// What another process gets of backends.
 #[derive(Debug, Default)]
@@ -123,6 +123,7 @@ impl Counter {
             conns_max: self.conns_max,
             places: Arc::clone(places),
             gone: drivers.gone(),
+            api: api::routes(Arc::clone(api)),
         });
         let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),
@@ -133,9 +134,16 @@ impl Counter {
             node,
             manners: manners(&config.hub),
         };
-        let api = Arc::clone(api);
+        let larder: Arc<dyn Larder> = Arc::<Api>::clone(api);
         self.backends
-            .serve(listener, served, &handlers, api, tracer.as_ref(), facts)
+            .serve(
+                listener,
+                served,
+                &handlers,
+                larder,
+                tracer.as_ref(),
+                facts.host(),
+            )
             .context("cannot start the thread for workers")?;
         Ok(addr)
     }

@@ -1,10 +1,10 @@
 //! How fast a store takes and gives events: `cargo run --profile production -p history --example append -- memory`, or `disk`, `disk-always`,
 //! `redis`, `postgres` (servers of its own, which `cargo xtask test` installs). Events of 128 bytes in 1,000 rooms.
 
-use control::cluster::redis::settings::Mode;
 use control::history::TlsFiles;
-use control::identity::Secret;
 use history::{Ask, Disk, Event, Intake, Keep, Memory, Plan, Postgres, Store, Sync, Way};
+use identity::Secret;
+use nodes::redis::settings::Mode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;

@@ -24,6 +24,7 @@ mod plan;
 mod position;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod receipts;
 #[cfg(feature = "redis")]
 mod redis;
 mod store;
@@ -43,6 +44,7 @@ pub use plan::{Keep, Plan};
 pub use position::{NoPosition, Position};
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
+pub use receipts::{Receipt, Receipts, Stored};
 #[cfg(feature = "redis")]
 pub use redis::{ACL, Redis};
 pub use store::{Answer, Store};

@@ -11,7 +11,7 @@ mod presence;
 mod rig;
 
 use hub::ConnId;
-use hub::config::Config;
+use hub::config::{Config, Offsets, Recover, Recovery};
 use hub::metrics::Cells;
 use hub::{Effect, Handler, Hub, Identity, Now, Sink, Spent, Turn, World, Writes, Written};
 use hub::{LiveTrace, Subject, TraceBounds};
@@ -368,8 +368,8 @@ fn followed(bench: &mut Bench, subject: Subject) -> Arc<LiveTrace> {
     trace
 }
 
-/// As many events as `EVENTS` says: `benchmarks/console/off.sh` counts instructions from outside, for two numbers of them, while
-/// nobody is followed or somebody else.
+/// As many events as `EVENTS` says, for `MEMBERS` clients: instructions are counted from outside for two numbers of them, while nobody is followed
+/// or somebody else (`benchmarks/console/off.sh`), and with offsets for `RECOVERY` of "all" or "asked", or without.
 #[test]
 fn as_many_events_as_one_wants() {
     let word = |name: &str| std::env::var(name).unwrap_or_default();
@@ -379,8 +379,27 @@ fn as_many_events_as_one_wants() {
         "shout" => br#"42["shout",{"text":"hello everybody"}]"#,
         _ => br#"42["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#,
     };
-    let mut bench = lab();
-    let conns: Vec<ConnId> = (0..10).map(|_| bench.socketio()).collect();
+    let offsets = match word("RECOVERY").as_str() {
+        "" => None,
+        "asked" => Some(Offsets::Asked),
+        _ => Some(Offsets::All),
+    };
+    let recover = offsets.map(|offsets| Recover {
+        window: Duration::from_secs(120),
+        offsets,
+        goes_abroad: false,
+        chronicle: false,
+        replicas: 0,
+    });
+    let config = Config {
+        recovery: Recovery {
+            namespaces: [("/".to_owned(), recover)].into(),
+        },
+        ..Config::default()
+    };
+    let mut bench = Bench::new(config, handler(&lab_rules()));
+    let members = word("MEMBERS").parse().unwrap_or(10);
+    let conns: Vec<ConnId> = (0..members).map(|_| bench.socketio()).collect();
     if word("FOLLOW") == "user" {
         followed(&mut bench, Subject::User("somebody".into()));
     }

@@ -147,7 +147,7 @@ fn inwards(settings: &Settings) {
         settings,
         reading,
         move |_: Place<'_>, command: Command<'_>| {
-            counted.fetch_add(command.namespace.len() as u64, Ordering::Relaxed);
+            counted.fetch_add(command.of.namespace.len() as u64, Ordering::Relaxed);
             // As it is with shards: the next ones are read meanwhile.
             Ok(Handed::UnderWay(Box::new(|| true)))
         },

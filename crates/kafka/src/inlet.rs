@@ -431,10 +431,11 @@ where
         let command = Command::read(topic.rights(), &headers, value);
         let command = command.map_err(|flaw| flaw.to_string())?;
         let under_way = &self.shared.under_way;
-        if under_way.is_elsewhere(command.namespace) && !self.shared.settle(consumer) {
+        let namespace = command.of.namespace.as_str();
+        if under_way.is_elsewhere(namespace) && !self.shared.settle(consumer) {
             return Err(Unhandled::Later);
         }
-        under_way.be_in(command.namespace);
+        under_way.be_in(namespace);
         (self.hand)(place, command).map(H::into)
     }
 

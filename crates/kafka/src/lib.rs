@@ -17,7 +17,7 @@ mod writer;
 
 pub use bridge::{
     Action, Command, Encoding, Event, Fault, Handed, InFigures, Key, Kind, Limits, Moment,
-    Operator, OutFigures, Past, Place, Target, Unhandled, Who,
+    Operator, OutFigures, Past, Place, Target, Unhandled,
 };
 pub use inlet::{Inlet, Reading};
 pub use outlet::Outlet;

@@ -22,7 +22,7 @@ mod subject;
 
 pub use bridge::{
     Action, Command, Encoding, Event, Fault, InFigures, Key, Kind, Limits, Moment, Operator,
-    OutFigures, Past, Place, Target, Unhandled, Who,
+    OutFigures, Past, Place, Target, Unhandled,
 };
 pub use inlet::Inlet;
 pub use mode::Mode;

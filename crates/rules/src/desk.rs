@@ -2,6 +2,7 @@
 
 mod handing;
 
+use crate::aim::{self, borrowed};
 use crate::doorway::{self, Doorway};
 use crate::line::Line;
 use crate::trace::{Arrival, TraceParent};
@@ -17,6 +18,7 @@ use hub::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use types::Target;
 use wire::base64url::Id20;
 
 /// The backend's own refusal comes before the hub's.
@@ -246,7 +248,7 @@ impl Desk {
     }
 
     pub(crate) fn acked(&mut self, token: u64, args: &str, attachments: &[Vec<u8>]) {
-        let answer = proto::Answer {
+        let answer = types::Answer {
             args: Bytes::copy_from_slice(args.as_bytes()),
             attachments: attachments.iter().cloned().map(Bytes::from).collect(),
         };
@@ -267,7 +269,7 @@ impl Desk {
         self.answer(token, answers, missing + lost + unknown);
     }
 
-    fn answer(&mut self, token: u64, answers: Vec<proto::Answer>, missing: u64) {
+    fn answer(&mut self, token: u64, answers: Vec<types::Answer>, missing: u64) {
         if let Some((line, query)) = self.queries.remove(&token) {
             line.up(Up::Answers(proto::Answers {
                 query,
@@ -517,7 +519,7 @@ impl Desk {
         }
     }
 
-    fn reply(&mut self, cx: &mut Context<'_>, told: u64, answer: Option<proto::Answer>) {
+    fn reply(&mut self, cx: &mut Context<'_>, told: u64, answer: Option<types::Answer>) {
         let Some(ack) = self.servers.remove(&told) else {
             return;
         };
@@ -530,12 +532,9 @@ impl Desk {
     }
 
     /// The one socket that is meant, if it is here. In another namespace its id means nobody.
-    fn only(&self, cx: &mut Context<'_>, target: Option<&proto::Target>) -> Option<SocketKey> {
-        let target = target.filter(|target| target.except.is_empty())?;
-        let [only] = target.rooms.as_slice() else {
-            return None;
-        };
-        let key = self.key(&Name::parse(only)?)?;
+    fn only(&self, cx: &mut Context<'_>, target: Option<&Target>) -> Option<SocketKey> {
+        let target = target?;
+        let key = self.key(&Name::parse(target.only()?)?)?;
         let is_there = cx.socket(key).namespace() == Some(target.namespace.as_str());
         is_there.then_some(key)
     }
@@ -631,8 +630,8 @@ fn as_emit<'a>(emit: &'a proto::Emit, attachments: &'a [Vec<u8>]) -> Emit<'a> {
     }
 }
 
-fn as_answer(answer: Answer) -> proto::Answer {
-    proto::Answer {
+fn as_answer(answer: Answer) -> types::Answer {
+    types::Answer {
         args: answer.args.into(),
         attachments: answer.attachments.into_iter().map(Bytes::from).collect(),
     }
@@ -647,30 +646,19 @@ fn as_vecs(attachments: &[Bytes]) -> Vec<Vec<u8>> {
     attachments.iter().map(|bytes| bytes.to_vec()).collect()
 }
 
-fn borrowed(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
-}
-
 fn millis(timeout_ms: u32) -> Duration {
     Duration::from_millis(u64::from(timeout_ms))
 }
 
-fn with(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Group<'_, '_>)) {
+fn with(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Group<'_, '_>)) {
     let Some(target) = target else { return };
-    let (rooms, except) = (borrowed(&target.rooms), borrowed(&target.except));
-    let nodes = target.without.iter();
-    let without: Vec<u16> = nodes.filter_map(|node| (*node).try_into().ok()).collect();
-    if target.here || !without.is_empty() {
+    if target.local || !target.without.is_empty() {
         cx.speaks_apart(&target.namespace);
     }
-    let mut of = cx.of(&target.namespace).to(&rooms).except(&except);
-    if target.here {
-        of = of.local();
-    }
-    use_it(of.without(&without));
+    aim::with(cx, target, use_it);
 }
 
 /// Those of other nodes. Their own gateways may hear of it from the worker itself.
-fn away(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Away<'_, '_>)) {
+fn away(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Away<'_, '_>)) {
     with(cx, target, |of| use_it(of.away()));
 }

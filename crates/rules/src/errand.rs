@@ -1,14 +1,16 @@
 //! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
+use crate::aim::{borrowed, with};
 use hub::{Author, Collected, Context, Emit, Found, Presence, Reach, Spot, Unwatched};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
+use types::Target;
 
 /// Something to be done, and the way back. [`hub::Handler::outside`] gets it in a box.
 pub struct Errand {
     /// The sockets that are meant.
-    pub of: Chosen,
+    pub of: Target,
     /// The deed.
     pub what: Wanted,
     /// Called once. An errand that is lost is dropped with it.
@@ -25,18 +27,6 @@ impl fmt::Debug for Errand {
             .field("what", &self.what)
             .finish_non_exhaustive()
     }
-}
-
-/// Sockets: the union of rooms and users, or the whole namespace when there are none, without the members of `except`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "a field says what it is")]
-pub struct Chosen {
-    pub namespace: String,
-    pub rooms: Vec<String>,
-    pub users: Vec<String>,
-    pub except: Vec<String>,
-    /// Only those of this node.
-    pub local: bool,
 }
 
 /// The deed.
@@ -103,7 +93,8 @@ impl Errand {
                 .sum()
         };
         let of = &self.of;
-        let chosen = names(&of.rooms) + names(&of.users) + names(&of.except) + of.namespace.len();
+        let lists = [&of.rooms, &of.users, &of.sockets, &of.except];
+        let target = of.namespace.len() + lists.map(|list| names(list)).iter().sum::<usize>();
         let what = match &self.what {
             Wanted::Emit(message) | Wanted::Ask(message, _) => {
                 let attached: usize = message.attachments.iter().map(Vec::len).sum();
@@ -112,7 +103,7 @@ impl Errand {
             Wanted::Join(rooms) | Wanted::Leave(rooms) | Wanted::Forget(rooms) => names(rooms),
             Wanted::Disconnect { .. } | Wanted::Fetch(_) | Wanted::Present => 0,
         };
-        size_of::<Self>() + chosen + what
+        size_of::<Self>() + target + what
     }
 }
 
@@ -129,33 +120,26 @@ pub(crate) struct Errands {
 impl Errands {
     pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, errand: Errand) {
         let Errand { of, what, answer } = errand;
-        let [rooms, users, except] =
-            [&of.rooms, &of.users, &of.except].map(|names| borrowed(names));
-        if what == Wanted::Present {
-            let room = rooms.first().copied().unwrap_or_default();
-            return answer(Outcome::Present(cx.watch(&of.namespace, room)));
-        }
-        let mut group = cx.of(&of.namespace).to(&rooms).to_users(&users);
-        group = group.except(&except);
-        if of.local {
-            group = group.local();
-        }
         let reach = match what {
+            Wanted::Present => {
+                let room = of.rooms.first().map_or("", String::as_str);
+                return answer(Outcome::Present(cx.watch(&of.namespace, room)));
+            }
             Wanted::Ask(message, timeout) => {
                 let token = self.wait(answer);
-                return group.collect(&as_emit(&message), timeout, token);
+                return with(cx, &of, |group| {
+                    group.collect(&as_emit(&message), timeout, token);
+                });
             }
             Wanted::Fetch(timeout) => {
                 let token = self.wait(answer);
-                return group.fetch(timeout, token);
+                return with(cx, &of, |group| group.fetch(timeout, token));
             }
-            Wanted::Emit(message) => group.emit(&as_emit(&message)),
-            Wanted::Join(names) => group.join(&borrowed(&names)),
-            Wanted::Leave(names) => group.leave(&borrowed(&names)),
-            Wanted::Forget(names) => group.forget(&borrowed(&names)),
-            Wanted::Disconnect { close } => group.disconnect(close),
-            // It is answered above.
-            Wanted::Present => return,
+            Wanted::Emit(message) => with(cx, &of, |group| group.emit(&as_emit(&message))),
+            Wanted::Join(names) => with(cx, &of, |group| group.join(&borrowed(&names))),
+            Wanted::Leave(names) => with(cx, &of, |group| group.leave(&borrowed(&names))),
+            Wanted::Forget(names) => with(cx, &of, |group| group.forget(&borrowed(&names))),
+            Wanted::Disconnect { close } => with(cx, &of, |group| group.disconnect(close)),
         };
         answer(match reach {
             Reach::Nobody => Outcome::Unwritten,
@@ -199,8 +183,4 @@ fn as_emit(message: &Message) -> Emit<'_> {
         spot: message.spot.as_ref(),
         ..Emit::new(&message.event, &message.args)
     }
-}
-
-fn borrowed(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
 }

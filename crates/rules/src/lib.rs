@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod aim;
 mod book;
 pub mod bridge;
 mod chat;
@@ -19,13 +20,15 @@ mod line;
 mod presence;
 mod publishing;
 mod rooms;
+mod shards;
 mod trace;
 mod uploads;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
-pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
+pub use errand::{Answer, Errand, Message, Outcome, Wanted};
 pub use large::Large;
 pub use line::{Line, Word};
+pub use shards::ToShards;
 pub use trace::{Doing, Span, TraceParent, Tracer};
 pub use uploads::{Announced, Unannounced, Uploads};

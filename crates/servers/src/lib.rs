@@ -127,7 +127,8 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
 
 fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
-    const COUNT: u32 = 20_000;
+    // Scripts take theirs from the next ten thousand.
+    const COUNT: u32 = 10_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Programs of tests beside each other begin at different places.
     let begin = std::process::id().wrapping_mul(7_919);

@@ -1,5 +1,6 @@
 //! A Socket.IO client: over WebSocket, or by polling with requests that arrive at any hub.
 
+use crate::plain;
 use wire::websocket::frame::{self, OpCode};
 
 const WEBSOCKET: &str = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
@@ -17,6 +18,10 @@ fn text_frame(text: &str) -> Vec<u8> {
 pub enum Transport {
     WebSocket,
     Polling,
+    /// The plain protocol, in JSON or in MessagePack: it is in its namespace at once.
+    Plain {
+        is_packed: bool,
+    },
 }
 
 /// Understands what comes on one link.
@@ -26,6 +31,8 @@ struct Reader {
     input: Vec<u8>,
     upgraded: bool,
     closed: bool,
+    /// Frames are plain messages, in MessagePack or not.
+    plain: Option<bool>,
 }
 
 /// A WebSocket that is to take over.
@@ -62,6 +69,10 @@ pub struct Client {
 
 impl Client {
     pub fn new(transport: Transport, main: usize, post: Option<usize>) -> Client {
+        let plain = match transport {
+            Transport::Plain { is_packed } => Some(is_packed),
+            Transport::WebSocket | Transport::Polling => None,
+        };
         Client {
             transport,
             main,
@@ -70,7 +81,10 @@ impl Client {
             joined: false,
             gone: false,
             polling: transport == Transport::Polling,
-            reader: Reader::default(),
+            reader: Reader {
+                plain,
+                ..Reader::default()
+            },
             probe: None,
             owed: Vec::new(),
             packets: Vec::new(),
@@ -82,6 +96,7 @@ impl Client {
         match self.transport {
             Transport::WebSocket => WEBSOCKET.into(),
             Transport::Polling => self.get(""),
+            Transport::Plain { is_packed } => plain::hello(is_packed),
         }
     }
 
@@ -98,8 +113,10 @@ impl Client {
 
     /// A packet as bytes for `main` (WebSocket) or `post` (polling).
     pub fn packet(&self, text: &str) -> Vec<u8> {
-        if self.transport == Transport::WebSocket {
-            return text_frame(text);
+        match self.transport {
+            Transport::WebSocket => return text_frame(text),
+            Transport::Plain { is_packed } => return plain::write(text, is_packed),
+            Transport::Polling => {}
         }
         let sid = self.sid.as_deref().unwrap_or_default();
         format!(
@@ -116,6 +133,11 @@ impl Client {
         while let Some(text) = self.reader.next() {
             self.gone |= self.reader.closed;
             count += 1;
+            if let Transport::Plain { .. } = self.transport {
+                self.joined |= self.reader.upgraded;
+                self.packets.extend((!text.is_empty()).then_some(text));
+                continue;
+            }
             for packet in text.split('\x1e').filter(|packet| !packet.is_empty()) {
                 self.on_packet(packet);
             }
@@ -189,12 +211,12 @@ impl Reader {
             let end = header.len + header.payload_len as usize;
             let payload = self.input.get(header.len..end)?;
             self.closed |= header.opcode == OpCode::Close;
-            let text = if header.opcode == OpCode::Text {
-                String::from_utf8_lossy(payload)
-            } else {
-                "".into()
+            let text = match (header.opcode, self.plain) {
+                (OpCode::Text | OpCode::Binary, Some(is_packed)) => plain::read(payload, is_packed),
+                (OpCode::Text, None) => String::from_utf8_lossy(payload).into_owned(),
+                _ => String::new(),
             };
-            return Some((text.into_owned(), end));
+            return Some((text, end));
         }
         let end = self.input.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&self.input[..end]).into_owned();

@@ -5,9 +5,11 @@ use hub::{
     AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
     Keeping, Protocol, SocketKey,
 };
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use wire::base64url::Id20;
 
 /// Longer than a history: only answers and departures end a round.
 const ROUND_TIME: Duration = Duration::from_secs(1_000_000);
@@ -83,10 +85,15 @@ impl Handler for Witness {
         }
         let id = cx.socket(socket).id();
         let mut diary = self.diary();
+        // Clients of the plain protocol have no name.
+        let name = match (auth, id) {
+            ("{}", Some(id)) => id.to_string(),
+            _ => auth.to_owned(),
+        };
         if let Some(id) = id {
-            diary.names.insert(id.0, auth.to_owned());
+            diary.names.insert(id.0, name.clone());
         }
-        let before = diary.live.insert(auth.to_owned(), (self.shard, socket));
+        let before = diary.live.insert(name, (self.shard, socket));
         if before.is_some() {
             let broken = format!("{auth} is back before its end was told");
             diary.broken.push(broken);
@@ -101,6 +108,34 @@ impl Handler for Witness {
         self.rules.connected(cx, socket, auth);
     }
 
+    fn owes(&self, socket: Id20) -> Vec<(u64, u64)> {
+        self.rules.owes(socket)
+    }
+
+    fn last_number(&self) -> u64 {
+        self.rules.last_number()
+    }
+
+    fn query_of(&self, token: u64) -> Option<u64> {
+        self.rules.query_of(token)
+    }
+
+    fn goes_on_with(&mut self, socket: Id20, query: u64) -> Option<u64> {
+        self.rules.goes_on_with(socket, query)
+    }
+
+    fn numbers_of(&self, socket: SocketKey) -> Vec<u64> {
+        self.rules.numbers_of(socket)
+    }
+
+    fn goes_on_with_numbers(&mut self, socket: SocketKey, numbers: &[u64]) {
+        self.rules.goes_on_with_numbers(socket, numbers);
+    }
+
+    fn go_on_from(&mut self, number: u64) {
+        self.rules.go_on_from(number);
+    }
+
     fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {
         let id = cx.socket(socket).id();
         let mut diary = self.diary();
@@ -112,6 +147,22 @@ impl Handler for Witness {
         }
         drop(diary);
         self.rules.arrived(cx, socket, owed);
+    }
+
+    fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
+        self.rules.outside(cx, word);
+    }
+
+    fn gave_up(&mut self, cx: &mut Context<'_>, socket: Id20, reason: DisconnectReason) {
+        self.rules.gave_up(cx, socket, reason);
+    }
+
+    fn upgraded(&mut self, cx: &mut Context<'_>, socket: Id20, transport: &'static str) {
+        self.rules.upgraded(cx, socket, transport);
+    }
+
+    fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
+        self.rules.disconnecting(cx, socket, reason);
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {

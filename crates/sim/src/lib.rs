@@ -19,6 +19,10 @@
 //! | nobody tells a round that a socket it waits for has left | rounds without a result |
 //! | a round that could not ask everybody is called complete | a round is complete, and a client of the room was not asked |
 //! | a connection that waits for a long mailbox is never read again | POSTs without answer |
+//! | logs of two nodes have one name (C2) \* | an event stream was told that it resumes where it does not |
+//! | a newcomer that has to wait for other nodes is slow (C9) \* | a client was closed, and did nothing |
+//! | a node with a lower epoch is never heard (C19) \* | joins wait for ever |
+//! | letters leave before others have told what they hold \* | a message was missed, or somebody waits for ever |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 
 mod check;
@@ -31,9 +35,11 @@ mod names;
 mod network;
 mod other_node;
 mod people;
+mod plain;
 mod plan;
 mod settings;
 mod succession;
+pub mod whole;
 mod world;
 
 pub use check::Report;

@@ -153,7 +153,7 @@ impl World {
 }
 
 impl Listener {
-    fn take(&mut self, data: &str, step: u64) -> Result<(), String> {
+    pub(crate) fn take(&mut self, data: &str, step: u64) -> Result<(), String> {
         match data.strip_prefix("{\"type\":\"history\"") {
             Some(history) => self.take_history(history, step),
             None => self.take_live(data),

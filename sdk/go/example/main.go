@@ -75,7 +75,7 @@ func greet(ctx context.Context, socket *worker.Socket) error {
 	if err := socket.Join(ctx, "lobby"); err != nil {
 		return err
 	}
-	return socket.Others("lobby").Emit(ctx, "joined", who.Name)
+	return socket.Others().To("lobby").Emit(ctx, "joined", who.Name)
 }
 
 func say(ctx context.Context, socket *worker.Socket, args worker.Args) (any, error) {
@@ -90,5 +90,5 @@ func say(ctx context.Context, socket *worker.Socket, args worker.Args) (any, err
 	if who.Name == "" {
 		return nil, errors.New("a socket without a name")
 	}
-	return "said", socket.Others("lobby").Emit(ctx, "said", who.Name, text)
+	return "said", socket.Others().To("lobby").Emit(ctx, "said", who.Name, text)
 }

@@ -190,7 +190,10 @@ export class SockeyeAdapter extends Adapter {
   /** `undefined`: nobody is meant. */
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
-    if (!opts.flags?.local) return { namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) };
+    if (!opts.flags?.local) {
+      const rooms = [...(opts.rooms ?? [])].map(String);
+      return { namespace, rooms, except: [...(opts.except ?? [])].map(String), all: rooms.length === 0 };
+    }
     const rooms = this.#matching(opts).map(({ id }) => id);
     return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
   }

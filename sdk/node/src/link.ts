@@ -61,7 +61,7 @@ function sizeOfNames(names: string[]): number {
 /** It holds although this worker's sockets are others' now: an event, or what each of several gateways does for its own node. */
 function isStillMeant({ emit, join, leave, disconnect }: Command): boolean {
   const target: Target | undefined = (join ?? leave ?? disconnect)?.of;
-  return emit !== undefined || target?.here === true || target?.without !== undefined;
+  return emit !== undefined || target?.local === true || target?.without !== undefined;
 }
 
 /** Programs make any number of the others; these answer what the gateway sent, and end sockets that it has. */
@@ -292,7 +292,7 @@ export class Link {
     const way: Transport = this.#grpc ? new GrpcTransport(this.#settings, ends) : new FramesTransport(this.#settings, ends);
     this.#way = way;
     const { backend, weight, instance, away } = this.#settings;
-    way.write({ hello: { backend, weight, instance, away, received: this.#progress.received, resumes: this.#known, announces: true } });
+    way.write({ hello: { backend, weight, instance, away, received: this.#progress.received, resumes: this.#known, announces: true, version: 1 } });
   }
 
   #broken(way: Transport, fault?: Fault): void {

@@ -1,11 +1,14 @@
-// The messages of `proto/sockeye/worker/v1/worker.proto` as this library uses them.
+// The messages of `proto/sockeye/worker/v1/worker.proto`, and of `types.proto` beside it, as this library uses them.
 
 export interface Target {
   namespace: string;
+  /** The id of a socket is the name of a room that holds it alone: gateways of before `Welcome.version` know no other name for it. */
   rooms: string[];
   except: string[];
+  /** Everybody in the namespace: no room is named then. */
+  all?: boolean;
   /** Only those of the gateway that hears it. */
-  here?: boolean;
+  local?: boolean;
   /** Not those of these nodes. */
   without?: number[];
 }
@@ -195,7 +198,7 @@ export interface ToWorker {
 }
 
 export interface FromWorker {
-  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean; announces: boolean };
+  hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean; announces: boolean; version: number };
   handled?: number;
   beside?: number[];
   begun?: number;

@@ -26,7 +26,7 @@ const OF_MESSAGE = {
 const OF_COMMAND = { ack: key(2, LENGTH), emit: key(3, LENGTH), join: key(4, LENGTH), leave: key(5, LENGTH), set_data: key(7, LENGTH), traceparent: key(20, LENGTH) };
 const OF_ACK = { socket: key(1, LENGTH), ack: key(2, NUMBER), args: key(3, LENGTH), attachment: key(4, LENGTH) };
 const OF_EMIT = { to: key(1, LENGTH), event: key(2, LENGTH), args: key(3, LENGTH), attachment: key(4, LENGTH), volatile: key(5, NUMBER) };
-const OF_TARGET = { namespace: key(1, LENGTH), room: key(2, LENGTH), except: key(3, LENGTH), here: key(4, NUMBER), without: key(5, NUMBER) };
+const OF_TARGET = { namespace: key(1, LENGTH), room: key(2, LENGTH), except: key(3, LENGTH), local: key(4, NUMBER), without: key(5, NUMBER), all: key(8, NUMBER) };
 const OF_CHANGE = { of: key(1, LENGTH), room: key(2, LENGTH) };
 const OF_DATA = { socket: key(1, LENGTH), data: key(2, LENGTH) };
 
@@ -133,8 +133,9 @@ function writeTarget(field: number, target: Target, to: Writer): void {
   // Programs name rooms, and may do so by numbers.
   for (const room of target.rooms) to.text(OF_TARGET.room, String(room));
   for (const room of target.except) to.text(OF_TARGET.except, String(room));
-  if (target.here) to.number(OF_TARGET.here, 1);
+  if (target.local) to.number(OF_TARGET.local, 1);
   if (target.without) for (const node of target.without) to.number(OF_TARGET.without, node);
+  if (target.all) to.number(OF_TARGET.all, 1);
   to.end(mark);
 }
 

@@ -94,8 +94,8 @@ export class Worker implements Owner, Handlers {
     const others = new Map<number, Link>();
     for (const link of this.#links) if (link.holdsNode && link.node !== first.node) others.set(link.node!, link);
     if (others.size === 0) return [{ link: first, part: target }];
-    const here = { ...target, here: true };
-    const parts = [...others.values()].map((link) => ({ link, part: here }));
+    const own = { ...target, local: true };
+    const parts = [...others.values()].map((link) => ({ link, part: own }));
     return [{ link: first, part: { ...target, without: [...others.keys()] } }, ...parts];
   }
 

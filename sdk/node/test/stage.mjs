@@ -101,7 +101,7 @@ export async function way(first) {
 /** One that the kernel gives to no client and to nobody who asks for any: the server would find it taken, and the test wait for it. */
 async function freePort() {
   for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 20_000);
+    const port = 22_000 + Math.floor(Math.random() * 10_000);
     const server = createServer().listen(port, "127.0.0.1");
     const isFree = await Promise.race([once(server, "listening").then(() => true), once(server, "error").then(() => false)]).catch(() => false);
     if (!isFree) continue;

@@ -54,13 +54,13 @@ test("texts of every length, and any commands one behind the other, are what pro
     for (const length of lengths) {
       const text = letter.repeat(length);
       const values = { args: text, attachments: length % 2 ? [Buffer.alloc(length, 7)] : [] };
-      const to = { namespace: "/x", rooms: [text, "b"], except: ["c"], here: true, without: [0, 1, 300] };
+      const to = { namespace: "/x", rooms: [text, "b"], except: ["c"], local: true, without: [0, 1, 300], all: length % 2 === 1 };
       const commands = [
         { ack: { socket, ack: length, ...values } },
         { ack: { socket: text, ack: 2 ** 32, ...values }, traceparent: text },
         { emit: { to, event: text, ...values, volatile: true } },
         { join: { of: to, rooms: [text] } },
-        { leave: { of: { ...to, here: false, without: undefined }, rooms: [] }, traceparent: "t" },
+        { leave: { of: { ...to, local: false, without: undefined }, rooms: [] }, traceparent: "t" },
         { set_data: { socket, data: text } },
         { disconnect: { of: to, close: true } },
         { tell: { query: 1, namespace: "/", event: text, timeout_ms: 5, ...values } },

@@ -49,7 +49,7 @@ async def count(socket, n):
 
 @worker.on("news")
 def news(socket, text):
-    socket.others("kitchen").emit("news", text)
+    socket.others.to("kitchen").emit("news", text)
 
 
 @worker.on("survey")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -188,11 +189,18 @@ class Stage:
         return "127.0.0.1:%d" % server.sockets[0].getsockname()[1], cut
 
 
+def free_port():
+    """One that the kernel gives to no client and to nobody who asks for any: the server would find it taken."""
+    while True:
+        port = random.randrange(22_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 @contextlib.asynccontextmanager
 async def redis():
     """The port of a Redis of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tempfile.mkdtemp(prefix="sockeye-redis-")]
     server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     await line_with(server.stdout, "Ready to accept connections")

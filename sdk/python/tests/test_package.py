@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LICENSE = (HERE / "../../../LICENSE").read_bytes()
-PROTO = (HERE / "../../../proto/sockeye/worker/v1/worker.proto").read_bytes()
+FILES = ("sockeye/types/v1/types.proto", "sockeye/worker/v1/worker.proto")
 
 
 def archive(ending):
@@ -27,8 +27,9 @@ def python(*args):
 def test_the_source_archive_could_not_be_built_without_the_repository():
     with tarfile.open(archive(".tar.gz")) as sources:
         names = {name.partition("/")[2] for name in sources.getnames()}
-        proto = sources.extractfile("sockeye_worker-0.1.0/proto/sockeye/worker/v1/worker.proto").read()
-    assert proto == PROTO
+        for file in FILES:
+            proto = sources.extractfile(f"sockeye_worker-0.1.0/proto/{file}").read()
+            assert proto == (HERE / "../../../proto" / file).read_bytes()
     assert {"LICENSE", "README.md", "src/sockeye_worker/py.typed"} <= names
     assert not {name for name in names if name.startswith("tests") or "api.proto" in name}
 
@@ -40,7 +41,7 @@ def test_the_wheel_has_messages_types_and_licence_in_one_module_of_its_own():
     assert licence == LICENSE
     # `sockeye` is another project's module.
     assert {name.partition("/")[0] for name in names} == {"sockeye_worker", "sockeye_worker-0.1.0.dist-info"}
-    assert {"sockeye_worker/" + name for name in ("py.typed", "worker_pb2.py", "worker_pb2.pyi")} <= set(names)
+    assert {"sockeye_worker/" + name for name in ("py.typed", "types_pb2.py", "types_pb2.pyi", "worker_pb2.py", "worker_pb2.pyi")} <= set(names)
 
 
 def test_a_program_with_another_worker_proto_could_not_import_the_library():

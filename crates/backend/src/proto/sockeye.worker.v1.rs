@@ -62,6 +62,9 @@ pub struct Hello {
     /// It says `begun` before it handles an item that is `alone`, and waits until the gateway has that (`asks`).
     #[prost(bool, tag = "7")]
     pub announces: bool,
+    /// 1: it says `Target.all` where it means everybody. 0, of libraries from before that: a target of theirs that names nobody is everybody.
+    #[prost(uint32, tag = "8")]
+    pub version: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Command {
@@ -131,28 +134,10 @@ pub struct Ack {
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub attachments: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
-/// Sockets: the union of the rooms, or the whole namespace when there are none, without the members of `except`. The id of a
-/// socket is the name of a room that holds it alone.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Target {
-    #[prost(string, tag = "1")]
-    pub namespace: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub rooms: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(string, repeated, tag = "3")]
-    pub except: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Only sockets of this node. A worker that is attached to several nodes says what is for sockets anywhere once by each of its links: so its
-    /// commands keep their order on each of these nodes.
-    #[prost(bool, tag = "4")]
-    pub here: bool,
-    /// None of the sockets of these nodes (`Welcome.node`): by the one link that says it to all other nodes, those that hear it by links of their own.
-    #[prost(uint32, repeated, tag = "5")]
-    pub without: ::prost::alloc::vec::Vec<u32>,
-}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Emit {
     #[prost(message, optional, tag = "1")]
-    pub to: ::core::option::Option<Target>,
+    pub to: ::core::option::Option<::types::Target>,
     #[prost(string, tag = "2")]
     pub event: ::prost::alloc::string::String,
     #[prost(bytes = "bytes", tag = "3")]
@@ -166,14 +151,14 @@ pub struct Emit {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Membership {
     #[prost(message, optional, tag = "1")]
-    pub of: ::core::option::Option<Target>,
+    pub of: ::core::option::Option<::types::Target>,
     #[prost(string, repeated, tag = "2")]
     pub rooms: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Disconnect {
     #[prost(message, optional, tag = "1")]
-    pub of: ::core::option::Option<Target>,
+    pub of: ::core::option::Option<::types::Target>,
     /// The session ends, too: all its namespaces and the connection.
     #[prost(bool, tag = "2")]
     pub close: bool,
@@ -206,7 +191,7 @@ pub struct Fetch {
     #[prost(uint64, tag = "1")]
     pub query: u64,
     #[prost(message, optional, tag = "2")]
-    pub of: ::core::option::Option<Target>,
+    pub of: ::core::option::Option<::types::Target>,
     #[prost(uint32, tag = "3")]
     pub timeout_ms: u32,
 }
@@ -320,6 +305,10 @@ pub struct Welcome {
     /// A worker that says nothing for so long is given up.
     #[prost(uint64, tag = "7")]
     pub silent_ms: u64,
+    /// 1: it knows `Target.users`, `Target.sockets` and `Target.all`. To a gateway without a version a target that names nobody in `rooms` is everybody: name sockets
+    /// in `rooms` there, and no users.
+    #[prost(uint32, tag = "8")]
+    pub version: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Manners {
@@ -565,17 +554,10 @@ pub struct Answers {
     #[prost(uint64, tag = "1")]
     pub query: u64,
     #[prost(message, repeated, tag = "2")]
-    pub answers: ::prost::alloc::vec::Vec<Answer>,
+    pub answers: ::prost::alloc::vec::Vec<::types::Answer>,
     /// Sockets that did not answer in time, left, or were not asked; 1 if a node that says nothing may have had some.
     #[prost(uint64, tag = "3")]
     pub missing: u64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Answer {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub args: ::prost::bytes::Bytes,
-    #[prost(bytes = "bytes", repeated, tag = "2")]
-    pub attachments: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 /// The answer to `Fetch`.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -3,7 +3,7 @@
 
 use super::crew::Crew;
 use super::flight::Flights;
-use super::stage::{Place, Server};
+use super::plan::{Place, Server};
 use super::summary::{Settled, Summary};
 use super::tally::Tally;
 use super::watch::Watch;

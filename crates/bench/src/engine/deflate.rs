@@ -38,8 +38,8 @@ impl Deflate {
         is_shorter
     }
 
-    /// The text of a compressed message of at most `bytes_max` bytes.
-    pub fn inflate(&mut self, payload: &[u8], bytes_max: usize) -> Result<&[u8], Loss> {
+    /// The text of a compressed message of at most `bytes_max` bytes; to be given back with `keep`.
+    pub fn inflate(&mut self, payload: &[u8], bytes_max: usize) -> Result<Vec<u8>, Loss> {
         let (bytes, text) = &mut self.last;
         if bytes != payload {
             bytes.clear();
@@ -49,7 +49,12 @@ impl Deflate {
                 .map_err(|_| Loss::Unexpected("a compressed message that cannot be read"))?;
             bytes.extend_from_slice(payload);
         }
-        Ok(text)
+        Ok(std::mem::take(text))
+    }
+
+    /// Takes back the text that was read last.
+    pub fn keep(&mut self, text: Vec<u8>) {
+        self.last.1 = text;
     }
 }
 
@@ -74,7 +79,9 @@ mod tests {
             out
         });
         for at in [0, 1, 1, 0] {
-            assert_eq!(deflate.inflate(&packed[at], 1_000).unwrap(), texts[at]);
+            let text = deflate.inflate(&packed[at], 1_000).unwrap();
+            assert_eq!(text, texts[at]);
+            deflate.keep(text);
         }
         assert!(deflate.inflate(&packed[1], 800).is_err());
         assert!(deflate.inflate(b"\xff\xff", 800).is_err());

@@ -1,14 +1,17 @@
 //! Runs scenarios. The *conductor* (this process) leads several *workers*, each a process with one
 //! reactor that holds its share of the users; it never touches a connection itself.
 //!
-//! `stage` is a worker's reactor with its users, `play` carries out their steps, `net` and
-//! `polling` move bytes, `speech` has the protocols' words, `repeats` knows messages just read,
-//! `stopping` what is left open at the end. What was received is judged by `membership` (who should
-//! have had it), `flight` (how long messages may have been under way), `received` (what one member
-//! has of one stream) and `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
+//! `stage` is a worker's reactor with its users, each with its `course`, its `connection` and what it has `sent`; `plan` is what
+//! stays as it is, `shared` what users change together (`schedule` has the phases, `turns` the loops of all). `play` carries out
+//! steps, `requests` and `parting` begin and end connections, `net` and `polling` read bytes, `messages` says what they lead to.
+//! `speech` has the protocols' words, `repeats` knows messages just read, `stopping` what is left open at the end. What was received
+//! is judged by `membership` (who should have had it), `flight` (how long messages may have been under way), `received` (what one
+//! member has of one stream) and `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
 
 pub mod command;
 mod conductor;
+mod connection;
+mod course;
 mod credentials;
 mod crew;
 mod deflate;
@@ -16,14 +19,21 @@ mod flight;
 mod http;
 pub mod identity;
 pub mod membership;
+mod messages;
 mod net;
+mod parting;
 mod phase_sum;
+mod plan;
 mod play;
 mod polling;
 mod publications;
 pub mod received;
 mod repeats;
+mod requests;
+mod schedule;
 mod scratch;
+mod sent;
+mod shared;
 pub(crate) mod socket;
 pub mod speech;
 mod stage;
@@ -31,6 +41,7 @@ mod stopping;
 mod summary;
 pub mod tally;
 mod timers;
+mod turns;
 mod user;
 mod wakeup;
 mod watch;
@@ -38,7 +49,7 @@ pub mod worker;
 
 pub use crate::target::Target;
 pub use crew::Launcher;
-pub use stage::{Place, Server};
+pub use plan::{Place, Server};
 
 use crate::descriptors;
 use crate::live::Observer;

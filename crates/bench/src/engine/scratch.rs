@@ -2,6 +2,9 @@
 
 use super::deflate::Deflate;
 use super::repeats::Repeats;
+use super::speech::{self, Say};
+use super::user::User;
+use crate::scenario::Endpoint;
 use fastrand::Rng;
 use wire::websocket::frame::{OpCode, write_masked};
 
@@ -13,9 +16,9 @@ pub struct Scratch {
     /// Frames for the user at hand, sent in one write.
     pub out: Vec<u8>,
     pub body: Vec<u8>,
-    pub text: Vec<u8>,
+    text: Vec<u8>,
     pub read: Vec<u8>,
-    pub packed: Vec<u8>,
+    packed: Vec<u8>,
     pub deflate: Deflate,
     pub repeats: Repeats,
     masks: Rng,
@@ -45,8 +48,23 @@ impl Scratch {
         write_masked(&mut self.out, true, opcode, payload, mask);
     }
 
+    /// Says something on the transport that the user has at the moment.
+    pub fn say(&mut self, endpoint: &Endpoint, user: &mut User, what: Say<'_>) {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        speech::say(endpoint, &mut text, what);
+        if !text.is_empty() {
+            match &mut user.connection.http {
+                Some(http) => http.queue_packet(&text),
+                None if endpoint.compression => self.compressed(&text),
+                None => self.frame(OpCode::Text, &text),
+            }
+        }
+        self.text = text;
+    }
+
     /// A message, compressed where that is shorter.
-    pub fn compressed(&mut self, text: &[u8]) {
+    fn compressed(&mut self, text: &[u8]) {
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
         let is_shorter = self.deflate.deflate(text, &mut packed);

@@ -1,12 +1,10 @@
 //! Owns what is left open when a run stops: rounds that were due, answers and connects under way.
 
+use super::connection::Link;
+use super::course::{Course, State};
 use super::membership::Account;
-use super::stage::Stage;
-use super::user::{Link, State, User};
-use crate::scenario::{Flow, Loop, Pace, Step};
-
-/// Why a connect failed that was still under way when the wait for stragglers was over.
-const NEVER_ANSWERED: &str = "never answered";
+use super::user::User;
+use crate::scenario::{Flow, Pace, Step};
 
 /// What has not come and still may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,71 +15,52 @@ pub struct Missing {
 }
 
 impl Missing {
+    pub fn of(users: &[User], account: &Account) -> Self {
+        // An answer that was given up comes by the connection that asked, or not at all.
+        let is_open = |user: &&User| user.connection.link == Link::Open;
+        let open = users.iter().filter(is_open);
+        let given_up: u64 = open.map(|user| user.sent.given_up()).sum();
+        let awaited: u64 = users.iter().map(User::awaited).sum();
+        Missing {
+            deliveries: account.totals.lost,
+            answers: awaited + given_up,
+            connects: connecting(users),
+        }
+    }
+
     pub fn is_none(&self) -> bool {
         *self == Missing::default()
     }
 }
 
-impl Stage {
-    /// Rounds of loops with a schedule of their own that were due before `until_ns` and that their
-    /// users had not come to: they are told, for no latency has them.
-    pub(super) fn forget_late_rounds(&mut self, until_ns: u64) {
-        let flows = &self.scenario.flows;
-        let late = |user: &User| late_rounds(user, &flows[user.flow], until_ns);
-        let late: u64 = self.users.iter().map(late).sum();
-        let is_behind = |due_ns| due_ns <= self.now_ns;
-        let reason = match self.timers.next_due_ns().is_some_and(is_behind) {
-            true => "the generator was too slow",
-            false => "a user was busy with earlier steps",
-        };
-        self.tally.unbegun(reason, late);
-    }
-
-    pub fn missing(&self, account: &Account) -> Missing {
-        // An answer comes by the connection that asked, or not at all.
-        let open = self.users.iter().filter(|user| user.link == Link::Open);
-        let given_up: u64 = open.map(|user| user.given_up.len() as u64).sum();
-        Missing {
-            deliveries: account.totals.lost,
-            answers: self.outstanding + given_up,
-            connects: self.connecting().count() as u64,
-        }
-    }
-
-    /// Connects that nobody waits for any longer have failed.
-    pub fn fail_connects(&mut self) {
-        let count = self.connecting().count() as u64;
-        if count > 0 {
-            let failures = &mut self.tally.totals.connect_failures;
-            *failures.entry(NEVER_ANSWERED.into()).or_default() += count;
-        }
-    }
-
-    fn connecting(&self) -> impl Iterator<Item = &User> {
-        let users = self.users.iter();
-        users.filter(|user| user.state == State::Connecting)
-    }
+/// Connects under way.
+pub fn connecting(users: &[User]) -> u64 {
+    let is_connecting = |user: &&User| user.course.state == State::Connecting;
+    users.iter().filter(is_connecting).count() as u64
 }
 
 /// Rounds of one user that were due before `until_ns` and have not begun.
-fn late_rounds(user: &User, flow: &Flow, until_ns: u64) -> u64 {
-    if matches!(user.state, State::Gone | State::Finished | State::Phase(_)) {
+pub fn late_rounds(course: &Course, flow: &Flow, until_ns: u64) -> u64 {
+    if matches!(
+        course.state,
+        State::Gone | State::Finished | State::Phase(_)
+    ) {
         return 0;
     }
-    let late = user.loops.iter().map(|round| {
-        let Some(Step::Loop(Loop {
-            pace: Pace::Every(period),
-            times,
-            ..
-        })) = flow.steps.get(round.step)
-        else {
+    let late = course.loops.iter().map(|round| {
+        let Some(Step::Loop(repeat)) = flow.steps.get(round.step) else {
+            return 0;
+        };
+        let Pace::Every(period) = repeat.pace else {
             return 0;
         };
         let period_ns = (period.as_nanos() as u64).max(1);
         let until_ns = until_ns.min(round.end_ns);
-        let left = times.map_or(u64::MAX, |times| times.saturating_sub(round.done).into());
+        let left = repeat
+            .times
+            .map_or(u64::MAX, |times| times.saturating_sub(round.done).into());
         // One that the user sleeps until is booked as done, but has not begun.
-        let is_asleep = user.state == State::Sleeping && user.step == round.step + 1;
+        let is_asleep = course.state == State::Sleeping && course.step == round.step + 1;
         let slept_for = u64::from(is_asleep);
         let next_ns = round.next_due_ns.saturating_sub(slept_for * period_ns);
         let due = until_ns.saturating_sub(next_ns);
@@ -93,7 +72,7 @@ fn late_rounds(user: &User, flow: &Flow, until_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::user::Round;
+    use crate::engine::course::Round;
     use crate::scenario::Scenario;
 
     const MS: u64 = 1_000_000;
@@ -107,24 +86,24 @@ mod tests {
     }
 
     /// In its loop since 0 ms; three rounds have begun.
-    fn blocked(flow: &Flow, end_ns: u64) -> User {
-        let mut user = User::new(0, 0, 0);
-        user.state = State::Expecting { event: 0, count: 1 };
+    fn blocked(flow: &Flow, end_ns: u64) -> Course {
+        let mut course = Course::new(0);
+        course.state = State::Expecting { event: 0, count: 1 };
         let step = flow.steps.iter().position(|s| matches!(s, Step::Loop(_)));
-        user.loops.push(Round {
+        course.loops.push(Round {
             step: step.unwrap(),
             done: 3,
             next_due_ns: 300 * MS,
             end_ns,
         });
-        user
+        course
     }
 
     #[test]
     fn rounds_that_a_blocked_user_never_came_to_are_counted() {
         let every = flow("every = '100ms'");
-        let user = blocked(&every, u64::MAX);
-        let late = |until_ms: u64| late_rounds(&user, &every, until_ms * MS);
+        let course = blocked(&every, u64::MAX);
+        let late = |until_ms: u64| late_rounds(&course, &every, until_ms * MS);
         assert_eq!([late(250), late(300), late(301), late(400)], [0, 0, 1, 1]);
         assert_eq!([late(401), late(1_000)], [2, 7]);
     }
@@ -146,18 +125,18 @@ mod tests {
     #[test]
     fn a_round_that_its_user_slept_too_long_for_has_not_begun() {
         let every = flow("every = '100ms', times = 4");
-        let mut user = blocked(&every, u64::MAX);
-        (user.state, user.step) = (State::Sleeping, user.loops[0].step + 1);
-        let late = |until_ms: u64| late_rounds(&user, &every, until_ms * MS);
+        let mut course = blocked(&every, u64::MAX);
+        (course.state, course.step) = (State::Sleeping, course.loops[0].step + 1);
+        let late = |until_ms: u64| late_rounds(&course, &every, until_ms * MS);
         assert_eq!([late(200), late(201), late(301), late(900)], [0, 1, 2, 2]);
     }
 
     #[test]
     fn who_is_gone_or_has_no_schedule_owes_none() {
         let every = flow("every = '100ms'");
-        let mut user = blocked(&every, u64::MAX);
-        user.state = State::Gone;
-        assert_eq!(late_rounds(&user, &every, 1_000 * MS), 0);
+        let mut course = blocked(&every, u64::MAX);
+        course.state = State::Gone;
+        assert_eq!(late_rounds(&course, &every, 1_000 * MS), 0);
         let free = flow("times = 9");
         assert_eq!(late_rounds(&blocked(&free, u64::MAX), &free, 1_000 * MS), 0);
     }

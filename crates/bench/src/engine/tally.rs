@@ -42,6 +42,12 @@ impl Tally {
         self.flights.record(due_ns, now_ns);
     }
 
+    pub fn answered(&mut self, due_ns: u64, now_ns: u64) {
+        let took_ns = now_ns.saturating_sub(due_ns);
+        self.latencies.ack.record(took_ns);
+        self.totals.acked += 1;
+    }
+
     /// Hands over what was counted since the last time.
     pub fn take(&mut self, second: u64, own_cpu_ns: u64) -> Tally {
         let next = Tally {

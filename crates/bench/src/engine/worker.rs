@@ -3,8 +3,9 @@
 
 use super::flight::Flights;
 use super::membership::{Account, Clockwork};
+use super::plan::Place;
 use super::publications::Publications;
-use super::stage::{Place, Stage, WAKE};
+use super::stage::{Stage, WAKE};
 use super::stopping::Missing;
 use super::tally::Tally;
 use crate::clock::{now_ns, own_cpu_ns, own_wait_ns};
@@ -199,11 +200,11 @@ impl Worker {
             Order::Phase { phase, begins_ns } => stage.announce(phase, begins_ns),
             Order::Stop => {
                 stage.stop();
-                let flights = stage.tally.flights.clone();
+                let flights = stage.tally().flights.clone();
                 notify(&Notice::Stopped { flights });
             }
             Order::Save { path } => {
-                stage.publications.save(&path)?;
+                stage.publications().save(&path)?;
                 notify(&Notice::Saved);
             }
             Order::Settle {
@@ -228,7 +229,7 @@ impl Worker {
         let due = ended.saturating_sub(self.seconds_told);
         let (stage, now) = (&mut self.stage, [own_cpu_ns(), own_wait_ns()]);
         for at in 1..=due {
-            let mut report = stage.tally.take(self.seconds_told, 0);
+            let mut report = stage.tally().take(self.seconds_told, 0);
             // Seconds that one long turn went through share what it used: none of them was idle.
             let share = |told: u64, now: u64| told + now.saturating_sub(told) * at / due;
             report.own_cpu_ns = share(self.used_told[0], now[0]);
@@ -239,11 +240,11 @@ impl Worker {
         if due > 0 {
             self.used_told = now;
         }
-        let arrived = stage.tally.arrived;
+        let arrived = stage.tally().arrived;
         if arrived != self.arrived_told && now_ns >= self.progress_ns + PROGRESS_NS {
             self.progress_ns = now_ns;
             self.arrived_told = arrived;
-            let absent = stage.tally.absent;
+            let absent = stage.tally().absent;
             notify(&Notice::Arrived { arrived, absent });
         }
     }
@@ -260,7 +261,7 @@ impl Worker {
         }
         settling.check_ns = now_ns + SETTLE_CHECK_NS;
         let mut flights = settling.flights.clone();
-        flights.merge(&stage.tally.flights);
+        flights.merge(&stage.tally().flights);
         let clockwork = Clockwork {
             start_ns: self.start_ns,
             flights,
@@ -285,7 +286,7 @@ impl Worker {
 impl Settling {
     fn new(stage: &Stage, logs: &[PathBuf], flights: Flights, grace_ms: u64) -> Result<Settling> {
         let rooms = stage.rooms();
-        let own = usize::from(stage.place.worker);
+        let own = stage.worker();
         let load = |(at, path): (usize, &PathBuf)| match at == own {
             true => Ok(Publications::default()),
             false => Publications::load(path, |room| rooms.contains(&room)),
@@ -320,6 +321,6 @@ fn settled(stage: &mut Stage, mut account: Account, hurried: Option<Missing>) ->
     }
     Notice::Settled {
         account: Box::new(account),
-        rest: Box::new(stage.tally.take(u64::MAX, own_cpu_ns())),
+        rest: Box::new(stage.tally().take(u64::MAX, own_cpu_ns())),
     }
 }

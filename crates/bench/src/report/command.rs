@@ -59,16 +59,21 @@ pub fn exit_code(document: &report::Document, strict: bool) -> ExitCode {
     }
 }
 
-/// Whether files can be written, before hours are spent on what would be in them. Makes them.
+/// Whether files can be written, before hours are spent on what would be in them. A run that fails leaves none of them.
 pub fn check_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
     for path in paths {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make folder {}", folder.display()))?;
         }
+        let was_there = path.exists();
         let mut options = std::fs::OpenOptions::new();
         let opened = options.create(true).append(true).open(path);
         opened.with_context(|| format!("cannot write {}", path.display()))?;
+        if !was_there {
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot remove {} again", path.display()))?;
+        }
     }
     Ok(())
 }
@@ -108,4 +113,21 @@ pub fn write_out(text: &str) {
 pub fn write_html(document: &report::Document, path: &Path) -> Result<()> {
     std::fs::write(path, report::html(document))
         .with_context(|| format!("cannot write report {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_never_began_left_an_empty_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [new, old, nowhere] =
+            ["new.json", "old.json", "old.json/x.json"].map(|name| folder.path().join(name));
+        std::fs::write(&old, "{}").expect("an old file");
+        check_writable([&new, &old]).expect("both can be written");
+        assert!(!new.exists());
+        assert_eq!(std::fs::read_to_string(&old).expect("it stays"), "{}");
+        assert!(check_writable([&nowhere]).is_err());
+    }
 }

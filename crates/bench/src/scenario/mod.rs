@@ -272,6 +272,15 @@ impl Payload {
     }
 }
 
+impl Flow {
+    /// It has a loop whose pace is the phase's.
+    pub fn is_paced(&self) -> bool {
+        let paced = |repeat: &Loop| matches!(repeat.pace, Pace::Phase);
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, Step::Loop(repeat) if paced(repeat)))
+    }
+}
+
 impl Scenario {
     /// Reads a built-in scenario or, if there is none of that name, a file.
     pub fn load(name_or_path: &str) -> Result<Scenario> {

@@ -1,7 +1,9 @@
 //! What can be read of a node.
 
 use super::{Node, Refusals};
+use crate::faults::{self, Fault};
 use crate::frame::{NodeId, Peer};
+use crate::pulse::State;
 use crate::{inlet, outlet};
 
 /// A peer that is up, as this node hears it.
@@ -33,6 +35,18 @@ impl Node {
     /// All other nodes that were heard, also those that are not up.
     pub fn heard(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.neighbours.keys().copied()
+    }
+
+    /// Whether letters may be sent now. While the engine takes nothing, or this node stood still, they wait: what others hold is heard
+    /// anew before. A peer that does not tell it soon is sent everything.
+    pub fn may_send(&self) -> bool {
+        let mut peers = self.peers();
+        match self.pulse.state(self.now_us) {
+            _ if faults::is_back(Fault::SentBeforeHearing) => true,
+            State::Away => peers.next().is_none(),
+            State::Back => !peers.any(|peer| self.interest.is_doubted(peer.node, self.now_us)),
+            State::Steady => true,
+        }
     }
 
     /// How well it hears the others now.

@@ -1,8 +1,6 @@
 //! Connections of the operators' listener. They are few, they send their requests soon, and they do not stay for ever: a
 //! forgotten scraper must not take the place of the one that looks for trouble.
 
-use crate::owed::Owed;
-use crate::seats::{Peer, Seats};
 use axum::Router;
 use hub::Places;
 use hyper::Request;
@@ -10,6 +8,8 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use process::owed::Owed;
+use process::seats::{Peer, Seats};
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};

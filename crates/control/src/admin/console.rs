@@ -1,7 +1,6 @@
 //! The console's page, and how a browser logs in to it. All that the page shows and does goes through the server API.
 
 use super::guard::Guard;
-use super::keys::{Caller, Shown};
 use super::logins::{CONSOLE, Pass, forged, is_foreign};
 use crate::api::problem::{Kind, Problem};
 use crate::assets::{self, Coding};
@@ -11,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use identity::keys::{Caller, Shown};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,17 +1,17 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
 use super::Gate;
-use super::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown, Standing};
 use super::logins::{self, Logins, Pass};
 use super::reply::reply;
 use crate::api::http;
 use crate::api::problem::{Kind, Problem};
-use crate::flood::Lines;
-use crate::seats::Peer;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use identity::keys::{ApiKeys, Caller, Keyring, Operator, Scope, Shown, Standing};
+use process::flood::Lines;
+use process::seats::Peer;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;

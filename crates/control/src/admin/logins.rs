@@ -2,13 +2,13 @@
 //! Browsers send cookies to every port of a host, and with requests that other pages make (OWASP, cross-site request forgery): a cookie alone is
 //! worth nothing. The token is told once, to the page that logs in.
 
-use super::keys::{Caller, Keyring, Shown};
 use crate::api::problem::{Kind, Problem};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, rand};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use identity::keys::{Caller, Keyring, Shown};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -163,9 +163,9 @@ fn random() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::{ApiKeys, generate};
     use super::*;
     use axum::http::HeaderValue;
+    use identity::keys::{ApiKeys, generate};
 
     fn with(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -1,23 +1,22 @@
 //! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away. `/v1/nodes/rebalance`:
 //! those that have too many send some elsewhere.
 
-use super::disconnect::accepted;
-use super::keys::Operator;
 use super::rebalance::{Run, Share, shares};
-use super::reply::reply;
+use super::reply::{accepted, reply};
 use crate::api::http::{self, Called, Problems, Query};
 use crate::api::problem::{Details, Kind, Problem};
-use crate::cluster::card::{Card, sessions, unix_seconds};
-use crate::cluster::roster::{Roster, Row, Way};
-use crate::cluster::{Member, Order};
-use crate::health::Readiness;
 use crate::inside::audit::Audit;
-use crate::moving::{Moving, Wish};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use hub::metrics::Cells;
+use identity::keys::Operator;
+use nodes::card::{Card, sessions, unix_seconds};
+use nodes::roster::{Roster, Row, Way};
+use nodes::{Member, Order};
+use process::health::Readiness;
+use process::moving::{Moving, Wish};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

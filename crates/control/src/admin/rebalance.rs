@@ -1,7 +1,7 @@
 //! How sessions are evened out over nodes: who has too many, and when that is over.
 
-use crate::cluster::roster::Row;
-use crate::moving::Wish;
+use nodes::roster::Row;
+use process::moving::Wish;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
@@ -126,7 +126,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::card::Card;
+    use nodes::card::Card;
 
     fn row(number: u16, state: &str, sessions: u64) -> Row {
         Row {

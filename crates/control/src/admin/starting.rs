@@ -1,7 +1,6 @@
 //! The operators' listener before the node can be operated: it is alive, and not ready.
 
 use super::{alive, conns, metrics_of, reply};
-use crate::health::Readiness;
 use crate::metrics::Exporter;
 use axum::Router;
 use axum::extract::State;
@@ -10,6 +9,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::get;
 use hub::Places;
+use process::health::Readiness;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -3,7 +3,7 @@
 use super::model::{Accepted, Collected, Done};
 use super::once::{self, Answer, Name};
 use super::problem::{Kind, Problem};
-use crate::cluster::ledger::{ANSWER_BYTES_MAX, Claim, Ledger, Refusal, WAITS_MAX};
+use nodes::ledger::{ANSWER_BYTES_MAX, Claim, Ledger, Refusal, WAITS_MAX};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,77 +1,32 @@
 //! Checks of a request before shards hear of it. A fault is told with the member that has it.
 
-use super::model::Whom;
-use super::problem::{Kind, Problem};
+use super::problem::Problem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rules::{Chosen, Message, Wanted};
+use rules::{Message, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::base64url::Id20;
+use types::{Target, check_names};
 use wire::socketio::Misfit;
 use wire::{json, socketio};
 
-/// Names in one list.
-pub const NAMES_MAX: usize = 1_000;
 const ACK_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 type Checked<T> = Result<T, Problem>;
 
-impl Whom {
-    /// The sockets that are meant. `all`: the whole namespace may be meant.
-    pub(super) fn chosen(self, all: Option<bool>) -> Checked<Chosen> {
-        if !self.namespace.starts_with('/') {
-            return Err(Problem::field(
-                "namespace",
-                format!("{:?} does not begin with a slash", self.namespace),
-            ));
-        }
-        let lists = [
-            ("rooms", &self.rooms),
-            ("users", &self.users),
-            ("sockets", &self.sockets),
-        ];
-        for (field, list) in lists {
-            if list.as_ref().is_some_and(Vec::is_empty) {
-                let detail = "the list is empty, so nobody is meant; leave the member out if it does not matter";
-                return Err(Problem::field(field, detail));
-            }
-            names(field, list.as_deref().unwrap_or_default())?;
-        }
-        names("except", &self.except)?;
-        for (at, id) in self.sockets.iter().flatten().enumerate() {
-            if Id20::decode(id.as_bytes()).is_none() {
-                return Err(Problem::field(
-                    format!("sockets[{at}]"),
-                    format!("{id:?} is no socket's id"),
-                ));
-            }
-        }
-        let anyone = lists.iter().all(|(_, list)| list.is_none());
-        match all {
-            Some(false) if anyone => Err(Problem::new(
-                Kind::InvalidRequest,
-                "nobody is meant: name rooms, users or sockets, or set \"all\": true for the whole namespace",
-            )),
-            Some(true) if !anyone => Err(Problem::field(
-                "all",
-                "rooms, users or sockets are named as well: leave one of both out",
-            )),
-            _ => Ok(self.unchecked()),
-        }
+/// Which sockets are meant.
+pub(super) fn target(of: &Target) -> Checked<()> {
+    if !of.without.is_empty() {
+        let detail = "only workers leave out nodes, which they tell by links of their own";
+        return Err(Problem::field("without", detail));
     }
+    Ok(of.check()?)
+}
 
-    fn unchecked(self) -> Chosen {
-        // A socket's id is the name of a room that holds it alone.
-        let rooms = [self.rooms, self.sockets].into_iter().flatten().flatten();
-        Chosen {
-            namespace: self.namespace,
-            rooms: rooms.collect(),
-            users: self.users.unwrap_or_default(),
-            except: self.except,
-            local: self.local,
-        }
+impl From<types::Fault> for Problem {
+    fn from(fault: types::Fault) -> Self {
+        Self::field(fault.field(), fault.detail())
     }
 }
 
@@ -86,25 +41,12 @@ pub(super) fn namespace(namespace: &str, all: Option<&BTreeSet<String>>) -> Chec
     Err(Problem::field("namespace", detail))
 }
 
-pub(super) fn names(field: &str, names: &[String]) -> Checked<()> {
-    if names.len() > NAMES_MAX {
-        return Err(Problem::field(
-            field,
-            format!("it has {} names, and {NAMES_MAX} are allowed", names.len()),
-        ));
-    }
-    match names.iter().position(String::is_empty) {
-        Some(at) => Err(Problem::field(format!("{field}[{at}]"), "a name is empty")),
-        None => Ok(()),
-    }
-}
-
 /// Names of rooms that sockets are to be in.
 pub(super) fn rooms(field: &str, rooms: &[String], bytes_max: usize) -> Checked<()> {
     if rooms.is_empty() {
         return Err(Problem::field(field, "a room is needed"));
     }
-    names(field, rooms)?;
+    check_names(field, rooms)?;
     match rooms.iter().position(|room| room.len() > bytes_max) {
         Some(at) => Err(Problem::field(
             format!("{field}[{at}]"),

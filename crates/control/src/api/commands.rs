@@ -3,10 +3,11 @@
 use super::problem::{Kind, Problem};
 use super::{Api, check, name_of};
 use crate::bridge::{Carrying, Uncarried};
-use rules::{Chosen, Errand, Wanted};
+use rules::{Errand, Wanted};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use types::Target;
 
 impl Api {
     /// Sends an order that a topic has the right to. Blocks while a store takes a large event; whoever reads the topic has to be held back
@@ -14,7 +15,7 @@ impl Api {
     pub fn carry_out_for_topic(
         self: &Arc<Self>,
         runtime: &Handle,
-        of: Chosen,
+        of: Target,
         wanted: Wanted,
     ) -> Result<Carrying, Uncarried> {
         let wanted = self
@@ -39,9 +40,9 @@ impl Api {
         Ok(Carrying::new(answered))
     }
 
-    fn checked(&self, of: &Chosen, wanted: Wanted) -> Result<Wanted, Problem> {
+    fn checked(&self, of: &Target, wanted: Wanted) -> Result<Wanted, Problem> {
+        check::target(of)?;
         check::namespace(&of.namespace, self.namespaces.as_ref())?;
-        check::names("rooms", &of.rooms)?;
         match wanted {
             Wanted::Emit(message) => check::event(message, None),
             Wanted::Join(rooms) => {

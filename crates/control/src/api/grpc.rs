@@ -1,13 +1,14 @@
 //! The gRPC door: `sockeye.api.v1.Api`, on the listener for workers. The messages become those of the HTTP door.
 
 use super::lists::Page;
-use super::model::{self, Done, Order, Whom};
+use super::model::{self, Done, Order};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, check, once, proto};
-use crate::admin::keys::Caller;
-use crate::seats::Peer;
+use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use identity::keys::Caller;
+use process::seats::Peer;
 use prost::Message;
 use rules::Wanted;
 use serde_json::value::RawValue;
@@ -21,14 +22,21 @@ use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request as HttpRequest, Response as HttpResponse};
 use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
+use types::{Answer, Target};
 
 /// A request is here by then, or its call ends: one that never comes would keep its place for ever.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// The service, for a server of `tonic`.
 #[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Arc<Api>);
+struct Service(Arc<Api>);
+
+/// The service at its path, for the server that workers attach to.
+pub fn routes(api: Arc<Api>) -> Routes {
+    Routes::new(Service(api))
+}
 
 /// A call that has its key.
 struct Call {
@@ -88,12 +96,9 @@ impl Call {
         })
     }
 
-    async fn order(&self, target: Option<proto::Target>, wanted: Wanted) -> Result<Done, Problem> {
-        let (whom, all) = whom(target);
-        let all = Some(all);
+    async fn order(&self, target: Option<Target>, wanted: Wanted) -> Result<Done, Problem> {
         let order = Order {
-            whom,
-            all,
+            of: within(target),
             stored: false,
             wanted,
         };
@@ -103,7 +108,7 @@ impl Call {
 
     async fn accepted(
         self,
-        target: Option<proto::Target>,
+        target: Option<Target>,
         wanted: Wanted,
     ) -> Result<proto::Accepted, Problem> {
         match self.order(target, wanted).await? {
@@ -154,9 +159,9 @@ async fn list_sockets(
     call: Call,
     asked: proto::ListSocketsRequest,
 ) -> Result<proto::Sockets, Problem> {
-    let (of, _) = whom(asked.of);
     let page = page(asked.after, asked.limit);
-    let found = call.api.sockets(&call.caller, of, &page).await?;
+    let found = call.api.sockets(&call.caller, within(asked.of), &page);
+    let found = found.await?;
     let sockets = found.sockets.into_iter().map(|socket| proto::Socket {
         id: socket.id,
         rooms: socket.rooms,
@@ -170,7 +175,7 @@ async fn list_sockets(
 }
 
 async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto::Rooms, Problem> {
-    let of = anyone(asked.namespace, asked.local);
+    let of = part_of(asked.namespace, asked.local);
     let page = page(asked.after, asked.limit);
     let found = call
         .api
@@ -188,7 +193,7 @@ async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto:
 }
 
 async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto::Count, Problem> {
-    let of = anyone(asked.namespace, asked.local);
+    let of = part_of(asked.namespace, asked.local);
     let count = call.api.count_room(&call.caller, of, asked.room).await?;
     Ok(proto::Count {
         sockets: count.sockets,
@@ -198,23 +203,21 @@ async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto:
 
 // ---- messages -------------------------------------------------------------------------------------------------------------
 
-/// With the defaults of the HTTP door: what is empty was left out. And whether the whole namespace is meant.
-fn whom(target: Option<proto::Target>) -> (Whom, bool) {
-    let target = target.unwrap_or_default();
-    let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
-    let whom = Whom {
-        rooms: named(target.rooms),
-        users: named(target.users),
-        sockets: named(target.sockets),
-        except: target.except,
-        ..anyone(target.namespace, target.local)
-    };
-    (whom, target.all)
+/// With the default of the HTTP door.
+fn within(target: Option<Target>) -> Target {
+    let mut target = target.unwrap_or_default();
+    if target.namespace.is_empty() {
+        target.namespace.push('/');
+    }
+    target
 }
 
-fn anyone(namespace: String, local: bool) -> Whom {
-    let namespace = Some(namespace).filter(|name| !name.is_empty());
-    Whom::anyone(namespace.unwrap_or_else(|| "/".to_owned()), local)
+fn part_of(namespace: String, local: bool) -> Target {
+    within(Some(Target {
+        namespace,
+        local,
+        ..Target::default()
+    }))
 }
 
 fn page(after: String, limit: u32) -> Page {
@@ -256,16 +259,12 @@ impl From<model::Collected> for proto::Collected {
             gone: collected.gone,
             undelivered: collected.undelivered,
             complete: collected.complete,
-            answers: collected
-                .answers
-                .into_iter()
-                .map(proto::Answer::from)
-                .collect(),
+            answers: collected.answers.into_iter().map(Answer::from).collect(),
         }
     }
 }
 
-impl From<model::Answer> for proto::Answer {
+impl From<model::Answer> for Answer {
     fn from(answer: model::Answer) -> Self {
         let args = answer.args.get();
         let elements = args
@@ -276,8 +275,8 @@ impl From<model::Answer> for proto::Answer {
             .iter()
             .filter_map(|text| STANDARD.decode(text).ok());
         Self {
-            args: elements.unwrap_or(args).as_bytes().to_vec(),
-            attachments: attachments.collect(),
+            args: Bytes::copy_from_slice(elements.unwrap_or(args).as_bytes()),
+            attachments: attachments.map(Bytes::from).collect(),
         }
     }
 }
@@ -403,9 +402,10 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, Keyring, generate};
-    use crate::api::{Settings, ToShards};
+    use crate::api::Settings;
     use axum::body::Bytes;
+    use identity::keys::{ApiKeys, Keyring, generate};
+    use rules::ToShards;
     use tonic::codegen::Service as _;
     use tonic::codegen::tokio_stream;
 

@@ -3,12 +3,13 @@
 use super::model::{Deleted, HistoryEvent, HistoryPage, Import, ImportEvent, Imported};
 use super::problem::{Kind, Problem};
 use super::{Api, check, may, outcome_of, raw};
-use crate::admin::keys::{Caller, Scope};
 use crate::history::{Deletion, History, Range};
 use ::history::{Event, Fault};
-use rules::{Chosen, Message, Outcome, Wanted};
+use identity::keys::{Caller, Scope};
+use rules::{Message, Outcome, Wanted};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use types::Target;
 
 /// Of one call.
 const IMPORT_MAX: usize = 1_000;
@@ -128,10 +129,7 @@ impl Api {
         let deleted = history.delete(namespace, what).await;
         let deleted = deleted.map_err(unread)?;
         // The last events that rooms keep in memory have no user and no place: all of the room, or of the namespace, go.
-        let of = Chosen {
-            namespace: namespace.to_owned(),
-            ..Chosen::default()
-        };
+        let of = Target::all_of(namespace);
         let forget = Wanted::Forget(rooms.into_iter().collect());
         let forgotten = self.ask(of, forget, Duration::ZERO).await?;
         let everywhere = matches!(forgotten, Outcome::Done { everywhere: true });
@@ -151,7 +149,7 @@ impl Api {
     }
 
     /// Whether an event whose caller waits for the store gets there at all.
-    pub(super) fn check_stored(&self, of: &Chosen, wanted: &Wanted) -> Result<(), Problem> {
+    pub(super) fn check_stored(&self, of: &Target, wanted: &Wanted) -> Result<(), Problem> {
         let refused = |detail: String| Err(Problem::field("stored", detail));
         let Wanted::Emit(message) = wanted else {
             return refused(

@@ -3,11 +3,10 @@
 use super::books::{Call, Door};
 use super::model::{
     Accepted, Collected, Count, Deleted, Disconnect, Done, Emit, HistoryPage, Import, Imported,
-    Join, Leave, Members, Order, Rooms, Sockets, Whom,
+    Join, Leave, Members, Order, Rooms, Sockets,
 };
 use super::problem::{Details, Kind, Problem};
 use super::{Api, check, lists::Page, once};
-use crate::admin::keys::Operator;
 use crate::history::{Deletion, Range};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -17,10 +16,12 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
+use identity::keys::Operator;
 use rules::{Message, Wanted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Instant;
+use types::Target;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -177,7 +178,7 @@ pub(crate) async fn pace(
 
 async fn counted(
     api: &Api,
-    caller: &crate::admin::keys::Caller,
+    caller: &identity::keys::Caller,
     request: Request,
     next: Next,
 ) -> Response {
@@ -274,7 +275,7 @@ impl TryFrom<Emit> for Order {
     type Error = Problem;
 
     fn try_from(mut emit: Emit) -> Result<Self, Problem> {
-        let whom = emit.whom();
+        let of = emit.target();
         let message = Message {
             args: check::arguments(&emit.args)?,
             attachments: check::decoded(&emit.attachments)?,
@@ -284,8 +285,7 @@ impl TryFrom<Emit> for Order {
             spot: None,
         };
         Ok(Self {
-            whom,
-            all: None,
+            of,
             stored: emit.stored,
             wanted: check::event(message, emit.ack.map(|ack| ack.timeout_ms))?,
         })
@@ -300,8 +300,7 @@ macro_rules! orders {
 
             fn try_from(mut $request: $name) -> Result<Self, Problem> {
                 Ok(Self {
-                    whom: $request.whom(),
-                    all: Some($request.all),
+                    of: $request.target(),
                     stored: false,
                     wanted: $wanted,
                 })
@@ -325,6 +324,7 @@ orders! {
         ("socket" = Option<Vec<String>>, Query, description = "The socket with this id; may be given several times."),
         ("except" = Option<Vec<String>>, Query, description = "No members of this room; may be given several times."),
         ("local" = Option<bool>, Query, description = "Only sockets of the node that is asked."),
+        ("all" = Option<bool>, Query, description = "All sockets of the namespace. Needed without `room`, `user` and `socket`."),
         ("after" = Option<String>, Query, description = "`next` of the page before."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "Sockets of one page; 100 if it is left out."),
     ),
@@ -343,12 +343,12 @@ async fn sockets(
             "socket",
             "except",
             "local",
+            "all",
             "after",
             "limit",
         ],
     )?;
-    let (whom, page) = asked.whom();
-    let page = api.sockets(&caller, whom, &page).await?;
+    let page = api.sockets(&caller, asked.of, &asked.page).await?;
     Ok(Json(page).into_response())
 }
 
@@ -367,13 +367,13 @@ async fn rooms(
     Extension(Operator(caller)): Caller,
     RawQuery(query): RawQuery,
 ) -> Called {
-    let mut asked = Asked::read(
+    let asked = Asked::read(
         query.as_deref(),
         &["namespace", "prefix", "local", "after", "limit"],
     )?;
-    let prefix = std::mem::take(&mut asked.prefix);
-    let (whom, page) = asked.whom();
-    let page = api.rooms(&caller, whom, &prefix, &page).await?;
+    let page = api
+        .rooms(&caller, asked.of, &asked.prefix, &asked.page)
+        .await?;
     Ok(Json(page).into_response())
 }
 
@@ -394,8 +394,7 @@ async fn count(
     let unread = |_| Problem::field("room", "the name in the path is no UTF-8");
     let Path(room) = room.map_err(unread)?;
     let asked = Asked::read(query.as_deref(), &["namespace", "local"])?;
-    let (whom, _) = asked.whom();
-    let count = api.count_room(&caller, whom, room).await?;
+    let count = api.count_room(&caller, asked.of, room).await?;
     Ok(Json(count).into_response())
 }
 
@@ -417,9 +416,8 @@ async fn delete_body(
 ) -> Called {
     let unread = |_| Problem::field("key", "the key in the path is no UTF-8");
     let Path(key) = key.map_err(unread)?;
-    let asked = Asked::read(query.as_deref(), &["namespace"])?;
-    let (whom, _) = asked.whom();
-    api.delete_body(&caller, &whom.namespace, &key).await?;
+    let asked = Query::read(query.as_deref(), &["namespace"])?;
+    api.delete_body(&caller, asked.namespace(), &key).await?;
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
@@ -516,12 +514,7 @@ async fn import_history(
 /// The members of a query string.
 #[derive(Default)]
 struct Asked {
-    namespace: Option<String>,
-    rooms: Vec<String>,
-    users: Vec<String>,
-    sockets: Vec<String>,
-    except: Vec<String>,
-    local: bool,
+    of: Target,
     prefix: String,
     page: Page,
 }
@@ -529,6 +522,7 @@ struct Asked {
 impl Asked {
     fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut asked = Self::default();
+        asked.of.namespace.push('/');
         for (name, value) in query_pairs(query.unwrap_or_default()) {
             if !known.contains(&&*name) {
                 let detail = format!("the parameter is not known; known: {}", known.join(", "));
@@ -540,31 +534,20 @@ impl Asked {
     }
 
     fn take(&mut self, name: &str, value: String) -> Result<(), Problem> {
+        let of = &mut self.of;
         match name {
-            "namespace" => self.namespace = Some(value),
-            "room" => self.rooms.push(value),
-            "user" => self.users.push(value),
-            "socket" => self.sockets.push(value),
-            "except" => self.except.push(value),
+            "namespace" => of.namespace = value,
+            "room" => of.rooms.push(value),
+            "user" => of.users.push(value),
+            "socket" => of.sockets.push(value),
+            "except" => of.except.push(value),
+            "local" => of.local = parsed(name, &value, "true or false")?,
+            "all" => of.all = parsed(name, &value, "true or false")?,
             "prefix" => self.prefix = value,
             "after" => self.page.after = Some(value),
-            "local" => self.local = parsed(name, &value, "true or false")?,
             _ => self.page.limit = parsed(name, &value, "a whole number")?,
         }
         Ok(())
-    }
-
-    fn whom(self) -> (Whom, Page) {
-        let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
-        let namespace = self.namespace.unwrap_or_else(|| "/".to_owned());
-        let whom = Whom {
-            rooms: named(self.rooms),
-            users: named(self.users),
-            sockets: named(self.sockets),
-            except: self.except,
-            ..Whom::anyone(namespace, self.local)
-        };
-        (whom, self.page)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Pages of sockets and of rooms, made from the lists of all nodes.
 
-use super::model::{Count, Room, Rooms, Socket, Sockets, Whom};
+use super::model::{Count, Room, Rooms, Socket, Sockets};
 use super::problem::{Kind, Problem};
-use super::{Api, may, raw, stopping};
-use crate::admin::keys::{Caller, Scope};
+use super::{Api, check, may, raw, stopping};
 use hub::Found;
-use rules::{Chosen, Outcome, Wanted};
+use identity::keys::{Caller, Scope};
+use rules::{Outcome, Wanted};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use types::Target;
 
 /// Items of one page at most.
 pub const PAGE_MAX: usize = 1_000;
@@ -68,7 +69,7 @@ impl Api {
     pub(super) async fn sockets(
         &self,
         caller: &Caller,
-        of: Whom,
+        of: Target,
         page: &Page,
     ) -> Result<Sockets, Problem> {
         page.checked()?;
@@ -91,12 +92,12 @@ impl Api {
     pub(super) async fn rooms(
         &self,
         caller: &Caller,
-        of: Whom,
+        of: Target,
         prefix: &str,
         page: &Page,
     ) -> Result<Rooms, Problem> {
         page.checked()?;
-        let found = self.found(caller, of).await?;
+        let found = self.found(caller, Target { all: true, ..of }).await?;
         let mut members = BTreeMap::<&str, u64>::new();
         for socket in &found.sockets {
             let shared = socket.rooms.iter().filter(|room| **room != socket.id);
@@ -119,11 +120,11 @@ impl Api {
     pub(super) async fn count_room(
         &self,
         caller: &Caller,
-        of: Whom,
+        of: Target,
         room: String,
     ) -> Result<Count, Problem> {
-        let rooms = Some(vec![room.clone()]);
-        let found = self.found(caller, Whom { rooms, ..of }).await?;
+        let rooms = vec![room.clone()];
+        let found = self.found(caller, Target { rooms, ..of }).await?;
         Ok(Count {
             room,
             sockets: found.sockets.len() as u64,
@@ -131,9 +132,9 @@ impl Api {
         })
     }
 
-    async fn found(&self, caller: &Caller, of: Whom) -> Result<Found, Problem> {
+    async fn found(&self, caller: &Caller, of: Target) -> Result<Found, Problem> {
         may(caller, Scope::Read, &of.namespace)?;
-        let of: Chosen = of.chosen(None)?;
+        check::target(&of)?;
         let turn = tokio::time::timeout(TURN_TIMEOUT, self.lists.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             let detail = format!("{LISTS_MAX} lists are being made, and they take long");

@@ -8,12 +8,12 @@ mod commands;
 pub(crate) mod grpc;
 mod histories;
 pub(crate) mod http;
+mod larder;
 mod lists;
 mod model;
 mod once;
 mod presences;
 pub(crate) mod problem;
-pub(crate) mod shards;
 
 /// The messages of `proto/sockeye/api/v1/api.proto`, written by `cargo xtask gen`.
 pub mod proto {
@@ -24,17 +24,12 @@ pub mod proto {
 mod proto_tests;
 
 pub use books::Books;
-pub(crate) use books::{BOUNDS, Durations};
-pub use check::NAMES_MAX;
+pub use grpc::routes;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
-pub use shards::ToShards;
 
-use crate::admin::keys::{Caller, Keyring, Scope};
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
-use crate::chronicle::Acks;
-use crate::cluster::ledger::Ledger;
 use crate::history::History;
 use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
@@ -43,12 +38,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hub::Keeping;
 use hub::config::Rate;
+use identity::keys::{Caller, Keyring, Scope};
+pub(crate) use model::Order;
 use model::{Accepted, Answer, Collected, Done};
-pub(crate) use model::{Order, Whom};
+use nodes::chronicle::Acks;
+use nodes::ledger::Ledger;
 use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::large::event_bytes;
-use rules::{Chosen, Errand, Message, Outcome, Wanted};
+use rules::{Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,6 +54,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
+use types::Target;
 
 /// Calls that wait for shards at once, and events that wait for the answers of clients. One more is refused.
 const CALLS_MAX: usize = 64;
@@ -202,8 +201,8 @@ impl Api {
         // Programs do a lot that the log has: the audit has what people do, and who put clients out.
         let is_noted = caller.is_at_console() || matches!(wanted, Wanted::Disconnect { .. });
         let noted = is_noted.then(|| {
-            let action = (name_of(wanted), Some(&*order.whom.namespace));
-            self.audit.begin(caller, action, &order.whom.text())
+            let action = (name_of(wanted), Some(&*order.of.namespace));
+            self.audit.begin(caller, action, &order.of.to_string())
         });
         let answer = self.admit(caller, key, order).await;
         if let Some(noted) = noted {
@@ -218,13 +217,8 @@ impl Api {
         key: Option<&str>,
         order: Order,
     ) -> once::Answer {
-        let Order {
-            whom,
-            all,
-            stored,
-            wanted,
-        } = order;
-        may(caller, scope_of(&wanted), &whom.namespace)?;
+        let Order { of, stored, wanted } = order;
+        may(caller, scope_of(&wanted), &of.namespace)?;
         if wanted == (Wanted::Disconnect { close: true })
             && !caller.may_everywhere(Scope::Disconnect)
         {
@@ -235,7 +229,7 @@ impl Api {
         if let Wanted::Join(rooms) | Wanted::Leave(rooms) = &wanted {
             check::rooms(name_of(&wanted), rooms, self.room_name_bytes_max)?;
         }
-        let of = whom.chosen(all)?;
+        check::target(&of)?;
         check::namespace(&of.namespace, self.namespaces.as_ref())?;
         if stored {
             self.check_stored(&of, &wanted)?;
@@ -277,7 +271,7 @@ impl Api {
     }
 
     /// What all nodes read goes to all nodes.
-    fn check_local(&self, of: &Chosen, wanted: &Wanted) -> Result<(), Problem> {
+    fn check_local(&self, of: &Target, wanted: &Wanted) -> Result<(), Problem> {
         let Some(acks) = self.chronicle.as_ref().filter(|_| of.local) else {
             return Ok(());
         };
@@ -294,7 +288,7 @@ impl Api {
         }
     }
 
-    async fn carry_out(&self, of: Chosen, wanted: Wanted, stored: bool) -> once::Answer {
+    async fn carry_out(&self, of: Target, wanted: Wanted, stored: bool) -> once::Answer {
         let mut wanted = self.make_small(&of.namespace, wanted).await?;
         let history = self.history.as_ref().filter(|_| stored);
         let receipt = history.map(|history| history.receipt());
@@ -372,7 +366,7 @@ impl Api {
     }
 
     /// Sends an errand and waits for what comes of it; `within`: what others have for their answers.
-    async fn ask(&self, of: Chosen, what: Wanted, within: Duration) -> Result<Outcome, Problem> {
+    async fn ask(&self, of: Target, what: Wanted, within: Duration) -> Result<Outcome, Problem> {
         // Clients may take a minute: calls that need none of them do not wait behind those that do.
         let (places, waiting) = match what {
             Wanted::Ask(..) => (&self.questions, "events wait for the answers of clients"),
@@ -432,14 +426,11 @@ fn outcome_of<T>(answer: &Result<T, Problem>) -> Result<(), String> {
 }
 
 /// For those who ask later who did it. Events are many.
-fn note(caller: &Caller, wanted: &Wanted, of: &Chosen) {
+fn note(caller: &Caller, wanted: &Wanted, of: &Target) {
     let (key, namespace, name) = (caller.name(), &of.namespace, name_of(wanted));
-    let (rooms, users) = (&of.rooms, &of.users);
     match wanted {
-        Wanted::Emit(_) | Wanted::Ask(..) => {
-            tracing::debug!(key, namespace, ?rooms, ?users, "{name} ordered");
-        }
-        _ => tracing::info!(key, namespace, ?rooms, ?users, "{name} ordered"),
+        Wanted::Emit(_) | Wanted::Ask(..) => tracing::debug!(key, namespace, %of, "{name} ordered"),
+        _ => tracing::info!(key, namespace, %of, "{name} ordered"),
     }
 }
 
@@ -533,7 +524,7 @@ fn raw(text: String) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::{ApiKeys, generate};
+    use identity::keys::{ApiKeys, generate};
 
     /// Carries out everything.
     struct Willing;
@@ -559,13 +550,13 @@ mod tests {
             let mut headers = axum::http::HeaderMap::new();
             headers.insert("x-api-key", key.parse().expect("a value"));
             let caller = keys.find(&headers).expect("a caller");
-            let whom = Whom {
-                users: Some(vec!["ada".to_owned()]),
-                ..Whom::anyone("/chat".to_owned(), false)
+            let of = Target {
+                namespace: "/chat".to_owned(),
+                users: vec!["ada".to_owned()],
+                ..Target::default()
             };
             let order = Order {
-                whom,
-                all: Some(false),
+                of,
                 stored: false,
                 wanted: Wanted::Disconnect { close },
             };

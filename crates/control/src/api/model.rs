@@ -3,6 +3,7 @@
 use rules::Wanted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use types::Target;
 use utoipa::ToSchema;
 
 fn root() -> String {
@@ -22,94 +23,54 @@ macro_rules! about_sockets {
             #[schema(default = "/", pattern = "^/")]
             pub namespace: String,
             /// Members of these rooms.
-            #[schema(nullable = false, min_items = 1)]
-            pub rooms: Option<Vec<String>>,
+            #[serde(default)]
+            pub rooms: Vec<String>,
             /// Sockets of these users.
-            #[schema(nullable = false, min_items = 1)]
-            pub users: Option<Vec<String>>,
+            #[serde(default)]
+            pub users: Vec<String>,
             /// Sockets with these ids.
-            #[schema(nullable = false, min_items = 1)]
-            pub sockets: Option<Vec<String>>,
+            #[serde(default)]
+            pub sockets: Vec<String>,
             /// No members of these rooms, and no sockets with these ids.
             #[serde(default)]
             pub except: Vec<String>,
             /// Only sockets of the node that is asked.
             #[serde(default)]
             pub local: bool,
+            /// All sockets of the namespace. Needed if `rooms`, `users` and `sockets` name nobody.
+            #[serde(default)]
+            pub all: bool,
         }
 
         impl $name {
             /// Takes out the members that choose the sockets.
-            pub(super) fn whom(&mut self) -> Whom {
-                Whom {
+            pub(super) fn target(&mut self) -> Target {
+                Target {
                     namespace: std::mem::take(&mut self.namespace),
-                    rooms: self.rooms.take(),
-                    users: self.users.take(),
-                    sockets: self.sockets.take(),
+                    rooms: std::mem::take(&mut self.rooms),
+                    users: std::mem::take(&mut self.users),
+                    sockets: std::mem::take(&mut self.sockets),
                     except: std::mem::take(&mut self.except),
                     local: self.local,
+                    all: self.all,
+                    without: Vec::new(),
                 }
             }
         }
     };
 }
 
-/// The members that all requests about sockets have, by whatever door. A list that is left out does not matter.
-#[derive(Clone, Debug)]
-pub(crate) struct Whom {
-    pub(crate) namespace: String,
-    pub(crate) rooms: Option<Vec<String>>,
-    pub(crate) users: Option<Vec<String>>,
-    pub(crate) sockets: Option<Vec<String>>,
-    pub(crate) except: Vec<String>,
-    pub(crate) local: bool,
-}
-
-impl Whom {
-    /// For people.
-    pub(super) fn text(&self) -> String {
-        let lists = [
-            ("rooms", &self.rooms),
-            ("users", &self.users),
-            ("sockets", &self.sockets),
-        ];
-        let named = lists.iter().filter_map(|(kind, names)| {
-            let names = names.as_ref()?;
-            Some(format!("{kind} {}", names.join(", ")))
-        });
-        let named: Vec<String> = named.collect();
-        match named.is_empty() {
-            true => "the whole namespace".to_owned(),
-            false => named.join("; "),
-        }
-    }
-
-    /// All sockets of a namespace.
-    pub(crate) fn anyone(namespace: String, local: bool) -> Self {
-        Self {
-            namespace,
-            rooms: None,
-            users: None,
-            sockets: None,
-            except: Vec::new(),
-            local,
-        }
-    }
-}
-
 /// A call that changes something.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    pub(crate) whom: Whom,
-    /// The whole namespace is meant; `None`: it is if nobody is named.
-    pub(crate) all: Option<bool>,
+    pub(crate) of: Target,
     /// The caller waits until the store of history has it.
     pub(crate) stored: bool,
     pub(crate) wanted: Wanted,
 }
 
 about_sockets! {
-    /// An event for sockets. Without `rooms`, `users` and `sockets` it is for the whole namespace.
+    /// An event for sockets. One of `rooms`, `users`, `sockets` and `all` is needed.
     Emit {
         /// Name of the event.
         #[schema(min_length = 1, example = "news")]
@@ -148,9 +109,6 @@ about_sockets! {
         /// The rooms that they join.
         #[schema(min_items = 1, example = json!(["sports"]))]
         join: Vec<String>,
-        /// All sockets of the namespace.
-        #[serde(default)]
-        all: bool,
     }
 }
 
@@ -160,9 +118,6 @@ about_sockets! {
         /// The rooms that they leave.
         #[schema(min_items = 1, example = json!(["sports"]))]
         leave: Vec<String>,
-        /// All sockets of the namespace.
-        #[serde(default)]
-        all: bool,
     }
 }
 
@@ -172,9 +127,6 @@ about_sockets! {
         /// Their connections end as well, with all namespaces.
         #[serde(default)]
         close: bool,
-        /// All sockets of the namespace.
-        #[serde(default)]
-        all: bool,
     }
 }
 

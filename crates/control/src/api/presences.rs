@@ -4,10 +4,11 @@ use super::lists::TURN_TIMEOUT;
 use super::model::{Member, Members};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
-use crate::admin::keys::{Caller, Scope};
 use hub::{Person, Presence, Unwatched, Who};
-use rules::{Chosen, Outcome, Wanted};
+use identity::keys::{Caller, Scope};
+use rules::{Outcome, Wanted};
 use std::time::Duration;
+use types::Target;
 
 /// A node that has no member of the room, and did not hear of it before, asks the others, and is asked again after each of these times.
 const OTHERS_ANSWER: [Duration; 2] = [Duration::from_millis(750), Duration::from_millis(250)];
@@ -37,11 +38,7 @@ impl Api {
     }
 
     async fn present(&self, namespace: &str, room: &str) -> Result<Presence, Problem> {
-        let of = Chosen {
-            namespace: namespace.to_owned(),
-            rooms: vec![room.to_owned()],
-            ..Chosen::default()
-        };
+        let of = Target::room(namespace, room);
         let found = self.ask(of, Wanted::Present, TURN_TIMEOUT).await?;
         let Outcome::Present(found) = found else {
             return Err(stopping());

@@ -1,8 +1,8 @@
 //! Why a call failed, for programs and people: problem details as in RFC 9457.
 
-use crate::admin::keys::{Caller, Scope};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use identity::keys::{Caller, Scope};
 use serde::Serialize;
 use utoipa::ToSchema;
 

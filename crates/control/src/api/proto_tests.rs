@@ -11,6 +11,7 @@ fn the_messages_of_the_api_are_fresh() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = prost_build::Config::new();
     config.out_dir(folder.path());
+    config.extern_path(".sockeye.types.v1", "::types");
     config.compile_fds(files).expect("types");
     let made = fs::read_to_string(folder.path().join("sockeye.api.v1.rs")).expect("a file");
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/proto/sockeye.api.v1.rs");

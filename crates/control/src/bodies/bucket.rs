@@ -1,6 +1,6 @@
 //! A bucket that speaks S3, in place of a folder. Its client is half a minute of a build, so a build may leave it out.
 
-use crate::identity::Secret;
+use identity::Secret;
 use object_store::ObjectStore;
 #[cfg(feature = "s3")]
 use object_store::{

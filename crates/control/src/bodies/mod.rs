@@ -29,13 +29,13 @@ pub(crate) use books::load;
 pub(crate) use fault::Fault;
 pub(crate) use key::Key;
 
-use crate::api::shards::ToShards;
-use crate::identity::{Secret, Verifier};
-use crate::vitals::Pulse;
 use hub::config::Cors;
+use identity::{Secret, Verifier};
 use key::Form;
 use pace::Pace;
+use process::vitals::Pulse;
 use quota::{Addresses, Quotas};
+use rules::ToShards;
 use rules::large::{Large, LargeEvent, answer, event_bytes, reference};
 use rules::{Message, Uploads};
 use sign::Signer;

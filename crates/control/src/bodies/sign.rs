@@ -1,10 +1,10 @@
 //! Addresses of stored bodies. Whoever has one may read that body until its time is up; nobody can make one, or change it.
 
 use super::key::{Key, unix_seconds};
-use crate::identity::Secret;
 use aws_lc_rs::{hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use identity::Secret;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use rules::large::reference;
-use rules::{Announced, Chosen, Errand, Message, Outcome, Unannounced, Wanted};
+use rules::{Announced, Errand, Message, Outcome, Unannounced, Wanted};
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tonic::codegen::Body as _;
+use types::Target;
 use wire::base64url::Id20;
 use wire::http::query_pairs;
 
@@ -377,10 +378,10 @@ async fn sockets_of(
     namespace: &str,
     user: &str,
 ) -> Result<Vec<Fetched>, Refusal> {
-    let of = Chosen {
+    let of = Target {
         namespace: namespace.to_owned(),
         users: vec![user.to_owned()],
-        ..Chosen::default()
+        ..Target::default()
     };
     match send(announcer, of, Wanted::Fetch(FETCH_TIMEOUT)).await? {
         Outcome::Found(found) => Ok(found.sockets),
@@ -394,11 +395,9 @@ async fn announce(
     to: Permitted,
     reference: &str,
 ) -> Result<(), Refusal> {
-    let of = Chosen {
-        namespace: namespace.to_owned(),
-        rooms: vec![to.room],
+    let of = Target {
         except: to.except,
-        ..Chosen::default()
+        ..Target::room(namespace, to.room)
     };
     let message = Message {
         event: hub::notices::LARGE.to_owned(),
@@ -416,7 +415,7 @@ async fn announce(
     }
 }
 
-async fn send(announcer: &Announcer, of: Chosen, what: Wanted) -> Result<Outcome, Refusal> {
+async fn send(announcer: &Announcer, of: Target, what: Wanted) -> Result<Outcome, Refusal> {
     let (answer, answered) = oneshot::channel();
     let answer = Box::new(move |outcome| drop(answer.send(outcome)));
     announcer.shards.send(Errand { of, what, answer });

@@ -1,12 +1,11 @@
 //! Commands on their way in: records become orders, as calls of the server API do.
 
 use super::{Carry, Uncarried};
-use ::bridge::{Action, Command, Encoding, Handed, Place, Target, Unhandled, Who};
+use ::bridge::{Action, Command, Encoding, Handed, Place, Unhandled};
 use hub::Spot;
-use rules::{Chosen, Message, Wanted};
+use rules::{Message, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::base64url::Id20;
 use wire::{json, socketio};
 
 /// Commands that other nodes did not get.
@@ -24,15 +23,15 @@ pub(crate) fn counted(
     carry: &Carry,
     partial: &Counted,
     reader: String,
-) -> impl FnMut(Option<Place<'_>>, &Command<'_>) -> Result<Handed, Unhandled> + Send + use<> {
+) -> impl FnMut(Option<Place<'_>>, Command<'_>) -> Result<Handed, Unhandled> + Send + use<> {
     let (carry, partial) = (Arc::clone(carry), partial.clone());
     let mut sources = Sources { reader, last: None };
     move |place, command| {
-        let (of, mut wanted) = read(command)?;
+        let mut wanted = read(&command.action)?;
         if let Wanted::Emit(message) = &mut wanted {
             message.spot = place.and_then(|place| sources.spot(place));
         }
-        let carrying = carry(of, wanted).map_err(|why| match why {
+        let carrying = carry(command.of, wanted).map_err(|why| match why {
             Uncarried::Flaw(text) => Unhandled::Flaw(text),
             Uncarried::Later => Unhandled::Later,
         })?;
@@ -73,24 +72,13 @@ impl Sources {
     }
 }
 
-fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {
-    let mut of = Chosen {
-        namespace: command.namespace.to_owned(),
-        ..Chosen::default()
-    };
-    let wanted = match command.action {
+fn read(action: &Action<'_>) -> Result<Wanted, String> {
+    Ok(match *action {
         Action::Emit {
-            to,
             encoding,
             attachments,
             body,
         } => {
-            match to {
-                Target::Socket(id) => of.rooms.push(socket(id)?),
-                Target::User(user) => of.users.push(user.to_owned()),
-                Target::Room(room) => of.rooms.push(room.to_owned()),
-                Target::Namespace => {}
-            }
             if encoding == Encoding::Msgpack {
                 return Err("the gateway reads commands in JSON, and not in MessagePack".to_owned());
             }
@@ -100,38 +88,10 @@ fn read(command: &Command<'_>) -> Result<(Chosen, Wanted), String> {
                 ..message(json)?
             })
         }
-        Action::Join { who, room } => {
-            choose(&mut of, who)?;
-            Wanted::Join(vec![room.to_owned()])
-        }
-        Action::Leave { who, room } => {
-            choose(&mut of, who)?;
-            Wanted::Leave(vec![room.to_owned()])
-        }
-        Action::Disconnect { who } => {
-            choose(&mut of, who)?;
-            Wanted::Disconnect { close: false }
-        }
-    };
-    Ok((of, wanted))
-}
-
-fn choose(of: &mut Chosen, who: Who<'_>) -> Result<(), String> {
-    match who {
-        Who::Socket(id) => of.rooms.push(socket(id)?),
-        Who::User(user) => of.users.push(user.to_owned()),
-    }
-    Ok(())
-}
-
-/// A socket's id is the name of a room that holds it alone.
-fn socket(id: &str) -> Result<String, String> {
-    match Id20::decode(id.as_bytes()) {
-        Some(_) => Ok(id.to_owned()),
-        None => Err(format!(
-            "the header X-ID is {id:?}, which is no socket's id"
-        )),
-    }
+        Action::Join { room } => Wanted::Join(vec![room.to_owned()]),
+        Action::Leave { room } => Wanted::Leave(vec![room.to_owned()]),
+        Action::Disconnect => Wanted::Disconnect { close: false },
+    })
 }
 
 /// The attachments stand behind the JSON; `sizes` are theirs in bytes, separated by commas.
@@ -183,13 +143,6 @@ fn message(body: &[u8]) -> Result<Message, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    fn command(action: Action<'_>) -> Command<'_> {
-        Command {
-            namespace: "/chat",
-            action,
-        }
-    }
-
     fn emit(body: &str) -> Result<Message, String> {
         message(body.as_bytes())
     }
@@ -241,34 +194,5 @@ mod tests {
         assert_eq!(spot(1, 8), of("kafka:g:t/1", 8));
         assert_eq!(spot(2, 8), of("kafka:g:t/2", 8));
         assert_eq!(spot(2, -1), None);
-    }
-
-    #[test]
-    fn operators_choose_sockets() {
-        let id = "AAAAAAAAAAAAAAAAAAAA";
-        let read = |action| read(&command(action));
-        let room = "r".to_owned();
-        let (of, wanted) = read(Action::Join {
-            who: Who::Socket(id),
-            room: "r",
-        })
-        .expect("an order");
-        assert_eq!(
-            (of.rooms, of.namespace),
-            (vec![id.to_owned()], "/chat".to_owned())
-        );
-        assert_eq!(wanted, Wanted::Join(vec![room.clone()]));
-        let (of, wanted) = read(Action::Leave {
-            who: Who::User("ada"),
-            room: "r",
-        })
-        .expect("an order");
-        assert_eq!(
-            (of.users, wanted),
-            (vec!["ada".to_owned()], Wanted::Leave(vec![room]))
-        );
-        let who = Who::Socket("short");
-        let why = read(Action::Disconnect { who }).expect_err("no id");
-        assert!(why.contains("\"short\""), "{why}");
     }
 }

@@ -1,8 +1,7 @@
 //! From the hubs' tap into the queue of the store, one event for each of its rooms.
 
 use super::History;
-use super::receipts::Stored;
-use ::history::{Event, Fault, Position, Waiter};
+use ::history::{Event, Fault, Position, Stored, Waiter};
 use hub::Recorded;
 use hub::mailbox::waker;
 use std::sync::{Arc, PoisonError};

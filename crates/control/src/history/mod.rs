@@ -9,7 +9,6 @@ mod pages;
 mod place;
 mod quotas;
 mod range;
-pub(crate) mod receipts;
 #[cfg(feature = "history-redis")]
 mod redis;
 mod wanted;
@@ -24,12 +23,11 @@ pub(crate) use range::Range;
 #[cfg(feature = "history-redis")]
 pub use redis::open as open_redis;
 
-use ::history::{Ask, Fault, Forget, Intake, Memory, Page, Store};
+use ::history::{Ask, Fault, Forget, Intake, Memory, Page, Receipt, Receipts, Store};
 pub use ::history::{Event, Kept, Position};
 use hub::HistoryTap;
 use lending::Folder;
 use quotas::Quotas;
-use receipts::{Receipt, Receipts};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

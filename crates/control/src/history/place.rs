@@ -1,8 +1,8 @@
 //! Where the store is.
 
-use crate::cluster::redis::settings::Mode;
-use crate::identity::Secret;
 use ::history::Sync;
+use identity::Secret;
+use nodes::redis::settings::Mode;
 use std::path::PathBuf;
 
 /// The store.

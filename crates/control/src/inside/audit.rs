@@ -1,6 +1,6 @@
 //! The actions of operators, for those who ask later. The log has the same lines for longer.
 
-use crate::admin::keys::Caller;
+use identity::keys::Caller;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -113,7 +113,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::tests::caller;
+    use crate::callers::caller;
 
     #[test]
     fn programs_do_not_push_out_what_people_did_and_texts_are_cut() {

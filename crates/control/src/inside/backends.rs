@@ -2,7 +2,6 @@
 
 use super::failures::{Depth, FailureHere};
 use super::{Called, Caller, Inside, Problems, Scope, admit};
-use crate::backend::{Figures, Seen};
 use crate::bridge::Bridge;
 use crate::metrics::load;
 use ::backend::{PaceFigures, SeenWorker};
@@ -12,6 +11,7 @@ use axum::response::IntoResponse;
 use rules::bridge::Bus;
 use serde::Serialize;
 use utoipa::ToSchema;
+use workers::{Figures, Seen};
 
 /// The backends of this node.
 #[derive(Debug, Serialize, ToSchema)]
@@ -246,7 +246,7 @@ pub(super) async fn node_backends(State(inside): State<Inside>, caller: Caller) 
         Ok(()) => Depth::Words,
         Err(_) => Depth::Sizes,
     };
-    let looks = match inside.node.windows.get() {
+    let looks = match inside.node.workers.windows.get() {
         Some(windows) => windows.look(&[]).await,
         None => Vec::new(),
     };

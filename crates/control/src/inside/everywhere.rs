@@ -4,13 +4,13 @@
 use super::{
     Caller, ITEMS, ITEMS_MAX, Inside, Problems, SESSIONS_MAX, TURN_TIMEOUT, admit, limited,
 };
-use crate::admin::keys::Scope;
 use crate::api::http::{Called, Query};
 use crate::api::problem::{Kind, Problem};
-use crate::relay::{ANSWER_BYTES_MAX, Relays};
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
+use identity::keys::Scope;
+use nodes::relay::{ANSWER_BYTES_MAX, Relays};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

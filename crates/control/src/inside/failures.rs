@@ -1,12 +1,12 @@
 //! The last failures of a backend or a bridge: names and sizes for those who look on, bodies for a reason.
 
 use super::{Called, Caller, Inside, Problem, Problems, Query, Scope, admit};
-use crate::admin::keys::Operator;
 use crate::api::problem::{Details, Kind};
 use ::bridge::{Failure, Said};
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use identity::keys::Operator;
 use rules::bridge::Bus;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -138,7 +138,7 @@ pub(super) async fn node_failures(
 
 impl Inside {
     async fn failures_of_backend(&self, name: &str) -> Result<Vec<Failure>, Problem> {
-        let looks = match self.node.windows.get() {
+        let looks = match self.node.workers.windows.get() {
             Some(windows) => windows.look(&[]).await,
             None => Vec::new(),
         };

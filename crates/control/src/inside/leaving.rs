@@ -1,7 +1,7 @@
 //! A drain as operators see it: the plan before it begins, and how far it is.
 
-use crate::moving::{Begun, Pace};
 use hub::Classes;
+use process::moving::{Begun, Pace};
 use serde::Serialize;
 use utoipa::ToSchema;
 

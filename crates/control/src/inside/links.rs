@@ -1,11 +1,10 @@
 //! Who talks to whom: each node tells which others it hears and relays to, and which engine, backends and bridges it has.
 
 use super::{Inside, Problem, Query};
-use crate::backend::Figures;
 use crate::bridge::Bridge;
-use crate::cluster::roster::Way;
 use crate::metrics::load;
-use crate::upgrades::Tally;
+use nodes::roster::Way;
+use process::upgrades::Tally;
 use rules::bridge::Bus;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use utoipa::ToSchema;
+use workers::Figures;
 
 /// The links of one node.
 #[derive(Debug, Serialize, ToSchema)]

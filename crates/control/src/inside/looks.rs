@@ -1,6 +1,5 @@
 //! Sessions, rooms and ends of this node, as its shards see them.
 
-use crate::backend::Windows;
 use backend::Name;
 use hub::metrics::Scope;
 use hub::{Ended, SeenRoom, SeenSession, SeenSocket, UsedRate};
@@ -9,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Add;
 use std::sync::Arc;
 use utoipa::ToSchema;
+use workers::Windows;
 
 /// Sessions of this node.
 #[derive(Debug, Serialize, ToSchema)]

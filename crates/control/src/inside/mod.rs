@@ -16,7 +16,6 @@ mod series;
 pub use audit::Audit;
 pub use near::bounded_keys;
 
-use crate::admin::keys::{Operator, Scope};
 use crate::admin::nodes::Nodes;
 use crate::api::Api;
 use crate::api::http::{self, Called, Problems, Query};
@@ -38,6 +37,7 @@ use everywhere::{
 };
 use failures::{__path_node_failures, node_failures};
 use hub::{Classes, Question, RoomsWanted, SessionsWanted, Sight};
+use identity::keys::{Operator, Scope};
 use lately::Lately;
 use leaving::{DrainPlan, DrainProgress, DrainView, SessionClasses};
 use looks::{Ends, Rooms, Sessions};
@@ -391,7 +391,7 @@ impl Inside {
             }
         }
         found.sessions.truncate(limit);
-        if is_one && let Some(windows) = self.node.windows.get() {
+        if is_one && let Some(windows) = self.node.workers.windows.get() {
             for session in &mut found.sessions {
                 session.find_workers(windows).await;
             }

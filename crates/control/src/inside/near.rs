@@ -2,8 +2,8 @@
 
 use super::{Inside, Setting};
 use crate::metrics::{Exporter, Figures, load};
-use crate::process::Usage;
 use hub::metrics::Cells;
+use process::usage::Usage;
 use serde::Serialize;
 use std::sync::atomic::AtomicU64;
 use utoipa::ToSchema;

@@ -1,8 +1,8 @@
 //! The figures of the last hour, one point a second.
 
 use super::super::metrics::Shards;
-use super::super::process::Usage;
 use hub::metrics::{Cells, DURATION_BOUNDS_MS, TURN_BOUNDS_US};
+use process::usage::Usage;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -77,7 +77,7 @@ impl Bridge for Kafka {
         for (inlet, past) in self.settings.inlets.iter().zip(&self.pasts) {
             let mut carry = counted(carry, &self.partial, format!("kafka:{}", inlet.reads.group));
             let hand = move |place: ::kafka::Place<'_>, command: ::kafka::Command<'_>| {
-                carry(Some(place), &command)
+                carry(Some(place), command)
             };
             let started = client(&self.settings)
                 .map(|client| client.noting(&self.failures))

@@ -1,8 +1,8 @@
 //! What a test client is to hear, and for how long.
 
-use crate::admin::keys::{Caller, Scope};
 use crate::api::http::Query;
 use crate::api::problem::Problem;
+use identity::keys::{Caller, Scope};
 use std::time::Duration;
 
 /// The operators' listener ends no answer before.
@@ -90,7 +90,7 @@ fn needed(has_room: bool) -> &'static [Scope] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::tests::{caller, limited};
+    use crate::callers::{caller, limited};
 
     fn read(caller: &Caller, query: &str) -> Result<Order, String> {
         Order::read(caller, Some(query)).map_err(|problem| problem.message())

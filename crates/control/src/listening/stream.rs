@@ -3,19 +3,19 @@
 use super::client::Client;
 use super::order::Order;
 use super::places::{Place, Places};
-use crate::admin::keys::{Operator, Standing};
 use crate::admin::nodes::Nodes;
 use crate::api::http::{self, Called, Problems};
 use crate::api::problem::{Kind, Problem};
-use crate::api::{Api, Order as Wish, Whom};
+use crate::api::{Api, Order as Wish};
 use crate::metrics::node::Node;
-use crate::seats::Peer;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::{Extension, Router};
+use identity::keys::{Operator, Standing};
+use process::seats::Peer;
 use rules::Wanted;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tonic::codegen::tokio_stream::Stream;
+use types::Target;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -278,11 +279,10 @@ impl Teller {
     async fn join(&mut self, socket: &str) -> Option<String> {
         let room = self.order.room.clone()?;
         let order = Wish {
-            whom: Whom {
-                sockets: Some(vec![socket.to_owned()]),
-                ..Whom::anyone(self.order.namespace.clone(), true)
+            of: Target {
+                local: true,
+                ..Target::room(self.order.namespace.clone(), socket)
             },
-            all: None,
             stored: false,
             wanted: Wanted::Join(vec![room.clone()]),
         };

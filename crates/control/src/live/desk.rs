@@ -5,6 +5,8 @@ use super::line::{self, Line};
 use super::order::Order;
 use crate::debug::Inspect;
 use hub::LiveTrace;
+use nodes::relay::Show;
+use process::stream::Duplex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,8 +92,17 @@ impl Desk {
         })
     }
 
+    /// Serves other nodes.
+    pub fn show(&self) -> Show {
+        let desk = self.clone();
+        Arc::new(move |stream| {
+            let desk = desk.clone();
+            Box::pin(async move { desk.serve(stream).await })
+        })
+    }
+
     /// Serves another node: its order is the first line, and lines go back until it hangs up.
-    pub(crate) async fn serve<S: AsyncRead + AsyncWrite>(&self, stream: S) -> io::Result<()> {
+    async fn serve(&self, stream: Box<dyn Duplex>) -> io::Result<()> {
         let (mut from, mut to) = split(stream);
         let order = timeout(ORDER_TIMEOUT, read_order(&mut from)).await??;
         let Some(mut running) = self.run(&order, &self.foreign) else {

@@ -1,10 +1,10 @@
 //! What is to be followed, and for how long: as an operator asks for it, and as one node asks another.
 
-use crate::admin::keys::{Caller, Scope};
 use crate::api::http::Query;
 use crate::api::problem::{Kind, Problem};
 use aws_lc_rs::rand;
 use hub::{LiveTrace, Marks, Subject, TraceBounds};
+use identity::keys::{Caller, Scope};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::base64url::Id20;
@@ -275,7 +275,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::keys::tests::{caller, limited};
+    use crate::callers::{caller, limited};
 
     fn read(caller: &Caller, query: &str) -> Result<Order, String> {
         let query = Query::read(Some(query), &KNOWN).map_err(|problem| problem.message())?;

@@ -4,7 +4,7 @@
 use super::line;
 use super::order::Order;
 use crate::admin::nodes::Nodes;
-use crate::relay::Relays;
+use nodes::relay::Relays;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;

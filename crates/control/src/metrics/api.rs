@@ -2,7 +2,8 @@
 
 use super::row::{Metric, counter, histogram};
 use super::{Buckets, Samples, View, load};
-use crate::api::{BOUNDS, Books, Durations};
+use crate::api::Books;
+use process::durations::{BOUNDS, Durations};
 
 pub(super) const API: &[Metric] = &[
     counter(

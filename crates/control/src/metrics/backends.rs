@@ -2,8 +2,8 @@
 
 use super::row::{Metric, counter, gauge, histogram};
 use super::{Samples, View, load};
-use crate::backend::Figures;
 use std::sync::atomic::AtomicU64;
+use workers::Figures;
 
 pub(super) const BACKENDS: &[Metric] = &[
     gauge(

@@ -1,12 +1,23 @@
 //! Rows about other nodes.
 
 use super::row::{Metric, counter, gauge};
-use super::{Samples, View, load};
-use crate::cluster::gauges::Gauges;
+use super::{Buckets, Samples, View, load};
+use nodes::gauges::Gauges;
+use nodes::lag::LAG_BOUNDS_MS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn one(view: &View<'_>, cell: fn(&Gauges) -> &AtomicU64) -> Samples {
     Samples::One(Some(load(cell(&view.node.cluster)) as f64))
+}
+
+/// How long publishing takes.
+pub(super) fn lag(view: &View<'_>) -> Samples {
+    let lag = &view.node.cluster.lag;
+    Samples::Histogram(Buckets {
+        bounds: LAG_BOUNDS_MS.to_vec(),
+        counts: lag.counts().collect(),
+        sum: lag.sum_ms(),
+    })
 }
 
 pub(super) const CLUSTER: &[Metric] = &[

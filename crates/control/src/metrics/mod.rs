@@ -14,7 +14,6 @@ pub mod detection;
 mod directory;
 mod foreign;
 mod history;
-pub mod lag;
 mod live;
 pub mod node;
 #[cfg(test)]
@@ -30,9 +29,9 @@ mod upgrade;
 
 pub use text::Format;
 
-use crate::process::Usage;
 use hub::metrics::Cells;
 use node::Node;
+use process::usage::Usage;
 use rate::{RateMeter, Stalls};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

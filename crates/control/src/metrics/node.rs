@@ -3,27 +3,25 @@
 use super::detection::Detection;
 use super::load;
 use crate::api;
-use crate::backend::figures::Figures;
-use crate::backend::state::Turns;
-use crate::backend::windows::Windows;
 use crate::bodies::Bodies;
 use crate::bridge::Bridges;
-use crate::cluster::channels;
-use crate::cluster::foreign;
-use crate::cluster::gauges::Gauges;
-use crate::cluster::{directory, ledger};
-use crate::health::Readiness;
 use crate::history::History;
-use crate::identity::Verifier;
 use crate::inside::audit::Audit;
 use crate::listening::Doorway;
 use crate::live;
-use crate::owed::Owed;
-use crate::relay;
 use crate::traces;
-use crate::vitals::Vitals;
 use crate::webtransport::Carrier;
 use hub::addresses::Addresses;
+use identity::Verifier;
+use nodes::channels;
+use nodes::foreign;
+use nodes::gauges::Gauges;
+use nodes::relay;
+use nodes::{directory, ledger};
+use process::health::Readiness;
+use process::log::LogLoss;
+use process::owed::Owed;
+use process::vitals::Vitals;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,7 +53,7 @@ pub struct Node {
     /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
     pub certificate_expiry: AtomicU64,
     /// Namespaces of recovery level `cluster`, if there are any.
-    pub chronicle: OnceLock<Arc<crate::chronicle::Acks>>,
+    pub chronicle: OnceLock<Arc<nodes::chronicle::Acks>>,
     /// The way to other nodes.
     pub cluster: Arc<Gauges>,
     /// Connections that are relayed to other nodes.
@@ -81,11 +79,9 @@ pub struct Node {
     /// Traces that operators read as things pass.
     pub live: Arc<live::Gauges>,
     /// Backends by name, if there are any.
-    pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
-    /// For looks at them.
-    pub windows: OnceLock<Windows>,
-    /// What they do at the ends of shards' turns.
-    pub turns: Arc<Turns>,
+    pub backends: OnceLock<BTreeMap<String, Arc<workers::Figures>>>,
+    /// What is known of all of them.
+    pub workers: Arc<workers::Facts>,
     /// Calls of the server API.
     pub api: OnceLock<Arc<api::Books>>,
     /// Large bodies, if they are kept.
@@ -101,6 +97,16 @@ pub struct Node {
 }
 
 impl Node {
+    /// As backends see it.
+    pub fn host(&self) -> workers::Host {
+        workers::Host {
+            readiness: self.readiness.clone(),
+            vitals: self.vitals.clone(),
+            log: Arc::clone(&self.log),
+            facts: Arc::clone(&self.workers),
+        }
+    }
+
     /// Bytes that wait outside of shards, by part.
     pub fn kept(&self) -> Vec<(&'static str, usize)> {
         let backends = self.backends.get().into_iter().flat_map(BTreeMap::values);
@@ -124,8 +130,6 @@ impl Node {
 pub struct Refused {
     /// On the operators' listener: without a valid API key.
     pub admin: AtomicU64,
-    /// Streams of workers: without the key of their backend.
-    pub workers: AtomicU64,
     /// Pages: more than one address may ask for.
     pub pages: AtomicU64,
 }
@@ -134,18 +138,6 @@ pub struct Refused {
 #[derive(Debug, Default)]
 pub struct Displaced {
     pub admin: AtomicU64,
-    pub workers: AtomicU64,
-}
-
-/// Lines that wait for the log, and those that did not make it.
-#[derive(Debug, Default)]
-pub struct LogLoss {
-    /// Bytes of lines that wait to be written.
-    pub queued_bytes: AtomicU64,
-    /// Dropped because nobody reads the log fast enough.
-    pub dropped: AtomicU64,
-    /// Left out because there were too many of their kind.
-    pub suppressed: AtomicU64,
 }
 
 /// How the last attempts to read the configuration again went.

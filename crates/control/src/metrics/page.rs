@@ -26,7 +26,7 @@ pub(super) fn label_values(metric: &Metric) -> Option<Vec<(&'static str, Vec<Str
     let view = View {
         shards: &[],
         node: &nothing,
-        usage: crate::process::Usage::default(),
+        usage: process::usage::Usage::default(),
         accept_rate: 0.0,
         stalled: Vec::new(),
     };

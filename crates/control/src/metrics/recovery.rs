@@ -2,9 +2,9 @@
 
 use super::row::{Metric, counter, gauge};
 use super::{Samples, View};
-use crate::chronicle::Acks;
-use crate::chronicle::health::Health;
 use hub::metrics::Returned;
+use nodes::chronicle::Acks;
+use nodes::chronicle::health::Health;
 
 /// Nothing where there are none.
 fn each(view: &View<'_>, read: impl Fn(&Acks, &str, &Health) -> f64) -> Samples {

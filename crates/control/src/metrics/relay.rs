@@ -2,7 +2,7 @@
 
 use super::row::{Metric, counter, gauge};
 use super::{Samples, View, load};
-use crate::relay::Gauges;
+use nodes::relay::Gauges;
 use std::sync::atomic::AtomicU64;
 
 fn one(view: &View<'_>, cell: fn(&Gauges) -> &AtomicU64) -> Samples {

@@ -175,7 +175,7 @@ const COMMON: &[Metric] = &[
     histogram(
         "redis_publish_lag_ms",
         "Time from handing a message to Redis to its confirmation, milliseconds; empty while no Redis adapter runs.",
-        |v| Samples::Histogram(v.node.cluster.lag.buckets()),
+        super::cluster::lag,
     ),
     gauge(
         "message_queue_depth",

@@ -2,7 +2,7 @@
 
 use super::row::{Metric, counter, gauge};
 use super::{Samples, View, load};
-use crate::identity::{Figures, RESULTS};
+use identity::{Figures, RESULTS};
 
 pub(super) const AUTH: &[Metric] = &[
     counter(
@@ -40,7 +40,7 @@ pub(super) const AUTH: &[Metric] = &[
             let counts = [
                 ("admin", &refused.admin),
                 ("pages", &refused.pages),
-                ("workers", &refused.workers),
+                ("workers", &v.node.workers.refused),
             ];
             Samples::Labelled(counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64)).into())
         },
@@ -54,7 +54,7 @@ pub(super) const AUTH: &[Metric] = &[
             let displaced = &v.node.displaced;
             let counts = [
                 ("admin", &displaced.admin),
-                ("workers", &displaced.workers),
+                ("workers", &v.node.workers.displaced),
                 ("relay", &v.node.relay.displaced),
             ];
             Samples::Labelled(counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64)).into())

@@ -2,7 +2,7 @@
 
 use super::row::{Group, Metric, counter, gauge};
 use super::{Samples, View};
-use crate::upgrades::Tally;
+use process::upgrades::Tally;
 
 fn tally(view: &View<'_>) -> Tally {
     view.node.readiness.upgrades().tally()

@@ -123,7 +123,7 @@ impl Bridge for Nats {
             let mut carry = counted(carry, &self.partial, format!("nats:{}", inlet.reads.group));
             let hand =
                 move |place: Option<::nats::Place<'_>>, command: ::nats::Command<'_>| match carry(
-                    place, &command,
+                    place, command,
                 )?
                 .is_done()
                 {

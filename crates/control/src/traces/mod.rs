@@ -3,10 +3,10 @@
 
 mod otlp;
 
-use crate::causes::causes;
-use crate::identity::Secret;
 use aws_lc_rs::rand;
+use identity::Secret;
 use otlp::{Ended, Resource};
+use process::causes;
 use prost::Message;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, StatusCode, Url, redirect};

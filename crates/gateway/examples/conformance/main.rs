@@ -14,10 +14,7 @@ mod worker;
 use anyhow::Context as _;
 use clap::Parser;
 use cluster::Seat;
-use control::cluster::Member;
-use control::health::Readiness;
-use control::page::{PageConfig, Pages, Stream};
-use control::relay::{Relayed, Relays};
+use control::page::{PageConfig, Pages};
 use control::webtransport::{self, Carrier};
 use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
@@ -28,7 +25,11 @@ use hub::{
 };
 use lab::Lab;
 use late::Late;
+use nodes::Member;
+use nodes::relay::{Relayed, Relays};
 use porter::Porter;
+use process::health::Readiness;
+use process::stream::Stream;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -76,9 +77,9 @@ struct Flags {
     /// Offer WebTransport too, on the same port by UDP.
     #[arg(long, requires = "tls_cert")]
     webtransport: bool,
-    /// Clients get their socket back, with what they missed, within two minutes.
-    #[arg(long)]
-    recovery: bool,
+    /// Clients get their socket back, with what they missed, within two minutes: all, or those that ask.
+    #[arg(long, value_name = "WHO", num_args = 0..=1, default_missing_value = "all", value_parser = ["all", "asked"])]
+    recovery: Option<String>,
     /// Serve clients of Socket.IO 2 too.
     #[arg(long)]
     allow_eio3: bool,
@@ -120,18 +121,20 @@ impl Flags {
     }
 
     fn recovery(&self) -> config::Recovery {
-        let recover = config::Recover {
+        let recover = |who: &String| config::Recover {
             window: Duration::from_secs(120),
-            offsets: config::Offsets::All,
+            offsets: match who.as_str() {
+                "asked" => config::Offsets::Asked,
+                _ => config::Offsets::All,
+            },
             goes_abroad: false,
             chronicle: false,
             replicas: 0,
         };
+        let all = self.recovery.iter();
         config::Recovery {
-            namespaces: self
-                .recovery
-                .then(|| ("*".to_owned(), Some(recover)))
-                .into_iter()
+            namespaces: all
+                .map(|who| ("*".to_owned(), Some(recover(who))))
                 .collect(),
         }
     }

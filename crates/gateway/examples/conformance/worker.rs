@@ -3,21 +3,21 @@
 use anyhow::{Context as _, anyhow};
 use backend::proto::NodeGone;
 use backend::{Settings, Up};
-use control::admin::keys::{ApiKeys, Keyring};
 use control::api::{self, Api};
-use control::backend::{Backends, Config, Drivers, Kitchen, Listener, Served, ToShards, manners};
-use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
     Collected, ConnectRequest, Context, Data, Decision, DisconnectReason, Event, Found, Handler,
     HandlerFactory, Keeping, Place, Places, ServerEvent, SessionKey, SocketKey,
 };
+use identity::keys::{ApiKeys, Keyring};
+use nodes::Gone;
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
 use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
+use workers::{Backends, Config, Drivers, Host, Kitchen, Listener, Served, ToShards, manners};
 
 const BACKEND: &str = "conformance";
 /// Of the key `sockeye-conformance`, which is no secret: the listener is for programs on this machine.
@@ -94,13 +94,6 @@ impl Counter {
         places: &Arc<Places>,
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
-        let listener = Listener {
-            tcp: self.listener,
-            secured: None,
-            conns_max: CONNS_MAX,
-            places: Arc::clone(places),
-            gone: Drivers::default().gone(),
-        };
         let served = Served {
             node,
             manners: manners(config),
@@ -119,19 +112,27 @@ impl Counter {
             ledger: None,
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
+        let listener = Listener {
+            tcp: self.listener,
+            secured: None,
+            conns_max: CONNS_MAX,
+            places: Arc::clone(places),
+            gone: Drivers::default().gone(),
+            api: api::routes(Arc::clone(&api)),
+        };
         let ways: Arc<dyn ToShards> = Arc::new(Ways {
             to: shards.to_handlers(),
             limits: config.limits.clone(),
         });
         self.backends
-            .serve(Some(listener), served, &ways, api, None, &Arc::default())?;
+            .serve(Some(listener), served, &ways, api, None, Host::default())?;
         Ok(address)
     }
 }
 
 struct Errands(ToHandlers);
 
-impl api::ToShards for Errands {
+impl rules::ToShards for Errands {
     fn send(&self, errand: Errand) {
         let bytes = errand.bytes();
         self.0.send(0, Box::new(errand), bytes);

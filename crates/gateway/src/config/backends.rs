@@ -5,10 +5,10 @@ use super::layer::Layer;
 use super::problem::Problem;
 use super::rules::{names_below, problem};
 use backend::{Calling, Scope, Settings};
-use control::admin::keys::ApiKeys;
-use control::backend::{Kitchen, Webhook};
+use identity::keys::ApiKeys;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use workers::{Kitchen, Webhook};
 
 /// Reads the tables of all backends. `verdict_timeout`: a request for a session waits so long.
 pub fn read(

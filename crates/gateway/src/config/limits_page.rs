@@ -4,21 +4,22 @@
 use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
-use control::cluster::ledger::WAITS_MAX;
-use control::identity::TOKEN_BYTES_MAX;
-use control::{admin, api, backend, flood, page};
+use control::{admin, api, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
     HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
     TARGET_BYTES_MAX,
 };
 use hub::metrics::Limit;
+use identity::TOKEN_BYTES_MAX;
+use nodes::ledger::WAITS_MAX;
+use process::flood;
 use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 19] {
+fn fixed() -> [(&'static str, String); 18] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -54,12 +55,14 @@ fn fixed() -> [(&'static str, String); 19] {
             "time for the head of an operator's request, and age of the connection",
             operators,
         ),
-        ("bytes of an operator's order", size(admin::BODY_BYTES_MAX)),
         (
             "bytes of a call of the server API",
             size(api::BODY_BYTES_MAX),
         ),
-        ("names in one list of such a call", grouped(api::NAMES_MAX)),
+        (
+            "names in one list of such a call",
+            grouped(types::NAMES_MAX),
+        ),
         (
             "sockets or rooms on a page of its lists",
             grouped(api::PAGE_MAX),
@@ -88,27 +91,27 @@ fn of_workers() -> [(&'static str, String); 6] {
     [
         (
             "bytes of a worker's message",
-            size(backend::MESSAGE_BYTES_MAX),
+            size(workers::MESSAGE_BYTES_MAX),
         ),
         (
             "bytes of workers' messages that are read or wait for their turn, those below 64 KiB aside",
-            size(backend::ROOM_BYTES),
+            size(workers::ROOM_BYTES),
         ),
         (
             "commands in a worker's message",
-            grouped(::backend::COMMANDS_MAX),
+            grouped(backend::COMMANDS_MAX),
         ),
         (
-            "members of all lists of such a command (rooms, exceptions, attachments, header lines, nodes)",
-            grouped(::backend::NAMES_MAX),
+            "members of all lists of such a command (rooms, users, sockets, exceptions, attachments, header lines, nodes)",
+            grouped(backend::NAMES_MAX),
         ),
         (
             "memory that the commands of such a message take beside its bytes",
-            size(::backend::GROWTH_MAX),
+            size(backend::GROWTH_MAX),
         ),
         (
             "the same of all messages that wait for their turn, those with less than 64 KiB aside",
-            size(backend::GROWTH_BYTES),
+            size(workers::GROWTH_BYTES),
         ),
     ]
 }

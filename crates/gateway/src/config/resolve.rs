@@ -68,7 +68,7 @@ pub struct Resolved {
     pub page_rate: Option<control::page::PageRate>,
     pub serve_client: bool,
     pub log: Log,
-    pub backends: Option<control::backend::Config>,
+    pub backends: Option<workers::Config>,
     /// None: workers attach without TLS.
     pub workers_tls: Option<crate::tls::Files>,
     pub traces: Option<control::traces::Settings>,

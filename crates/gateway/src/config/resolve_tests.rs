@@ -425,7 +425,7 @@ fn auth_settings_arrive_at_the_verifier() {
         (verifier.uid_claim.as_str(), verifier.rooms_max),
         ("/user/id", 7)
     );
-    assert_eq!(verifier.algorithms, [control::identity::Algorithm::HS512]);
+    assert_eq!(verifier.algorithms, [identity::Algorithm::HS512]);
     assert!(!format!("{verifier:?}").contains("0123456789"));
 }
 

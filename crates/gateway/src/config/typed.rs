@@ -4,8 +4,8 @@
 use super::key::{Key, literal};
 use super::layer::{Layer, Path, Source};
 use super::value::{Kind, NODE_MAX, Value};
-use control::identity::Secret;
 use hub::config::Rate;
+use identity::Secret;
 use std::ops::Deref;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::cluster;
 use crate::config::{Loaded, Problems};
-use control::cluster::redis::inspect::{Remark, judge};
+use nodes::redis::inspect::{Remark, judge};
 
 /// Nothing for a node that is alone.
 pub fn examine(loaded: &Result<Loaded, Problems>) -> Vec<Finding> {

@@ -3,8 +3,8 @@
 use super::{load, now};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use control::identity::Verifier;
 use hub::claims::Claims;
+use identity::Verifier;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

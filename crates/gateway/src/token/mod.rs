@@ -61,17 +61,17 @@ fn make_key(args: &KeyArgs) -> Result<ExitCode> {
             args.kid
         );
     }
-    let Some(algorithm) = control::identity::algorithm(&args.alg) else {
+    let Some(algorithm) = identity::algorithm(&args.alg) else {
         bail!(
             "cannot use --alg {:?}: RS256, ES256, ES384 or EdDSA is needed",
             args.alg
         );
     };
-    let made = control::identity::issue::generate(algorithm);
+    let made = identity::issue::generate(algorithm);
     let pem = made
         .map_err(anyhow::Error::msg)
         .context("cannot make a key")?;
-    let key = control::identity::issue::SigningKey::from_pem(&pem).map_err(anyhow::Error::msg)?;
+    let key = identity::issue::SigningKey::from_pem(&pem).map_err(anyhow::Error::msg)?;
     let jwks = key.jwks(&args.kid).map_err(anyhow::Error::msg)?;
     let private = args.out.join(format!("{}.pem", args.kid));
     let public = args.out.join(format!("{}.jwks.json", args.kid));

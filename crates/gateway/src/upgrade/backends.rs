@@ -2,13 +2,13 @@
 
 use super::line::{Broken, Line, decode};
 use crate::workers::Counter;
-use control::backend::Still;
 use handoff::backend::{Piece, Stay, Stays};
 use handoff::bounds::{BACKEND_BYTES_MAX, BACKENDS_MAX, BATCH_BYTES, FRAME_BYTES, STAYS};
 use handoff::{Kind, Ledger};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
+use workers::Still;
 
 /// One message.
 const STEP: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! What a process does with its clients: it serves them, hands them over or sends them away, and never two of these at once.
 
 use super::line::{Broken, Line};
-use control::health::Readiness;
 use handoff::Hello;
+use process::health::Readiness;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

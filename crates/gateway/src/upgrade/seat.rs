@@ -3,13 +3,13 @@
 use super::line::{Broken, Line, decode};
 use crate::relay::Door;
 use anyhow::{Context, Result};
-use control::chronicle::{Stand, Still};
-use control::cluster::{Member, Stop, Stopped};
 use control::metrics::node::Node as Facts;
 use handoff::Kind;
 use handoff::backend::Piece;
 use handoff::bounds::PLACE_BYTES_MAX;
 use handoff::cluster::{Membership, Stream, Streams};
+use nodes::chronicle::{Stand, Still};
+use nodes::{Member, Stop, Stopped};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 

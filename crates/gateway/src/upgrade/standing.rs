@@ -6,13 +6,13 @@ use super::line::Broken;
 use super::parts::Parts;
 use super::seat::NODE;
 use crate::bridges;
-use control::backend::{HeldCalls, Still};
 use control::bridge::Paused;
-use control::chronicle;
-use control::cluster::Stopped;
+use nodes::Stopped;
+use nodes::chronicle;
 use rules::bridge::Bus;
 use shard::{Frozen, Unquiet};
 use std::time::{Duration, Instant};
+use workers::{HeldCalls, Still};
 
 /// The answer of a shard that lives as ever.
 const SHARD: Duration = Duration::from_secs(5);

@@ -9,20 +9,19 @@ use crate::cli::VERSION;
 use crate::config::Resolved;
 use crate::workers::Counter;
 use anyhow::{Context, Result, anyhow, bail};
-use control::cluster::Member;
 use control::metrics::node::Node as Facts;
-use control::upgrades::Tally as Upgraded;
 use handoff::bounds::LISTENERS_MAX;
 use handoff::cluster::Streams;
 use handoff::{
     Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, Tally, VERSION as RECORD, Welcome,
 };
+use nodes::Member;
+use process::upgrades::Tally as Upgraded;
 use shard::{Sessions, Shards, Takers};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process;
 use std::time::{Duration, Instant};
 
 /// One step of the other process.
@@ -108,7 +107,7 @@ impl Takeover {
         let hello = Hello {
             oldest: OLDEST,
             newest: RECORD,
-            pid: process::id(),
+            pid: std::process::id(),
             program: VERSION.to_owned(),
             fit: Some(fit::of(config)),
         };

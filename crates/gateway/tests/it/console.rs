@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 /// A key that allows everything, and one for looking only.
@@ -481,7 +481,7 @@ fn a_login_is_good_for_the_page_of_the_console_alone() {
     assert_eq!(get("/ready", &cookie), 200);
     // Another page cannot act: it does not know the token.
     let act = |headers: &str| {
-        let body = json!({"event": "news", "args": ["from the console"]}).to_string();
+        let body = json!({"event": "news", "all": true, "args": ["from the console"]}).to_string();
         request(node.admin, "POST", "/v1/emit", headers, &body).status
     };
     let mut client = comes(&node, "ada", &[]);

@@ -13,7 +13,7 @@ const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));

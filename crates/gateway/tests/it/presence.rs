@@ -24,7 +24,7 @@ fn config(more: &str) -> String {
 
 /// A key of the server API that allows everything, and its entry.
 static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 /// `GET /v1/presence`.
 fn members(node: &Gateway, query: &str) -> (u16, Value) {

@@ -1,8 +1,8 @@
 //! Redis with replicas: what was acknowledged is there after masters were killed, frozen and replaced, and after slots were moved; once.
 
 use crate::{all, append, event, numbers, open_redis};
-use control::cluster::redis::settings::Mode;
 use history::{Batch, Event, Forget, Kind, Store, Way};
+use nodes::redis::settings::Mode;
 use servers::{Cluster, Redis, Sentinels, wait_for};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

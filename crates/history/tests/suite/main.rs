@@ -5,12 +5,12 @@ mod failover;
 mod promises;
 mod queue;
 
-use control::cluster::redis::settings::Mode;
 use control::history::TlsFiles;
-use control::identity::Secret;
 use history::{
     Ask, Batch, Disk, Event, Keep, Kept, Memory, Page, Plan, Position, Store, Sync, Way,
 };
+use identity::Secret;
+use nodes::redis::settings::Mode;
 use servers::{Postgres, Redis};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

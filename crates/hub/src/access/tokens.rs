@@ -87,8 +87,8 @@ pub(crate) fn refresh(
 pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refused) {
     parts.books.counts.denied[refused.denied as usize] += 1;
     if let Some(slot) = parts.people.sessions.get(session) {
-        let (peer, cause) = (slot.peer, refused.cause);
-        let notice = Notice::TokenRefused { peer, cause };
+        let (peer, Refused { cause, why, .. }) = (slot.peer, refused);
+        let notice = Notice::TokenRefused { peer, cause, why };
         parts.outbound.log(notice);
     }
 }

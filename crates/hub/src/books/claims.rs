@@ -75,12 +75,14 @@ fn holds(names: &[String], room: &str) -> bool {
 }
 
 /// A token that grants nothing: what its client is told, and what operators are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What the client is told.
     pub denied: Denied,
     /// A word for the log.
     pub cause: &'static str,
+    /// The same for people, if there is more to say.
+    pub why: Option<Box<str>>,
 }
 
 impl From<Denied> for Refused {
@@ -88,6 +90,7 @@ impl From<Denied> for Refused {
         Self {
             denied,
             cause: denied.name(),
+            why: None,
         }
     }
 }

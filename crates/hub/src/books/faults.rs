@@ -14,6 +14,10 @@ pub enum Fault {
     RoomByRoom,
     /// A client was told of its CONNECT before other nodes knew of it.
     WelcomeEarly,
+    /// Logs of two nodes that began in the same millisecond had one name.
+    LogsAlike,
+    /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
+    NewcomerSlow,
     /// The ack of an event left before the event was stored.
     AckEarly,
     /// After a failover of the store, records did not say that something may be lost.

@@ -1,5 +1,6 @@
 //! The connections of a shard and what is on its way to them.
 
+use crate::books::faults::{self, Fault};
 use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
 use crate::clients::conn::{Conn, Gap, State};
@@ -301,7 +302,7 @@ impl Line {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
         }
-        if slot.flags.held > 0 {
+        if slot.flags.held > 0 && !faults::is_back(Fault::NewcomerSlow) {
             // It waits for us, and not for its client.
             bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }

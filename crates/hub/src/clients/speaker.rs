@@ -1,6 +1,7 @@
 //! Saying something to one client: in its dialect, by what carries its session now.
 
 use crate::books::Books;
+use crate::books::faults::{self, Fault};
 use crate::books::limits::HISTORY_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::clients::line::Line;
@@ -192,6 +193,7 @@ impl Speaker<'_> {
         }
         // A newcomer gets a room's history before it can poll, and is not slow while it waits for us.
         let bytes_max = match polling.held {
+            _ if faults::is_back(Fault::NewcomerSlow) => bytes_max,
             0 => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),
             _ => self.books.config.limits.outbox_bytes_max,
         };

@@ -10,9 +10,11 @@ use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
 use crate::recovery::circle::Door;
 use crate::recovery::exchange::Abroad;
+use crate::recovery::repeated::Stood;
 use crate::tables::id::{self, Identity};
 use crate::tables::interest::{Change, Interest, Naming, RoomChange, Subject, Watch, key};
 use ::wire::base64url::Id20;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -334,8 +336,8 @@ pub(crate) struct Away {
     pub(crate) joins: Joins,
     /// What clients are told waits until it is stored, where all nodes read one stream.
     pub(crate) saves: Saves,
-    /// What came from a stream again in this turn, and where it stood before.
-    pub(crate) again: Vec<(Address, u64)>,
+    /// Whom those were for that came from a stream again in this turn, and where they stood before.
+    pub(crate) again: BTreeMap<Address, Stood>,
 }
 
 impl Away {
@@ -347,7 +349,7 @@ impl Away {
             parcel: Parcel::new(me.shard),
             joins: Joins::new(uplink.join_wait_ms, acks.another()),
             saves: Saves::new(acks),
-            again: Vec::new(),
+            again: BTreeMap::new(),
         };
         // The shard that speaks for the node is told what is for servers.
         if me.shard == 0 {

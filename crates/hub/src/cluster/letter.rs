@@ -17,7 +17,7 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 
 /// `Target` on its way to another shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     namespace: String,
     rooms: Vec<String>,

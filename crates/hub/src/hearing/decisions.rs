@@ -101,7 +101,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
     let session = key.id();
     match &verdict {
         Ok(_) => stage.parts.books.counts.auth_ok += 1,
-        Err(refused) => tokens::note_denied(&mut stage.parts, session, *refused),
+        Err(refused) => tokens::note_denied(&mut stage.parts, session, refused.clone()),
     }
     let verdict = verdict.map_err(|refused| refused.denied);
     if stage.parts.people.sessions.live(key).is_none() || !stage.parts.people.is_open(session) {

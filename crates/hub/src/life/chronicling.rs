@@ -29,8 +29,8 @@ pub(crate) fn save(parts: &mut Parts) {
         .away
         .as_mut()
         .map(|away| std::mem::take(&mut away.again));
-    for (of, stood) in again.into_iter().flatten() {
-        of.with(|target| gaps::tell_newcomers(parts, target, stood));
+    if let Some(again) = again.filter(|again| !again.is_empty()) {
+        gaps::tell_newcomers(parts, &again);
     }
     renew(parts);
     let Some(recovery) = &mut parts.recovery else {

@@ -1,14 +1,17 @@
 //! A client that may come back counts on having all: it is told when something is missing although it stayed.
 
 use crate::clients::conn::Gap;
+use crate::cluster::letter::Address;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
 use crate::life::{deeds, parking};
 use crate::parts::Parts;
+use crate::recovery::deed::Deed;
 use crate::recovery::headings::{Heading, Kind};
+use crate::recovery::repeated::{Repeated, Stood};
 use crate::rooms::target::Target;
 use crate::tables::slot::{SessionId, SocketKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::json;
 use wire::socketio::PacketType;
 
@@ -65,8 +68,22 @@ pub(crate) fn tell_all(parts: &mut Parts) {
     }
 }
 
-/// An event came from a stream again, and was told here when it stood at `stood`. Who came since then did not get it, and others may have.
-pub(crate) fn tell_newcomers(parts: &mut Parts, to: &Target<'_>, stood: u64) {
+/// Events came from a stream again, and were told here where they stood before. Those who came since then did not get them, and others may have.
+pub(crate) fn tell_newcomers(parts: &mut Parts, again: &BTreeMap<Address, Stood>) {
+    let mut repeated = Repeated::default();
+    for (of, stood) in again {
+        of.with(|to| {
+            repeated.add(&to.aim(), *stood);
+            tell_live_newcomers(parts, to, *stood);
+        });
+    }
+    if let Some(recovery) = &mut parts.recovery {
+        // The store has them, and the events.
+        recovery.parked.forget_newcomers(&repeated);
+    }
+}
+
+fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
     let aim = to.aim();
     for index in parts.rooms.select(&mut parts.people, to) {
         let socket = parts.people.socket_key(index);
@@ -76,13 +93,13 @@ pub(crate) fn tell_newcomers(parts: &mut Parts, to: &Target<'_>, stood: u64) {
         // Once a turn is enough.
         let is_told = lifeline.is_some_and(|lifeline| lifeline.gap_ms == Some(now_ms));
         let deed = deeds::deed(parts, socket).filter(|_| !is_told);
-        if deed.is_some_and(|deed| !deed.heard(&aim, stood)) {
+        let heard = |deed: &Deed| {
+            let mut named = aim.headings();
+            named.any(|heading| deed.heard(heading.kind, heading.name, stood))
+        };
+        if deed.is_some_and(|deed| !heard(deed)) {
             say(parts, socket, None);
         }
-    }
-    if let Some(recovery) = &mut parts.recovery {
-        // The store has them, and the event.
-        recovery.parked.forget_newcomers(&aim, stood);
     }
 }
 

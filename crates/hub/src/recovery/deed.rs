@@ -1,7 +1,8 @@
 //! What is known of a socket outside of its node, where it may come back when that died: which of the one stream was for it.
 
 use crate::recovery::headings::{Kind, Membership};
-use crate::recovery::members::{Aim, Members};
+use crate::recovery::members::Members;
+use crate::recovery::repeated::Stood;
 use crate::tables::bytes::{Reader, bytes, number};
 use std::collections::VecDeque;
 
@@ -118,10 +119,15 @@ impl Deed {
         all.any(|stay| stay.is_of(kind, name) && stay.after < at && at <= stay.upto)
     }
 
-    /// Whether it was told that here.
-    pub(crate) fn heard(&self, aim: &Aim<'_>, at: u64) -> bool {
-        let mut named = aim.headings();
-        self.here < at && named.any(|heading| self.holds(heading.kind, heading.name, at))
+    /// Whether it was told all of that here.
+    pub(crate) fn heard(&self, kind: Kind, name: &str, stood: Stood) -> bool {
+        let mut all = self.open.iter().chain(&self.past);
+        let mut stayed = || {
+            all.any(|stay| {
+                stay.is_of(kind, name) && stay.after < stood.from && stood.upto <= stay.upto
+            })
+        };
+        self.here < stood.from && stayed()
     }
 
     pub(crate) fn members(&self) -> Members {
@@ -211,6 +217,21 @@ mod tests {
         assert_eq!(read.after(None, 0), Some(10));
         assert_eq!(read.after(Some(15), 0), Some(15));
         assert_eq!(read.after(Some(15), 17), Some(17));
+    }
+
+    #[test]
+    fn somebody_who_left_meanwhile_did_not_hear_all() {
+        let mut deed = Deed::new(10, std::iter::empty());
+        deed.change(true, &room("a"), 20);
+        deed.change(false, &room("a"), 30);
+        deed.change(true, &room("a"), 40);
+        let heard = |from, upto| deed.heard(Kind::Room, "a", Stood { from, upto });
+        assert!(heard(21, 30) && heard(41, 90));
+        assert!(!heard(20, 25) && !heard(25, 31) && !heard(21, 41) && !heard(35, 36));
+        // It came from another node since.
+        deed.here = 50;
+        assert!(!deed.heard(Kind::Room, "a", Stood::at(50)));
+        assert!(deed.heard(Kind::Room, "a", Stood::at(51)));
     }
 
     #[test]

@@ -624,6 +624,11 @@ impl Recovery {
 
     /// Ends claims that nobody answered, and drops records and entries whose time is over.
     pub(crate) fn tick(&mut self, now_ms: u64) -> Vec<Verdict> {
+        self.journal.trim(now_ms);
+        // In each turn of a shard, of which few end something.
+        if self.next_deadline_ms().is_none_or(|due_ms| due_ms > now_ms) {
+            return Vec::new();
+        }
         let late = self.takings.iter();
         let late = late.filter(|(_, taking)| taking.deadline_ms <= now_ms);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
@@ -635,7 +640,6 @@ impl Recovery {
             self.give_up(*number);
         }
         self.parked.expire(now_ms);
-        self.journal.trim(now_ms);
         let verdicts = late.into_iter().map(|number| Verdict {
             number,
             result: Err(NotRecovered::Late),

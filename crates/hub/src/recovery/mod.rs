@@ -16,6 +16,7 @@ pub(crate) mod messages;
 pub(crate) mod parked;
 pub(crate) mod pid;
 pub(crate) mod record;
+pub(crate) mod repeated;
 mod said;
 pub(crate) mod shown;
 mod spans;

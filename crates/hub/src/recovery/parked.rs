@@ -9,6 +9,7 @@ use crate::recovery::members::{Aim, Members};
 use crate::recovery::messages::{Claim, NotRecovered};
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Record;
+use crate::recovery::repeated::Repeated;
 use crate::tables::id::Place;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{HeadingId, RecordId};
@@ -471,14 +472,18 @@ impl Parked {
     }
 
     /// Those go that an event was for which was told here before they came.
-    pub(crate) fn forget_newcomers(&mut self, aim: &Aim<'_>, stood: u64) {
+    pub(crate) fn forget_newcomers(&mut self, again: &Repeated) {
         let slots = self.slots.iter();
         let newcomers = slots.filter(|(_, slot)| {
             let record = &slot.record;
+            let mut own = record.members.iter();
             let deed = record.life.deed();
-            *record.namespace == *aim.namespace
-                && record.members.are_meant(aim)
-                && deed.is_some_and(|deed| !deed.heard(aim, stood))
+            deed.is_some_and(|deed| {
+                own.any(|Membership { kind, name }| {
+                    let stood = again.of(&record.namespace, *kind, name);
+                    stood.is_some_and(|stood| !deed.heard(*kind, name, stood))
+                })
+            })
         });
         let newcomers: Vec<RecordId> = newcomers.map(|(id, _)| id).collect();
         for id in newcomers {

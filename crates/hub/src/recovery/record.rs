@@ -128,17 +128,18 @@ impl Life {
         }
     }
 
-    /// The place up to which the client has all: the latest of what it shows, what it confirmed and the beginning. An offset that cannot be its own counts as
-    /// none: it is from before the socket.
+    /// The place up to which the client has all: the latest of what it shows, what it confirmed and the beginning.
     fn has(&self, journal: &Journal, shown: Option<Position>) -> u64 {
-        let known = shown.and_then(|at| self.place(journal, at));
-        let own = known.filter(|at| (self.begun..=journal.head()).contains(at));
+        let own = self.place(journal, shown);
         own.unwrap_or(self.begun).max(self.confirmed)
     }
 
-    /// A place that a client shows, as one in this journal; `None`: it is of a journal that the socket was never in.
-    fn place(&self, journal: &Journal, at: Position) -> Option<u64> {
-        journal.offset(at).or_else(|| self.translate(at))
+    /// A place that a client shows, as one in this journal; `None`: it cannot be its own. It is from before the socket came here, or of a
+    /// journal that it was never in.
+    fn place(&self, journal: &Journal, shown: Option<Position>) -> Option<u64> {
+        let at = shown?;
+        let known = journal.offset(at).or_else(|| self.translate(at));
+        known.filter(|at| (self.begun..=journal.head()).contains(at))
     }
 
     /// A place in a former journal, as one in this.
@@ -193,7 +194,7 @@ impl Record {
 
     /// Whether the place that a client shows means something here.
     pub(crate) fn knows(&self, journal: &Journal, shown: Option<Position>) -> bool {
-        shown.is_some_and(|at| self.life.place(journal, at).is_some())
+        self.life.place(journal, shown).is_some()
     }
 
     /// The events that it missed if it has all up to a place; `None`: the journal has not all of it.

@@ -33,7 +33,7 @@ impl<'a> Target<'a> {
 }
 
 /// How far something goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// To every node.
     #[default]

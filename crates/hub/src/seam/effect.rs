@@ -88,6 +88,7 @@ pub enum Notice {
     TokenRefused {
         peer: IpAddr,
         cause: &'static str,
+        why: Option<Box<str>>,
     },
     /// Someone at this address names clients as proxies do, and is none of the trusted proxies.
     DistrustedProxy {

@@ -14,6 +14,7 @@ use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::life::{deeds, parking, stream};
 use crate::parts::Parts;
+use crate::recovery::repeated::Stood;
 use crate::recovery::stamp::Stamp;
 use crate::rooms::keeping::Record;
 use crate::rooms::log::Kept;
@@ -231,7 +232,9 @@ pub(crate) fn is_repeat(
             let at = stamp.map_or(0, |stamp| stamp.number);
             let stood = parts.repeats.take_word(spot, at, now_ms);
             if let (Some(stood), Some(away)) = (stood, &mut parts.away) {
-                away.again.push((Address::from(to), stood));
+                let stood = Stood::at(stood);
+                let all = away.again.entry(Address::from(to)).or_insert(stood);
+                all.add(stood);
             }
             stood.is_some()
         }

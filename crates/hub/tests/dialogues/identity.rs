@@ -510,7 +510,8 @@ fn a_refreshed_token_keeps_the_client() {
 
 #[test]
 fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
-    use rules::{Chosen, Errand, Wanted};
+    use rules::{Errand, Wanted};
+    use types::Target;
     let mut rig = strict();
     let clients: Vec<_> = ["ann", "bob", "ann", "ann"]
         .iter()
@@ -518,10 +519,10 @@ fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
         .collect();
     rig.break_off(clients[2]);
     let errand = Errand {
-        of: Chosen {
+        of: Target {
             namespace: "/".to_owned(),
             users: vec!["ann".to_owned()],
-            ..Chosen::default()
+            ..Target::default()
         },
         what: Wanted::Disconnect { close: true },
         answer: Box::new(|_| {}),

@@ -5,7 +5,7 @@ use crate::rig::{handler, rule};
 use hub::Process;
 use hub::config::Config;
 use hub::mailbox::{Weigh, mailbox, waker};
-use rules::{Action, Chosen, Errand, EventRule, Message, NamespaceRules, Rules, Wanted};
+use rules::{Action, Errand, EventRule, Message, NamespaceRules, Rules, Wanted};
 use std::sync::Arc;
 
 const SHARDS: usize = 3;
@@ -89,11 +89,7 @@ fn an_event_for_two_rooms_arrives_once_whatever_its_receiver_does_meanwhile() {
 
 fn errand(event: &str, args: &str) -> Box<Errand> {
     Box::new(Errand {
-        of: Chosen {
-            namespace: "/".to_owned(),
-            rooms: vec!["a".to_owned()],
-            ..Chosen::default()
-        },
+        of: types::Target::room("/", "a"),
         what: Wanted::Emit(Message {
             event: event.to_owned(),
             args: args.to_owned(),

@@ -1,7 +1,7 @@
 //! A program with kafkajs, as docs/kafka.md has it.
 
 use crate::{event, limits, make_topics, reading, runtime, settings};
-use kafka::{Action, Command, Inlet, Outlet, Place, Target, Unhandled};
+use kafka::{Action, Command, Inlet, Outlet, Place, Unhandled};
 use servers::{Kafka, NodeProgram};
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -18,10 +18,10 @@ fn a_node_program_answers_each_event_in_the_order_of_its_user() {
     let _program = NodeProgram::start("kafka", "answer.mjs", &[&kafka.brokers()]);
     let (sender, answers) = mpsc::channel();
     let hand = move |place: Place<'_>, command: Command<'_>| {
-        let Action::Emit { to, body, .. } = command.action else {
+        let Action::Emit { body, .. } = command.action else {
             return Err("not expected".to_owned().into());
         };
-        assert_eq!(to, Target::Socket("socket"));
+        assert_eq!(command.of.sockets, ["socket"]);
         let body = String::from_utf8_lossy(body).into_owned();
         let answer = (place.partition, body);
         sender.send(answer).map_err(|_| Unhandled::Later)

@@ -79,7 +79,7 @@ class Link:
         scheme, self._address = parts.groups()
         self._tls = tls or (Tls() if scheme == "https" else None)
         self._metadata = (("authorization", f"Bearer {key}"),)
-        self._hello = {"backend": backend, "instance": instance, "weight": weight, "announces": True}
+        self._hello = {"backend": backend, "instance": instance, "weight": weight, "announces": True, "version": 1}
         self._handler_timeout = handler_timeout
         # Events that were late.
         self.overdue = 0

@@ -19,6 +19,7 @@ from .errors import AskTimeout
 from .link import Link, Tls
 from .mark import redelivered
 from .servers import Servers
+from .types_pb2 import Target
 
 log = logging.getLogger("sockeye_worker")
 
@@ -33,16 +34,17 @@ class Operator:
     """The sockets that a command is for. Each call gives a new one."""
 
     def __init__(
-        self, namespace: "Namespace", rooms: Iterable[str] = (), except_rooms: Iterable[str] = (), volatile: bool = False
+        self, namespace: "Namespace", rooms: Iterable[str] | None = None, except_rooms: Iterable[str] = (), volatile: bool = False
     ) -> None:
         self._namespace = namespace
-        self._rooms = tuple(rooms)
+        # None is the whole namespace, an empty list nobody.
+        self._rooms = None if rooms is None else tuple(rooms)
         self._except = tuple(except_rooms)
         self._volatile = volatile
 
     def to(self, *rooms: str) -> "Operator":
         """Members of these rooms; the id of a socket is a room that holds it alone."""
-        return Operator(self._namespace, self._rooms + rooms, self._except, self._volatile)
+        return Operator(self._namespace, (self._rooms or ()) + rooms, self._except, self._volatile)
 
     def but(self, *rooms: str) -> "Operator":
         """Without the members of these rooms."""
@@ -55,7 +57,9 @@ class Operator:
 
     @property
     def _target(self):
-        target = proto.Target(namespace=self._namespace.name, rooms=self._rooms)
+        if self._rooms == ():
+            raise ValueError("nobody is meant: name rooms, or leave out to() for the whole namespace")
+        target = Target(namespace=self._namespace.name, rooms=self._rooms, all=self._rooms is None)
         getattr(target, "except").extend(self._except)
         return target
 
@@ -140,9 +144,10 @@ class Socket(Operator):
         self.rooms.difference_update(rooms)
         super().leave(*rooms)
 
-    def others(self, *rooms: str) -> Operator:
-        """The other members of these rooms, or of the namespace."""
-        return Operator(self.namespace, rooms, [self.id])
+    @property
+    def others(self) -> Operator:
+        """The others in the namespace; with `others.to(room)` those in a room."""
+        return Operator(self.namespace, except_rooms=[self.id])
 
     async def ask(self, event: str, *args: Any, timeout: float = ASK_TIMEOUT_S) -> Any:
         """The first argument of the client's answer."""

@@ -166,7 +166,8 @@ class TryPage {
     const namespace = this.#namespace.input.value.trim();
     if (namespace !== "" && namespace !== "/")
       members.push(`"namespace": ${JSON.stringify(namespace)}`);
-    if (kind !== "") members.push(`"${kind}": [${JSON.stringify(this.#name.input.value)}]`);
+    const name = JSON.stringify(this.#name.input.value);
+    members.push(kind === "" ? `"all": true` : `"${kind}": [${name}]`);
     if (this.#ack.input.checked) members.push(`"ack": {"timeout_ms": ${ANSWERS_MS}}`);
     return `{${members.join(", ")}}`;
   }

@@ -2,8 +2,8 @@
 
 use super::{EMPTY_LIST, Profile};
 use crate::config::typed::{choice, section};
-use control::identity::Secret;
 use hub::config::AuthStyle;
+use identity::Secret;
 use std::time::Duration;
 
 choice! {

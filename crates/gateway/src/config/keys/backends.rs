@@ -4,7 +4,7 @@ use super::namespaces::table;
 use super::{EMPTY_LIST, Key};
 use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole, section};
-use control::identity::Secret;
+use identity::Secret;
 use std::time::Duration;
 
 section! {

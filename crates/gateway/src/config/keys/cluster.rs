@@ -2,7 +2,7 @@
 
 use super::EMPTY_LIST;
 use crate::config::typed::{Bytes, Whole, choice, section};
-use control::identity::Secret;
+use identity::Secret;
 use std::time::Duration;
 
 /// The carrier of messages between nodes.

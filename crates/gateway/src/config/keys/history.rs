@@ -5,7 +5,7 @@ use super::cluster::RedisMode;
 use super::namespaces::{NAMESPACE, table};
 use crate::config::layer::{Layer, Path};
 use crate::config::typed::{Bytes, Field, Typed, Whole, choice, section};
-use control::identity::Secret;
+use identity::Secret;
 use std::time::Duration;
 
 /// Where events are stored.

@@ -1,7 +1,7 @@
 //! `[large]`: where the bodies of large events and uploads are kept, and who may fetch and upload.
 
 use crate::config::typed::{Bytes, Whole, section};
-use control::identity::Secret;
+use identity::Secret;
 use std::time::Duration;
 
 section! {

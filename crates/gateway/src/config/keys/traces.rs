@@ -1,7 +1,7 @@
 //! The keys of `[traces]`.
 
 use crate::config::typed::{Whole, section};
-use control::identity::Secret;
+use identity::Secret;
 
 section! {
     /// Where spans go.

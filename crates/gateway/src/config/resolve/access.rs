@@ -2,9 +2,9 @@
 
 use super::Resolver;
 use control::admin::Access;
-use control::admin::keys::ApiKeys;
 use control::page::PageRate;
 use hub::config::Rate;
+use identity::keys::ApiKeys;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::config::layer::Path;
 use crate::config::typed::Field;
-use control::identity::{self, Algorithm, Secret, Settings};
+use identity::{self, Algorithm, Secret, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Auth {
     /// What the hubs are told.
     pub hub: hub::config::Auth,
-    /// For `control::identity::Verifier::new`; `None`: no key is configured, so no token can be checked.
+    /// For `identity::Verifier::new`; `None`: no key is configured, so no token can be checked.
     pub verifier: Option<Settings>,
 }
 

@@ -2,8 +2,8 @@
 
 use super::Resolver;
 use crate::config::{backends, edges};
-use control::backend::Config;
 use std::net::SocketAddr;
+use workers::Config;
 
 impl Resolver<'_> {
     pub(super) fn backends(&mut self) -> Option<Config> {

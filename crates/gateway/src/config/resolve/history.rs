@@ -6,8 +6,8 @@ use crate::config::keys::{
 };
 use crate::config::layer::Path;
 use crate::config::rules::{histories, names_below};
-use control::cluster::redis::settings::{self, Mode};
 use control::history::{Keep, Place, Plan, Quota, Redis, Settings, Sync, TlsFiles};
+use nodes::redis::settings::{self, Mode};
 use rules::Rules;
 
 /// A batch has as much.

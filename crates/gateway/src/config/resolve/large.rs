@@ -142,7 +142,7 @@ impl Resolver<'_> {
             access_key: (*keys.access_key).clone().unwrap_or_default(),
             secret_key: (*keys.secret_key)
                 .clone()
-                .unwrap_or_else(|| control::identity::Secret::new("")),
+                .unwrap_or_else(|| identity::Secret::new("")),
         })
     }
 

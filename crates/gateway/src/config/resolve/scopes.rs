@@ -3,8 +3,8 @@
 use super::Resolver;
 use crate::config::keys::{Adapter, LimitScope};
 use crate::config::typed::Field;
-use control::cluster::name_key;
 use hub::config::ClusterScope;
+use nodes::name_key;
 
 impl Resolver<'_> {
     pub(super) fn cluster_scope(&mut self) -> ClusterScope {

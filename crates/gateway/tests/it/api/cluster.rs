@@ -123,7 +123,7 @@ fn a_call_moves_and_puts_out_the_sockets_of_all_nodes() {
         post(
             &nodes[0],
             "/v1/emit",
-            &json!({"event": "here", "local": true})
+            &json!({"event": "here", "local": true, "all": true})
         ),
         accepted()
     );
@@ -233,7 +233,11 @@ fn a_question_to_a_node_that_dies_under_it_is_answered() {
         "{told:?}"
     );
     assert_eq!(ask(), told);
-    post(&first[0], "/v1/emit", &json!({"event": "last"}));
+    post(
+        &first[0],
+        "/v1/emit",
+        &json!({"event": "last", "all": true}),
+    );
     for client in &mut clients[..3] {
         assert_eq!(client.until("last").len(), 0);
     }
@@ -251,14 +255,17 @@ fn a_call_while_other_nodes_cannot_be_reached_says_so() {
     let up = node.metric_settles("sockeye_cluster_up", |up| up == 0.0);
     assert_eq!(up, Ok(0.0));
     let text = "x".repeat(256 * 1024);
-    let emit = json!({"event": "a", "args": [text]});
+    let emit = json!({"event": "a", "args": [text], "all": true});
     let told = eventually(PATIENCE, || {
         let (status, body) = call(node, "POST", "/v1/emit", &emit);
         assert_eq!((status, &body["accepted"]), (202, &json!(true)));
         body["everywhere"] == false
     });
     assert!(told, "it says so");
-    let list = get(node, "/v1/sockets");
+    let list = get(node, "/v1/sockets?all=true");
     assert_eq!(list["complete"], false, "{list}");
-    assert_eq!(get(node, "/v1/sockets?local=true")["complete"], true);
+    assert_eq!(
+        get(node, "/v1/sockets?local=true&all=true")["complete"],
+        true
+    );
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
+use types::Target;
 
 pub struct Client {
     pub addr: SocketAddr,
@@ -78,12 +79,9 @@ fn gateway() -> Gateway {
     Gateway::start(&config("[workers]\nlisten = \"127.0.0.1:0\""))
 }
 
-fn of_room(room: &str) -> Option<proto::Target> {
-    let rooms = vec![room.to_owned()];
-    Some(proto::Target {
-        rooms,
-        ..proto::Target::default()
-    })
+fn of_room(room: &str) -> Option<Target> {
+    // Without a namespace it is `/`.
+    Some(Target::room("", room))
 }
 
 #[test]
@@ -120,7 +118,7 @@ fn every_call_works_by_grpc_too() {
         collected
             .answers
             .iter()
-            .all(|answer| answer.args == b"1,{\"a\":null}"),
+            .all(|answer| answer.args == b"1,{\"a\":null}".as_slice()),
         "{collected:?}"
     );
 
@@ -171,7 +169,13 @@ fn every_call_works_by_grpc_too() {
         .expect("accepted");
     assert_eq!(count("x"), 0);
     let list: proto::Sockets = client
-        .call("ListSockets", proto::ListSocketsRequest::default())
+        .call(
+            "ListSockets",
+            proto::ListSocketsRequest {
+                of: Some(Target::all_of("/")),
+                ..Default::default()
+            },
+        )
         .expect("sockets");
     let seen: Vec<String> = list.sockets.into_iter().map(|socket| socket.id).collect();
     assert_eq!(seen, ids(&clients));

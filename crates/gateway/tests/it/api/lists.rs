@@ -21,7 +21,7 @@ fn sockets_and_rooms_come_in_pages() {
     let all = ids(&clients);
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
-        let page = get(&gateway, &format!("/v1/sockets?limit=3{after}"));
+        let page = get(&gateway, &format!("/v1/sockets?all=true&limit=3{after}"));
         assert_eq!(page["complete"], true);
         seen.extend(names(&page, "sockets", "id"));
         match page["next"].as_str() {
@@ -118,7 +118,10 @@ fn the_command_line_shows_who_is_there_and_puts_them_out() {
 
     let (code, _, error) = sockeye(&super::KEY.0, &["disconnect", "--close"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("answers 400: nobody is meant"), "{error}");
+    assert!(
+        error.contains("answers 400: all: nobody is meant"),
+        "{error}"
+    );
     let (code, _, error) = sockeye("wrong", &["sockets"]);
     assert!(
         code == Some(1) && error.contains("answers 401: send a known API key"),
@@ -126,7 +129,7 @@ fn the_command_line_shows_who_is_there_and_puts_them_out() {
     );
     let one = SocketIo::websocket(gateway.addr, "/", json!({}));
     assert_eq!(
-        call(&gateway, "GET", "/v1/sockets", &Value::Null).1["sockets"][0]["id"],
+        call(&gateway, "GET", "/v1/sockets?all=true", &Value::Null).1["sockets"][0]["id"],
         json!(one.id)
     );
 }

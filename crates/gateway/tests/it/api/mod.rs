@@ -21,7 +21,7 @@ static KEY: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 fn config(more: &str) -> String {

@@ -29,7 +29,10 @@ fn answer(client: &mut SocketIo) {
 
 /// Nothing but this event has come since.
 fn heard_no_more(node: &Gateway, client: &mut SocketIo) {
-    assert_eq!(post(node, "/v1/emit", &json!({"event": "last"})).0, 202);
+    assert_eq!(
+        post(node, "/v1/emit", &json!({"event": "last", "all": true})).0,
+        202
+    );
     assert_eq!(client.until("last").len(), 0);
 }
 
@@ -61,7 +64,7 @@ fn repeated_calls_are_carried_out_once(nodes: &[Gateway; 2]) {
     assert_eq!(client.expect("n"), [json!(1)]);
     assert_eq!(client.expect("n"), [json!(3)]);
     // A key is for one namespace.
-    let elsewhere = json!({"event": "n", "namespace": "/other"});
+    let elsewhere = json!({"event": "n", "namespace": "/other", "all": true});
     assert_ne!(emit(&nodes[1], "a", &elsewhere).0, 422);
 
     // At once at both: one asks the client, the other one waits for its answer.
@@ -182,7 +185,7 @@ fn what_a_server_forgot_is_not_done_again<S>(
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn no_other_rights_are_needed_than_those_of_nodes() {
     let redis = Redis::start();
-    let rights = control::cluster::redis::ACL.split_whitespace();
+    let rights = nodes::redis::ACL.split_whitespace();
     let user = ["ACL", "SETUSER", "sockeye", "on", ">p"];
     let words: Vec<&str> = user.into_iter().chain(rights).collect();
     redis.ask(&words);

@@ -66,7 +66,7 @@ fn every_operation_answers_as_the_document_says() {
         (
             "get",
             "/v1/sockets",
-            "/v1/sockets?limit=1".to_owned(),
+            "/v1/sockets?all=true&limit=1".to_owned(),
             Value::Null,
         ),
         (

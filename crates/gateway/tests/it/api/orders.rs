@@ -11,11 +11,11 @@ fn an_event_reaches_rooms_users_sockets_and_nobody_else() {
     let mut clients = members(&gateway, "room", 6);
     let id = clients[0].id.clone();
     let emit = |body: Value| assert_eq!(post(&gateway, "/v1/emit", &body), accepted());
-    emit(json!({"event": "all", "args": [1, {"a": null}]}));
+    emit(json!({"event": "all", "all": true, "args": [1, {"a": null}]}));
     emit(json!({"event": "one", "sockets": [id]}));
     emit(json!({"event": "others", "rooms": ["room"], "except": [id], "args": [2]}));
     emit(json!({"event": "nobody", "rooms": ["elsewhere"]}));
-    emit(json!({"event": "last", "local": true}));
+    emit(json!({"event": "last", "local": true, "all": true}));
     for (at, client) in clients.iter_mut().enumerate() {
         let events = client.until("last");
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
@@ -33,7 +33,8 @@ fn an_event_reaches_rooms_users_sockets_and_nobody_else() {
 fn numbers_that_are_too_large_for_floats_and_the_order_of_members_stay() {
     let gateway = gateway();
     let mut client = crate::harness::SocketIo::connect(gateway.addr);
-    let body = "{\"event\":\"n\",\"args\":[{\"z\":12345678901234567890123,\"a\":1.0}]}";
+    let body =
+        "{\"event\":\"n\",\"all\":true,\"args\":[{\"z\":12345678901234567890123,\"a\":1.0}]}";
     let (answer, _) = call_with(&gateway, &KEY.0, "", "POST", "/v1/emit", body);
     assert_eq!(answer.status, 202, "{answer:?}");
     let packet = client.packet();
@@ -137,19 +138,34 @@ fn sockets_join_leave_and_are_put_out() {
 fn an_empty_list_of_receivers_reaches_nobody() {
     let gateway = gateway();
     let mut clients = members(&gateway, "room", 2);
-    for list in ["rooms", "users", "sockets"] {
-        let (status, problem) = post(&gateway, "/v1/emit", &json!({"event": "oops", list: []}));
-        assert_eq!((status, &problem["field"]), (400, &json!(list)));
-    }
     for (path, body) in [
+        ("/v1/emit", json!({"event": "oops"})),
+        ("/v1/emit", json!({"event": "oops", "rooms": []})),
+        (
+            "/v1/emit",
+            json!({"event": "oops", "users": [], "sockets": []}),
+        ),
+        (
+            "/v1/emit",
+            json!({"event": "oops", "except": ["room"], "ack": {"timeout_ms": 9}}),
+        ),
         ("/v1/disconnect", json!({"close": true})),
         ("/v1/join", json!({"join": ["a"]})),
         ("/v1/leave", json!({"leave": ["room"]})),
     ] {
-        assert_eq!(post(&gateway, path, &body).0, 400, "{path}");
+        let (status, problem) = post(&gateway, path, &body);
+        assert_eq!(
+            (status, &problem["field"]),
+            (400, &json!("all")),
+            "{path} {body}"
+        );
+        let detail = problem["detail"].as_str().expect("a text");
+        assert!(detail.starts_with("nobody is meant"), "{detail}");
     }
+    let list = call_with(&gateway, &KEY.0, "", "GET", "/v1/sockets?except=room", "").1;
+    assert_eq!(list["field"], "all", "{list}");
     assert_eq!(
-        post(&gateway, "/v1/emit", &json!({"event": "last"})),
+        post(&gateway, "/v1/emit", &json!({"event": "last", "all": true})),
         accepted()
     );
     assert!(
@@ -166,7 +182,7 @@ fn a_call_that_cannot_be_used_names_the_field() {
     let long = "x".repeat(1_000);
     let deep = format!("{}{}", "[".repeat(600), "]".repeat(600));
     let many: Vec<String> = (0..1_001).map(|n| n.to_string()).collect();
-    let emit = |field: &str, value: Value| json!({"event": "a", field: value});
+    let emit = |field: &str, value: Value| json!({"event": "a", "all": true, field: value});
     let wrong = [
         ("/v1/emit", json!({"event": ""}), "event"),
         ("/v1/emit", json!({"event": "connect"}), "event"),
@@ -346,7 +362,7 @@ fn a_caller_that_comes_back_gets_the_answer_to_its_first_call() {
         again.join().expect("an answer")
     });
     assert_eq!((answer.status, &told["acked"]), (200, &json!(1)));
-    post(&gateway, "/v1/emit", &json!({"event": "last"}));
+    post(&gateway, "/v1/emit", &json!({"event": "last", "all": true}));
     assert!(clients[0].until("last").is_empty(), "it was asked once");
 }
 

@@ -93,7 +93,7 @@ fn remembered_answers_were_counted_without_what_they_take_beside_their_text() {
     // One caller has 16 MiB, and an answer takes 56 bytes beside what its list has left over.
     assert!((100_000..=310_000).contains(&kept), "{kept} answers");
     assert!(more <= 48 << 20, "{kept} answers took {more} bytes");
-    post(&gateway, "/v1/emit", &json!({"event": "last"}));
+    post(&gateway, "/v1/emit", &json!({"event": "last", "all": true}));
     clients
         .into_iter()
         .for_each(|client| client.join().expect("a client"));
@@ -124,7 +124,7 @@ fn one_order_under_one_key_from_many_callers_at_once_is_carried_out_once() {
     );
     let other = order(&json!({"event": "n", "args": [2], "rooms": ["room"]}));
     assert_eq!(other.0, 422, "{}", other.1);
-    post(&gateway, "/v1/emit", &json!({"event": "last"}));
+    post(&gateway, "/v1/emit", &json!({"event": "last", "all": true}));
     let heard = clients[0].until("last");
     assert_eq!(heard.len(), 1, "{heard:?}");
     // The names of keys are each caller's own.
@@ -133,7 +133,7 @@ fn one_order_under_one_key_from_many_callers_at_once_is_carried_out_once() {
     let gateway =
         Gateway::start(&config("").replace("api_keys = [", &format!("api_keys = [{entry:?}, ")));
     for (key, status) in [(&KEY.0, 202), (&other, 202)] {
-        let body = json!({"event": key}).to_string();
+        let body = json!({"event": key, "all": true}).to_string();
         let (answer, told) = call_with(&gateway, key, header, "POST", "/v1/emit", &body);
         assert_eq!(answer.status, status, "{told}");
     }
@@ -161,7 +161,7 @@ fn a_crowd_without_requests_kept_out_no_caller() {
     let bounded = || gateway.descriptors() <= before + 64 + 64 + 8;
     assert!(eventually(PATIENCE, bounded), "{}", gateway.descriptors());
     assert_eq!(
-        post(&gateway, "/v1/emit", &json!({"event": "a"})),
+        post(&gateway, "/v1/emit", &json!({"event": "a", "all": true})),
         accepted()
     );
     let client = super::grpc::Client::of(&gateway, &KEY.0);
@@ -192,7 +192,7 @@ fn a_burst_of_strangers_kept_an_operator_out_for_a_second() {
         .map(|conn| conn.expect("a place in the backlog"))
         .collect();
     gateway.signal(Signal::CONT);
-    let news = json!({"event": "a"});
+    let news = json!({"event": "a", "all": true});
     assert_eq!(post(&gateway, "/v1/emit", &news), accepted());
     drop(crowd);
 }

@@ -235,9 +235,9 @@ fn a_banned_user_is_put_out_everywhere() {
     let of = |uid: &str| sockeye(folder.path(), &["token", "--secret", SECRET, "--uid", uid]);
     let (mut out, poller) = everywhere(&gateway, &of("eve"));
     let (mut stay, other) = everywhere(&gateway, &of("ann"));
-    let order = json!({ "uid": "eve", "close": true }).to_string();
+    let order = json!({ "users": ["eve"], "close": true }).to_string();
     let request = format!(
-        "POST /disconnect HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
+        "POST /v1/disconnect HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{order}",
         field("key"),
         order.len()

@@ -12,7 +12,7 @@ use tonic::Code;
 type Key = (String, String);
 
 fn key(name: &str) -> Key {
-    control::admin::keys::generate(name, &[]).expect("a key")
+    identity::keys::generate(name, &[]).expect("a key")
 }
 
 /// `backend`: keys of the table.

@@ -19,7 +19,7 @@ use tonic::Status;
 type Key = (String, String);
 
 static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| {
-    let cellar = control::admin::keys::generate("cellar", &[]);
+    let cellar = identity::keys::generate("cellar", &[]);
     [KEY.clone(), cellar.expect("a key")]
 });
 

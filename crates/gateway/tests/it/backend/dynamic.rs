@@ -55,7 +55,7 @@ fn what_another_node_said_behind_the_connect_of_a_first_client_missed_it() {
         let namespace = format!("/n{n}");
         let mut body = json!({"namespace": namespace, "event": "n", "args": [n]});
         match n % 3 {
-            0 => {}
+            0 => body["all"] = json!(true),
             1 => body["users"] = json!(["ann"]),
             _ => body["rooms"] = json!(["lobby"]),
         }

@@ -15,6 +15,7 @@ mod wakeups;
 mod webhook;
 pub mod worker;
 
+use crate::harness::token::{SECRET, token};
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
 use backend::proto::command::What as Order;
 use backend::proto::{self, FromWorker};
@@ -25,7 +26,7 @@ use worker::{Worker, emit, introduced, open, runtime, target};
 
 /// A key for workers, and its entry.
 pub static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("kitchen", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("kitchen", &[]).expect("a key"));
 
 /// A gateway whose main namespace has a backend.
 pub struct Kitchen {
@@ -272,6 +273,50 @@ fn what_a_worker_says_wrongly_reaches_no_client_and_comes_back_as_an_error() {
     assert!(eventually(PATIENCE, || worker.memory().failed.len() == 5));
     let failed = worker.memory().failed.clone();
     assert!(failed[0].message.contains("emit.args"), "{failed:?}");
+}
+
+/// A worker's list of rooms had come out empty, and everybody was put out.
+#[test]
+fn a_worker_that_named_nobody_reached_everybody() {
+    let kitchen = Kitchen::open(&format!("[auth]\nsecret = {SECRET:?}"));
+    let worker = kitchen.worker("a");
+    let comes = |uid| {
+        let auth = json!({"token": token(uid)});
+        ::client::full::SocketIo::websocket(kitchen.gateway.addr, "/", auth)
+    };
+    let mut clients = ["ann", "ben", "eve"].map(comes);
+    let nobody = proto::Target {
+        all: false,
+        ..target(&[])
+    };
+    worker.say(Order::Disconnect(proto::Disconnect {
+        of: Some(nobody.clone()),
+        close: true,
+        drop: false,
+    }));
+    worker.say(Order::Emit(Box::new(proto::Emit {
+        to: Some(proto::Target {
+            users: vec!["ann".to_owned()],
+            sockets: vec![clients[1].id.clone()],
+            ..nobody
+        }),
+        event: "some".to_owned(),
+        ..proto::Emit::default()
+    })));
+    worker.say(emit(&[], "last", &json!([])));
+    let heard = clients.each_mut().map(|client| {
+        let events = client.until("last");
+        events.iter().any(|event| event.name == "some")
+    });
+    assert_eq!(heard, [true, true, false]);
+    let failed = || worker.memory().failed.clone();
+    assert!(eventually(PATIENCE, || !failed().is_empty()));
+    let failed = failed();
+    assert!(
+        failed[0].message.starts_with("all: nobody is meant"),
+        "{failed:?}"
+    );
+    assert_eq!(failed.len(), 1);
 }
 
 #[test]

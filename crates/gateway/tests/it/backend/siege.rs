@@ -120,7 +120,7 @@ fn streams_that_are_reset_as_fast_as_they_are_opened_hold_up_nobody() {
 
 #[test]
 fn a_key_opens_its_own_door_and_no_other() {
-    let admin = control::admin::keys::generate("ops", &[]).expect("a key");
+    let admin = identity::keys::generate("ops", &[]).expect("a key");
     let limits = format!("[admin]\napi_keys = [{:?}]", admin.1);
     let kitchen = Kitchen::open_with(&limits, "");
     let hello = introduced("kitchen", "a");

@@ -36,7 +36,7 @@ fn shop(told: &Told) -> Reply {
             Reply::json(&json!({"commands": [refuse]}))
         }
         (Some("connect"), _) => Reply::json(&json!({"commands": [
-            {"join": {"sockets": [socket], "rooms": ["shop"]}},
+            {"join": {"sockets": [socket], "join": ["shop"]}},
             {"emit": {"sockets": [socket], "event": "hello", "args": [socket]}},
         ]})),
         (_, Some("echo")) => Reply::json(&json!({"commands": [{"ack": {
@@ -164,7 +164,8 @@ fn an_answer_that_can_not_be_used_does_nothing_and_the_client_is_told() {
 fn a_refusal_of_another_type_let_the_client_in() {
     const REFUSE: &str = r#"{"commands":[{"refuse":{"message":"closed"}}]}"#;
     const TWICE: &str = r#"{"commands":[],"commands":[{"refuse":{"message":"closed"}}]}"#;
-    const FOREIGN: &str = r#"{"commands":[{"emit":{"namespace":"/other","event":"a"}}]}"#;
+    const FOREIGN: &str =
+        r#"{"commands":[{"emit":{"namespace":"/other","all":true,"event":"a"}}]}"#;
     const PAGE: &str = "<html><form>log in</form></html>";
     const JSON: &str = "Content-Type: application/json\r\n";
     const HTML: &str = "Content-Type: text/html\r\n";

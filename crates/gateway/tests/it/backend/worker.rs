@@ -180,6 +180,7 @@ pub fn introduced(backend: &str, instance: &str) -> FromWorker {
     let hello = Hello {
         backend: backend.to_owned(),
         instance: instance.to_owned(),
+        version: 1,
         ..Hello::default()
     };
     FromWorker {
@@ -260,6 +261,7 @@ async fn live(
         weight: 1,
         away: false,
         resumes,
+        version: 1,
         ..Hello::default()
     };
     let first = FromWorker {
@@ -493,6 +495,7 @@ pub fn target(rooms: &[&str]) -> proto::Target {
     proto::Target {
         namespace: "/".to_owned(),
         rooms: rooms.iter().map(|room| (*room).to_owned()).collect(),
+        all: rooms.is_empty(),
         ..proto::Target::default()
     }
 }

@@ -32,7 +32,7 @@ fn outcomes(nodes: &[Gateway], outcome: &str) -> f64 {
 }
 
 /// What a client hears up to a number. Its own echo may stand in the stream before what another node says.
-fn hears_up_to(client: &mut Client, last: u64) -> Vec<u64> {
+pub(super) fn hears_up_to(client: &mut Client, last: u64) -> Vec<u64> {
     let mut heard = Vec::new();
     let came = eventually(PATIENCE, || {
         heard.extend(client.hears());
@@ -233,7 +233,7 @@ fn of_two_claimers_one_has_the_socket() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_redis_that_forgot_recovers_nobody_falsely() {
     let mut redis = Redis::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let mut nodes = [(); 3].map(|()| with_key(&redis, &entry));
     all_up(&nodes);
     let mut client = Client::new(&nodes[0]);
@@ -273,7 +273,7 @@ fn with_key(redis: &Redis, entry: &str) -> Gateway {
     Gateway::start(&closed(redis, &admin))
 }
 
-fn call(node: &Gateway, key: &str, path: &str, body: &Value) -> u16 {
+pub(super) fn call(node: &Gateway, key: &str, path: &str, body: &Value) -> u16 {
     let body = body.to_string();
     let order = format!(
         "POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -287,7 +287,7 @@ fn call(node: &Gateway, key: &str, path: &str, body: &Value) -> u16 {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn orders_that_are_given_while_its_node_is_dead_count() {
     let redis = Redis::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let mut nodes = [(); 2].map(|()| with_key(&redis, &entry));
     all_up(&nodes);
     let mut clients = [(); 3].map(|()| Client::new(&nodes[0]));
@@ -327,13 +327,13 @@ fn orders_that_are_given_while_its_node_is_dead_count() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn without_redis_nobody_is_told_anything_that_might_not_hold() {
     let mut redis = Redis::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let node = with_key(&redis, &entry);
     all_up(std::slice::from_ref(&node));
-    let body = json!({"event": "say", "args": [{"n": 1}]});
+    let body = json!({"event": "say", "all": true, "args": [{"n": 1}]});
     let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
     assert!(eventually(PATIENCE, is_taken));
-    let local = json!({"event": "say", "args": [{"n": 1}], "local": true});
+    let local = json!({"event": "say", "all": true, "args": [{"n": 1}], "local": true});
     assert_eq!(
         call(&node, &key, "/v1/emit", &local),
         400,
@@ -351,7 +351,7 @@ fn without_redis_nobody_is_told_anything_that_might_not_hold() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn after_a_failover_clients_come_back_to_what_was_said_since() {
     let mut set = Sentinels::start(1_000);
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let config = format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[cluster]\nadapter = \"redis\"\nmode = \"sentinel\"\nmaster = {:?}\n\
          urls = {:?}\nsecret = \"s\"\n[admin]\napi_keys = [{entry:?}]\n{RECOVERS}",
@@ -578,12 +578,12 @@ fn without_replicas_that_it_asked_for_nothing_counts_as_stored() {
     let port = redis.port().to_string();
     let replica = || Redis::start_with(&["--replicaof", "127.0.0.1", &port]);
     let first = replica();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let admin = format!("[admin]\napi_keys = [{entry:?}]\n{RECOVERS}");
     let two = admin.replace("level = \"cluster\"", "level = \"cluster\"\nreplicas = 1");
     let node = Gateway::start(&closed(&redis, &two));
     all_up(std::slice::from_ref(&node));
-    let body = json!({"event": "say", "args": [{"n": 1}]});
+    let body = json!({"event": "say", "all": true, "args": [{"n": 1}]});
     let is_taken = || call(&node, &key, "/v1/emit", &body) == 202;
     assert!(eventually(2 * PATIENCE, is_taken));
     let mut client = Client::new(&node);

@@ -212,7 +212,7 @@ struct Key(String, String);
 
 impl Key {
     fn new() -> Key {
-        let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+        let (key, entry) = identity::keys::generate("ops", &[]).expect("a key");
         Key(key, entry)
     }
 

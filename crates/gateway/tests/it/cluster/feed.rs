@@ -223,7 +223,7 @@ fn an_event_is_published_once_and_in_order() {
     let number = super::number(&nodes[0]);
     for (n, message) in messages[..200].iter().enumerate() {
         let expected = json!({
-            "namespace": "/", "event": "said", "rooms": ["den"], "users": [], "args": [n, {"a": [n]}],
+            "namespace": "/", "event": "said", "rooms": ["den"], "users": [], "all": false, "args": [n, {"a": [n]}],
             "sockeye": {"cluster": "sockeye:", "node": number},
         });
         assert_eq!(*message, expected);
@@ -254,6 +254,7 @@ fn messages_that_nobody_understands_are_counted_and_told_once() {
         b"{}",
         b"7",
         deep.as_bytes(),
+        // The whole namespace is meant by `all` alone.
         b"{\"event\":\"said\",\"rooms\":[]}",
     ];
     for body in malformed {
@@ -266,7 +267,11 @@ fn messages_that_nobody_understands_are_counted_and_told_once() {
         "news",
         br#"{"event":"said","args":[1],"rooms":["other"]}"#,
     );
-    redis.publish("PUBLISH", "news", br#"{"event":"said","args":["end"]}"#);
+    redis.publish(
+        "PUBLISH",
+        "news",
+        br#"{"event":"said","args":["end"],"all":true}"#,
+    );
     assert_eq!(member.expect("said"), [json!("end")]);
     assert_eq!(received(&node, "malformed"), 6.0);
     assert_eq!(
@@ -288,7 +293,7 @@ fn a_flood_of_a_program_is_bounded() {
     let node = Gateway::start(&closed(&redis, NEWS));
     subscribed(&redis, "news", 1);
     let _member = super::member(&node, "den");
-    let script = "for n = 1, 5000 do redis.call('PUBLISH', 'news', '{\"event\":\"said\",\"args\":[' .. n .. ']}') end";
+    let script = "for n = 1, 5000 do redis.call('PUBLISH', 'news', '{\"event\":\"said\",\"all\":true,\"args\":[' .. n .. ']}') end";
     redis.ask(&["EVAL", script, "0"]);
     let counted = || received(&node, "told") + received(&node, "rate") + received(&node, "missed");
     assert!(
@@ -315,7 +320,11 @@ fn clients_do_not_wait_for_a_channel_that_is_away() {
     assert_eq!(node.reaches(failed, 1.0), 1.0);
     redis.restart();
     subscribed(&redis, "news", 1);
-    redis.publish("PUBLISH", "news", br#"{"event":"said","args":["back"]}"#);
+    redis.publish(
+        "PUBLISH",
+        "news",
+        br#"{"event":"said","args":["back"],"all":true}"#,
+    );
     assert_eq!(member.expect("said"), [json!("back")]);
 }
 

@@ -12,10 +12,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 static OPS: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
-static EMITTER: LazyLock<(String, String)> = LazyLock::new(|| {
-    control::admin::keys::generate("emitter", &["emit".to_owned()]).expect("a key")
-});
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
+static EMITTER: LazyLock<(String, String)> =
+    LazyLock::new(|| identity::keys::generate("emitter", &["emit".to_owned()]).expect("a key"));
 
 fn nodes<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
     let tables = format!(

@@ -1,6 +1,7 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
 mod appearing;
+mod away;
 mod chronicle;
 mod clocks;
 mod death;
@@ -384,7 +385,7 @@ fn publishers_are_told_when_too_much_waits_for_redis() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn sockeye_emit_reaches_a_room_on_all_nodes_and_needs_a_key() {
     let redis = Redis::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let more = format!("[admin]\napi_keys = [{entry:?}]\n");
     let nodes = [(); 2].map(|()| Gateway::start(&config(&redis, &more)));
     all_up(&nodes);
@@ -427,7 +428,7 @@ fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
     let mut there = member(&first, "room");
     // It has a number, and says nothing for now.
     first.freeze();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let second = Gateway::start(&config(
         &redis,
         &format!("[admin]\napi_keys = [{entry:?}]\n"),

@@ -13,7 +13,7 @@ use std::thread;
 
 /// A key that allows everything, and its entry.
 static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 /// The table that opens the server API.
 pub fn api() -> String {

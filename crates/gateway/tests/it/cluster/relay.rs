@@ -495,7 +495,7 @@ fn a_node_that_stops_ends_what_it_relays_within_its_window() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn an_operator_drains_a_node_by_way_of_another_one() {
     let redis = Redis::start();
-    let (key, entry) = control::admin::keys::generate("ci", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
     let more = format!("[admin]\napi_keys = [{entry:?}]\n");
     let mut nodes: [Gateway; 2] = nodes_with(&redis, &more);
     let order = |words: &[&str]| {

@@ -209,11 +209,13 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
         "--claim",
         "exp=1000000000",
     ]);
+    let endless = token_with(&["--uid", "ann", "--claim", "aud=chat", "--claim", "exp=soon"]);
     let good = token_with(&["--uid", "ann", "--claim", "aud=chat"]);
     let mut causes = Vec::new();
     for (shown, cause) in [
         (json!({ "token": foreign }), "audience"),
         (json!({ "token": old }), "expired"),
+        (json!({ "token": endless }), "claim"),
         (json!({ "token": "a.b.c" }), "malformed"),
         (json!({}), "missing"),
     ] {
@@ -242,6 +244,15 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
     };
     let told = || fields("token refused", &["peer", "cause"]) == causes;
     assert!(eventually(PATIENCE, told), "{:?}", gateway.log());
+    let whys = fields("token refused", &["why"]);
+    assert_eq!(
+        [&*whys[0], &*whys[2], &*whys[4]],
+        [
+            "its audience (aud) holds none of auth.audience",
+            "claim \"exp\" is no time in seconds",
+            "none"
+        ]
+    );
     let named = || fields("connected", &["uid"]) == ["ann", "ann"];
     assert!(eventually(PATIENCE, named), "{:?}", gateway.log());
     let log = gateway.log().join("\n");
@@ -249,4 +260,29 @@ fn the_log_names_the_user_and_the_cause_of_a_refusal() {
         !log.contains(&good) && !log.contains(&foreign),
         "a token is in the log"
     );
+}
+
+/// A token without an end and one without a user were refused for "claim", both.
+#[test]
+fn the_log_names_the_claim_that_a_token_lacks() {
+    let gateway = start("");
+    for claim in ["exp=null", "sub=null"] {
+        let token = token_with(&["--uid", "ann", "--claim", claim]);
+        let mut conn = RawConn::websocket(gateway.addr, SIO);
+        conn.send_text(format!("40{}", json!({ "token": token })));
+        until(&mut conn, "44");
+    }
+    let whys = || {
+        let log = gateway.log().into_iter();
+        let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let refused = lines.filter(|line| line["message"] == "token refused");
+        let whys = refused.map(|line| line["why"].as_str().unwrap_or("none").to_owned());
+        whys.collect::<Vec<_>>()
+    };
+    let told = [
+        "claim \"exp\" is missing, and auth.require_expiry asks for it",
+        "claim \"sub\" is missing: it says who the user is",
+    ];
+    let is_told = eventually(PATIENCE, || whys() == told);
+    assert!(is_told, "{:?}", gateway.log());
 }

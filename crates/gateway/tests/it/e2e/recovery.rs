@@ -63,6 +63,11 @@ impl Client {
         json!({ "pid": self.pid, "offset": self.offset })
     }
 
+    /// The last that it was told.
+    pub fn offset(&self) -> Value {
+        json!(self.offset)
+    }
+
     pub fn comes_back(gateway: &Gateway, auth: Value) -> Self {
         Self::open(gateway, SIO, auth)
     }
@@ -300,7 +305,7 @@ fn shows(auth: &Value, token: &str) -> Value {
 }
 
 /// Whether a client is turned away.
-fn is_refused(gateway: &Gateway, auth: &Value) -> bool {
+pub fn is_refused(gateway: &Gateway, auth: &Value) -> bool {
     let mut conn = RawConn::websocket(gateway.addr, SIO);
     conn.frame();
     conn.send_text(format!("40{auth}"));

@@ -15,7 +15,7 @@ const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 /// A key of the server API that allows everything, and its entry.
 static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 /// `/`: members say `say` in the rooms that they name. All rooms but `off-…` are stored.
 pub fn config(history: &str, room: &str, more: &str) -> String {

@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_said() {
     for (body, words) in [
         (volatile, "volatile"),
         (
-            json!({"event": "say", "args": [1], "stored": true}),
+            json!({"event": "say", "args": [1], "all": true, "stored": true}),
             "rooms",
         ),
         (
@@ -274,8 +274,7 @@ fn what_is_deleted_is_gone() {
 #[test]
 fn a_key_without_the_scope_reads_and_deletes_nothing() {
     let (key, entry) =
-        control::admin::keys::generate("feed", &["emit".to_owned(), "read".to_owned()])
-            .expect("a key");
+        identity::keys::generate("feed", &["emit".to_owned(), "read".to_owned()]).expect("a key");
     let config = config(MEMORY, "", "").replace(&format!("{:?}", KEY.1), &format!("{entry:?}"));
     let node = Gateway::start(&config);
     for method in ["GET", "DELETE"] {

@@ -71,7 +71,7 @@ fn each_operator_reaches_whom_it_means() {
 #[ignore = "needs Kafka: cargo xtask test foreign"]
 fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
     let kafka = broker(1);
-    let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ops", &[]).expect("a key");
     let admin = format!("[admin]\napi_keys = [{entry:?}]");
     let node = Gateway::start(&config(&kafka.brokers(), "", &admin));
     let mut client = comes(&node, "");

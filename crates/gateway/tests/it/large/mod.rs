@@ -20,7 +20,7 @@ const LARGE: usize = 20_000;
 
 /// A key of the server API, and its entry.
 static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 /// `/`, `/b`: everything is allowed and large events are stored; `/refuse`, `/through`: they are refused and sent on.
 fn config(folder: &Path, large: &str, more: &str) -> String {

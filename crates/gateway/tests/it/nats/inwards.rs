@@ -72,7 +72,7 @@ fn what_is_no_command_becomes_a_dead_letter_and_holds_nothing_up() {
     for inlet in ["", STREAM] {
         let nats = Nats::start();
         let program = Program::with_streams(&nats);
-        let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+        let (key, entry) = identity::keys::generate("ops", &[]).expect("a key");
         let key = format!("Authorization: Bearer {key}\r\n");
         let admin = format!("[admin]\napi_keys = [{entry:?}]");
         let node = reads(&nats.url(), inlet, &admin);

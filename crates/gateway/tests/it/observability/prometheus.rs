@@ -203,7 +203,7 @@ fn load(gateway: &Gateway, key: &str, stop: &AtomicBool) {
 fn every_query_of_dashboard_and_alerts_returns_data() {
     let files = tempfile::tempdir().expect("a folder");
     let endpoint = Receiver::open(|_| Reply::empty());
-    let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ops", &[]).expect("a key");
     let (tls, backend) = (tls(files.path()), backend(&endpoint, &entry));
     let gateway = Gateway::start(&format!("{CONFIG}{tls}{backend}"));
     let redis = Redis::start_with(&["--maxmemory", "100mb"]);

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 
 static OPS: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 fn config(more: &str) -> String {
     format!(

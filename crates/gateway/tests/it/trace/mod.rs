@@ -18,7 +18,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 
 fn key(name: &str, allowed: &[&str]) -> (String, String) {
     let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
-    control::admin::keys::generate(name, &allowed).expect("a key")
+    identity::keys::generate(name, &allowed).expect("a key")
 }
 
 static OPS: LazyLock<(String, String)> = LazyLock::new(|| key("ops", &[]));
@@ -312,7 +312,8 @@ fn the_name_by_which_a_client_comes_back_is_never_shown() {
         ),
     );
     let headers = format!("Authorization: Bearer {}\r\n", OPS.0);
-    let body = json!({"namespace": "/back", "event": "n", "args": ["seen"]}).to_string();
+    let body =
+        json!({"namespace": "/back", "event": "n", "all": true, "args": ["seen"]}).to_string();
     let emitted = request(node.admin, "POST", "/v1/emit", &headers, &body);
     assert_eq!(emitted.status, 202, "{}", emitted.body);
     let offset = loop {

@@ -4,7 +4,7 @@ use super::chain::{Chain, ends, signal, started};
 use crate::cluster::questions::{api, post, post_with};
 use crate::cluster::relay::know_addresses;
 use crate::faults::traffic::Traffic;
-use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn};
 use client::brief::{Poller, poll_request, post_request};
 use client::full::SocketIo;
 use rustix::process::Signal;

@@ -21,7 +21,7 @@ fn call(admin: SocketAddr, key: &str, path: &str, body: &Value) -> u16 {
 
 #[test]
 fn a_call_is_carried_out_once_or_refused() {
-    let (key, entry) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let (key, entry) = identity::keys::generate("ops", &[]).expect("a key");
     let mut chain = Chain::start(&format!(
         "profile = \"socket.io\"\n[server]\nshards = 2\n[admin]\napi_rate = \"100000/s\"\napi_keys = [{entry:?}]\n"
     ));

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 static OPS: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
+    LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 fn config(window: &str, grace: &str) -> String {
     format!(

@@ -101,7 +101,7 @@ fn a_successor_gets_the_port_and_sessions_come_back_to_it() {
 #[test]
 fn a_drained_node_took_clients_to_shards_that_had_ended() {
     let pki = Pki::new();
-    let (key, hash) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let (key, hash) = identity::keys::generate("ops", &[]).expect("a key");
     let admin = format!("[admin]\napi_keys = [{hash:?}]\n[server]\ndrain_window = \"100ms\"");
     let secure = gateway(&pki, &admin);
     play(async {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[test]
 fn a_session_is_opened_talks_and_is_shown_as_what_it_is() {
     let pki = Pki::new();
-    let (key, hash) = control::admin::keys::generate("ops", &[]).expect("a key");
+    let (key, hash) = identity::keys::generate("ops", &[]).expect("a key");
     let secure = gateway(&pki, &format!("[admin]\napi_keys = [{hash:?}]"));
     play(async {
         let mut talk = Quic::new(&pki).stream(secure.addr).await;

@@ -22,6 +22,7 @@ use crate::recovery::messages::{Message, NotRecovered};
 use crate::recovery::parked;
 use crate::recovery::pid::Pid;
 use crate::recovery::record::{Life, Record};
+use crate::recovery::said::Said;
 use crate::recovery::stamp::Stamp;
 use crate::recovery::taking::Back;
 use crate::tables::id::{Identity, Ids, Place};

@@ -124,3 +124,31 @@ fn what_was_said_before_a_join_was_taken_for_missed() {
     assert!(pair.pass(CLAIMER).is_none(), "the confirmation");
     assert_eq!(pair.shards[OWNER].parked.len(), 0);
 }
+
+/// Its offset was a place in this journal, and from before its socket came here again with what another shard had not told it.
+#[test]
+fn a_client_got_once_more_what_it_had_here_in_a_former_life() {
+    let mut pair = Pair::new();
+    let shard = &mut pair.shards[CLAIMER];
+    let name = pair.record.socket.to_string();
+    let said = [7, 8].map(|number| Arc::new(Said::new(&Emit::new("e", "")).numbered(number)));
+    let had = shard.journal.tell(1, NAMESPACE, &name, &said[0]);
+    let life = Life::new(shard.journal.head());
+    for said in &said {
+        shard.journal.tell(1, NAMESPACE, &name, said);
+    }
+    let record = Record {
+        life,
+        ..pair.record.clone()
+    };
+    let comer = Comer {
+        pid: record.pid,
+        offset: Some(shard.journal.position(had)),
+        number: Some(7),
+        uid: None,
+    };
+    shard.parked.park(record, 1_000);
+    let back = shard.take(comer).expect("it is here");
+    let missed: Vec<_> = back.missed.iter().map(|(_, said)| said.number()).collect();
+    assert_eq!(missed, [Some(8)]);
+}

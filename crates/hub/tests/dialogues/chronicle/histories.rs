@@ -251,13 +251,13 @@ impl<'a> World<'a> {
         let at = alive[self.dice.usize(..alive.len())];
         let (kind, most) = (self.dice.usize(..8), 1 + self.dice.usize(..16));
         let hears = !self.trouble.unheard || self.dice.usize(..8) > 0;
-        let (dice, now_ms, wall_ms) = (self.dice.usize(..64), self.now_ms, self.wall_ms());
+        let (dice, now_ms) = (self.dice.usize(..64), self.now_ms);
         let node = self.nodes[at].as_mut().expect("it lives");
         let (keeper, redis) = (&mut node.keeper, &mut self.redis);
         keeper.sort(now_ms);
         match kind {
             0 | 1 => keeper.write(redis, most, hears),
-            2 => keeper.read(redis, most, now_ms, wall_ms),
+            2 => keeper.read(redis, most, now_ms),
             3 => keeper.claim(redis, dice, most, now_ms),
             4 | 5 => {
                 let full = node.keeper.letters.iter_mut();
@@ -353,12 +353,6 @@ impl<'a> World<'a> {
         let behind_ms = [0, 0, 300, 3_000][self.dice.usize(..4)];
         self.redis.fail_over(lacks, behind_ms);
         self.tell(|| format!("Redis fails over without {lacks:?} changes"));
-        for at in self.alive() {
-            // Most notice by a connection that breaks.
-            if self.chance(90) {
-                self.node(at).keeper.is_cut();
-            }
-        }
     }
 
     // ---- clients ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! The control plane's part of level `cluster`, played: a writer, a reader and claims of one node, each as slow as the dice say. Its steps are
-//! those of `control/chronicle`.
+//! those of `nodes/chronicle`.
 
-use super::redis::{Asker, Claimed, Entry, Redis, What};
+use super::redis::{Asker, COUNTER_BITS, Claimed, Entry, Redis, What};
 use hub::{
     Adoption, Chronicle, ChronicleMail, ChronicleQuestion, ChronicleWord, Claiming, Letter, Read,
     Stored, Unadopted,
@@ -11,8 +11,6 @@ use std::sync::Arc;
 
 /// Claims that last for longer are given up.
 const PATIENCE_MS: u64 = 4_000;
-/// How often it is looked whether it is still the same Redis.
-const LOOK_MS: u64 = 500;
 /// How often shards are told how far they are.
 const TELL_MS: u64 = 1_000;
 
@@ -48,7 +46,8 @@ pub(super) struct Keeper {
     pub(super) read_turn: u64,
     generation: u64,
     era: u64,
-    known: BTreeSet<u64>,
+    /// The turns of entries by their numbers: after a failover another one may have the number of one that was lost.
+    known: BTreeMap<u64, u64>,
     tray: VecDeque<ChronicleWord>,
     batch: Vec<ChronicleWord>,
     batches: u64,
@@ -58,7 +57,8 @@ pub(super) struct Keeper {
     listed: BTreeSet<(u16, u64)>,
     /// On their way to shards, in order.
     pub(super) letters: BTreeMap<u16, VecDeque<Arc<Letter>>>,
-    looked_ms: u64,
+    /// The clock of the Redis that it read last, and when that was.
+    clock: (u64, u64),
     told: (u64, u64),
     /// How often its clients were disconnected because it had not read something.
     pub(super) misses: usize,
@@ -84,7 +84,7 @@ impl Keeper {
             read_turn: redis.turn,
             generation: redis.generation,
             era: 0,
-            known: [position].into(),
+            known: redis.latest().collect(),
             tray: VecDeque::new(),
             batch: Vec::new(),
             batches: 0,
@@ -93,7 +93,7 @@ impl Keeper {
             claims: Vec::new(),
             listed: BTreeSet::new(),
             letters: BTreeMap::new(),
-            looked_ms: now_ms,
+            clock: (redis.clock(), now_ms),
             told: (now_ms, 0),
             misses: 0,
         }
@@ -183,38 +183,44 @@ impl Keeper {
         }
     }
 
-    /// Reads a part of the stream, and looks now and then whether it is still the same Redis.
-    pub(super) fn read(&mut self, redis: &mut Redis, most: usize, now_ms: u64, wall_ms: u64) {
+    /// Reads a part of the stream, and with it which Redis that is: nothing of another one is passed on before it is noted.
+    pub(super) fn read(&mut self, redis: &mut Redis, most: usize, now_ms: u64) {
         if redis.is_away {
-            (self.reads_fail, self.looked_ms) = (true, 0);
+            self.reads_fail = true;
             return self.note_state();
         }
         let at = self.position;
-        let (entries, trimmed) = redis.range(at, most);
-        let mut misses = trimmed > at;
-        let upto = at.max(wall_ms << 20);
-        if now_ms >= self.looked_ms + LOOK_MS {
-            self.looked_ms = now_ms;
-            if redis.generation != self.generation {
-                let last = redis.lift(at);
-                misses |= last != 0 && !self.known.contains(&last);
-                self.generation = redis.generation;
-                self.era += 1;
-                self.deliver(&self.mail.lost("/", upto, self.era));
+        let (clock_ms, then_ms) = self.clock;
+        let clock = (clock_ms + now_ms - then_ms + 1) << COUNTER_BITS;
+        let upto = clock.max(at + 1);
+        if redis.generation == self.generation {
+            self.clock = (redis.clock(), now_ms);
+            let (entries, trimmed) = redis.range(at, most);
+            if trimmed > at {
+                self.misses(upto);
+                self.position = trimmed;
             }
-        }
-        if misses {
-            self.misses += 1;
-            self.deliver(&self.mail.missed("/", upto));
-            self.position = at.max(trimmed);
+            self.pass(entries);
+        } else {
+            let last = redis.lift(at);
+            self.generation = redis.generation;
+            self.era += 1;
+            self.deliver(&self.mail.lost("/", upto, self.era));
+            if last.is_some_and(|(last, turn)| self.known.get(&last) != Some(&turn)) {
+                self.misses(upto);
+            }
         }
         self.reads_fail = false;
         self.note_state();
-        self.pass(entries);
         if now_ms >= self.told.0 + TELL_MS && self.position > self.told.1 {
             self.told = (now_ms, self.position);
             self.deliver(&self.mail.passed("/", self.position));
         }
+    }
+
+    fn misses(&mut self, upto: u64) {
+        self.misses += 1;
+        self.deliver(&self.mail.missed("/", upto));
     }
 
     fn pass(&mut self, entries: Vec<Entry>) {
@@ -226,14 +232,9 @@ impl Keeper {
             if let Some(read) = read {
                 self.deliver(&read);
             }
-            self.known.insert(entry.number);
+            self.known.insert(entry.number, entry.turn);
             (self.position, self.read_turn) = (entry.number, entry.turn);
         }
-    }
-
-    /// One of its connections broke: the next look is at once.
-    pub(super) fn is_cut(&mut self) {
-        self.looked_ms = 0;
     }
 
     /// One of its claims goes on.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Bits of the counter in a number; the rest is the time of Redis in ms.
-const COUNTER_BITS: u32 = 20;
+pub(super) const COUNTER_BITS: u32 = 20;
+/// Entries that a node knows when it begins: fewer than in truth, so that more are lost.
+const NAMES_MAX: usize = 8;
 /// Changes that a failover can lose.
 const PAST_MAX: usize = 6;
 
@@ -120,7 +122,7 @@ impl Redis {
         self.now_ms = wall_ms;
     }
 
-    fn clock(&self) -> u64 {
+    pub(super) fn clock(&self) -> u64 {
         self.now_ms - self.behind_ms
     }
 
@@ -262,13 +264,19 @@ impl Redis {
         (behind.take(most).cloned().collect(), self.state.trimmed)
     }
 
+    /// Numbers and turns of its last entries.
+    pub(super) fn latest(&self) -> impl Iterator<Item = (u64, u64)> {
+        let entries = self.state.entries.iter().rev().take(NAMES_MAX);
+        entries.map(|entry| (entry.number, entry.turn))
+    }
+
     /// Where the stream ends.
     pub(super) fn end(&self) -> u64 {
         self.state.newest().max(self.state.trimmed)
     }
 
     /// As `lift.lua` does it.
-    pub(super) fn lift(&mut self, at: u64) -> u64 {
+    pub(super) fn lift(&mut self, at: u64) -> Option<(u64, u64)> {
         let upto = self.state.entries.iter().rev();
         let upto = { upto }.find(|entry| entry.number <= at);
         let found = upto.map_or(0, |entry| entry.number);
@@ -282,7 +290,7 @@ impl Redis {
         let is_lift = |what: &What| matches!(what, What::Taken { fence: 0, .. });
         let mut upto = self.state.entries.iter().rev();
         let said = upto.find(|entry| entry.number <= at && !is_lift(&entry.what));
-        said.map_or(0, |entry| entry.number)
+        said.map(|entry| (entry.number, entry.turn))
     }
 
     /// Another server takes over, which lacks the last changes, or all, and whose clock may be behind.

@@ -1,9 +1,0 @@
-//! The way from programs to the shards.
-
-use rules::Errand;
-
-/// The way to the handlers of the shards.
-pub trait ToShards: Send + Sync {
-    /// To one of them, the same for all errands, so that they take effect in order.
-    fn send(&self, errand: Errand);
-}

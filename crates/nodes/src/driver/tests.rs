@@ -1,0 +1,150 @@
+//! A driver on the engine in memory.
+
+use super::*;
+use crate::Start;
+use crate::card::Card as Description;
+use crate::member::{Joining, Member, Settings};
+use crate::memory::Broker;
+use cluster::numbers::Claim;
+use hub::{Inbox, Naming, Process};
+use process::health::Readiness;
+use process::vitals::Vitals;
+use std::sync::atomic::AtomicBool;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn eventually(is: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    while !is() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+fn member(broker: &Broker, gauges: &Arc<Gauges>) -> Member {
+    member_with(broker, gauges, 7, &Readiness::default(), &Arc::default())
+}
+
+fn member_with(
+    broker: &Broker,
+    gauges: &Arc<Gauges>,
+    number: u16,
+    readiness: &Readiness,
+    is_behind: &Arc<AtomicBool>,
+) -> Member {
+    let (readiness, is_behind) = (readiness.clone(), Arc::clone(is_behind));
+    let settings = Settings {
+        prefix: "test:".to_owned(),
+        number: Some(number),
+        card: Description::default(),
+        secret: Some("secret".to_owned()),
+        start: Start::Fail,
+        frame_letters: 64,
+        ring_bytes: 1 << 20,
+        queue_bytes: 1 << 20,
+        flood_always: false,
+        join_wait: Duration::from_millis(50),
+        naming: Naming::Nothing,
+        namespaces: Vec::new(),
+        succeeds: None,
+    };
+    let broker = broker.clone();
+    let open = move || std::future::ready(Ok(broker.open()));
+    let mut joining = Joining::begin(
+        settings,
+        Arc::clone(gauges),
+        Vitals::default().pulse("the cluster"),
+        open,
+    )
+    .expect("a thread");
+    let member = joining.wait(PATIENCE).expect("no trouble");
+    let mut member = member.expect("joined");
+    member.open(Office {
+        inbox: Inbox::new(&Process::default(), number, 1),
+        shards: 1,
+        deliver: Box::new(|_, _| {}),
+        are_behind: Box::new(move || is_behind.load(Ordering::Relaxed)),
+        sessions: Box::new(|| 0),
+        readiness,
+        gone: Box::new(|_, _| {}),
+        foreign: None,
+        shares: None,
+    });
+    member
+}
+
+/// While messages came faster than they were read, nothing else was looked at: the node did not renew its lease, and did not leave.
+#[test]
+fn a_flood_of_messages_kept_a_node_from_leaving() {
+    let (broker, gauges) = (Broker::default(), Arc::new(Gauges::default()));
+    let mut member = member(&broker, &gauges);
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+    let (engine, _feed) = broker.open();
+    let message = Publish {
+        kind: Kind::Classic,
+        channel: b"test:{all}".as_slice().into(),
+        body: vec![0; 64 * 1024].into(),
+    };
+    let has_lease = || {
+        let register = Register::new("test:", &Seal::new(Some("secret")));
+        let leases = runtime.block_on(register.read(&engine)).expect("leases");
+        leases.iter().any(|lease| lease.claim != Claim::Free)
+    };
+    assert!(has_lease());
+    let over = Arc::new(AtomicBool::new(false));
+    let floods = [0; 2].map(|_| {
+        let (engine, message, over) = (engine.clone(), message.clone(), Arc::clone(&over));
+        std::thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                drop(engine.publish(std::slice::from_ref(&message)));
+            }
+        })
+    });
+    // More than may wait for a node: from now on some always do.
+    let flooded = || gauges.unreadable.load(Ordering::Relaxed) > 2_000;
+    let flooded = eventually(flooded);
+    member.leave();
+    let left = eventually(|| !has_lease());
+    over.store(true, Ordering::Relaxed);
+    for flood in floods {
+        flood.join().expect("a flood");
+    }
+    assert!(flooded && left, "flooded: {flooded}, left: {left}");
+}
+
+/// A shard that could not keep up with other nodes had a mailbox without end.
+#[test]
+fn letters_for_a_shard_that_was_behind_piled_up_in_its_mailbox() {
+    let (broker, gauges) = (Broker::default(), Arc::new(Gauges::default()));
+    let is_behind = Arc::new(AtomicBool::new(false));
+    let mut slow = member_with(&broker, &gauges, 7, &Readiness::default(), &is_behind);
+    let there = Arc::new(Gauges::default());
+    let mut other = member_with(&broker, &there, 8, &Readiness::default(), &Arc::default());
+    let met = |gauges: &Gauges| gauges.peers.load(Ordering::Relaxed) == 1;
+    assert!(eventually(|| met(&gauges) && met(&there)));
+    is_behind.store(true, Ordering::Relaxed);
+    let (engine, _feed) = broker.open();
+    for _ in 0..10 {
+        drop(engine.publish(&[Publish {
+            kind: Kind::Classic,
+            channel: b"test:{n7}".as_slice().into(),
+            body: b"nobody can read this".as_slice().into(),
+        }]));
+    }
+    // Orders are looked at all the same.
+    let letters = || gauges.letters.load(Ordering::Relaxed);
+    let before = letters();
+    slow.orders().send(Order::Drain(8)).expect("it runs");
+    assert!(eventually(|| letters() > before));
+    // It may have waited for one of them already.
+    let taken = || gauges.unreadable.load(Ordering::Relaxed);
+    assert!(taken() <= 1, "{} were taken", taken());
+    is_behind.store(false, Ordering::Relaxed);
+    assert!(eventually(|| taken() == 10));
+    slow.leave();
+    other.leave();
+}

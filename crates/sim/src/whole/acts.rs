@@ -1,0 +1,316 @@
+//! What happens in the steps of a history, and how it ends.
+
+use super::due::{Due, MS, SECOND};
+use super::life::Life;
+use super::plan::Plan;
+use super::report::Report;
+use super::server::CLIENT;
+use super::streams::count;
+use super::world::World;
+use seeds::Script;
+use std::sync::atomic::Ordering;
+
+/// By then all nodes know each other.
+const MEET_US: u64 = 3 * SECOND;
+/// A node that is silent for so long is given up.
+const GIVEN_UP_US: u64 = 17 * SECOND;
+/// How often it is looked whether all has left.
+const TRIES: usize = 50;
+const PAUSE_US: u64 = 40 * MS;
+
+/// Plays one history and checks it; a violation panics with the seed.
+pub(crate) fn play(plan: Plan, script: &Script) -> Report {
+    let mut world = World::new(plan, script);
+    world.pass(MEET_US);
+    let mut pauses = script.opening();
+    for step in 0..plan.steps {
+        world.step = step;
+        if let Some(dice) = script.dice(step) {
+            world.dice = dice;
+            world.act();
+        }
+        world.pass(pauses.u64(..PAUSE_US));
+    }
+    world.dice = script.opening();
+    world.finish()
+}
+
+impl World {
+    fn act(&mut self) {
+        if self.plan.troubles && self.chance(2) {
+            self.make_trouble();
+        }
+        if self.plan.kept && self.chance(8) {
+            self.listen();
+        }
+        match self.dice.usize(..100) {
+            0..14 => self.connect(),
+            14..42 => self.say(1),
+            42..50 => self.work(),
+            50..56 => {
+                let count = 2 + self.dice.usize(..8);
+                self.say(count);
+            }
+            56..80 => self.join_or_leave(),
+            80..84 => self.ask(),
+            84..88 => self.read_slowly(),
+            88..90 => self.work(),
+            90..92 => self.vanish(),
+            92..95 => self.upgrade(),
+            95..99 => self.server_acts(),
+            _ => {}
+        }
+    }
+
+    fn make_trouble(&mut self) {
+        let number = 1 + self.dice.u16(..self.plan.nodes);
+        let time_us = 10 * MS + self.dice.u64(..2 * SECOND);
+        let until_us = self.now_us + time_us;
+        self.report.troubles += 1;
+        match self.dice.usize(..100) {
+            0..15 => {
+                self.tell(|| format!("the engine loses all for {time_us} us"));
+                self.engine.lose(until_us);
+            }
+            15..30 => {
+                self.tell(|| format!("the engine stands still for {time_us} us"));
+                self.engine.freeze(until_us);
+            }
+            30..42 => {
+                self.tell(|| format!("node {number} hears nothing for {time_us} us"));
+                self.engine.cut(number, until_us);
+            }
+            42..54 => {
+                self.tell(|| format!("node {number} is alone for {time_us} us"));
+                self.engine.leave_alone(number, until_us);
+            }
+            54..60 => self.stand_still(number, time_us),
+            60..66 => {
+                let times = if self.chance(10) { 10 } else { 1 };
+                self.freeze(number, times * time_us);
+            }
+            66..70 => self.kill(number, time_us),
+            90..96 if !self.plan.kept => self.hand_over(number),
+            kind => {
+                let Some(life) = self.living(number) else {
+                    return;
+                };
+                self.tell(|| format!("a worker of node {number} is in trouble"));
+                self.with_office(life, |office, around| match kind {
+                    70..82 => office.cut(around),
+                    82..90 => office.freeze(around),
+                    _ => office.kill(around),
+                });
+            }
+        }
+    }
+
+    pub(crate) fn living(&self, number: u16) -> Option<usize> {
+        let mut lives = self.lives.iter();
+        lives.position(|life| life.number() == number && !life.is_dead)
+    }
+
+    fn freeze(&mut self, number: u16, time_us: u64) {
+        let Some(life) = self.living(number) else {
+            return;
+        };
+        self.tell(|| format!("node {number} stands still for {time_us} us"));
+        let until_us = self.now_us + time_us;
+        self.lives[life].frozen_until = until_us;
+        self.calendar.note(until_us, Due::Thaw { life });
+    }
+
+    /// One hub of it does nothing for a while.
+    fn stand_still(&mut self, number: u16, time_us: u64) {
+        let hub = self.dice.usize(..self.plan.hubs);
+        let Some(life) = self.living(number) else {
+            return;
+        };
+        self.tell(|| format!("hub {hub} of node {number} stands still for {time_us} us"));
+        let until_us = self.now_us + time_us;
+        self.lives[life].hubs[hub].still_until = until_us;
+        self.calendar.note(until_us, Due::Wake { life, hub });
+    }
+
+    /// Its process ends in the middle of what it does. Another one begins some time later.
+    fn kill(&mut self, number: u16, time_us: u64) {
+        let Some(life) = self.living(number) else {
+            return;
+        };
+        self.tell(|| format!("node {number} dies"));
+        self.report.deaths += 1;
+        self.books.end(life);
+        self.lives[life].is_dead = true;
+        self.lives[life].held.clear();
+        for name in 0..self.people.len() {
+            if self.people[name].life == life && !self.people[name].is_gone() {
+                self.is_gone(name);
+            }
+        }
+        (0..self.streams.len()).for_each(|at| self.stream_is_cut(at, life));
+        self.calendar
+            .note(self.now_us + 3 * time_us, Due::Restart { number });
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------------------
+
+    /// Everything works again, arrives and is heard; then the history is judged.
+    fn finish(mut self) -> Report {
+        self.step = self.plan.steps;
+        self.engine.heal();
+        for life in 0..self.lives.len() {
+            self.lives[life].frozen_until = self.now_us;
+            self.lives[life].office.heal();
+            self.thaw(life);
+            for hub in 0..self.plan.hubs {
+                self.lives[life].hubs[hub].still_until = self.now_us;
+                self.wake(life, hub);
+            }
+        }
+        self.workers_speak = false;
+        self.read_all();
+        let rest_us = if self.report.troubles > 0 {
+            GIVEN_UP_US
+        } else {
+            3 * SECOND
+        };
+        self.pass(rest_us);
+        self.all_streams_come();
+        self.read_all();
+        self.pass(5 * SECOND);
+        self.check_answers();
+        self.check_members();
+        self.books.check();
+        let worked = self.deeds.check();
+        worked.unwrap_or_else(|broken| panic!("seed {}: {broken}", self.seed));
+        self.check_streams();
+        if self.plan.kept {
+            self.books.check_one_order(self.plan.rooms);
+        }
+        (self.report.due, self.report.excused) = (self.books.due, self.books.excused);
+        (self.report.answered, self.report.refused) = (self.deeds.answered, self.deeds.refused);
+        self.report.redelivered = self.deeds.again;
+        self.check_departure();
+        self.report
+    }
+
+    fn read_all(&mut self) {
+        for link in 0..self.links.len() {
+            if self.links[link].room.is_some() {
+                self.read_on(link);
+            }
+        }
+    }
+
+    /// Nobody waits for ever.
+    fn check_answers(&self) {
+        for (name, person) in self.people.iter().enumerate() {
+            if person.is_gone() {
+                continue;
+            }
+            let (seed, client) = (self.seed, &person.client);
+            assert!(client.joined, "seed {seed}: client {name} was not let in");
+            assert!(
+                person.joins.is_empty(),
+                "seed {seed}: client {name} has no ack of its joins {:?}",
+                person.joins
+            );
+            assert!(
+                !person.is_posting,
+                "seed {seed}: client {name} waits for the answer to a POST"
+            );
+            assert!(
+                client.probe.is_none(),
+                "seed {seed}: the upgrade of client {name} has no end"
+            );
+        }
+        for (at, life) in self
+            .lives
+            .iter()
+            .enumerate()
+            .filter(|(_, life)| !life.is_dead)
+        {
+            let waits = life.station.what_waits();
+            assert_eq!(waits, None, "seed {}: on life {at}", self.seed);
+        }
+    }
+
+    /// The hubs know of the members that there are, and of no others.
+    fn check_members(&self) {
+        let here = self.books.members();
+        let here = here.filter(|(who, room)| *who < CLIENT && *room < self.plan.rooms);
+        let rooms = here.map(|(_, room)| room);
+        let wanted = count(rooms.chain(self.streamed()));
+        let mut there = std::collections::BTreeMap::<String, u64>::new();
+        let living = self.lives.iter().filter(|life| !life.is_dead);
+        for seat in living.flat_map(|life| &life.hubs) {
+            for (_, room, members, _) in seat.hub.room_census() {
+                *there.entry(room).or_default() += members;
+            }
+        }
+        there.retain(|_, members| *members > 0);
+        assert_eq!(there, wanted, "seed {}: members of all nodes", self.seed);
+    }
+
+    /// Everybody goes, and nothing is left of them.
+    fn check_departure(&mut self) {
+        for name in 0..self.people.len() {
+            if !self.people[name].is_gone() {
+                self.end(name);
+            }
+        }
+        (0..self.streams.len()).for_each(|at| self.stream_breaks(at));
+        self.pass(SECOND);
+        for link in 0..self.links.len() {
+            if self.links[link].conn.is_some() {
+                self.on_the_way(link, Due::Broken { link });
+            }
+        }
+        self.pass(2 * SECOND);
+        // A heartbeat may be on its way.
+        let waits = |life: &Life| !life.is_dead && life.uplink.waiting() > 0;
+        for _ in 0..TRIES {
+            if !self.lives.iter().any(waits) {
+                break;
+            }
+            self.pass(7 * MS);
+        }
+        let seed = self.seed;
+        for (at, life) in self
+            .lives
+            .iter()
+            .enumerate()
+            .filter(|(_, life)| !life.is_dead)
+        {
+            // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
+            if self.report.losses + self.report.successions == 0 {
+                let open = life.diary.lock().expect("no handler panicked").open;
+                assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
+            }
+            assert_eq!(
+                life.uplink.waiting(),
+                0,
+                "seed {seed}: bytes for other nodes on life {at}"
+            );
+            assert_eq!(
+                life.process.waiting.bytes(),
+                0,
+                "seed {seed}: output of nobody on life {at}"
+            );
+            assert_eq!(
+                life.office.kept(),
+                (0, 0),
+                "seed {seed}: sockets and bytes of a backend"
+            );
+            for seat in &life.hubs {
+                let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
+                assert_eq!(acks, 0, "seed {seed}: acks of the gone on life {at}");
+                assert_eq!(
+                    seat.hub.conns(),
+                    0,
+                    "seed {seed}: connections of the gone on life {at}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What was said and heard, and what must be true of it.
+//!
+//! Messages have one sequence of numbers. A client is due all that is said to its rooms after it was told that it is in, up to when
+//! it leaves: what is on its way then may miss it, but never something before something that it got.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something that somebody said.
+#[derive(Clone, Debug)]
+struct Said {
+    publisher: usize,
+    rooms: Vec<usize>,
+    /// The life of the node on which it was said.
+    life: usize,
+}
+
+#[derive(Debug)]
+struct Stay {
+    /// Numbers above this one and up to that one are due.
+    from: u64,
+    until: u64,
+    /// How much its client had heard when it left.
+    heard: usize,
+    /// Its client was told that it is in; the history may be faster.
+    is_told: bool,
+    /// What the room kept, once it is told, and how much its client had heard by then.
+    history: Option<(BTreeSet<u64>, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Ear {
+    life: usize,
+    heard: Vec<u64>,
+    stays: BTreeMap<usize, Vec<Stay>>,
+}
+
+/// Letters that were given up: by which life, of which, and up to which number.
+#[derive(Debug)]
+struct Loss {
+    by: usize,
+    of: usize,
+    upto: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    seed: u64,
+    said: Vec<Said>,
+    ears: BTreeMap<usize, Ear>,
+    losses: Vec<Loss>,
+    ended: BTreeSet<usize>,
+    /// Publishers that forgot what they said last.
+    forgetful: BTreeSet<usize>,
+    newcomers: usize,
+    /// Messages that somebody had to hear, and did; those that are excused.
+    pub(crate) due: usize,
+    pub(crate) excused: usize,
+}
+
+impl Books {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            ..Self::default()
+        }
+    }
+
+    /// The last number.
+    pub(crate) fn last(&self) -> u64 {
+        self.said.len() as u64
+    }
+
+    /// Somebody says something on this life; its number.
+    pub(crate) fn say(&mut self, publisher: usize, rooms: Vec<usize>, life: usize) -> u64 {
+        self.said.push(Said {
+            publisher,
+            rooms,
+            life,
+        });
+        self.last()
+    }
+
+    /// A publisher that is no client, above this number.
+    pub(crate) fn newcomer(&mut self, above: usize) -> usize {
+        self.newcomers += 1;
+        above + self.newcomers
+    }
+
+    pub(crate) fn come(&mut self, who: usize, life: usize) {
+        let ear = Ear {
+            life,
+            ..Ear::default()
+        };
+        self.ears.insert(who, ear);
+    }
+
+    fn ear(&mut self, who: usize) -> &mut Ear {
+        self.ears.get_mut(&who).expect("somebody who came")
+    }
+
+    /// It was told that it is in.
+    pub(crate) fn join(&mut self, who: usize, room: usize) {
+        let from = self.last();
+        let stays = self.ear(who).stays.entry(room).or_default();
+        match stays.last_mut().filter(|stay| !stay.is_told) {
+            Some(stay) => (stay.from, stay.is_told) = (from, true),
+            None => stays.push(Stay {
+                from,
+                until: u64::MAX,
+                heard: usize::MAX,
+                is_told: true,
+                history: None,
+            }),
+        }
+    }
+
+    pub(crate) fn leave(&mut self, who: usize, room: usize) {
+        let last = self.last();
+        let ear = self.ear(who);
+        let stays = ear.stays.get_mut(&room);
+        if let Some(stay) = stays.and_then(|stays| stays.last_mut())
+            && stay.until == u64::MAX
+        {
+            (stay.until, stay.heard) = (last, ear.heard.len());
+        }
+    }
+
+    pub(crate) fn leave_all(&mut self, who: usize) {
+        let rooms: Vec<usize> = self.ear(who).stays.keys().copied().collect();
+        rooms.into_iter().for_each(|room| self.leave(who, room));
+    }
+
+    pub(crate) fn is_in(&self, who: usize, room: usize) -> bool {
+        let stays = self.ears.get(&who).and_then(|ear| ear.stays.get(&room));
+        let stay = stays.and_then(|stays| stays.last());
+        stay.is_some_and(|stay| stay.is_told && stay.until == u64::MAX)
+    }
+
+    /// Who is in which room.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let all = self.ears.iter();
+        let all = all.flat_map(|(who, ear)| ear.stays.keys().map(move |room| (*who, *room)));
+        all.filter(move |(who, room)| self.is_in(*who, *room))
+    }
+
+    pub(crate) fn hear(&mut self, who: usize, number: u64) {
+        let seed = self.seed;
+        assert!(
+            number > 0 && number <= self.last(),
+            "seed {seed}: client {who} heard {number}, which nobody said"
+        );
+        let ear = self.ear(who);
+        let again = ear.heard.contains(&number);
+        assert!(!again, "seed {seed}: client {who} got {number} twice");
+        ear.heard.push(number);
+    }
+
+    /// What a room kept, for a client that comes. `is_full`: it has forgotten what was before.
+    pub(crate) fn take_history(&mut self, who: usize, room: usize, kept: Vec<u64>, is_full: bool) {
+        let (seed, last) = (self.seed, self.last());
+        let ear = self.ear(who);
+        let (heard, count) = (ear.heard.len(), kept.len());
+        let history: BTreeSet<u64> = kept.into_iter().collect();
+        assert_eq!(history.len(), count, "seed {seed}: a history has one twice");
+        let stays = ear.stays.entry(room).or_default();
+        if stays.last().is_none_or(|stay| stay.until < u64::MAX) {
+            stays.push(Stay {
+                from: last,
+                until: u64::MAX,
+                heard: usize::MAX,
+                is_told: false,
+                history: None,
+            });
+        }
+        let stay = stays.last_mut().expect("one");
+        if is_full {
+            stay.from = last;
+        }
+        stay.history = Some((history, heard));
+    }
+
+    pub(crate) fn lose(&mut self, by: usize, of: usize) {
+        let upto = self.last();
+        self.losses.push(Loss { by, of, upto });
+    }
+
+    /// A life is over: what it had not passed on may be lost.
+    pub(crate) fn end(&mut self, life: usize) {
+        self.ended.insert(life);
+    }
+
+    /// What a publisher said last may have come to nobody.
+    pub(crate) fn end_publisher(&mut self, publisher: usize) {
+        self.forgetful.insert(publisher);
+    }
+
+    /// The first message that is found: by its number, the life on which it was said, and its rooms.
+    pub(crate) fn find(&self, mut is_it: impl FnMut(u64, usize, &[usize]) -> bool) -> Option<u64> {
+        let mut all = (1..).zip(&self.said);
+        let found = all.find(|(number, said)| is_it(*number, said.life, &said.rooms));
+        found.map(|(number, _)| number)
+    }
+
+    /// It was told to be lost, or its publisher is gone.
+    pub(crate) fn may_be_lost(&self, number: u64, by: usize) -> bool {
+        let said = &self.said[number as usize - 1];
+        let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
+        is_gone || self.is_excused(number, by, said.life)
+    }
+
+    fn is_excused(&self, number: u64, by: usize, of: usize) -> bool {
+        let mut losses = self.losses.iter();
+        losses.any(|loss| loss.by == by && loss.of == of && number <= loss.upto)
+    }
+
+    pub(crate) fn check(&mut self) {
+        let (mut due, mut excused) = (0, 0);
+        for (who, ear) in &self.ears {
+            self.check_order(*who, ear);
+            for (room, stays) in &ear.stays {
+                for stay in stays.iter().filter(|stay| stay.is_told) {
+                    let (heard, missed) = self.check_stay(*who, ear, *room, stay);
+                    (due, excused) = (due + heard, excused + missed);
+                }
+            }
+        }
+        (self.due, self.excused) = (due, excused);
+    }
+
+    fn check_order(&self, who: usize, ear: &Ear) {
+        let mut last = BTreeMap::new();
+        for number in &ear.heard {
+            let publisher = self.said[*number as usize - 1].publisher;
+            let before = last.insert(publisher, *number).unwrap_or(0);
+            assert!(
+                before < *number,
+                "seed {}: client {who} got {number} of {publisher} after {before}",
+                self.seed
+            );
+        }
+    }
+
+    /// How much was heard in a stay, and how much of it is excused.
+    fn check_stay(&self, who: usize, ear: &Ear, room: usize, stay: &Stay) -> (usize, usize) {
+        let seed = self.seed;
+        let heard: BTreeMap<u64, usize> = ear.heard.iter().copied().zip(0..).collect();
+        let (history, since) = match &stay.history {
+            Some((history, heard)) => (Some(history), *heard),
+            None => (None, 0),
+        };
+        if let Some(history) = history {
+            let live = ear.heard[since..].iter();
+            let mut live = live.filter(|number| self.said[**number as usize - 1].rooms == [room]);
+            let again = live.find(|number| **number <= stay.until && history.contains(number));
+            assert_eq!(
+                again, None,
+                "seed {seed}: client {who} got {again:?} in room {room} live and by its history"
+            );
+        }
+        let got = |number: &u64| {
+            heard.contains_key(number) || history.is_some_and(|history| history.contains(number))
+        };
+        let (mut count, mut excused) = (0, 0);
+        // Of each publisher: what was missed.
+        let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
+        let due = (stay.from + 1..).take_while(|number| *number <= stay.until.min(self.last()));
+        for number in due {
+            let said = &self.said[number as usize - 1];
+            if !said.rooms.contains(&room) || said.publisher == who {
+                continue;
+            }
+            if got(&number) {
+                count += 1;
+                // What came by another room, or to a later stay, says nothing.
+                let alone =
+                    said.rooms.len() == 1 && heard.get(&number).is_none_or(|at| *at < stay.heard);
+                if let Some(missed) = missed.get(&said.publisher).filter(|_| alone) {
+                    panic!(
+                        "seed {seed}: client {who} got {number} in room {room} and missed {missed} before it: {said:?}"
+                    );
+                }
+            } else if self.is_excused(number, ear.life, said.life) {
+                excused += 1;
+            } else {
+                let may_miss = stay.until < u64::MAX
+                    || self.ended.contains(&said.life)
+                    || self.forgetful.contains(&said.publisher);
+                assert!(
+                    may_miss,
+                    "seed {seed}: client {who} missed {number} in room {room}: {said:?}, in since {}",
+                    stay.from
+                );
+                missed.entry(said.publisher).or_insert(number);
+            }
+        }
+        (count, excused)
+    }
+
+    /// Where rooms keep their events, all on a node hear them in one order.
+    pub(crate) fn check_one_order(&self, rooms: usize) {
+        let ears: Vec<(&usize, &Ear)> = self.ears.iter().collect();
+        for (at, (one, ear)) in ears.iter().enumerate() {
+            let is_kept = |number: &u64| self.said[*number as usize - 1].rooms[0] < rooms;
+            let numbers = ear.heard.iter().copied().filter(is_kept);
+            let places: BTreeMap<u64, usize> = numbers.zip(0..).collect();
+            let others = ears[at + 1..].iter();
+            for (other, theirs) in others.filter(|(_, theirs)| theirs.life == ear.life) {
+                let common: Vec<_> = theirs
+                    .heard
+                    .iter()
+                    .filter_map(|number| places.get(number))
+                    .collect();
+                let crossed = common.windows(2).find(|two| two[0] > two[1]);
+                assert!(
+                    crossed.is_none(),
+                    "seed {}: {one} and {other} heard two events in another order",
+                    self.seed
+                );
+            }
+        }
+    }
+}

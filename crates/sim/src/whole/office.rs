@@ -1,0 +1,297 @@
+//! The workers of one life of a node, and what is between them and its hubs.
+
+use super::books::Books;
+use super::deeds::Deeds;
+use super::worker::{NAMESPACE, Worker};
+use backend::proto::command::What as Order;
+use backend::proto::{Emit, FromWorker, Target, ToWorker};
+use backend::{Backend, Down, Frame, Link, Settings, To, Up};
+use fastrand::Rng;
+use hub::Place;
+use prost::Message;
+use rules::{Line, Word};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const WORKERS: usize = 2;
+/// The first publisher in the books that is a worker.
+pub(crate) const PUBLISHERS: usize = 1_000_000;
+
+/// What hubs say to the backend, until it is read.
+#[derive(Default)]
+pub(crate) struct Queue(Mutex<Vec<Up>>);
+
+impl Queue {
+    fn take(&self) -> Vec<Up> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Line for Queue {
+    fn up(&self, up: Up) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(up);
+        true
+    }
+
+    fn decides_openings(&self) -> bool {
+        false
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        Duration::from_millis(Settings::default().connect_timeout_ms)
+    }
+}
+
+/// What workers meet.
+pub(crate) struct Around<'a> {
+    pub(crate) now_ms: u64,
+    pub(crate) dice: &'a mut Rng,
+    pub(crate) books: &'a mut Books,
+    pub(crate) deeds: &'a mut Deeds,
+    /// The life of their node, and the room of all sockets of the namespace.
+    pub(crate) life: usize,
+    pub(crate) room: usize,
+    /// Workers have news for all.
+    pub(crate) speaks: bool,
+}
+
+pub(crate) struct Office {
+    backend: Backend,
+    queue: Arc<Queue>,
+    shards: u16,
+    workers: Vec<Worker>,
+    instances: u64,
+    links: u64,
+}
+
+/// As the gateway reads it from the stream.
+fn read(message: &FromWorker) -> Frame {
+    Frame::decode(message.encode_to_vec().into()).expect("a message")
+}
+
+impl Office {
+    pub(crate) fn new(queue: Arc<Queue>, shards: u16) -> Self {
+        let settings = Settings {
+            window_bytes: 2_000,
+            silent_after_ms: 1_000,
+            stalled_after_ms: 1_500,
+            shards,
+            ..Settings::default()
+        };
+        Self {
+            backend: Backend::new(settings),
+            queue,
+            shards,
+            workers: Vec::new(),
+            instances: 0,
+            links: 0,
+        }
+    }
+
+    /// Another process goes on with what this one knows: workers come back to it by new links.
+    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
+        self.hear(around.now_ms);
+        for at in 0..self.workers.len() {
+            self.cut_one(at, around);
+        }
+        let mut heir = Self::new(queue, self.shards);
+        let record = self.backend.record(around.now_ms);
+        let arrived = heir.backend.arrive(around.now_ms, &record, &HashSet::new());
+        arrived.expect("a record of a backend");
+        heir.workers = std::mem::take(&mut self.workers);
+        (heir.instances, heir.links) = (self.instances, self.links);
+        heir
+    }
+
+    /// Sockets that the backend believes in, and bytes that it keeps.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        (self.backend.sockets(), self.backend.bytes())
+    }
+
+    /// All that is due; words for handlers, by their hub.
+    pub(crate) fn step(&mut self, around: &mut Around<'_>) -> Vec<(usize, Word)> {
+        let now_ms = around.now_ms;
+        self.backend.tick(now_ms);
+        self.hear(now_ms);
+        while self.workers.len() < WORKERS {
+            self.instances += 1;
+            let publisher = around.books.newcomer(PUBLISHERS);
+            self.workers.push(Worker::new(self.instances, publisher));
+        }
+        for at in 0..self.workers.len() {
+            self.attach(at, around);
+            self.talk(at, around);
+        }
+        for (link, _) in self.backend.take_ended() {
+            let mut workers = self.workers.iter_mut();
+            if let Some(worker) = workers.find(|worker| worker.link == Some(link)) {
+                (worker.link, worker.back_at) = (None, now_ms + 50);
+            }
+        }
+        self.carry_out()
+    }
+
+    fn hear(&mut self, now_ms: u64) {
+        for up in self.queue.take() {
+            self.backend.up(now_ms, up);
+        }
+    }
+
+    /// What hubs have said is heard, and what follows is said to them. Workers wait.
+    pub(crate) fn come_to_rest(&mut self, around: &mut Around<'_>) -> Vec<(usize, Word)> {
+        self.hear(around.now_ms);
+        self.carry_out()
+    }
+
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
+    }
+
+    fn carry_out(&mut self) -> Vec<(usize, Word)> {
+        let mut words = Vec::new();
+        for out in self.backend.take_out() {
+            match out.to {
+                To::Socket(name) => {
+                    let place = Place::of_socket(name.as_str()).expect("a socket's id");
+                    words.push(self.word(place.shard, out.down, false));
+                }
+                To::All => {
+                    let all = 0..self.shards;
+                    words.extend(all.map(|shard| self.word(shard, out.down.clone(), shard == 0)));
+                }
+                To::Shard(shard) => words.push(self.word(shard, out.down, false)),
+                To::One => words.push(self.word(0, out.down, false)),
+            }
+        }
+        words
+    }
+
+    fn word(&self, shard: u16, down: Down, leads: bool) -> (usize, Word) {
+        let word = Word {
+            shard,
+            line: Arc::clone(&self.queue) as Arc<dyn Line>,
+            downs: vec![down],
+            leads,
+        };
+        (usize::from(shard), word)
+    }
+
+    fn attach(&mut self, at: usize, around: &mut Around<'_>) {
+        let (now_ms, worker) = (around.now_ms, &mut self.workers[at]);
+        if worker.link.is_some() || now_ms < worker.back_at.max(worker.frozen_until) {
+            return;
+        }
+        self.links += 1;
+        let link = Link(self.links);
+        let welcome = self.backend.attach(now_ms, link, &worker.hello());
+        let welcome = welcome.expect("it may come");
+        if worker.is_forgotten(&welcome) {
+            around.books.end_publisher(worker.publisher);
+            worker.begin_anew(around.books.newcomer(PUBLISHERS));
+        }
+        worker.is_welcomed(link, &welcome, now_ms);
+    }
+
+    fn talk(&mut self, at: usize, around: &mut Around<'_>) {
+        let (now_ms, worker) = (around.now_ms, &mut self.workers[at]);
+        let Some(link) = worker.link else { return };
+        while let Some(message) = self.backend.poll(now_ms, link) {
+            let message = ToWorker::decode(message).expect("a message");
+            let at_ms = now_ms + around.dice.u64(..10);
+            worker.down.push_back((at_ms, message));
+        }
+        while let Some((_, frame)) = worker.up.pop_front_if(|up| up.0 <= now_ms) {
+            if self.backend.received(now_ms, link, read(&frame)).is_err() {
+                // It was given up meanwhile.
+                self.backend.detached(now_ms, link);
+                (worker.link, worker.back_at) = (None, now_ms + 50);
+                return;
+            }
+        }
+        if now_ms < worker.frozen_until {
+            return;
+        }
+        while let Some((_, message)) = worker.down.pop_front_if(|down| down.0 <= now_ms) {
+            worker.get(message);
+        }
+        let speaks = around.speaks && around.dice.u8(..) < 12;
+        let news = speaks.then(|| {
+            let number = around
+                .books
+                .say(worker.publisher, vec![around.room], around.life);
+            for_all(number)
+        });
+        let most = around.dice.usize(..6);
+        let at_ms = now_ms + around.dice.u64(..10);
+        worker.work(most, news, around.deeds, at_ms);
+    }
+
+    // ---- trouble ----------------------------------------------------------------------------------------------------------
+
+    /// What is under way in either direction is lost from some point on.
+    pub(crate) fn cut(&mut self, around: &mut Around<'_>) {
+        let at = around.dice.usize(..WORKERS);
+        self.cut_one(at, around);
+    }
+
+    fn cut_one(&mut self, at: usize, around: &mut Around<'_>) {
+        let Some(worker) = self.workers.get_mut(at) else {
+            return;
+        };
+        let Some(link) = worker.link.take() else {
+            return;
+        };
+        let (down, up) = (worker.down.len(), worker.up.len());
+        worker.down.truncate(around.dice.usize(..=down));
+        worker.up.truncate(around.dice.usize(..=up));
+        while let Some((_, message)) = worker.down.pop_front() {
+            worker.get(message);
+        }
+        for (_, frame) in worker.up.drain(..) {
+            // The node may have given it up.
+            let _ = self.backend.received(around.now_ms, link, read(&frame));
+        }
+        self.backend.detached(around.now_ms, link);
+        worker.back_at = around.now_ms + around.dice.u64(..900);
+    }
+
+    pub(crate) fn freeze(&mut self, around: &mut Around<'_>) {
+        let at = around.dice.usize(..WORKERS);
+        if let Some(worker) = self.workers.get_mut(at) {
+            worker.frozen_until = around.now_ms + around.dice.u64(100..2_500);
+        }
+    }
+
+    pub(crate) fn kill(&mut self, around: &mut Around<'_>) {
+        let at = around.dice.usize(..WORKERS);
+        self.cut_one(at, around);
+        if at < self.workers.len() {
+            let worker = self.workers.remove(at);
+            around.books.end_publisher(worker.publisher);
+        }
+    }
+
+    pub(crate) fn heal(&mut self) {
+        for worker in &mut self.workers {
+            (worker.frozen_until, worker.back_at) = (0, 0);
+        }
+    }
+}
+
+/// For everybody in the namespace.
+fn for_all(number: u64) -> Order {
+    let to = Target {
+        namespace: NAMESPACE.to_owned(),
+        ..Target::default()
+    };
+    Order::Emit(Box::new(Emit {
+        to: Some(to),
+        event: "news".to_owned(),
+        args: number.to_string().into_bytes().into(),
+        ..Emit::default()
+    }))
+}

@@ -1,0 +1,31 @@
+//! What happened in a history.
+
+/// What happened in a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Messages that somebody had to hear, and did; those that were told to be lost.
+    pub due: usize,
+    pub excused: usize,
+    /// Letters of hubs and nodes that came.
+    pub letters: usize,
+    pub joins: usize,
+    pub moves: usize,
+    pub upgrades: usize,
+    pub asks: usize,
+    pub histories: usize,
+    pub troubles: usize,
+    pub deaths: usize,
+    /// Answers of workers, refusals in their place, and events that came again with a mark.
+    pub answered: usize,
+    pub refused: usize,
+    pub redelivered: usize,
+    /// Messages that the server of Node heard.
+    pub crossed: usize,
+    /// Processes that went on as others, and what went to them.
+    pub successions: usize,
+    pub carried: usize,
+    /// The longest mailbox.
+    pub mailbox_max: usize,
+    /// Times that a node was told that letters are lost.
+    pub losses: usize,
+}

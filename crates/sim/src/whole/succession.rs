@@ -1,0 +1,215 @@
+//! Another process goes on as a life of a node, as `sockeye upgrade` does it: sessions, the place among the nodes and what is known of workers
+//! go as records. One that cannot write its place down goes on itself.
+
+use super::due::Due;
+use super::life::Life;
+use super::world::World;
+use crate::names::sid;
+use handoff::{Ledger, ShardWord};
+use hub::{ConnId, Handed, SessionId};
+use std::collections::BTreeSet;
+
+/// Rounds of mail after which hubs must be quiet.
+const ROUNDS_MAX: usize = 1_000;
+
+enum Record {
+    Session(Box<handoff::Session>),
+    Visitor(Box<handoff::Visitor>),
+}
+
+/// Something that goes: from which hub, its session and its connection there, the link of that, and its record.
+struct Gone {
+    hub: usize,
+    session: Option<SessionId>,
+    conn: Option<ConnId>,
+    link: Option<usize>,
+    record: Record,
+}
+
+/// Whether it is within a process, or about to come back to it.
+fn is_inside(due: &Due, of: usize) -> bool {
+    match due {
+        Due::Answer { life, .. }
+        | Due::Parcel { life, .. }
+        | Due::Mail { life, .. }
+        | Due::Move { life, .. }
+        | Due::Turn { life, .. } => *life == of,
+        _ => false,
+    }
+}
+
+impl World {
+    pub(crate) fn hand_over(&mut self, number: u16) {
+        let Some(life) = self.living(number) else {
+            return;
+        };
+        if !self.lives[life].is_open() || self.lives[life].frozen_until > self.now_us {
+            return;
+        }
+        self.lives[life].station.stand(true);
+        self.come_to_rest(life);
+        let Some(place) = self.lives[life].station.record() else {
+            self.tell(|| format!("node {number} does not hand over"));
+            return self.lives[life].station.stand(false);
+        };
+        self.tell(|| format!("another process goes on as node {number}"));
+        let (gone, onward) = self.records(life);
+        self.let_go(life, &gone);
+        let mut heir = self.heir(life, &place);
+        let old = &mut self.lives[life];
+        let now_ms = self.now_us / super::due::MS;
+        std::mem::swap(&mut heir.feed, &mut old.feed);
+        heir.called_us = old.called_us;
+        {
+            let (mut new, mut old) = (
+                heir.diary.lock().expect("whole"),
+                old.diary.lock().expect("whole"),
+            );
+            std::mem::swap(&mut *new, &mut *old);
+            // Nobody is told what came of rounds that the old hubs began.
+            new.open = 0;
+        }
+        let queue = heir.office.queue();
+        heir.office = self.with_office(life, |old, around| old.heir(queue, around));
+        self.lives[life] = heir;
+        self.report.successions += 1;
+        self.report.carried += gone.len();
+        for one in gone {
+            self.arrives(life, &one);
+        }
+        for (hub, onward) in onward.into_iter().enumerate() {
+            self.turn(life, hub, |turn| turn.all_arrived(onward));
+        }
+        // Others are told of all members before anything else is said.
+        self.come_to_rest(life);
+        self.lives[life].station.go_on();
+        if self.plan.server {
+            self.lives[life].bridge.begin(now_ms);
+        }
+    }
+
+    /// Nobody is read, and what is under way within the process arrives.
+    fn come_to_rest(&mut self, life: usize) {
+        for hub in 0..self.plan.hubs {
+            self.lives[life].hubs[hub].still_until = self.now_us;
+            self.wake(life, hub);
+            self.turn(life, hub, |turn| turn.answer_waiting_polls());
+        }
+        for _ in 0..ROUNDS_MAX {
+            let words = self.with_office(life, |office, around| office.come_to_rest(around));
+            self.post_words(life, words);
+            let inside = self.calendar.take(|due| is_inside(due, life));
+            let hubs = &self.lives[life].hubs;
+            if inside.is_empty() && hubs.iter().all(|seat| seat.hub.held_back() == 0) {
+                return self.hear();
+            }
+            for due in inside {
+                self.happen(due);
+            }
+            (0..self.plan.hubs).for_each(|hub| self.turn(life, hub, |turn| turn.resume()));
+        }
+        panic!("seed {}: life {life} does not come to rest", self.seed);
+    }
+
+    fn records(&self, life: usize) -> (Vec<Gone>, Vec<ShardWord>) {
+        let (mut gone, mut ledger) = (Vec::new(), Ledger::default());
+        let seats = &self.lives[life].hubs;
+        for (hub, seat) in seats.iter().enumerate() {
+            let mut handing = seat.hub.handing();
+            while let Some(handed) = seat.hub.hand(&mut handing, |_| false) {
+                let (session, conn, record) = match handed {
+                    // There is no bus.
+                    Handed::Marks(_) => continue,
+                    Handed::Goes(conn, session, record) => {
+                        ledger.admit(&record).expect("a record that fits");
+                        (Some(session), conn, Record::Session(record))
+                    }
+                    Handed::Visits(conn, record) => {
+                        ledger.admit_visitor(&record).expect("a record that fits");
+                        (None, Some(conn), Record::Visitor(record))
+                    }
+                };
+                let link = conn.and_then(|conn| seat.conns.get(&conn).copied());
+                gone.push(Gone {
+                    hub,
+                    session,
+                    conn,
+                    link,
+                    record,
+                });
+            }
+        }
+        (gone, seats.iter().map(|seat| seat.hub.onward()).collect())
+    }
+
+    /// The old hubs forget what goes, and tell all others to come back.
+    fn let_go(&mut self, life: usize, gone: &[Gone]) {
+        for one in gone {
+            if let Some(conn) = one.conn {
+                self.lives[life].hubs[one.hub].conns.remove(&conn);
+            }
+            self.turn(life, one.hub, |turn| {
+                turn.handed_over(one.session, one.conn)
+            });
+        }
+        let carried = gone.iter().filter_map(|one| match &one.record {
+            Record::Session(record) => Some(sid(&record.sid)),
+            Record::Visitor(_) => None,
+        });
+        let carried: BTreeSet<String> = carried.collect();
+        let moved: BTreeSet<usize> = gone.iter().filter_map(|one| one.link).collect();
+        for name in 0..self.people.len() {
+            let person = &self.people[name];
+            if person.is_gone() || person.life != life {
+                continue;
+            }
+            let (client, link) = (&person.client, &self.links[person.client.main]);
+            let goes = match &client.sid {
+                Some(sid) => carried.contains(sid),
+                None => moved.contains(&client.main) || link.conn.is_none(),
+            };
+            if !goes {
+                self.tell(|| format!("client {name} stays behind"));
+                self.is_gone(name);
+            }
+        }
+        for hub in 0..self.plan.hubs {
+            self.turn(life, hub, |turn| turn.drain(0, 0));
+            let seat = &mut self.lives[life].hubs[hub];
+            for link in std::mem::take(&mut seat.conns).into_values() {
+                self.links[link].end();
+            }
+        }
+        // What they said last is about those who went.
+        self.calendar.take(|due| is_inside(due, life));
+    }
+
+    fn arrives(&mut self, life: usize, one: &Gone) {
+        let link = one.link;
+        let unable = self.turn(life, one.hub, |turn| match &one.record {
+            Record::Session(record) => {
+                let arrived = turn.arrived(record, |wires, conn| {
+                    wires.adopt(link.expect("a session with a connection"), conn);
+                });
+                arrived.err()
+            }
+            Record::Visitor(record) => {
+                let arrived = turn.visitor_arrived(record, |wires, conn| {
+                    wires.adopt(link.expect("a connection"), conn);
+                });
+                arrived.err()
+            }
+        });
+        assert_eq!(unable, None, "seed {}", self.seed);
+    }
+
+    fn heir(&mut self, life: usize, place: &[u8]) -> Life {
+        let me = self.lives[life].me;
+        let mut heir = self.make_life(me, Vec::new());
+        let limits = self.limits();
+        heir.station.restore(me, limits, place);
+        heir.station.has_ear = self.plan.server;
+        heir.station.stand(true);
+        heir
+    }
+}

@@ -1,0 +1,186 @@
+//! A worker as a node sees it: what it has got, what it has handled, and what it says.
+
+use super::deeds::{Deeds, Run};
+use crate::names::digits;
+use backend::Link;
+use backend::proto::command::What as Order;
+use backend::proto::item::What;
+use backend::proto::{self, FromWorker, Hello, ToWorker, Welcome};
+use std::collections::{BTreeSet, VecDeque};
+
+/// The backend of all workers, and its namespace.
+pub(crate) const BACKEND: &str = "kitchen";
+pub(crate) const NAMESPACE: &str = "/work";
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    instance: u64,
+    life: u64,
+    /// Under which it speaks in the books, as long as it remembers.
+    pub(crate) publisher: usize,
+    pub(crate) link: Option<Link>,
+    was_welcomed: bool,
+    /// Under way, with the time at which it comes.
+    pub(crate) down: VecDeque<(u64, ToWorker)>,
+    pub(crate) up: VecDeque<(u64, FromWorker)>,
+    received: u64,
+    handled: u64,
+    inbox: VecDeque<proto::Item>,
+    commands: u64,
+    /// Commands that the gateway may not have, with their numbers.
+    kept: VecDeque<(u64, proto::Command)>,
+    sockets: BTreeSet<String>,
+    /// It does nothing until then, or is not there.
+    pub(crate) frozen_until: u64,
+    pub(crate) back_at: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(instance: u64, publisher: usize) -> Self {
+        Self {
+            instance,
+            life: 0,
+            publisher,
+            link: None,
+            was_welcomed: false,
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            received: 0,
+            handled: 0,
+            inbox: VecDeque::new(),
+            commands: 0,
+            kept: VecDeque::new(),
+            sockets: BTreeSet::new(),
+            frozen_until: 0,
+            back_at: 0,
+        }
+    }
+
+    fn run(&self) -> Run {
+        (self.instance, self.life)
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        Hello {
+            backend: BACKEND.to_owned(),
+            instance: self.instance.to_string(),
+            received: self.received,
+            resumes: self.was_welcomed,
+            ..Hello::default()
+        }
+    }
+
+    /// Whether it has to forget all that it knew.
+    pub(crate) fn is_forgotten(&self, welcome: &Welcome) -> bool {
+        self.was_welcomed && !welcome.resumed
+    }
+
+    pub(crate) fn begin_anew(&mut self, publisher: usize) {
+        let anew = Self::new(self.instance, publisher);
+        *self = Self {
+            life: self.life + 1,
+            ..anew
+        };
+    }
+
+    pub(crate) fn is_welcomed(&mut self, link: Link, welcome: &Welcome, now_ms: u64) {
+        (self.link, self.was_welcomed) = (Some(link), true);
+        self.down.clear();
+        self.up.clear();
+        self.kept.retain(|(number, _)| *number > welcome.commands);
+        let first = self.kept.front().map_or(0, |(number, _)| *number);
+        let commands = self.kept.iter().map(|(_, command)| command.clone());
+        let frame = self.frame(first, commands.collect());
+        self.up.push_back((now_ms, frame));
+    }
+
+    fn frame(&self, first: u64, commands: Vec<proto::Command>) -> FromWorker {
+        FromWorker {
+            first,
+            commands,
+            handled: self.handled,
+            begun: self.handled,
+            ..FromWorker::default()
+        }
+    }
+
+    pub(crate) fn get(&mut self, message: ToWorker) {
+        self.kept.retain(|(number, _)| *number > message.commands);
+        for (item, number) in message.items.into_iter().zip(message.first..) {
+            assert_eq!(number, self.received + 1, "a worker got another item");
+            self.received = number;
+            self.inbox.push_back(item);
+        }
+    }
+
+    /// Handles so many items; what it says then comes to its node at this time.
+    pub(crate) fn work(&mut self, most: usize, news: Option<Order>, deeds: &mut Deeds, at_ms: u64) {
+        let mut orders: Vec<Order> = Vec::new();
+        for _ in 0..most {
+            let Some(item) = self.inbox.pop_front() else {
+                break;
+            };
+            self.handled += 1;
+            orders.extend(self.handle(item, deeds));
+        }
+        orders.extend(news);
+        let first = self.commands + 1;
+        for what in orders {
+            self.commands += 1;
+            let command = proto::Command {
+                what: Some(what),
+                ..proto::Command::default()
+            };
+            self.kept.push_back((self.commands, command));
+        }
+        let fresh = self.kept.iter().filter(|(number, _)| *number >= first);
+        let fresh = fresh.map(|(_, command)| command.clone()).collect();
+        let frame = self.frame(first, fresh);
+        self.up.push_back((at_ms, frame));
+    }
+
+    fn handle(&mut self, item: proto::Item, deeds: &mut Deeds) -> Option<Order> {
+        match item.what.expect("an item") {
+            What::Connect(connect) => {
+                self.sockets.insert(connect.socket.clone());
+                Some(Order::Decision(proto::Decision {
+                    socket: connect.socket,
+                    admit: true,
+                    ..proto::Decision::default()
+                }))
+            }
+            What::Resume(resume) => {
+                let connect = resume.connect.expect("what the client said");
+                self.sockets.insert(connect.socket);
+                None
+            }
+            What::Event(event) => {
+                let known = self.sockets.contains(&event.socket);
+                assert!(
+                    known,
+                    "a worker got an event of a socket that it does not know"
+                );
+                let said = digits(std::str::from_utf8(&event.args).expect("text"));
+                deeds.handle(said[0] as usize, said[1], item.redelivered, self.run());
+                (event.ack != 0).then(|| {
+                    Order::Ack(proto::Ack {
+                        socket: event.socket,
+                        ack: event.ack,
+                        args: said[1].to_string().into_bytes().into(),
+                        attachments: Vec::new(),
+                    })
+                })
+            }
+            What::Gone(gone) => {
+                self.sockets.remove(&gone.socket);
+                None
+            }
+            What::Part(part) => {
+                let had = self.sockets.remove(&part.socket);
+                let socket = part.socket;
+                (!had).then_some(Order::Ended(proto::Ended { socket }))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1, C2, C9 and C19 are the names of the review that found them.
+#![cfg(feature = "faults")]
+
+use cluster::faults as of_nodes;
+use hub::faults as of_hubs;
+use seeds::Script;
+use sim::whole::{Plan, play};
+use std::panic::catch_unwind;
+
+/// Seeds in which each is to be found.
+const SEEDS: u64 = 1_000;
+
+fn is_found(put_back: impl Fn(bool), plan: impl Fn(u64) -> Plan, words: &[&str]) {
+    let found = (0..SEEDS).find_map(|seed| {
+        put_back(true);
+        let (plan, script) = (plan(seed), Script::whole(seed));
+        let played = catch_unwind(|| play(plan, &script));
+        put_back(false);
+        let panic = played.err()?;
+        let text = panic.downcast_ref::<String>().cloned();
+        Some(text.unwrap_or_else(|| "a panic without words".to_owned()))
+    });
+    let found = found.unwrap_or_else(|| panic!("not found in {SEEDS} seeds"));
+    println!("{found}");
+    let is_named = words.iter().any(|words| found.contains(words));
+    assert!(is_named, "it was found as something else: {found}");
+}
+
+fn plan(seed: u64) -> Plan {
+    Plan {
+        troubles: true,
+        ..Plan::of_seed(seed)
+    }
+}
+
+fn kept(seed: u64) -> Plan {
+    Plan {
+        kept: true,
+        ..plan(seed)
+    }
+}
+
+fn in_hubs(fault: of_hubs::Fault) -> impl Fn(bool) {
+    move |is_back| of_hubs::put_back(is_back.then_some(fault))
+}
+
+fn in_nodes(fault: of_nodes::Fault) -> impl Fn(bool) {
+    move |is_back| of_nodes::put_back(is_back.then_some(fault))
+}
+
+#[test]
+fn c1_an_event_for_two_rooms_that_is_two_letters_is_found() {
+    let fault = in_hubs(of_hubs::Fault::RoomByRoom);
+    is_found(fault, kept, &["twice", "missed"]);
+}
+
+#[test]
+fn c2_two_logs_of_one_name_are_found() {
+    let fault = in_hubs(of_hubs::Fault::LogsAlike);
+    is_found(fault, kept, &["was told that it resumes"]);
+}
+
+#[test]
+fn c9_a_newcomer_that_is_slow_because_it_has_to_wait_is_found() {
+    let squeezed = |seed| Plan {
+        squeezed: true,
+        ..kept(seed)
+    };
+    let fault = in_hubs(of_hubs::Fault::NewcomerSlow);
+    is_found(
+        fault,
+        squeezed,
+        &["was ended, and read all", "was closed, and did nothing"],
+    );
+}
+
+#[test]
+fn c19_a_node_with_a_lower_epoch_that_nobody_hears_is_found() {
+    let fault = in_nodes(of_nodes::Fault::LowerEpochUnheard);
+    is_found(fault, plan, &["joins wait", "was not let in"]);
+}
+
+#[test]
+fn letters_that_leave_before_others_are_heard_are_found() {
+    let fault = in_nodes(of_nodes::Fault::SentBeforeHearing);
+    is_found(
+        fault,
+        plan,
+        &["missed", "waits for the answer", "joins wait"],
+    );
+}
+
+#[test]
+fn a_client_that_is_told_of_its_connect_before_other_nodes_know_of_it_is_found() {
+    let fault = in_hubs(of_hubs::Fault::WelcomeEarly);
+    is_found(fault, kept, &["missed"]);
+}

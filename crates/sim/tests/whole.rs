@@ -1,0 +1,67 @@
+//! Many seeds of whole clusters.
+
+use sim::whole::{Plan, Report, play};
+
+/// Seeds of every test run.
+const SEEDS: u64 = 40;
+
+#[test]
+fn clusters_keep_their_promises() {
+    let steps = Plan::of_seed(0).steps;
+    let all = seeds::play("clusters", SEEDS, steps, |script| {
+        play(Plan::of_seed(script.seed()), script)
+    });
+    let sum = |what: fn(&Report) -> usize| all.iter().map(what).sum::<usize>();
+    let histories = all.len();
+    let said = [
+        ("messages were due", sum(|report| report.due), 200),
+        ("acks of joins", sum(|report| report.joins), 20),
+        ("connections moved", sum(|report| report.moves), 10),
+        (
+            "rooms told what they keep",
+            sum(|report| report.histories),
+            5,
+        ),
+        ("answers of workers", sum(|report| report.answered), 5),
+        (
+            "messages to the server of Node",
+            sum(|report| report.crossed),
+            20,
+        ),
+        ("troubles", sum(|report| report.troubles), 2),
+    ];
+    println!("{histories} histories: {said:?}");
+    for (name, longest) in [
+        ("mailbox", all.iter().map(|report| report.mailbox_max).max()),
+        ("deaths", Some(sum(|report| report.deaths))),
+        ("excused", Some(sum(|report| report.excused))),
+        ("redelivered", Some(sum(|report| report.redelivered))),
+        ("refused", Some(sum(|report| report.refused))),
+        ("successions", Some(sum(|report| report.successions))),
+    ] {
+        println!("{name}: {longest:?}");
+    }
+    if (histories as u64) < SEEDS {
+        return;
+    }
+    // A simulation in which nothing happens proves nothing.
+    for (name, count, least) in said {
+        assert!(count > least * histories, "{count} {name}");
+    }
+    let rare = [
+        sum(|report| report.deaths),
+        sum(|report| report.successions),
+        sum(|report| report.redelivered),
+    ];
+    assert!(
+        rare.iter().all(|count| *count > 0),
+        "{rare:?} deaths, successions and events that came again"
+    );
+}
+
+/// The same seed is the same history.
+#[test]
+fn a_seed_can_be_played_again() {
+    let [first, second] = [(); 2].map(|()| play(Plan::of_seed(5), &seeds::Script::whole(5)));
+    assert_eq!(first, second);
+}
