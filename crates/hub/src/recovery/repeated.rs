@@ -26,10 +26,13 @@ impl Stood {
     }
 }
 
+/// By name.
+type Names = BTreeMap<Box<str>, Stood>;
+
 /// The same by whom it named, so that one walk finds all who did not hear some of it.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    namespaces: BTreeMap<Box<str>, BTreeMap<Kind, BTreeMap<Box<str>, Stood>>>,
+    namespaces: BTreeMap<Box<str>, BTreeMap<Kind, Names>>,
 }
 
 impl Repeated {
