@@ -192,9 +192,10 @@ impl Record {
         self.life.has(journal, shown)
     }
 
-    /// Whether the place that a client shows means something here.
+    /// Whether the place that a client shows is one of something that it was told in this life: the beginning may be where a former one ended.
     pub(crate) fn knows(&self, journal: &Journal, shown: Option<Position>) -> bool {
-        self.life.place(journal, shown).is_some()
+        let place = self.life.place(journal, shown);
+        place.is_some_and(|at| at > self.life.begun)
     }
 
     /// The events that it missed if it has all up to a place; `None`: the journal has not all of it.

@@ -26,7 +26,7 @@ impl Stood {
     }
 }
 
-/// By name of one kind: what stood for it.
+/// By name.
 type Names = BTreeMap<Box<str>, Stood>;
 
 /// The same by whom it named, so that one walk finds all who did not hear some of it.
