@@ -219,7 +219,8 @@ mod tests {
             spoil(&mut of);
             fault(&of).expect("a fault")
         };
-        let cases: [(fn(&mut Target), &str); 5] = [
+        type Alter = fn(&mut Target);
+        let cases: [(Alter, &str); 5] = [
             (
                 |of| of.namespace.clear(),
                 "namespace: \"\" does not begin with a slash",
