@@ -190,7 +190,8 @@ mod tests {
             spoil(&mut of);
             fault(&of).expect("a fault")
         };
-        let cases: [(fn(&mut Target), &str); 5] = [
+        type Spoil = fn(&mut Target);
+        let cases: [(Spoil, &str); 5] = [
             (
                 |of| of.namespace.clear(),
                 "namespace: \"\" does not begin with a slash",
