@@ -219,8 +219,8 @@ mod tests {
             spoil(&mut of);
             fault(&of).expect("a fault")
         };
-        type Alter = fn(&mut Target);
-        let cases: [(Alter, &str); 5] = [
+        type Spoil = fn(&mut Target);
+        let cases: [(Spoil, &str); 5] = [
             (
                 |of| of.namespace.clear(),
                 "namespace: \"\" does not begin with a slash",
