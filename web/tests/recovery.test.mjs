@@ -58,9 +58,9 @@ async function listener(t, url, room, transports) {
   await page.addScriptTag({ content: BUNDLE });
   await page.evaluate(
     async ({ room, transports }) => {
-      const heard = (window.heard = []);
-      const connects = (window.connects = []);
-      const socket = (window.socket = window.io({ transports, reconnectionDelay: 100, reconnectionDelayMax: 200 }));
+      const [heard, connects] = [[], []];
+      const socket = window.io({ transports, reconnectionDelay: 100, reconnectionDelayMax: 200 });
+      Object.assign(window, { heard, connects, socket });
       socket.on("say", ({ n }) => heard.push(n));
       socket.on("connect", () => connects.push({ id: socket.id, recovered: socket.recovered }));
       await socket.emitWithAck("join", room);
