@@ -92,9 +92,16 @@ for (const [way, transports] of Object.entries(WAYS)) {
       say();
       await page.waitForFunction((count) => window.heard.length >= count, said.length);
     }
-    const { heard, connects } = await page.evaluate(() => ({ heard: window.heard, connects: window.connects }));
+    const { heard, connects } = await page.evaluate(() => ({
+      heard: window.heard,
+      connects: window.connects,
+    }));
     assert.deepEqual(heard, said);
     const [{ id }] = connects;
-    assert.deepEqual(connects, [{ id, recovered: false }, { id, recovered: true }, { id, recovered: true }]);
+    assert.deepEqual(connects, [
+      { id, recovered: false },
+      { id, recovered: true },
+      { id, recovered: true },
+    ]);
   });
 }
