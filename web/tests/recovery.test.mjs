@@ -58,9 +58,9 @@ async function listener(t, url, room, transports) {
   await page.addScriptTag({ content: BUNDLE });
   await page.evaluate(
     async ({ room, transports }) => {
-      const heard = (window.heard = []);
-      const connects = (window.connects = []);
-      const socket = (window.socket = window.io({ transports, reconnectionDelay: 100, reconnectionDelayMax: 200 }));
+      const [heard, connects] = [[], []];
+      const socket = window.io({ transports, reconnectionDelay: 100, reconnectionDelayMax: 200 });
+      Object.assign(window, { heard, connects, socket });
       socket.on("say", ({ n }) => heard.push(n));
       socket.on("connect", () => connects.push({ id: socket.id, recovered: socket.recovered }));
       await socket.emitWithAck("join", room);
@@ -92,9 +92,16 @@ for (const [way, transports] of Object.entries(WAYS)) {
       say();
       await page.waitForFunction((count) => window.heard.length >= count, said.length);
     }
-    const { heard, connects } = await page.evaluate(() => ({ heard: window.heard, connects: window.connects }));
+    const { heard, connects } = await page.evaluate(() => ({
+      heard: window.heard,
+      connects: window.connects,
+    }));
     assert.deepEqual(heard, said);
     const [{ id }] = connects;
-    assert.deepEqual(connects, [{ id, recovered: false }, { id, recovered: true }, { id, recovered: true }]);
+    assert.deepEqual(connects, [
+      { id, recovered: false },
+      { id, recovered: true },
+      { id, recovered: true },
+    ]);
   });
 }

@@ -18,7 +18,7 @@ pub type Fault = Cow<'static, str>;
 pub fn check(what: &What) -> Result<(), Fault> {
     if let Some(target) = target(what) {
         let target = target.ok_or("the command has no target")?;
-        target.check().map_err(|fault| fault.to_string())?;
+        target.check_of_worker().map_err(|fault| fault.to_string())?;
     }
     match what {
         What::Emit(emit) => check_emit(emit)?,

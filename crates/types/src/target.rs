@@ -72,12 +72,24 @@ impl Target {
     /// # Errors
     /// The fault, in words for the author of the program.
     pub fn check(&self) -> Result<(), Fault> {
+        self.check_with(check_names)
+    }
+
+    /// The same for workers, whose rooms may have any name, as in Socket.IO: one without a name is a room that nobody is in.
+    ///
+    /// # Errors
+    /// The fault, in words for the worker's author.
+    pub fn check_of_worker(&self) -> Result<(), Fault> {
+        self.check_with(check_count)
+    }
+
+    fn check_with(&self, list: fn(&str, &[String]) -> Result<(), Fault>) -> Result<(), Fault> {
         if !self.namespace.starts_with('/') {
             let detail = format!("{:?} does not begin with a slash", self.namespace);
             return Err(Fault::new("namespace", detail));
         }
         for (field, names) in self.lists() {
-            check_names(field, names)?;
+            list(field, names)?;
         }
         if let Some(at) = self.sockets.iter().position(|id| !is_socket_id(id)) {
             let detail = format!("{:?} is no socket's id", self.sockets[at]);
@@ -144,19 +156,36 @@ fn is_socket_id(text: &str) -> bool {
 /// # Errors
 /// There are too many, or one is empty.
 pub fn check_names(field: &str, names: &[String]) -> Result<(), Fault> {
-    if names.len() > NAMES_MAX {
-        let detail = format!("it has {} names, and {NAMES_MAX} are allowed", names.len());
-        return Err(Fault::new(field, detail));
-    }
+    check_count(field, names)?;
     match names.iter().position(String::is_empty) {
         Some(at) => Err(Fault::new(format!("{field}[{at}]"), "a name is empty")),
         None => Ok(()),
     }
 }
 
+fn check_count(field: &str, names: &[String]) -> Result<(), Fault> {
+    if names.len() > NAMES_MAX {
+        let detail = format!("it has {} names, and {NAMES_MAX} are allowed", names.len());
+        return Err(Fault::new(field, detail));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `io.to(user.room ?? "")` reached nobody, and was refused with all rooms beside it.
+    #[test]
+    fn a_room_without_a_name_is_a_room_to_workers() {
+        let mut of = Target::room("/", "a");
+        of.rooms.push(String::new());
+        of.except.push(String::new());
+        assert_eq!(of.check_of_worker(), Ok(()));
+        assert!(fault(&of).is_some(), "a program is told");
+        of.rooms.clear();
+        assert!(of.check_of_worker().is_err(), "nobody is meant");
+    }
 
     const ID: &str = "AAAAAAAAAAAAAAAAAAAC";
 
@@ -190,7 +219,8 @@ mod tests {
             spoil(&mut of);
             fault(&of).expect("a fault")
         };
-        let cases: [(fn(&mut Target), &str); 5] = [
+        type Spoil = fn(&mut Target);
+        let cases: [(Spoil, &str); 5] = [
             (
                 |of| of.namespace.clear(),
                 "namespace: \"\" does not begin with a slash",

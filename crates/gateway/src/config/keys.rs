@@ -471,7 +471,7 @@ section! {
         level: String = "info"
             => live(),
             "`error`, `warn`, `info`, `debug`, `trace`, or directives such as \
-             `info,control=debug`.";
+             `info,nodes=debug` (crates: `control`, `gateway`, `identity`, `nodes`, `workers`).";
         format: LogFormat = "auto",
             "`auto` is pretty on a terminal and JSON everywhere else.";
         connections: bool = "true",

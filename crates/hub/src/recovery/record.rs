@@ -45,6 +45,8 @@ pub(crate) struct Lifeline {
 pub(crate) struct Life {
     /// All that it gets of this journal stands behind it.
     begun: u64,
+    /// It began with its socket: there is no former one that ended there.
+    first: bool,
     /// Its client has all up to here: it answered a ping that came later.
     confirmed: u64,
     /// Journals of shards that had it before. A client that got nothing of this one yet shows a place in one of them.
@@ -67,6 +69,7 @@ impl Life {
     pub(crate) fn new(begun: u64) -> Self {
         Self {
             begun,
+            first: true,
             confirmed: begun,
             formers: Vec::new(),
             deed: None,
@@ -105,6 +108,7 @@ impl Life {
         let formers = formers.map(|(log, places)| Former { log, places });
         let life = Self {
             begun,
+            first: false,
             confirmed,
             formers: formers.collect(),
             deed: None,
@@ -172,6 +176,7 @@ impl Life {
         formers.retain(|former| !former.places.is_empty());
         (formers.len() <= FORMERS_MAX).then_some(Self {
             begun,
+            first: false,
             confirmed: begun,
             formers,
             deed: self.deed.clone(),
@@ -192,10 +197,10 @@ impl Record {
         self.life.has(journal, shown)
     }
 
-    /// Whether the place that a client shows is one of something that it was told in this life: the beginning may be where a former one ended.
+    /// Whether the place that a client shows is one of this life: the beginning may be where a former one ended.
     pub(crate) fn knows(&self, journal: &Journal, shown: Option<Position>) -> bool {
         let place = self.life.place(journal, shown);
-        place.is_some_and(|at| at > self.life.begun)
+        place.is_some_and(|at| self.life.first || at > self.life.begun)
     }
 
     /// The events that it missed if it has all up to a place; `None`: the journal has not all of it.

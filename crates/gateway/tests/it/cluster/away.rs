@@ -47,9 +47,7 @@ impl Stage {
     }
 
     fn nodes<const N: usize>(&self) -> [Gateway; N] {
-        let nodes = std::array::from_fn(|_| Gateway::start(&self.config));
-        all_up(&nodes);
-        nodes
+        started([&self.config; N])
     }
 
     fn orders(&self, node: &Gateway, path: &str, body: &Value) {
@@ -60,6 +58,16 @@ impl Stage {
         let body = json!({ "event": "say", "rooms": [room], "args": [{ "n": n }] });
         self.orders(node, "/v1/emit", &body);
     }
+}
+
+/// Nodes that join at once: each takes its time.
+fn started<const N: usize>(configs: [&String; N]) -> [Gateway; N] {
+    let nodes = std::thread::scope(|scope| {
+        let starting = configs.map(|config| scope.spawn(|| Gateway::start(config)));
+        starting.map(|node| node.join().expect("a node"))
+    });
+    all_up(&nodes);
+    nodes
 }
 
 /// Members of a room at a node whose connections are cut, and which it keeps; their ids, and what they come back with.
@@ -305,8 +313,7 @@ fn of_two_claimers_at_two_nodes_one_has_the_socket() {
 fn a_socket_comes_back_to_where_it_began_although_that_node_was_killed() {
     let stage = Stage::new("node", "");
     let fifth = stage.config.replace("shards = 2", "shards = 2\nnode = 5");
-    let mut nodes = [&fifth, &stage.config, &stage.config].map(|config| Gateway::start(config));
-    all_up(&nodes);
+    let mut nodes = started([&fifth, &stage.config, &stage.config]);
     let mut client = Client::new(&nodes[0]);
     client.join("room");
     let id = client.sid.clone();
@@ -383,10 +390,9 @@ fn an_offset_of_another_session_shows_nothing_of_it() {
 fn a_socket_whose_confirmation_was_lost_is_nobodys() {
     let stage = Stage::new("node", "");
     // What it says is so long under way that the cut comes first.
-    let cable = Cable::far(stage.redis.port(), Duration::from_millis(100));
+    let cable = Cable::far(stage.redis.port(), Duration::from_millis(40));
     let far = stage.config.replace(&stage.redis.addr(), &cable.addr());
-    let mut nodes = [&stage.config, &far, &stage.config].map(|config| Gateway::start(config));
-    all_up(&nodes);
+    let mut nodes = started([&stage.config, &far, &stage.config]);
     let ([id], [lost]) = away(&nodes[0], &json!({}));
     (1..4).for_each(|n| stage.says(&nodes[2], "room", n));
     let mut back = Client::comes_back(&nodes[1], lost);

@@ -133,7 +133,8 @@ fn a_client_got_once_more_what_it_had_here_in_a_former_life() {
     let name = pair.record.socket.to_string();
     let said = [7, 8].map(|number| Arc::new(Said::new(&Emit::new("e", "")).numbered(number)));
     let had = shard.journal.tell(1, NAMESPACE, &name, &said[0]);
-    let life = Life::new(shard.journal.head());
+    let head = shard.journal.head();
+    let life = Life::from_parts(head, head, Vec::new()).expect("a life");
     for said in &said {
         shard.journal.tell(1, NAMESPACE, &name, said);
     }
