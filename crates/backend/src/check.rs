@@ -16,9 +16,21 @@ pub type Fault = Cow<'static, str>;
 /// # Errors
 /// The fault, in words for the worker's author.
 pub fn check(what: &What) -> Result<(), Fault> {
+    check_with(what, Target::check)
+}
+
+/// The same of a worker, whose rooms may have any name.
+///
+/// # Errors
+/// The fault, in words for the worker's author.
+pub(crate) fn check_of_worker(what: &What) -> Result<(), Fault> {
+    check_with(what, Target::check_of_worker)
+}
+
+fn check_with(what: &What, of: fn(&Target) -> Result<(), types::Fault>) -> Result<(), Fault> {
     if let Some(target) = target(what) {
         let target = target.ok_or("the command has no target")?;
-        target.check_of_worker().map_err(|fault| fault.to_string())?;
+        of(target).map_err(|fault| fault.to_string())?;
     }
     match what {
         What::Emit(emit) => check_emit(emit)?,

@@ -1,7 +1,7 @@
 //! The commands of workers, and those in the answers of endpoints.
 
 use crate::bounds::DATA_BYTES_MAX;
-use crate::check::{self, Fault, check, check_ack, check_namespace, is_json};
+use crate::check::{self, Fault, check_ack, check_namespace, check_of_worker, is_json};
 use crate::home::{Bond, Phase};
 use crate::message::{Ack, Down, Refusal, To};
 use crate::name::Name;
@@ -48,7 +48,7 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
 
 /// The same for one that can be of an endpoint.
 pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<(), Fault> {
-    check(&what)?;
+    check_of_worker(&what)?;
     let Parts {
         queue,
         questions,
