@@ -15,7 +15,7 @@ use crate::queue::Queue;
 use crate::settle;
 use prost::Message;
 
-/// What workers are told of these messages, and what they say: `Hello.version`, `Welcome.version`.
+/// The version of the messages that both sides name: `Hello.version`, `Welcome.version`.
 const VERSION: u32 = 1;
 /// Number of the field `ToWorker.items`.
 const ITEMS: u32 = 3;

@@ -4,7 +4,7 @@
 /// A fault, by what was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// What waited while the engine was away left before others had told what they hold by now.
+    /// Letters that waited while the engine was away left before others had told which keys they hold by now.
     SentBeforeHearing,
     /// A node that came back with a lower epoch was never heard again.
     LowerEpochUnheard,

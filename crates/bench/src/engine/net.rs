@@ -67,7 +67,7 @@ fn read(
     };
     let mut kept = stream.take_unread(buf);
     loop {
-        // What a message leads to may close or replace the socket it came on.
+        // A message may lead to a step that closes or replaces the socket it came on.
         let Some(stream) = user.connection.stream(role).filter(|s| s.is_open()) else {
             return Ok(());
         };

@@ -281,7 +281,7 @@ pub fn answered(plan: &Plan, user: &mut User, shared: &mut Shared, id: u32) {
     next_step(plan, user, shared);
 }
 
-/// What the step waited for is over.
+/// The step's wait is over.
 fn next_step(plan: &Plan, user: &mut User, shared: &mut Shared) {
     user.course.not_before(shared.now_ns);
     user.course.step += 1;
