@@ -6,7 +6,7 @@ mod run;
 use crate::{bench, install, repository};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use run::{Part, Phase, Rig, Run, Side, Store};
+use run::{Key, Part, Phase, Rig, Run, Side, Store};
 use servers::{Cluster, Redis};
 use std::fmt::Write;
 use std::fs;
@@ -23,8 +23,9 @@ const NODE_TIMEOUT_MS: u32 = 5_000;
 type Measure = fn(&Rig) -> Result<(String, Run)>;
 
 /// What is measured, by the name that its place in the page has.
-const PARTS: [(&str, Measure); 7] = [
+const PARTS: [(&str, Measure); 8] = [
     ("beside", beside),
+    ("paced", paced),
     ("two-cores", two_cores),
     ("joins", joins),
     ("routing", routing),
@@ -35,7 +36,7 @@ const PARTS: [(&str, Measure); 7] = [
 
 #[derive(Debug, Args)]
 pub struct NodesArgs {
-    /// Only these parts: beside, two-cores, joins, routing, coalescing, steady, chat.
+    /// Only these parts: beside, paced, two-cores, joins, routing, coalescing, steady, chat.
     only: Vec<String>,
     /// Share of the usual time of each phase, to try the command out; the page is left alone then.
     #[arg(long, default_value_t = 1.0)]
@@ -194,20 +195,28 @@ fn beside(rig: &Rig) -> Result<(String, Run)> {
         (part("nodes-rooms", 2, 0.625), &theirs),
         (part("nodes-crowd", 3, 0.625), &ours),
         (part("nodes-crowd", 2, 0.625), &theirs),
-        (part("nodes-paced", 1, 0.35), &ours),
-        (part("nodes-paced", 1, 0.35), &theirs),
     ];
     let all = rounds(rig, &plan)?;
     Ok((table(&plan, &all)?, last(all)?))
 }
 
-/// Nodes, Redis and generator on two cores.
+/// Messages that come one by one, here and on servers of Socket.IO.
+fn paced(rig: &Rig) -> Result<(String, Run)> {
+    let ours = Side::sockeye(rig, 2, Store::One(Redis::start()), &[])?;
+    let theirs = Side::socket_io(2)?;
+    let both = part("nodes-paced", 2, 0.6);
+    let plan = [(both, &ours), (both, &theirs)];
+    let all = rounds(rig, &plan)?;
+    Ok((table(&plan, &all)?, last(all)?))
+}
+
+/// Nodes with a secret, Redis and generator on two cores.
 fn two_cores(rig: &Rig) -> Result<(String, Run)> {
-    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), &[])?.on_cores("0,1")?;
+    let secret: Key = ("secret", "as long as thirty-two characters".into());
+    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), &[secret])?.on_cores("0,1")?;
     let plan = [
         (part("nodes-rooms", 5, 0.625), &side),
         (part("nodes-crowd", 3, 0.625), &side),
-        (part("nodes-paced", 1, 0.35), &side),
     ];
     let all = rounds(rig, &plan)?;
     Ok((table(&plan, &all)?, last(all)?))
