@@ -6,7 +6,7 @@ use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
-use crate::life::staying::{Crossing, Stays, carrier_fit, waiting_bytes};
+use crate::life::staying::{self, Crossing, Stays, carrier_fit, waiting_bytes};
 use crate::life::{conns, deeds, ending, gaps};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
@@ -185,8 +185,9 @@ impl Handing {
     ) -> Result<(Ways, Crossing), Stays> {
         if let Some(polling) = &session.polling {
             self.polling_fit(parts, index, session, polling)?;
-            let post = self.post_fit(parts, polling, &is_secure)?;
-            let (probe, goes) = self.probe_fit(parts, session, polling, &is_secure)?;
+            let post = staying::post_fit(parts, polling, self.takes, &is_secure)?;
+            let (probe, goes) =
+                staying::probe_fit(parts, session, polling, self.takes, &is_secure)?;
             let goes = match goes {
                 Crossing::Plainly if post.is_some() => Crossing::Posting,
                 goes => goes,
@@ -235,59 +236,6 @@ impl Handing {
             ..Ways::default()
         };
         Ok((ways, goes))
-    }
-
-    /// The WebSocket by which a session that polls is on its way up. Before it was answered it may be closed alone: then its client goes on
-    /// polling. One that was answered polls no more, and would be silent for ever.
-    fn probe_fit(
-        &self,
-        parts: &Parts,
-        session: &Session,
-        polling: &Polling,
-        is_secure: impl Fn(ConnId) -> bool,
-    ) -> Result<(Option<ConnId>, Crossing), Stays> {
-        let Some(conn) = polling.probe.map(|probe| probe.conn) else {
-            return Ok((None, Crossing::Plainly));
-        };
-        let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
-        let fit = match carrier_fit(slot, is_secure(conn)) {
-            Ok(()) if self.takes & takes::PROBES == 0 => Err(Stays::Upgrading),
-            Ok(()) if slot.state != State::Probe || slot.flags.eof => Err(Stays::Passing),
-            Ok(()) if waiting_bytes(slot) > RECORD_BYTES_MAX / 4 => Err(Stays::TooLarge),
-            fit => fit,
-        };
-        match fit {
-            Ok(()) => Ok((Some(conn), Crossing::Upgrading)),
-            Err(_) if !session.flags.upgrading => Ok((None, Crossing::WithoutProbe)),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// The POST that it brings. A body in chunks is half decoded.
-    fn post_fit(
-        &self,
-        parts: &Parts,
-        polling: &Polling,
-        is_secure: impl Fn(ConnId) -> bool,
-    ) -> Result<Option<ConnId>, Stays> {
-        let Some(conn) = polling.post.conn else {
-            return Ok(None);
-        };
-        let slot = parts.line.conns.get(conn).ok_or(Stays::Polling)?;
-        let State::Body { len } = slot.state else {
-            return Err(Stays::Polling);
-        };
-        if self.takes & takes::POSTS == 0 || slot.flags.eof || slot.flags.carried {
-            return Err(Stays::Polling);
-        }
-        if is_secure(conn) {
-            return Err(Stays::Tls);
-        }
-        let waiting = waiting_bytes(slot) > RECORD_BYTES_MAX / 4;
-        match waiting || len as usize > RECORD_BYTES_MAX {
-            true => Err(Stays::TooLarge),
-            false => Ok(Some(conn)),
-        }
     }
 
     fn polling_fit(

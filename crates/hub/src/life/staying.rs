@@ -1,7 +1,12 @@
 //! Who goes over to a process that takes over, and how; who stays, and why.
 
-use crate::clients::conn::Conn;
+use crate::clients::conn::{Conn, State};
+use crate::clients::session::{Polling, Session};
 use crate::output::compression::Deflate;
+use crate::parts::Parts;
+use crate::tables::slot::ConnId;
+use handoff::bounds::RECORD_BYTES_MAX;
+use handoff::takes;
 
 /// Why a session is not handed over. Its client is told to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,4 +107,57 @@ pub(crate) fn carrier_fit(slot: &Conn, is_secure: bool) -> Result<(), Stays> {
 pub(crate) fn waiting_bytes(slot: &Conn) -> usize {
     let input = slot.input.as_ref().map_or(0, |input| input.len());
     slot.outbox.waiting_bytes() + input
+}
+
+/// The WebSocket by which a session that polls is on its way up. Before it was answered it may be closed alone: then its client goes on
+/// polling. One that was answered polls no more, and would be silent for ever.
+pub(crate) fn probe_fit(
+    parts: &Parts,
+    session: &Session,
+    polling: &Polling,
+    takes: u64,
+    is_secure: impl Fn(ConnId) -> bool,
+) -> Result<(Option<ConnId>, Crossing), Stays> {
+    let Some(conn) = polling.probe.map(|probe| probe.conn) else {
+        return Ok((None, Crossing::Plainly));
+    };
+    let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
+    let fit = match carrier_fit(slot, is_secure(conn)) {
+        Ok(()) if takes & takes::PROBES == 0 => Err(Stays::Upgrading),
+        Ok(()) if slot.state != State::Probe || slot.flags.eof => Err(Stays::Passing),
+        Ok(()) if waiting_bytes(slot) > RECORD_BYTES_MAX / 4 => Err(Stays::TooLarge),
+        fit => fit,
+    };
+    match fit {
+        Ok(()) => Ok((Some(conn), Crossing::Upgrading)),
+        Err(_) if !session.flags.upgrading => Ok((None, Crossing::WithoutProbe)),
+        Err(why) => Err(why),
+    }
+}
+
+/// The POST that it brings. A body in chunks is half decoded.
+pub(crate) fn post_fit(
+    parts: &Parts,
+    polling: &Polling,
+    takes: u64,
+    is_secure: impl Fn(ConnId) -> bool,
+) -> Result<Option<ConnId>, Stays> {
+    let Some(conn) = polling.post.conn else {
+        return Ok(None);
+    };
+    let slot = parts.line.conns.get(conn).ok_or(Stays::Polling)?;
+    let State::Body { len } = slot.state else {
+        return Err(Stays::Polling);
+    };
+    if takes & takes::POSTS == 0 || slot.flags.eof || slot.flags.carried {
+        return Err(Stays::Polling);
+    }
+    if is_secure(conn) {
+        return Err(Stays::Tls);
+    }
+    let waiting = waiting_bytes(slot) > RECORD_BYTES_MAX / 4;
+    match waiting || len as usize > RECORD_BYTES_MAX {
+        true => Err(Stays::TooLarge),
+        false => Ok(Some(conn)),
+    }
 }

@@ -404,7 +404,7 @@ fn stock_clients_go_up_while_processes_change() {
     assert!(rising > 0, "in {upgrades} upgrades nobody was on its way up");
     let websockets = |count| count == 240.0;
     assert!(eventually(PATIENCE, || websockets(
-        chain.first.metric("sockeye_websockets")
+        chain.first.metric("websocket_connections_total")
     )));
     for answers in all.iter_mut().map(Askers::stop) {
         assert_eq!(answers.disconnects, json!({}), "{answers:?}");
