@@ -257,7 +257,6 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
     match desk.parts.givers.census(takes::ALL, STEP) {
         Ok(census) => {
             describe(&census).into_iter().for_each(&mut tell);
-            describe_recent(&census).into_iter().for_each(&mut tell);
             let relayed = desk.parts.relays.as_ref().map_or(0, Relays::open);
             if relayed > 0 {
                 tell(format!(
@@ -292,16 +291,22 @@ fn describe(census: &Census) -> Vec<String> {
         .iter()
         .zip(census.stays)
         .filter(|(_, count)| *count > 0);
-    if census.windows > 0 {
+    let (streams, upgrading) = (census.streams, census.upgrading);
+    if streams + upgrading > 0 {
         lines.push(format!(
-            "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
-            census.windows
+            "among them are {streams} event streams and {upgrading} sessions on their way up from long-polling, which a program of an earlier build sends away"
         ));
     }
     if census.without_probe > 0 {
         lines.push(format!(
             "{} of them go on polling: the WebSocket by which they began to go up is closed",
             census.without_probe
+        ));
+    }
+    if census.windows > 0 {
+        lines.push(format!(
+            "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
+            census.windows
         ));
     }
     lines.extend(stays.map(|(why, count)| {
@@ -311,16 +316,6 @@ fn describe(census: &Census) -> Vec<String> {
         )
     }));
     lines
-}
-
-/// What a successor of an earlier build would not take; it is told what the one that came takes when it has come.
-fn describe_recent(census: &Census) -> Option<String> {
-    let (streams, upgrading) = (census.streams, census.upgrading);
-    (streams + upgrading > 0).then(|| {
-        format!(
-            "among them are {streams} event streams and {upgrading} sessions on their way up from long-polling, which a program of an earlier build sends away"
-        )
-    })
 }
 
 /// What a successor does not take that this process could give.
