@@ -135,8 +135,8 @@ impl Handing {
                 && let Ok((ways, _)) = self.fit(parts, index, session, &is_secure)
             {
                 let record = record(parts, session, ways);
-                // Rooms, data and attachments count as well; the shard may add a mark of two bytes, and the handler answers that it owes.
-                if record.size() + 2 + owed_bytes(&record) <= RECORD_BYTES_MAX {
+                // Rooms, data and attachments count as well; the shard may add marks of two bytes, and the handler answers that it owes.
+                if record.size() + 2 * ways.all().len() + owed_bytes(&record) <= RECORD_BYTES_MAX {
                     return Some(Handed::Goes(ways.all(), index, Box::new(record)));
                 }
             }
