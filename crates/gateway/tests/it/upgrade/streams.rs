@@ -190,20 +190,27 @@ fn the_heartbeat_of_a_stream_goes_on() {
     let _alone = Alone::wait();
     let mut chain = Chain::start(&format!("{CONFIG}[plain]\nping_interval = \"2s\"\n"));
     let mut stream = Stream::to(chain.first.addr, "/sse?room=lobby", "");
-    let (mut last, mut beats, began) = (Instant::now(), 0, Instant::now());
-    let mut upgrades = [Duration::from_millis(1_000), Duration::from_millis(4_900)].into_iter();
-    let mut next = upgrades.next();
-    while beats < 5 {
-        if next.is_some_and(|next| began.elapsed() >= next) {
+    let began = Instant::now();
+    let beats = scope(|scope| {
+        let beats = scope.spawn(move || {
+            let lines = std::iter::from_fn(|| stream.line());
+            let beats = lines.filter(|line| line == ":").map(|_| began.elapsed());
+            beats.take(5).collect::<Vec<_>>()
+        });
+        for wait in [1_000, 2_900, 1_500].map(Duration::from_millis) {
+            sleep(wait);
             chain.upgrade();
-            next = upgrades.next();
         }
-        let line = stream.line().expect("the stream goes on");
-        if line == ":" {
-            assert!(last.elapsed() < Duration::from_millis(3_400), "{beats}: {:?}", last.elapsed());
-            (last, beats) = (Instant::now(), beats + 1);
-        }
+        beats.join().expect("it is not cut off")
+    });
+    assert_eq!(beats.len(), 5, "{beats:?}");
+    let mut last = Duration::ZERO;
+    for beat in &beats {
+        let pause = *beat - last;
+        assert!(pause < Duration::from_millis(3_000), "{beats:?}");
+        last = *beat;
     }
+    assert!(last > Duration::from_secs(6), "{beats:?}");
 }
 
 /// A successor of an earlier build: its streams are told to come back, and who is on its way up and was not answered goes on polling.
