@@ -1,17 +1,22 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
-    SOCKETS_MAX,
+    ATTACHMENTS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX,
+    RECORD_BYTES_MAX, ROOMS_MAX, SOCKETS_MAX,
 };
-use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
+use crate::record::{Claims, Conn, Polling, Post, Probe, Reading, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
 /// Bytes of an id.
 const ID_BYTES: usize = 15;
 /// Numbers of protocols are 1 to this.
 const PROTOCOL_MAX: u32 = 7;
+/// That of event streams.
+const EVENT_STREAM: u32 = 6;
+/// Those of Engine.IO, which alone changes its transport.
+const ENGINE: [u32; 2] = [1, 2];
 const FATE_MAX: u32 = 3;
+const TOLD_MAX: u32 = 2;
 const DEFLATE_MAX: u32 = 2;
 
 /// What is wrong with a record.
@@ -153,11 +158,81 @@ fn check_session(session: &Session) -> Result<(), Unfit> {
         )?;
     }
     session.claims.as_ref().map_or(Ok(()), check_claims)?;
+    need(
+        session.reading.is_some() == (protocol == EVENT_STREAM),
+        "reading",
+        "there for event streams, and for nobody else",
+    )?;
+    session.reading.as_ref().map_or(Ok(()), check_reading)?;
     match (&session.conn, &session.polling) {
-        (Some(conn), None) => check_conn(conn),
-        (None, Some(polling)) => check_units("polling.queue", &polling.queue),
+        (Some(conn), None) => check_conn("conn", conn),
+        (None, Some(polling)) => check_polling(protocol, polling),
         _ => need(false, "conn", "there, or `polling` in its place"),
     }
+}
+
+fn check_polling(protocol: u32, polling: &Polling) -> Result<(), Unfit> {
+    need(
+        ENGINE.contains(&protocol),
+        format!("polling of protocol {protocol}"),
+        "of Engine.IO",
+    )?;
+    check_units("polling.queue", &polling.queue)?;
+    polling.probe.as_ref().map_or(Ok(()), check_probe)?;
+    polling.post.as_ref().map_or(Ok(()), check_post)
+}
+
+fn check_probe(probe: &Probe) -> Result<(), Unfit> {
+    let peer = probe.peer.len();
+    need(matches!(peer, 4 | 16), "probe.peer", "4 or 16 bytes")?;
+    need(probe.conn.is_some(), "probe.conn", "there")?;
+    probe
+        .conn
+        .as_ref()
+        .map_or(Ok(()), |conn| check_conn("probe.conn", conn))
+}
+
+fn check_post(post: &Post) -> Result<(), Unfit> {
+    let (peer, left) = (post.peer.len(), post.left);
+    need(matches!(peer, 4 | 16), "post.peer", "4 or 16 bytes")?;
+    need(
+        left as usize <= RECORD_BYTES_MAX,
+        format!("post.left = {left}"),
+        "at most 16 MiB",
+    )?;
+    need(
+        post.cors.len() <= NAME_BYTES_MAX,
+        "post.cors",
+        "at most 65,536 bytes",
+    )?;
+    need(post.conn.is_some(), "post.conn", "there")?;
+    post.conn
+        .as_ref()
+        .map_or(Ok(()), |conn| check_conn("post.conn", conn))
+}
+
+fn check_reading(reading: &Reading) -> Result<(), Unfit> {
+    need(
+        reading.rooms.len() <= ROOMS_MAX,
+        "reading.rooms",
+        "at most 65,536",
+    )?;
+    let mut rooms = HashSet::new();
+    for place in &reading.rooms {
+        let (room, told) = (&place.room, place.told);
+        need(
+            room.len() <= NAME_BYTES_MAX,
+            "reading.rooms",
+            "at most 65,536 bytes each",
+        )?;
+        need(rooms.insert(room), "reading.rooms", "named once each")?;
+        need(
+            told <= TOLD_MAX,
+            format!("reading.rooms.told = {told}"),
+            "0 to 2",
+        )?;
+    }
+    Ok(())
 }
 
 fn check_units(field: &'static str, units: &[Unit]) -> Result<(), Unfit> {
@@ -219,23 +294,23 @@ fn check_claims(claims: &Claims) -> Result<(), Unfit> {
     )
 }
 
-fn check_conn(conn: &Conn) -> Result<(), Unfit> {
+fn check_conn(field: &'static str, conn: &Conn) -> Result<(), Unfit> {
     let deflate = conn.deflate;
-    check_units("conn.output", &conn.output)?;
+    check_units(field, &conn.output)?;
     need(
         deflate <= DEFLATE_MAX,
-        format!("conn.deflate = {deflate}"),
+        format!("{field}.deflate = {deflate}"),
         "0 to 2",
     )?;
     need(
         conn.inflates || deflate == 0,
-        "conn.deflate",
+        format!("{field}.deflate"),
         "0 where nothing was agreed on",
     )?;
     let first = conn.output.first().map_or(0, |unit| unit.bytes.len());
     need(
         conn.sent == 0 || (conn.sent as usize) < first,
-        format!("conn.sent = {}", conn.sent),
+        format!("{field}.sent = {}", conn.sent),
         "less than the first unit has",
     )
 }

@@ -17,14 +17,26 @@ pub use check::{Ledger, Unfit};
 pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Round, Session, Socket,
-    Unit, Visitor,
+    Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Post, Probe, Reached,
+    Reading, Round, Session, Socket, Unit, Visitor,
 };
 
 /// The version of the record that this build writes, and the oldest one that it reads.
 pub const VERSION: u32 = 1;
 /// See [`VERSION`].
 pub const OLDEST: u32 = 1;
+
+/// What a successor can go on with that the first builds sent away; it says so in its [`Hello`], a bit each.
+pub mod takes {
+    /// Event streams.
+    pub const STREAMS: u64 = 1;
+    /// Sessions on their way up from long-polling, with the WebSocket that probes.
+    pub const PROBES: u64 = 2;
+    /// Sessions that poll, with a POST whose rest is still to come.
+    pub const POSTS: u64 = 4;
+    /// What this build takes.
+    pub const ALL: u64 = STREAMS | PROBES | POSTS;
+}
 
 /// The version that two processes both know, which is the newest such; `None`: there is none.
 pub fn agree(own: (u32, u32), other: (u32, u32)) -> Option<u32> {

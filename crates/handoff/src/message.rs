@@ -96,6 +96,9 @@ pub struct Hello {
     /// What it is going to be; an operator's command has none.
     #[prost(message, optional, tag = "5")]
     pub fit: Option<Fit>,
+    /// What it can go on with ([`takes`](crate::takes)).
+    #[prost(uint64, tag = "6")]
+    pub takes: u64,
 }
 
 /// The configuration as far as both processes must have the same.

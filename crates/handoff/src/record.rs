@@ -82,6 +82,36 @@ pub struct Session {
     /// Names and kinds of its token's claims, for operators.
     #[prost(string, tag = "22")]
     pub claim_kinds: String,
+    /// How far it has come, if it is an event stream.
+    #[prost(message, optional, tag = "24")]
+    pub reading: Option<Reading>,
+}
+
+/// How far an event stream has come in the rooms that it asked for.
+#[derive(Clone, PartialEq, Message)]
+pub struct Reading {
+    /// The log of which all offsets are.
+    #[prost(fixed64, tag = "1")]
+    pub log: u64,
+    /// Each once.
+    #[prost(message, repeated, tag = "2")]
+    pub rooms: Vec<Reached>,
+    /// Its client said where it had stopped.
+    #[prost(bool, tag = "3")]
+    pub returns: bool,
+}
+
+/// Where an event stream stands in a room.
+#[derive(Clone, PartialEq, Message)]
+pub struct Reached {
+    #[prost(string, tag = "1")]
+    pub room: String,
+    /// The client has all that the room keeps up to here.
+    #[prost(uint64, optional, tag = "2")]
+    pub offset: Option<u64>,
+    /// What the room keeps: 0 was not asked for, 1 is awaited, 2 was told.
+    #[prost(uint32, tag = "3")]
+    pub told: u32,
 }
 
 /// What a session has that polls.
@@ -93,9 +123,81 @@ pub struct Polling {
     /// A hash of what its last request was called.
     #[prost(fixed64, tag = "2")]
     pub last: u64,
+    /// The WebSocket by which it is on its way up.
+    #[prost(message, optional, tag = "3")]
+    pub probe: Option<Probe>,
+    /// A request of it whose rest is still to come.
+    #[prost(message, optional, tag = "4")]
+    pub post: Option<Post>,
+}
+
+/// A POST whose head was read.
+#[derive(Clone, PartialEq, Message)]
+pub struct Post {
+    /// Its descriptor comes beside the record of the session.
+    #[prost(message, optional, tag = "1")]
+    pub conn: Option<Conn>,
+    /// Four or sixteen bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub peer: Vec<u8>,
+    /// Bytes of its body that were not worked on, those among what was read included.
+    #[prost(uint32, tag = "3")]
+    pub left: u32,
+    /// Its body is a form.
+    #[prost(bool, tag = "4")]
+    pub form: bool,
+    /// The packets of its body were counted.
+    #[prost(bool, tag = "5")]
+    pub counted: bool,
+    /// Header lines of its answer.
+    #[prost(bytes = "vec", tag = "6")]
+    pub cors: Vec<u8>,
+    /// Another request may follow.
+    #[prost(bool, tag = "7")]
+    pub keep_alive: bool,
+}
+
+/// A WebSocket that is about to carry a session that polls.
+#[derive(Clone, PartialEq, Message)]
+pub struct Probe {
+    /// Its descriptor comes beside the record of the session.
+    #[prost(message, optional, tag = "1")]
+    pub conn: Option<Conn>,
+    /// Four or sixteen bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub peer: Vec<u8>,
+    /// Since its handshake.
+    #[prost(uint32, tag = "3")]
+    pub waited_ms: u32,
+    /// Its client takes no binary there.
+    #[prost(bool, tag = "4")]
+    pub base64: bool,
+    /// It asked whether it is heard, and was answered.
+    #[prost(bool, tag = "5")]
+    pub answered: bool,
 }
 
 impl Session {
+    /// Its connections, whose descriptors come beside the record in this order: the one that carries it, or the one that is about to and
+    /// the one that brings a POST.
+    pub fn conns(&self) -> impl Iterator<Item = &Conn> {
+        let polling = self.polling.as_ref();
+        let probe = polling.and_then(|own| own.probe.as_ref()?.conn.as_ref());
+        let post = polling.and_then(|own| own.post.as_ref()?.conn.as_ref());
+        [self.conn.as_ref(), probe, post].into_iter().flatten()
+    }
+
+    /// The same, for the one who knows their sockets.
+    pub fn conns_mut(&mut self) -> impl Iterator<Item = &mut Conn> {
+        let (probe, post) = match &mut self.polling {
+            Some(own) => (own.probe.as_mut(), own.post.as_mut()),
+            None => (None, None),
+        };
+        let probe = probe.and_then(|probe| probe.conn.as_mut());
+        let post = post.and_then(|post| post.conn.as_mut());
+        [self.conn.as_mut(), probe, post].into_iter().flatten()
+    }
+
     /// `None`: these bytes are no record.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes).ok()

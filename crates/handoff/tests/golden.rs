@@ -2,12 +2,17 @@
 //! field, today's bytes are a file more of earlier builds, named by the decision that ended it.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
-    Session, Socket, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Post,
+    Probe, Reached, Reading, Round, Session, Socket, Unit, VERSION,
 };
 use prost::Message;
 
 const GOLDEN: &str = include_str!("golden/session_v1.hex");
+/// Of what a record has in the place of a connection that carries everything.
+const OTHERS: [(&str, fn() -> Session); 2] = [
+    (include_str!("golden/stream_v1.hex"), stream),
+    (include_str!("golden/rising_v1.hex"), rising),
+];
 
 /// Takes out what an earlier build had not.
 type Without = fn(&mut Session);
@@ -120,6 +125,77 @@ fn session() -> Session {
         polling: None,
         agent: "curl/8".into(),
         claim_kinds: "sub: text".into(),
+        reading: None,
+    }
+}
+
+/// An event stream: it has no socket here, for those are above.
+fn stream() -> Session {
+    let reached = |room: &str, offset, told| Reached {
+        room: room.into(),
+        offset,
+        told,
+    };
+    Session {
+        protocol: 6,
+        base64: false,
+        sockets: Vec::new(),
+        partial: None,
+        claims: None,
+        reading: Some(Reading {
+            log: 0xfeed_0123_4567_89ab,
+            rooms: vec![
+                reached("lobby", Some(7), 2),
+                reached("news", None, 1),
+                reached("", None, 0),
+            ],
+            returns: true,
+        }),
+        ..session()
+    }
+}
+
+/// A session that polls, with a POST that is half there, on its way up.
+fn rising() -> Session {
+    let carried = session().conn;
+    let way = |input: &[u8]| {
+        let carried = carried.clone();
+        carried.map(|carried| Conn {
+            input: input.to_vec(),
+            ..carried
+        })
+    };
+    let unit = Unit {
+        bytes: b"2".to_vec(),
+        packets: 1,
+        exempt: true,
+        ..Unit::default()
+    };
+    Session {
+        sockets: Vec::new(),
+        claims: None,
+        conn: None,
+        polling: Some(Polling {
+            queue: vec![unit],
+            last: 7,
+            probe: Some(Probe {
+                conn: way(&[0x81]),
+                peer: vec![127, 0, 0, 2],
+                waited_ms: 1_500,
+                base64: true,
+                answered: true,
+            }),
+            post: Some(Post {
+                conn: way(b"42[\"ha"),
+                peer: vec![127, 0, 0, 3],
+                left: 12,
+                form: true,
+                counted: true,
+                cors: b"vary: origin\r\n".to_vec(),
+                keep_alive: true,
+            }),
+        }),
+        ..session()
     }
 }
 
@@ -155,6 +231,17 @@ fn version_one_is_read_and_written_as_it_was() {
 }
 
 #[test]
+fn event_streams_and_those_on_their_way_up_are_read_and_written_as_they_were() {
+    for (golden, made) in OTHERS {
+        assert_eq!(hex(&made().encode_to_vec()), golden);
+        let read = Session::decode(&*bytes(golden)).expect("readable");
+        assert_eq!(read, made());
+        assert_eq!(Ledger::default().admit(&read), Ok(()));
+    }
+    assert_eq!([stream(), rising()].map(|one| one.conns().count()), [1, 2]);
+}
+
+#[test]
 fn what_earlier_builds_wrote_is_read() {
     for (golden, take_away) in EARLIER {
         let read = Session::decode(&*bytes(golden)).expect("readable");
@@ -176,18 +263,19 @@ fn a_field_of_a_later_build_is_skipped() {
 /// Each beginning of the record and each changed byte is refused, or is a record that can be looked at: nothing panics.
 #[test]
 fn torn_and_altered_records_are_looked_at_like_any_other() {
-    let whole = bytes(GOLDEN);
-    for end in 0..whole.len() {
-        if let Ok(session) = Session::decode(&whole[..end]) {
-            let _ = Ledger::default().admit(&session);
-        }
-    }
-    for at in 0..whole.len() {
-        for change in [1, 0x80, 0xff] {
-            let mut altered = whole.clone();
-            altered[at] ^= change;
-            if let Ok(session) = Session::decode(&*altered) {
+    for whole in [GOLDEN, OTHERS[0].0, OTHERS[1].0].map(bytes) {
+        for end in 0..whole.len() {
+            if let Ok(session) = Session::decode(&whole[..end]) {
                 let _ = Ledger::default().admit(&session);
+            }
+        }
+        for at in 0..whole.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut altered = whole.clone();
+                altered[at] ^= change;
+                if let Ok(session) = Session::decode(&*altered) {
+                    let _ = Ledger::default().admit(&session);
+                }
             }
         }
     }
@@ -220,6 +308,66 @@ fn what_is_not_as_it_must_be_is_named() {
 }
 
 #[test]
+fn what_is_wrong_with_streams_and_ways_up_is_named() {
+    let refused = |mut session: Session, alter: fn(&mut Session)| {
+        alter(&mut session);
+        let unfit = Ledger::default().admit(&session).expect_err("it is unfit");
+        unfit.field
+    };
+    let streams: [(&str, fn(&mut Session)); 6] = [
+        ("reading", |stream| stream.reading = None),
+        ("reading", |stream| stream.protocol = 1),
+        ("reading.rooms.told = 3", |stream| {
+            let rooms = stream.reading.iter_mut().flat_map(|one| &mut one.rooms);
+            rooms.for_each(|reached| reached.told = 3);
+        }),
+        ("reading.rooms", |stream| {
+            let rooms = stream.reading.iter_mut().flat_map(|one| &mut one.rooms);
+            rooms.for_each(|reached| reached.room = "a".into());
+        }),
+        ("reading.rooms", |stream| {
+            let rooms = stream.reading.iter_mut().flat_map(|one| &mut one.rooms);
+            rooms.for_each(|reached| reached.room = "a".repeat(65_537));
+        }),
+        ("polling of protocol 6", |stream| {
+            stream.conn = None;
+            stream.polling = Some(Polling::default());
+        }),
+    ];
+    for (field, alter) in streams {
+        assert_eq!(refused(stream(), alter), field);
+    }
+    fn probe(session: &mut Session) -> &mut Probe {
+        let polling = session.polling.as_mut().expect("it polls");
+        polling.probe.as_mut().expect("it rises")
+    }
+    fn post(session: &mut Session) -> &mut Post {
+        let polling = session.polling.as_mut().expect("it polls");
+        polling.post.as_mut().expect("it posts")
+    }
+    let rises: [(&str, fn(&mut Session)); 7] = [
+        ("probe.conn", |session| probe(session).conn = None),
+        ("probe.peer", |session| probe(session).peer.clear()),
+        ("probe.conn.sent = 9", |session| {
+            let conn = probe(session).conn.iter_mut();
+            conn.for_each(|conn| conn.sent = 9);
+        }),
+        ("post.conn", |session| post(session).conn = None),
+        ("post.peer", |session| post(session).peer.clear()),
+        ("post.left = 4294967295", |session| {
+            post(session).left = u32::MAX;
+        }),
+        ("post.conn.deflate = 7", |session| {
+            let conn = post(session).conn.iter_mut();
+            conn.for_each(|conn| conn.deflate = 7);
+        }),
+    ];
+    for (field, alter) in rises {
+        assert_eq!(refused(rising(), alter), field);
+    }
+}
+
+#[test]
 fn nobody_comes_twice() {
     let mut ledger = Ledger::default();
     assert_eq!(ledger.admit(&session()), Ok(()));
@@ -248,6 +396,7 @@ fn a_session_that_polls_has_no_connection() {
     session.polling = Some(Polling {
         queue: vec![unit],
         last: 7,
+        ..Polling::default()
     });
     let both = Ledger::default().admit(&session).expect_err("both");
     assert_eq!(both.field, "conn");

@@ -5,7 +5,8 @@ use crate::books::config::Config;
 use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
-use crate::life::handing::{self, Handed, Handing, Stays};
+use crate::life::handing::{self, Handed, Handing};
+use crate::life::staying::{Crossing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
 use crate::seam::questions::Asked;
@@ -151,9 +152,9 @@ impl Hub {
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
     }
 
-    /// The sessions one after the other, as another process would get them.
-    pub fn handing(&self) -> Handing {
-        Handing::new(&self.stage.parts)
+    /// The sessions one after the other, as another process would get them that takes these ([`handoff::takes`]).
+    pub fn handing(&self, takes: u64) -> Handing {
+        Handing::new(&self.stage.parts, takes)
     }
 
     /// The next of them; `None`: that were all. `is_secure`: the connection speaks TLS.
@@ -169,13 +170,14 @@ impl Hub {
         handed
     }
 
-    /// Tells of each session whether it would go.
+    /// Tells of each session whether it would go to such a process.
     pub fn count_handed(
         &self,
+        takes: u64,
         is_secure: impl Fn(ConnId) -> bool,
-        tell: impl FnMut(Result<(), Stays>),
+        tell: impl FnMut(Result<Crossing, Stays>),
     ) {
-        self.handing().count(&self.stage.parts, is_secure, tell);
+        self.handing(takes).count(&self.stage.parts, is_secure, tell);
     }
 
     /// Sockets that can come back to what they missed, with a connection or without, if this process ends before. Those of a stream that

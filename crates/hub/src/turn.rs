@@ -222,17 +222,18 @@ impl<W: World> Turn<'_, W> {
         parts.repeats.go_on_with(marks, parts.clock.now.mono_ms);
     }
 
-    /// A session comes from the process before this one. `adopt` gives its stream the hub's name for its connection.
+    /// A session comes from the process before this one. `adopt` gives its streams, one after the other, the hub's names for its
+    /// connections.
     ///
     /// # Errors
     /// It cannot be what it was: the hub is of no use any more.
     pub fn arrived(
         &mut self,
         record: &handoff::Session,
-        adopt: impl FnOnce(&mut W, ConnId),
+        mut adopt: impl FnMut(&mut W, ConnId),
     ) -> Result<(), Unable> {
         self.take_in(|stage, world| {
-            if let Some(conn) = arriving::arrive(&mut stage.parts, record)? {
+            for conn in arriving::arrive(&mut stage.parts, record)? {
                 adopt(world, conn);
             }
             arriving::tell(stage, record);
@@ -267,9 +268,9 @@ impl<W: World> Turn<'_, W> {
         });
     }
 
-    /// A connection has gone to another process, with its session if it has one; its stream is none of the hub's any more.
-    pub fn handed_over(&mut self, session: Option<SessionId>, conn: Option<ConnId>) {
-        self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conn));
+    /// Connections have gone to another process, with their session if they have one; their streams are none of the hub's any more.
+    pub fn handed_over(&mut self, session: Option<SessionId>, conns: &[ConnId]) {
+        self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conns));
     }
 
     /// Takes no more sessions and closes those that are here within this time, each in a pause of its client. One that never pauses

@@ -106,12 +106,11 @@ impl Shard {
                 .map_err(|error| format!("cannot go on with the socket of a connection: {error}")),
         };
         for record in &sessions.records {
-            let stream = match &record.conn {
-                Some(conn) => Some(next(conn.unix)?),
-                None => None,
-            };
+            let streams: Result<Vec<Stream>, String> =
+                record.conns().map(|conn| next(conn.unix)).collect();
+            let mut streams = streams?.into_iter();
             let arrived = turn.arrived(record, |hands, conn| {
-                if let Some(stream) = stream {
+                if let Some(stream) = streams.next() {
                     hands.seat(stream, conn);
                     conns.push(conn);
                 }

@@ -19,11 +19,16 @@ use std::time::{Duration, Instant};
 const ROUNDS_MAX: usize = 200;
 
 impl Shard {
-    /// Stands still for somebody, until that one commits or goes away.
+    /// Stands still for somebody, until that one commits or goes away. `takes`: what the next process can go on with.
     #[cold]
-    pub(crate) fn stand_still(&mut self, orders: &Receiver<Order>, reports: &Sender<Report>) {
+    pub(crate) fn stand_still(
+        &mut self,
+        takes: u64,
+        orders: &Receiver<Order>,
+        reports: &Sender<Report>,
+    ) {
         let _ = reports.send(Report::Frozen(self.hub.onward()));
-        let mut handing = self.hub.handing();
+        let mut handing = self.hub.handing(takes);
         let mut gone: Vec<Gone> = Vec::new();
         while let Ok(order) = orders.recv() {
             match order {
@@ -46,26 +51,21 @@ impl Shard {
         gone: &mut Vec<Gone>,
     ) -> Result<Option<Sessions>, Unquiet> {
         let (mut sessions, mut bytes) = (Sessions::default(), 0);
-        while sessions.len() < BATCH_SESSIONS && bytes < BATCH_BYTES {
+        // A session has two at most.
+        while sessions.len().max(sessions.sockets.len()) < BATCH_SESSIONS && bytes < BATCH_BYTES {
             let streams = &self.hands.streams;
             let Some(handed) = self.hub.hand(handing, |conn| streams.is_secure(conn)) else {
                 break;
             };
-            let (session, conn) = match &handed {
-                Handed::Marks(_) => (None, None),
-                Handed::Goes(conn, session, _) => (Some(*session), *conn),
-                Handed::Visits(conn, _) => (None, Some(*conn)),
+            let (session, conns) = match &handed {
+                Handed::Marks(_) => (None, Vec::new()),
+                Handed::Goes(conns, session, _) => (Some(*session), conns.clone()),
+                Handed::Visits(conn, _) => (None, vec![*conn]),
             };
-            let unix = match conn {
-                None => false,
-                Some(conn) => {
-                    let Some(stream) = self.hands.streams.get_mut(conn) else {
-                        continue;
-                    };
-                    sessions.sockets.push(copy_of(stream)?);
-                    matches!(stream, Stream::Unix(_))
-                }
+            let Some(copies) = self.copies_of(&conns)? else {
+                continue;
             };
+            let is_unix = |at: usize| copies.get(at).is_some_and(|(_, unix)| *unix);
             match handed {
                 Handed::Marks(marks) => {
                     bytes += marks.size() + FRAME_BYTES;
@@ -73,23 +73,37 @@ impl Shard {
                     continue;
                 }
                 Handed::Goes(_, _, mut record) => {
-                    if let Some(conn) = &mut record.conn {
-                        conn.unix = unix;
+                    for (at, conn) in record.conns_mut().enumerate() {
+                        conn.unix = is_unix(at);
                     }
                     bytes += record.size() + FRAME_BYTES;
                     sessions.records.push(*record);
                 }
                 Handed::Visits(conn, mut visitor) => {
-                    visitor.unix = unix;
+                    visitor.unix = is_unix(0);
                     visitor.preface = self.hands.streams.expects_preface(conn);
                     bytes += visitor.size() + FRAME_BYTES;
                     sessions.visitors.push(*visitor);
                 }
             }
-            gone.push((session, conn));
+            let sockets = copies.into_iter().map(|(socket, _)| socket);
+            sessions.sockets.extend(sockets);
+            gone.push((session, conns));
         }
         sessions.stays = handing.take_stays();
         Ok((!sessions.is_empty()).then_some(sessions))
+    }
+
+    /// Copies of the sockets of these connections; `None`: one of them is gone.
+    fn copies_of(&mut self, conns: &[ConnId]) -> Result<Option<Vec<Copied>>, Unquiet> {
+        let mut copies = Vec::with_capacity(conns.len());
+        for conn in conns {
+            let Some(stream) = self.hands.streams.get_mut(*conn) else {
+                return Ok(None);
+            };
+            copies.push((copy_of(stream)?, matches!(stream, Stream::Unix(_))));
+        }
+        Ok(Some(copies))
     }
 
     /// What was handed over is another process's now; the rest is told to come back, which leads it there.
@@ -97,20 +111,23 @@ impl Shard {
         let now = self.clock.now(Instant::now());
         self.door.hand_over(&self.hands.reactor);
         let mut turn = self.hub.turn(now, &mut self.hands);
-        for (session, conn) in gone {
+        for (session, conns) in gone {
             // A kernel that watches a socket for this process goes on with that while another process has it.
-            if let Some(conn) = conn {
-                drop(turn.world().detach(conn));
+            for conn in &conns {
+                drop(turn.world().detach(*conn));
             }
-            turn.handed_over(session, conn);
+            turn.handed_over(session, &conns);
         }
         // Those who stay are closed at once, for what others say does not reach them any more.
         turn.drain(0, 0);
     }
 }
 
-/// What goes: a session, a connection, or both.
-type Gone = (Option<SessionId>, Option<ConnId>);
+/// What goes: a session, connections, or both.
+type Gone = (Option<SessionId>, Vec<ConnId>);
+
+/// A copy of a socket, and whether it is a Unix socket.
+type Copied = (OwnedFd, bool);
 
 fn copy_of(stream: &Stream) -> Result<OwnedFd, Unquiet> {
     copy(stream).map_err(|error| {
@@ -161,12 +178,12 @@ impl Givers {
             .for_each(|mail| mail.send(Mail::Handing(wish())));
     }
 
-    /// What would go now, and what would stay.
+    /// What would go now to a process that takes these ([`handoff::takes`]), and what would stay.
     ///
     /// # Errors
     /// A shard does not answer.
-    pub fn census(&self, within: Duration) -> Result<Census, Unquiet> {
-        let counts = self.ask_all(within, Wish::Count)?;
+    pub fn census(&self, takes: u64, within: Duration) -> Result<Census, Unquiet> {
+        let counts = self.ask_all(within, |answer| Wish::Count(takes, answer))?;
         let mut sum = Census::default();
         counts.iter().for_each(|count| sum.add(count));
         Ok(sum)
@@ -200,13 +217,14 @@ impl Givers {
 pub struct Paused<'a>(&'a Givers);
 
 impl Paused<'_> {
-    /// Freezes all shards, once no message is under way between them, nor to others: `beside` does the work that shards have left to
-    /// these, and says how much that was.
+    /// Freezes all shards for a process that takes these ([`handoff::takes`]), once no message is under way between them, nor to others:
+    /// `beside` does the work that shards have left to these, and says how much that was.
     ///
     /// # Errors
     /// They do not come to rest in time; then they go on.
     pub fn freeze(
         self,
+        takes: u64,
         within: Duration,
         beside: impl Fn() -> Result<u64, Unquiet>,
     ) -> Result<Frozen, Unquiet> {
@@ -228,7 +246,7 @@ impl Paused<'_> {
         let mut desks = Vec::new();
         for mail in &givers.0 {
             let ((orders, take), (reports, hear)) = (mpsc::channel(), mpsc::channel());
-            mail.send(Mail::Handing(Wish::Freeze(take, reports)));
+            mail.send(Mail::Handing(Wish::Freeze(takes, take, reports)));
             desks.push(Desk {
                 orders,
                 reports: hear,

@@ -1,6 +1,6 @@
 //! What shards are asked, and what they answer, when one process hands over to another.
 
-use hub::Stays;
+use hub::{Crossing, Stays};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender};
@@ -10,6 +10,12 @@ use std::sync::mpsc::{Receiver, Sender};
 pub struct Census {
     /// Sessions that go.
     pub goes: u64,
+    /// Those of them that are event streams.
+    pub streams: u64,
+    /// Those of them that are on their way up from long-polling.
+    pub upgrading: u64,
+    /// Those of them that poll on, and whose way up is cut off.
+    pub without_probe: u64,
     /// Sockets that could come back to what they missed, some of them without a connection: they have a new beginning.
     pub windows: u64,
     /// Questions about what clients said that others answer: programs, stores.
@@ -19,9 +25,13 @@ pub struct Census {
 }
 
 impl Census {
-    pub(crate) fn count(&mut self, goes: Result<(), Stays>) {
+    pub(crate) fn count(&mut self, goes: Result<Crossing, Stays>) {
+        self.goes += u64::from(goes.is_ok());
         match goes {
-            Ok(()) => self.goes += 1,
+            Ok(Crossing::Plainly | Crossing::Posting) => {}
+            Ok(Crossing::Streaming) => self.streams += 1,
+            Ok(Crossing::Upgrading) => self.upgrading += 1,
+            Ok(Crossing::WithoutProbe) => self.without_probe += 1,
             Err(why) => {
                 let at = Stays::ALL.iter().position(|one| *one == why);
                 self.stays[at.unwrap_or_default()] += 1;
@@ -38,6 +48,9 @@ impl Census {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.goes += other.goes;
+        self.streams += other.streams;
+        self.upgrading += other.upgrading;
+        self.without_probe += other.without_probe;
         self.windows += other.windows;
         self.outside += other.outside;
         for (sum, more) in self.stays.iter_mut().zip(other.stays) {
@@ -62,7 +75,7 @@ pub struct Sessions {
     pub records: Vec<handoff::Session>,
     /// Connections without a session.
     pub visitors: Vec<handoff::Visitor>,
-    /// Of the sessions that have a connection, and behind them of the visitors.
+    /// Of all connections of the sessions, and behind them of the visitors.
     pub sockets: Vec<OwnedFd>,
     /// Of sessions that do not come.
     pub stays: Vec<handoff::backend::Stay>,
@@ -95,14 +108,16 @@ impl std::error::Error for Unquiet {}
 /// What a shard is asked while it lives as ever.
 #[derive(Debug)]
 pub(crate) enum Wish {
-    Count(Sender<Census>),
+    /// For a successor that takes these ([`handoff::takes`]).
+    Count(u64, Sender<Census>),
     Listeners(Sender<io::Result<Vec<Listening>>>),
     /// Reads nobody and lets nobody in.
     Pause,
     /// Answers with the messages that it worked on since it was asked last.
     Round(Sender<u64>),
     Resume,
-    Freeze(Receiver<Order>, Sender<Report>),
+    /// For such a successor.
+    Freeze(u64, Receiver<Order>, Sender<Report>),
 }
 
 /// What a frozen shard is told.

@@ -6,6 +6,9 @@ use hub::Hub;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 
+/// What the next process takes, and the channels of the one who freezes the shard.
+type Freeze = (u64, Receiver<Order>, Sender<Report>);
+
 /// A shard pauses, and may be told to freeze.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
@@ -14,7 +17,7 @@ pub(crate) struct Pause {
     worked: u64,
     /// Those who asked for that are answered when the turn has ended, and what followed from its messages has left.
     rounds: Vec<Sender<u64>>,
-    freeze: Option<(Receiver<Order>, Sender<Report>)>,
+    freeze: Option<Freeze>,
 }
 
 impl Pause {
@@ -35,17 +38,17 @@ impl Pause {
         }
     }
 
-    pub(crate) fn take_freeze(&mut self) -> Option<(Receiver<Order>, Sender<Report>)> {
+    pub(crate) fn take_freeze(&mut self) -> Option<Freeze> {
         self.freeze.take()
     }
 
     /// Those who asked may have gone: then nobody hears the answer.
     pub(crate) fn carry_out(&mut self, wish: Wish, hub: &Hub, hands: &Hands, listeners: Listeners) {
         match wish {
-            Wish::Count(answer) => {
+            Wish::Count(takes, answer) => {
                 let mut census = Census::default();
                 let is_secure = |conn| hands.streams.is_secure(conn);
-                hub.count_handed(is_secure, |goes| census.count(goes));
+                hub.count_handed(takes, is_secure, |goes| census.count(goes));
                 census.windows = hub.count_windows();
                 census.outside = hub.count_outside();
                 let _ = answer.send(census);
@@ -56,7 +59,9 @@ impl Pause {
             Wish::Pause => self.is_on = true,
             Wish::Round(answer) => self.rounds.push(answer),
             Wish::Resume => self.is_on = false,
-            Wish::Freeze(orders, reports) => self.freeze = Some((orders, reports)),
+            Wish::Freeze(takes, orders, reports) => {
+                self.freeze = Some((takes, orders, reports));
+            }
         }
     }
 }

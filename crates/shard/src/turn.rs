@@ -72,8 +72,8 @@ impl Shard {
             self.turn(&batch);
             if self.life.pause.is_on {
                 self.life.pause.answer_rounds();
-                if let Some((orders, reports)) = self.life.pause.take_freeze() {
-                    self.stand_still(&orders, &reports);
+                if let Some((takes, orders, reports)) = self.life.pause.take_freeze() {
+                    self.stand_still(takes, &orders, &reports);
                 }
             }
         }
@@ -222,7 +222,11 @@ impl Life {
                 self.pause.forget_mail();
                 match wish {
                     Wish::Pause => turn.answer_waiting_polls(),
-                    Wish::Freeze(..) => turn.tell_gaps(),
+                    Wish::Freeze(..) => {
+                        // A shard that paused later has brought some.
+                        turn.answer_waiting_polls();
+                        turn.tell_gaps();
+                    }
                     _ => {}
                 }
                 let (hub, hands) = turn.hub_and_world();

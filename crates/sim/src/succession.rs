@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 /// Rounds of messages after which hubs must be quiet.
 const ROUNDS_MAX: usize = 1_000;
 
-/// Something that goes: from which hub, its session and its connection there, and its record.
+/// Something that goes: from which hub, its session and its connections there, and its record.
 struct Gone {
     node: usize,
     session: Option<SessionId>,
-    conn: Option<ConnId>,
+    conns: Vec<ConnId>,
     record: Record,
 }
 
@@ -37,14 +37,15 @@ impl World {
         // The connections of what goes are none of the old hubs'.
         let links = gone.iter().map(|one| {
             let own = &mut self.nodes[one.node].links;
-            one.conn.and_then(|conn| own.remove(&conn))
+            let links = one.conns.iter().filter_map(|conn| own.remove(conn));
+            links.collect()
         });
-        let links: Vec<Option<usize>> = links.collect();
+        let links: Vec<Vec<usize>> = links.collect();
         let moved = links.iter().flatten().copied().collect();
         self.let_go(&gone, &carried, &moved);
         self.nodes = heirs;
         for (one, link) in gone.iter().zip(links) {
-            self.arrives(one, link);
+            self.arrives(one, &link);
         }
         for (node, onward) in onward.into_iter().enumerate() {
             self.turn(node, |mut turn| turn.all_arrived(onward));
@@ -75,6 +76,11 @@ impl World {
             }
             let is_held = self.nodes.iter().any(|node| node.hub.held_back() > 0);
             if !is_held && self.mail.is_empty() && self.moves.is_empty() {
+                // Some have moved here since.
+                for node in 0..self.nodes.len() {
+                    self.turn(node, |mut turn| turn.answer_waiting_polls());
+                    self.end_turn(node);
+                }
                 return;
             }
         }
@@ -84,28 +90,28 @@ impl World {
     fn records(&self) -> (Vec<Gone>, Vec<ShardWord>) {
         let (mut gone, mut ledger) = (Vec::new(), Ledger::default());
         for (node, own) in self.nodes.iter().enumerate() {
-            let mut handing = own.hub.handing();
+            let mut handing = own.hub.handing(handoff::takes::ALL);
             while let Some(handed) = own.hub.hand(&mut handing, |_| false) {
                 let one = match handed {
                     // There is no bus.
                     Handed::Marks(_) => continue,
-                    Handed::Goes(conn, session, record) => {
+                    Handed::Goes(conns, session, record) => {
                         let admitted = ledger.admit(&record);
                         admitted.unwrap_or_else(|unfit| panic!("seed {}: {unfit:?}", self.seed));
                         let record = Record::Session(record);
-                        (Some(session), conn, record)
+                        (Some(session), conns, record)
                     }
                     Handed::Visits(conn, record) => {
                         let admitted = ledger.admit_visitor(&record);
                         admitted.unwrap_or_else(|unfit| panic!("seed {}: {unfit:?}", self.seed));
-                        (None, Some(conn), Record::Visitor(record))
+                        (None, vec![conn], Record::Visitor(record))
                     }
                 };
-                let (session, conn, record) = one;
+                let (session, conns, record) = one;
                 gone.push(Gone {
                     node,
                     session,
-                    conn,
+                    conns,
                     record,
                 });
             }
@@ -118,7 +124,7 @@ impl World {
     fn let_go(&mut self, gone: &[Gone], carried: &BTreeSet<String>, moved: &BTreeSet<usize>) {
         for one in gone {
             self.turn(one.node, |mut turn| {
-                turn.handed_over(one.session, one.conn);
+                turn.handed_over(one.session, &one.conns);
             });
         }
         for name in 0..self.clients.len() {
@@ -165,19 +171,19 @@ impl World {
         }
     }
 
-    fn arrives(&mut self, one: &Gone, link: Option<usize>) {
-        let seed = self.seed;
+    fn arrives(&mut self, one: &Gone, links: &[usize]) {
+        let (seed, mut links) = (self.seed, links.iter());
+        let mut next = || *links.next().expect("a link of each connection");
         let unable = self.turn(one.node, |mut turn| match &one.record {
             Record::Session(record) => {
                 let arrived = turn.arrived(record, |wires, conn| {
-                    let link = link.expect("a session with a connection");
-                    wires.adopt(link, conn);
+                    wires.adopt(next(), conn);
                 });
                 arrived.err()
             }
             Record::Visitor(record) => {
                 let arrived = turn.visitor_arrived(record, |wires, conn| {
-                    wires.adopt(link.expect("a connection"), conn);
+                    wires.adopt(next(), conn);
                 });
                 arrived.err()
             }

@@ -65,6 +65,7 @@ fn talk(line: &mut Line, order: &Order) -> Result<(), Broken> {
         pid: process::id(),
         program: VERSION.to_owned(),
         fit: None,
+        takes: 0,
     };
     let sent = line.send(Kind::Hello, &hello, STEP);
     if let Err(broken) = sent.and_then(|()| line.send(Kind::Order, order, STEP)) {

@@ -86,7 +86,7 @@ fn until_commit(
             "the successor has another configuration: {differs}; restart instead, or take the change back"
         )));
     }
-    let census = parts.givers.census(SHARD)?;
+    let census = parts.givers.census(hello.takes, SHARD)?;
     let welcome = Welcome {
         version,
         sessions: census.goes,
@@ -110,7 +110,7 @@ fn until_commit(
     errands::hold();
     hold_door(parts);
     let began = Instant::now();
-    let stand = Stand::bring(parts)?;
+    let stand = Stand::bring(parts, hello.takes)?;
     lend(parts)?;
     memories::send(line, remembers, told)?;
     let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();

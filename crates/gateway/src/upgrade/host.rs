@@ -9,7 +9,7 @@ use super::parts::Parts;
 use crate::errands;
 use crate::unix::{self, SocketFiles};
 use anyhow::{Context, Result};
-use handoff::{Hello, Kind, Order, Said};
+use handoff::{Hello, Kind, Order, Said, takes};
 use hub::Stays;
 use nodes::relay::Relays;
 use shard::Census;
@@ -254,7 +254,7 @@ fn carry_out(mut line: Line, order: &Order, desk: &Desk) {
     if let Err(why) = desk.course.may_begin() {
         return desk.decline(&mut line, why, order.dry_run);
     }
-    match desk.parts.givers.census(STEP) {
+    match desk.parts.givers.census(takes::ALL, STEP) {
         Ok(census) => {
             describe(&census).into_iter().for_each(&mut tell);
             let relayed = desk.parts.relays.as_ref().map_or(0, Relays::open);
@@ -291,6 +291,18 @@ fn describe(census: &Census) -> Vec<String> {
         .iter()
         .zip(census.stays)
         .filter(|(_, count)| *count > 0);
+    let (streams, upgrading) = (census.streams, census.upgrading);
+    if streams + upgrading > 0 {
+        lines.push(format!(
+            "among them are {streams} event streams and {upgrading} sessions on their way up from long-polling, which a program of an earlier build sends away"
+        ));
+    }
+    if census.without_probe > 0 {
+        lines.push(format!(
+            "{} of them go on polling: the WebSocket by which they began to go up is closed",
+            census.without_probe
+        ));
+    }
     if census.windows > 0 {
         lines.push(format!(
             "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
@@ -304,6 +316,18 @@ fn describe(census: &Census) -> Vec<String> {
         )
     }));
     lines
+}
+
+/// What a successor does not take that this process could give.
+fn describe_lacks(hello: &Hello, desk: &Desk, tell: &mut impl FnMut(String)) -> Result<(), String> {
+    if hello.takes & takes::ALL == takes::ALL {
+        return Ok(());
+    }
+    let census = desk.parts.givers.census(hello.takes, STEP);
+    let census = census.map_err(|why| why.to_string())?;
+    tell("the successor is of an earlier build, which takes less than this one:".to_owned());
+    describe(&census).into_iter().for_each(tell);
+    Ok(())
 }
 
 fn upgrade(order: &Order, desk: &Desk, tell: &mut impl FnMut(String)) -> Result<String, String> {
@@ -336,6 +360,7 @@ fn start_and_give(
     let (sender, came) = mpsc::channel();
     desk.course.wait_for(pid, sender)?;
     let (mut line, hello) = wait_for(&mut child, &came, &desk.course)?;
+    describe_lacks(&hello, desk, tell)?;
     let given = giver::give(&mut line, &hello, &desk.parts, &desk.course);
     let given = given.map_err(|why| {
         // It ends by itself when it is refused; its exit tells nothing more.

@@ -67,9 +67,10 @@ pub struct Stand {
 }
 
 impl Stand {
-    pub fn bring(parts: &Parts) -> Result<Self, Broken> {
+    /// For a successor that takes these ([`handoff::takes`]).
+    pub fn bring(parts: &Parts, takes: u64) -> Result<Self, Broken> {
         for _ in 0..TRIES {
-            if let Some(stand) = Self::try_once(parts)? {
+            if let Some(stand) = Self::try_once(parts, takes)? {
                 catch_up(parts, STORES)?;
                 return Ok(stand);
             }
@@ -80,11 +81,11 @@ impl Stand {
     }
 
     /// `None`: in the last moment there was something new.
-    fn try_once(parts: &Parts) -> Result<Option<Self>, Broken> {
+    fn try_once(parts: &Parts, takes: u64) -> Result<Option<Self>, Broken> {
         let paused = parts.givers.pause();
         // What clients said last: the answers of those who store it reach the shards before these freeze.
         catch_up(parts, STORES)?;
-        wait_for_answers(parts)?;
+        wait_for_answers(parts, takes)?;
         let drivers = parts.workers.drivers.stand_still();
         let drivers = drivers.map_err(Broken::Strange)?;
         let node = parts.seat.as_ref().map(|seat| seat.stop.stand_still());
@@ -97,7 +98,7 @@ impl Stand {
             let worked = worked.and_then(|worked| Ok(worked + drivers.round(DRIVER)?));
             worked.map_err(Unquiet)
         };
-        let frozen = paused.freeze(QUIET, round)?;
+        let frozen = paused.freeze(takes, QUIET, round)?;
         // A shard may have told of a silent client in the moment before it froze.
         if round()? > 0 {
             return Ok(None);
@@ -158,10 +159,10 @@ fn catch_up(parts: &Parts, within: Duration) -> Result<(), Broken> {
 }
 
 /// Clients about whom somebody is being asked, and those whose rooms other nodes do not know yet, cannot go. Both are mostly quick.
-fn wait_for_answers(parts: &Parts) -> Result<(), Broken> {
+fn wait_for_answers(parts: &Parts, takes: u64) -> Result<(), Broken> {
     let begun = Instant::now();
     loop {
-        let census = parts.givers.census(SHARD)?;
+        let census = parts.givers.census(takes, SHARD)?;
         let waits_long = parts.stores_large && census.outside > 0;
         if !waits_long && (census.undecided() == 0 || begun.elapsed() >= DECISIONS) {
             return Ok(());

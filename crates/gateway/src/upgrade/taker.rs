@@ -14,6 +14,7 @@ use handoff::bounds::LISTENERS_MAX;
 use handoff::cluster::Streams;
 use handoff::{
     Batch, Hello, Kind, Ledger, Listener, OLDEST, ShardWord, Tally, VERSION as RECORD, Welcome,
+    takes,
 };
 use nodes::Member;
 use process::upgrades::Tally as Upgraded;
@@ -110,6 +111,7 @@ impl Takeover {
             pid: std::process::id(),
             program: VERSION.to_owned(),
             fit: Some(fit::of(config)),
+            takes: takes::ALL,
         };
         let begun = ask_for_listeners(&mut line, &hello, config.server.shards);
         let begun = begun.map_err(|why| anyhow!("cannot take over: {why}"))?;
@@ -350,8 +352,8 @@ fn take_batch(
     ledger: &mut Ledger,
     batch: Batch,
 ) -> Result<u64, Broken> {
-    let carried = batch.sessions.iter().filter(|one| one.conn.is_some());
-    let count = carried.count() + batch.visitors.len();
+    let carried = batch.sessions.iter().map(|one| one.conns().count());
+    let count = carried.sum::<usize>() + batch.visitors.len();
     let sockets = line.take_descriptors(count, STEP)?;
     let unfit = |unfit| Broken::Strange(format!("a record has {unfit}"));
     for session in &batch.sessions {

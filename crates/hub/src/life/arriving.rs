@@ -6,7 +6,9 @@ use crate::books::config::SlowConsumer;
 use crate::books::heartbeat::Step;
 use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
-use crate::clients::session::{Heart, Partial, Protocol, RequestToken, Session};
+use crate::clients::session::{
+    Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
+};
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
 use crate::cluster::letter::RoundId;
@@ -34,14 +36,13 @@ use wire::engineio::Revision;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable(pub String);
 
-/// Makes the session of a record; the connection that carries it, whose stream comes next, unless it polls.
+/// Makes the session of a record; its connections, whose streams come next, in the order of [`handoff::Session::conns`].
 pub(crate) fn arrive(
     parts: &mut Parts,
     record: &handoff::Session,
-) -> Result<Option<ConnId>, Unable> {
+) -> Result<Vec<ConnId>, Unable> {
     let known = all_protocols().find(|one| handing::protocol(*one) == record.protocol);
-    let protocol = known.filter(|one| *one != Protocol::EventStream);
-    let protocol = protocol.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
+    let protocol = known.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
     let (Some(sid), Some(peer)) = (id_of(&record.sid), address(&record.peer)) else {
         return Err(Unable("its id or its address".to_owned()));
     };
@@ -49,7 +50,11 @@ pub(crate) fn arrive(
         return Err(Unable("its id is another session's".to_owned()));
     }
     let carried = record.conn.as_ref();
-    let conn = carried.map(|carried| open_conn(parts, carried, peer));
+    let state = match protocol {
+        Protocol::EventStream => State::Stream,
+        _ => State::WebSocket,
+    };
+    let conn = carried.map(|carried| open_conn(parts, carried, peer, state));
     let session = parts
         .people
         .insert_session(session(parts, record, (sid, protocol, peer)));
@@ -67,19 +72,85 @@ pub(crate) fn arrive(
     {
         slot.session = Some(session);
     }
+    let mut conns: Vec<ConnId> = conn.into_iter().collect();
     if let Some(polling) = &record.polling {
-        let queue = units(parts, &polling.queue);
-        if let Some(slot) = parts.people.sessions.get_mut(session) {
-            let own = slot.polling.insert(Box::default());
-            own.queue = Backlog::restored(queue, 0);
-            own.last = LastPoll::heard(polling.last);
-        }
+        go_on_polling(parts, session, polling, &mut conns)?;
     }
     for socket in &record.sockets {
         open_socket(parts, session, conn, socket)?;
     }
     arm(parts, session, record);
-    Ok(conn)
+    Ok(conns)
+}
+
+/// What waits for its polls, the WebSocket by which it is on its way up, and the POST that it brings.
+fn go_on_polling(
+    parts: &mut Parts,
+    session: SessionId,
+    record: &handoff::Polling,
+    conns: &mut Vec<ConnId>,
+) -> Result<(), Unable> {
+    let mut polling = Polling {
+        queue: Backlog::restored(units(parts, &record.queue), 0),
+        last: LastPoll::heard(record.last),
+        ..Polling::default()
+    };
+    let mut answered = false;
+    if let Some(probe) = &record.probe {
+        let own = open_probe(parts, probe)?;
+        conns.push(own.conn);
+        (polling.probe, answered) = (Some(own), probe.answered);
+    }
+    if let Some(post) = &record.post {
+        polling.post = open_post(parts, post)?;
+        conns.extend(polling.post.conn);
+    }
+    for conn in conns {
+        if let Some(slot) = parts.line.conns.get_mut(*conn) {
+            slot.session = Some(session);
+        }
+    }
+    if let Some(slot) = parts.people.sessions.get_mut(session) {
+        slot.polling = Some(Box::new(polling));
+        slot.flags.upgrading = answered;
+    }
+    Ok(())
+}
+
+fn open_probe(parts: &mut Parts, record: &handoff::Probe) -> Result<Probe, Unable> {
+    let (Some(carried), Some(peer)) = (&record.conn, address(&record.peer)) else {
+        return Err(Unable("the WebSocket by which it goes up".to_owned()));
+    };
+    Ok(Probe {
+        conn: open_conn(parts, carried, peer, State::Probe),
+        at_ms: (parts.clock.now.mono_ms as u32).wrapping_sub(record.waited_ms),
+        b64: record.base64,
+    })
+}
+
+/// The rest of its body has its time anew.
+fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> {
+    let (Some(carried), Some(peer)) = (&record.conn, address(&record.peer)) else {
+        return Err(Unable("the POST that it brings".to_owned()));
+    };
+    let state = State::Body { len: record.left };
+    let conn = open_conn(parts, carried, peer, state);
+    let since_ms = parts.clock.now.mono_ms as u32 | 1;
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.keep_alive = record.keep_alive;
+        (slot.flags.active, slot.flags.message_timer) = (true, true);
+        slot.since_ms = since_ms;
+    }
+    let timeout = parts.books.config.limits.message_timeout;
+    let (line, clock) = (&parts.line, &mut parts.clock);
+    line.arm(clock, ConnTimer::Message, timeout, conn);
+    Ok(Post {
+        conn: Some(conn),
+        form: record.form,
+        counted: record.counted,
+        chunked: None,
+        cors: (!record.cors.is_empty()).then(|| record.cors.as_slice().into()),
+    })
 }
 
 /// The handler hears of its sockets.
@@ -160,17 +231,22 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or(sixteen).ok()
 }
 
-fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr) -> ConnId {
+fn open_conn(
+    parts: &mut Parts,
+    carried: &handoff::Conn,
+    peer: IpAddr,
+    state: State,
+) -> ConnId {
     let limits = &parts.books.config.limits;
     let conn = parts.line.open(&mut parts.clock, limits, peer);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return conn;
     };
     parts.access.count(&parts.books.config, slot, peer);
-    slot.state = State::WebSocket;
+    slot.state = state;
     slot.flags.served = true;
-    slot.flags.websocket = true;
-    parts.books.counts.websockets += 1;
+    slot.flags.websocket = matches!(state, State::WebSocket | State::Probe);
+    parts.books.counts.websockets += u64::from(slot.flags.websocket);
     slot.flags.inflates = carried.inflates;
     parts.books.counts.deflate_websockets += u64::from(slot.flags.inflates);
     slot.deflate = match carried.deflate {
@@ -280,6 +356,10 @@ fn session(
         rare.headers = record.headers.as_slice().into();
         rare.set_parted(&record.parted);
         rare.refusals = u8::try_from(record.refusals).unwrap_or(u8::MAX);
+    }
+    if let Some(reading) = &record.reading {
+        let rare = session.rare.get_or_insert_default();
+        rare.stream = Some(Box::new(Stream::restored(reading)));
     }
     let unread = record
         .token
@@ -412,6 +492,11 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
             let left_ms = interval_ms.saturating_sub(silent_ms);
             (SessionTimer::Ping(heart.step), left_ms)
         }
+        // Its last beat is known.
+        (false, false) if slot.protocol == Protocol::EventStream => {
+            let left_ms = interval_ms.saturating_sub(silent_ms);
+            (SessionTimer::PlainPing(heart.step), left_ms)
+        }
         // Those who talk are not pinged: the beat goes on, and nothing says how long ago the last one was.
         (false, false) => {
             let left_ms = interval_ms - silent_ms % interval_ms;
@@ -423,10 +508,15 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
     let has_partial = slot.binary.is_some();
     let connect_ms = config.connect_timeout.as_millis() as u64;
     let message_ms = config.limits.message_timeout.as_millis() as u64;
+    let upgrade_ms = config.upgrade_timeout.as_millis() as u64;
     let timers = &mut parts.clock.timers.sessions;
     timers.arm_odd(kind, now_ms + left_ms, key);
     if joins {
         timers.arm_odd(SessionTimer::Connect, now_ms + connect_ms, key);
+    }
+    if let Some(probe) = record.polling.as_ref().and_then(|own| own.probe.as_ref()) {
+        let left_ms = upgrade_ms.saturating_sub(u64::from(probe.waited_ms));
+        timers.arm_odd(SessionTimer::Upgrade, now_ms + left_ms, key);
     }
     if has_partial {
         timers.arm_odd(SessionTimer::Attachments, now_ms + message_ms, key);

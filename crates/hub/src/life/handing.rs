@@ -6,7 +6,8 @@ use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
-use crate::life::{conns, deeds, gaps};
+use crate::life::staying::{self, Crossing, Stays, carrier_fit, waiting_bytes};
+use crate::life::{conns, deeds, ending, gaps};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
@@ -17,71 +18,17 @@ use crate::transport::polling;
 use handoff::Owed;
 use handoff::backend::Stay;
 use handoff::bounds::{NUMBERS_MAX, RECORD_BYTES_MAX};
+use handoff::takes;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use wire::base64url::Id20;
 use wire::engineio::{PacketType, Revision};
 
-/// Why a session is not handed over. Its client is told to come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stays {
-    /// It polls, and a request of it is half there, or an answer to it half out.
-    Polling,
-    /// It is an event stream.
-    EventStream,
-    /// The keys of its TLS connection cannot be taken along.
-    Tls,
-    /// Its stream of QUIC lives in this process.
-    WebTransport,
-    /// Its messages refer to earlier ones.
-    CompressionWindow,
-    /// Somebody is being asked about it.
-    Question,
-    /// A message is half there, in fragments.
-    Fragments,
-    /// Other nodes do not know yet of a room that it joined.
-    Joining,
-    /// It is about to end, or waits for the history of a room.
-    Passing,
-    /// More waits to be read or written than a record may have.
-    TooLarge,
-}
-
-impl Stays {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Polling,
-        Self::EventStream,
-        Self::Tls,
-        Self::WebTransport,
-        Self::CompressionWindow,
-        Self::Question,
-        Self::Fragments,
-        Self::Joining,
-        Self::Passing,
-        Self::TooLarge,
-    ];
-
-    /// In an operator's words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Polling => "long-polling in the middle of a request",
-            Self::EventStream => "event streams",
-            Self::Tls => "TLS",
-            Self::WebTransport => "WebTransport",
-            Self::CompressionWindow => "compression with a window of their own",
-            Self::Question => "waiting for a decision or a page of history",
-            Self::Fragments => "in the middle of a fragmented message",
-            Self::Joining => "in a room of which other nodes do not know yet",
-            Self::Passing => "opening, closing or waiting for a history",
-            Self::TooLarge => "with more output waiting than a record may have",
-        }
-    }
-}
-
 /// The sessions of a hub, one after the other, as they would be handed over. It is made anew after each turn.
 #[derive(Debug)]
 pub struct Handing {
+    /// What the next process can go on with ([`handoff::takes`]).
+    takes: u64,
     /// The page of marks that comes next; behind them the session, and behind these the connection.
     marks_at: usize,
     at: u32,
@@ -98,19 +45,34 @@ pub struct Handing {
     stays: Vec<Stay>,
 }
 
+/// The connections of a session that go with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ways {
+    carrier: Option<ConnId>,
+    probe: Option<ConnId>,
+    post: Option<ConnId>,
+}
+
+impl Ways {
+    fn all(self) -> Vec<ConnId> {
+        let all = [self.carrier, self.probe, self.post];
+        all.into_iter().flatten().collect()
+    }
+}
+
 /// Something that goes.
 #[derive(Debug)]
 pub enum Handed {
     /// What was carried out of a bus.
     Marks(Box<handoff::Marks>),
-    /// It goes, with its connection unless it polls.
-    Goes(Option<ConnId>, SessionId, Box<handoff::Session>),
+    /// It goes, with these connections, in the order of [`handoff::Session::conns`].
+    Goes(Vec<ConnId>, SessionId, Box<handoff::Session>),
     /// A connection without a session goes.
     Visits(ConnId, Box<handoff::Visitor>),
 }
 
 impl Handing {
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
         let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
         let followers = parts.rooms.followers();
         let following = followers.filter_map(|index| {
@@ -133,6 +95,7 @@ impl Handing {
         });
         let unanswered = unanswered.filter_map(|conn| parts.line.polls.sent_on(conn));
         Self {
+            takes,
             unanswered: unanswered.collect(),
             marks_at: 0,
             at: 0,
@@ -169,13 +132,12 @@ impl Handing {
                 continue;
             };
             if !waits(session)
-                && let Ok(carried) = self.fit(parts, index, session, &is_secure)
+                && let Ok((ways, _)) = self.fit(parts, index, session, &is_secure)
             {
-                let record = record(parts, session, carried.map(|(_, slot)| slot));
-                // Rooms, data and attachments count as well; the shard may add a mark of two bytes, and the handler answers that it owes.
-                if record.size() + 2 + owed_bytes(&record) <= RECORD_BYTES_MAX {
-                    let conn = carried.map(|(conn, _)| conn);
-                    return Some(Handed::Goes(conn, index, Box::new(record)));
+                let record = record(parts, session, ways);
+                // Rooms, data and attachments count as well; the shard may add marks of two bytes, and the handler answers that it owes.
+                if record.size() + 2 * ways.all().len() + owed_bytes(&record) <= RECORD_BYTES_MAX {
+                    return Some(Handed::Goes(ways.all(), index, Box::new(record)));
                 }
             }
             self.note_stay(parts, session);
@@ -205,63 +167,75 @@ impl Handing {
         &self,
         parts: &Parts,
         is_secure: impl Fn(ConnId) -> bool,
-        mut tell: impl FnMut(Result<(), Stays>),
+        mut tell: impl FnMut(Result<Crossing, Stays>),
     ) {
         for (index, session) in parts.people.sessions.iter() {
-            tell(self.fit(parts, index, session, &is_secure).map(drop));
+            let fit = self.fit(parts, index, session, &is_secure);
+            tell(fit.map(|(_, goes)| goes));
         }
     }
 
-    fn fit<'a>(
+    /// Whether it goes: with which connections, and how.
+    fn fit(
         &self,
-        parts: &'a Parts,
+        parts: &Parts,
         index: SessionId,
         session: &Session,
         is_secure: impl Fn(ConnId) -> bool,
-    ) -> Result<Option<(ConnId, &'a Conn)>, Stays> {
+    ) -> Result<(Ways, Crossing), Stays> {
         if let Some(polling) = &session.polling {
-            return self
-                .polling_fit(parts, index, session, polling)
-                .map(|()| None);
+            self.polling_fit(parts, index, session, polling)?;
+            let post = staying::post_fit(parts, polling, self.takes, &is_secure)?;
+            let (probe, goes) =
+                staying::probe_fit(parts, session, polling, self.takes, &is_secure)?;
+            let goes = match goes {
+                Crossing::Plainly if post.is_some() => Crossing::Posting,
+                goes => goes,
+            };
+            let carrier = None;
+            return Ok((
+                Ways {
+                    carrier,
+                    probe,
+                    post,
+                },
+                goes,
+            ));
         }
-        if session.protocol == Protocol::EventStream {
+        let streams = session.protocol == Protocol::EventStream;
+        if streams && self.takes & takes::STREAMS == 0 {
             return Err(Stays::EventStream);
         }
-        let carried = session.conn.and_then(|conn| {
-            let slot = parts.line.conns.get(conn)?;
-            Some((conn, slot))
-        });
-        let (conn, slot) = carried.ok_or(Stays::Passing)?;
-        if is_secure(conn) {
-            return Err(Stays::Tls);
-        }
-        if slot.flags.carried {
-            return Err(Stays::WebTransport);
-        }
-        if slot.deflate == Deflate::Own || slot.flags.inflates_own {
-            return Err(Stays::CompressionWindow);
-        }
+        let conn = session.conn.ok_or(Stays::Passing)?;
+        let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
+        carrier_fit(slot, is_secure(conn))?;
         let asked = self.asked.contains(&parts.people.sessions.key(index));
         if asked || slot.flags.asking || session.joining.gates.len() > 0 {
             return Err(Stays::Question);
         }
-        if slot.assembler.is_mid_message() {
-            return Err(Stays::Fragments);
-        }
         if slot.flags.held > 0 || self.joining.contains(&index) {
             return Err(Stays::Joining);
         }
-        let ends = slot.state != State::WebSocket || slot.flags.eof || session.flags.closing;
-        if ends || self.following.contains(&index) {
+        let (state, goes) = match streams {
+            true => (State::Stream, Crossing::Streaming),
+            false => (State::WebSocket, Crossing::Plainly),
+        };
+        // A stream that its client was not let into yet has no head.
+        let begun = !streams || session.flags.joined;
+        let ends = slot.state != state || slot.flags.eof || session.flags.closing;
+        if ends || !begun || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
-        let input = slot.input.as_ref().map_or(0, |input| input.len());
         let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
         // What is left has bounds of its own, which are far below.
-        if slot.outbox.waiting_bytes() + input + attached > RECORD_BYTES_MAX / 2 {
+        if waiting_bytes(slot) + attached > RECORD_BYTES_MAX / 2 {
             return Err(Stays::TooLarge);
         }
-        Ok(Some((conn, slot)))
+        let ways = Ways {
+            carrier: Some(conn),
+            ..Ways::default()
+        };
+        Ok((ways, goes))
     }
 
     fn polling_fit(
@@ -285,8 +259,7 @@ impl Handing {
         if passes || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
-        let is_posting = polling.post.conn.is_some() || polling.probe.is_some();
-        if is_posting || self.unanswered.contains(&key) {
+        if self.unanswered.contains(&key) {
             return Err(Stays::Polling);
         }
         let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
@@ -398,7 +371,7 @@ fn bytes_of(addr: IpAddr) -> Vec<u8> {
     }
 }
 
-fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Session {
+fn record(parts: &Parts, session: &Session, ways: Ways) -> handoff::Session {
     let now_ms = parts.clock.now.mono_ms;
     let (heart, rare) = (&session.heart, session.rare.as_ref());
     let (token, claims) = match session.joining.token.as_deref() {
@@ -442,10 +415,51 @@ fn record(parts: &Parts, session: &Session, slot: Option<&Conn>) -> handoff::Ses
         claim_kinds: tag(&parts.people.claim_kinds, session.claims),
         token,
         claims,
-        conn: slot.map(conn),
-        polling: session.polling.as_ref().map(|polling| handoff::Polling {
-            queue: polling.queue.units().map(unit).collect(),
-            last: polling.last.said(),
+        conn: ways
+            .carrier
+            .and_then(|carrier| parts.line.conns.get(carrier))
+            .map(conn),
+        polling: session
+            .polling
+            .as_ref()
+            .map(|own| polling_record(parts, session, own, ways)),
+        reading: rare
+            .and_then(|rare| rare.stream.as_ref())
+            .map(|stream| stream.reading.record()),
+    }
+}
+
+fn polling_record(
+    parts: &Parts,
+    session: &Session,
+    polling: &Polling,
+    ways: Ways,
+) -> handoff::Polling {
+    let now_ms = parts.clock.now.mono_ms as u32;
+    let slot = |way: Option<ConnId>| way.and_then(|way| parts.line.conns.get(way));
+    let probe = slot(ways.probe).zip(polling.probe);
+    let post = slot(ways.post).and_then(|slot| match slot.state {
+        State::Body { len } => Some((slot, len)),
+        _ => None,
+    });
+    handoff::Polling {
+        queue: polling.queue.units().map(unit).collect(),
+        last: polling.last.said(),
+        probe: probe.map(|(slot, own)| handoff::Probe {
+            conn: Some(conn(slot)),
+            peer: bytes_of(slot.peer),
+            waited_ms: now_ms.wrapping_sub(own.at_ms),
+            base64: own.b64,
+            answered: session.flags.upgrading,
+        }),
+        post: post.map(|(slot, left)| handoff::Post {
+            conn: Some(conn(slot)),
+            peer: bytes_of(slot.peer),
+            left,
+            form: polling.post.form,
+            counted: polling.post.counted,
+            cors: polling.post.cors.as_deref().map_or_else(Vec::new, Vec::from),
+            keep_alive: slot.flags.keep_alive,
         }),
     }
 }
@@ -568,9 +582,15 @@ fn fate(fate: Fate) -> u32 {
     }
 }
 
-/// A session or a connection has gone to another process: nobody here is told of an end.
-pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conn: Option<ConnId>) {
+/// A session with its connections, or a connection, has gone to another process: nobody here is told of an end.
+pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conns: &[ConnId]) {
     if let Some(index) = index {
+        let probe = parts.people.sessions.get(index);
+        let probe = probe.and_then(Session::probe);
+        if let Some(probe) = probe.filter(|probe| !conns.contains(probe)) {
+            // It could not go. Its client polls on, and finds the next process.
+            ending::abort_upgrade(parts, index, probe);
+        }
         let sockets = parts.people.sessions.get(index);
         let sockets = sockets.map(|slot| slot.sockets.clone());
         for socket in sockets.into_iter().flatten() {
@@ -579,15 +599,16 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conn: Option<C
         parts.access.admission.session_left();
         parts.people.remove_session(&mut parts.clock, index);
     }
-    let Some(conn) = conn else { return };
-    let flags = parts.line.conns.get(conn).map(|slot| slot.flags);
-    if let Some(flags) = flags {
-        conns::forget_transport(parts, &flags);
-        if flags.inflates {
-            parts.line.forget_deflate(&mut parts.books, conn);
+    for conn in conns {
+        let flags = parts.line.conns.get(*conn).map(|slot| slot.flags);
+        if let Some(flags) = flags {
+            conns::forget_transport(parts, &flags);
+            if flags.inflates {
+                parts.line.forget_deflate(&mut parts.books, *conn);
+            }
         }
+        conns::release_conn(parts, *conn);
     }
-    conns::release_conn(parts, conn);
 }
 
 fn forget_socket(parts: &mut Parts, index: SocketId) {

@@ -209,6 +209,8 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     };
     let heard = std::mem::replace(&mut slot.heart.heard, false);
     if slot.protocol == Protocol::EventStream {
+        // Another process may go on with it, and must know when the next one is due.
+        slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
         stream::beat_stream(parts, session);
         return arm_beat(parts, session);
     }

@@ -15,4 +15,5 @@ pub(crate) mod parking;
 pub(crate) mod returning;
 pub(crate) mod roll;
 pub(crate) mod shedding;
+pub(crate) mod staying;
 pub(crate) mod stream;

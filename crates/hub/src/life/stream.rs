@@ -135,6 +135,14 @@ pub(crate) fn write_retry(out: &mut Vec<u8>, retry_ms: u64) {
 }
 
 impl Stream {
+    /// A stream that began in another process.
+    pub(crate) fn restored(record: &handoff::Reading) -> Self {
+        Self {
+            headers: Vec::new(),
+            reading: Reading::restored(record),
+        }
+    }
+
     /// A browser that comes back says what it had last by a header; a page that opens a new stream can only put it into the query.
     pub(crate) fn asked(head: &Head<'_>, headers: Vec<u8>) -> Self {
         let rooms = http::query_pairs(head.query)

@@ -141,6 +141,42 @@ impl Reading {
         out.push(b'\n');
     }
 
+    /// How far it has come, for another process.
+    pub(crate) fn record(&self) -> handoff::Reading {
+        let rooms = self.rooms.iter().map(|asked| handoff::Reached {
+            room: asked.name.to_string(),
+            offset: asked.offset,
+            told: match asked.state {
+                State::New => 0,
+                State::Waiting => 1,
+                State::Told => 2,
+            },
+        });
+        handoff::Reading {
+            log: self.log,
+            rooms: rooms.collect(),
+            returns: self.returns,
+        }
+    }
+
+    /// As far as it had come in another process.
+    pub(crate) fn restored(record: &handoff::Reading) -> Self {
+        let rooms = record.rooms.iter().map(|reached| Asked {
+            name: reached.room.as_str().into(),
+            offset: reached.offset,
+            state: match reached.told {
+                0 => State::New,
+                1 => State::Waiting,
+                _ => State::Told,
+            },
+        });
+        Self {
+            log: record.log,
+            rooms: rooms.collect(),
+            returns: record.returns,
+        }
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         let names: usize = self.rooms.iter().map(|asked| asked.name.len()).sum();
         names + self.rooms.capacity() * size_of::<Asked>()
@@ -200,6 +236,22 @@ mod tests {
         let mut third = reading(&["a", "b"], Some(&id(&again)));
         assert_eq!(third.begin("a"), Some(at(7, 9)));
         assert_eq!(third.begin("b"), Some(at(7, 20)));
+    }
+
+    #[test]
+    fn a_stream_goes_on_elsewhere_from_where_it_was() {
+        let mut here = reading(&["a", "b", "c"], Some("7:1=2"));
+        let _ = (here.begin("a"), here.begin("b"));
+        assert!(here.told("a", at(8, 3)));
+        let mut there = Reading::restored(&here.record());
+        assert_eq!(there.record(), here.record());
+        assert_eq!(id(&there), id(&here));
+        assert_eq!(there.unknown(), here.unknown());
+        // The history of the second is on its way still, that of the third was not asked for.
+        assert!(!there.advance(&["b", "c"], at(8, 4)) && there.advance(&["a"], at(8, 5)));
+        let mut again = reading(&["a", "b"], Some(&id(&there)));
+        assert_eq!(again.begin("a"), Some(at(8, 5)));
+        assert_eq!(again.begin("b"), Some(Position::default()));
     }
 
     #[test]

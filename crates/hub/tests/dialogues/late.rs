@@ -6,7 +6,9 @@ use client::OpCode;
 use client::conn::masked;
 use hub::claims::{Claims, Denied};
 use hub::config::Config;
-use hub::{ConnectRequest, Context, Decision, Event, Handler, Refusal, SocketKey, Stays, Ticket};
+use hub::{
+    ConnectRequest, Context, Crossing, Decision, Event, Handler, Refusal, SocketKey, Stays, Ticket,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -130,12 +132,12 @@ fn a_client_for_whom_somebody_is_asked_stays_until_the_answer() {
     send(&mut rig, client, &["40", "42[\"ask\",1]"]);
     let fits = |rig: &Rig| {
         let mut all = Vec::new();
-        rig.hub.count_handed(|_| false, |fits| all.push(fits));
+        rig.hub.count_handed(0, |_| false, |fits| all.push(fits));
         all
     };
     assert_eq!(fits(&rig), [Err(Stays::Question)]);
     assert_eq!(rig.answer_handler("1"), "1");
-    assert_eq!(fits(&rig), [Ok(())]);
+    assert_eq!(fits(&rig), [Ok(Crossing::Plainly)]);
 }
 
 #[test]

@@ -17,12 +17,12 @@ enum Record {
     Visitor(Box<handoff::Visitor>),
 }
 
-/// Something that goes: from which hub, its session and its connection there, the link of that, and its record.
+/// Something that goes: from which hub, its session and its connections there, the links of these, and its record.
 struct Gone {
     hub: usize,
     session: Option<SessionId>,
-    conn: Option<ConnId>,
-    link: Option<usize>,
+    conns: Vec<ConnId>,
+    links: Vec<usize>,
     record: Record,
 }
 
@@ -101,6 +101,10 @@ impl World {
             let inside = self.calendar.take(|due| is_inside(due, life));
             let hubs = &self.lives[life].hubs;
             if inside.is_empty() && hubs.iter().all(|seat| seat.hub.held_back() == 0) {
+                // Some have moved here since.
+                (0..self.plan.hubs).for_each(|hub| {
+                    self.turn(life, hub, |turn| turn.answer_waiting_polls());
+                });
                 return self.hear();
             }
             for due in inside {
@@ -115,26 +119,26 @@ impl World {
         let (mut gone, mut ledger) = (Vec::new(), Ledger::default());
         let seats = &self.lives[life].hubs;
         for (hub, seat) in seats.iter().enumerate() {
-            let mut handing = seat.hub.handing();
+            let mut handing = seat.hub.handing(handoff::takes::ALL);
             while let Some(handed) = seat.hub.hand(&mut handing, |_| false) {
-                let (session, conn, record) = match handed {
+                let (session, conns, record) = match handed {
                     // There is no bus.
                     Handed::Marks(_) => continue,
-                    Handed::Goes(conn, session, record) => {
+                    Handed::Goes(conns, session, record) => {
                         ledger.admit(&record).expect("a record that fits");
-                        (Some(session), conn, Record::Session(record))
+                        (Some(session), conns, Record::Session(record))
                     }
                     Handed::Visits(conn, record) => {
                         ledger.admit_visitor(&record).expect("a record that fits");
-                        (None, Some(conn), Record::Visitor(record))
+                        (None, vec![conn], Record::Visitor(record))
                     }
                 };
-                let link = conn.and_then(|conn| seat.conns.get(&conn).copied());
+                let links = conns.iter().filter_map(|conn| seat.conns.get(conn));
                 gone.push(Gone {
                     hub,
                     session,
-                    conn,
-                    link,
+                    links: links.copied().collect(),
+                    conns,
                     record,
                 });
             }
@@ -145,11 +149,11 @@ impl World {
     /// The old hubs forget what goes, and tell all others to come back.
     fn let_go(&mut self, life: usize, gone: &[Gone]) {
         for one in gone {
-            if let Some(conn) = one.conn {
-                self.lives[life].hubs[one.hub].conns.remove(&conn);
+            for conn in &one.conns {
+                self.lives[life].hubs[one.hub].conns.remove(conn);
             }
             self.turn(life, one.hub, |turn| {
-                turn.handed_over(one.session, one.conn)
+                turn.handed_over(one.session, &one.conns)
             });
         }
         let carried = gone.iter().filter_map(|one| match &one.record {
@@ -157,7 +161,7 @@ impl World {
             Record::Visitor(_) => None,
         });
         let carried: BTreeSet<String> = carried.collect();
-        let moved: BTreeSet<usize> = gone.iter().filter_map(|one| one.link).collect();
+        let moved: BTreeSet<usize> = gone.iter().flat_map(|one| one.links.clone()).collect();
         for name in 0..self.people.len() {
             let person = &self.people[name];
             if person.is_gone() || person.life != life {
@@ -185,17 +189,18 @@ impl World {
     }
 
     fn arrives(&mut self, life: usize, one: &Gone) {
-        let link = one.link;
+        let mut links = one.links.iter();
+        let mut next = || *links.next().expect("a link of each connection");
         let unable = self.turn(life, one.hub, |turn| match &one.record {
             Record::Session(record) => {
                 let arrived = turn.arrived(record, |wires, conn| {
-                    wires.adopt(link.expect("a session with a connection"), conn);
+                    wires.adopt(next(), conn);
                 });
                 arrived.err()
             }
             Record::Visitor(record) => {
                 let arrived = turn.visitor_arrived(record, |wires, conn| {
-                    wires.adopt(link.expect("a connection"), conn);
+                    wires.adopt(next(), conn);
                 });
                 arrived.err()
             }

@@ -31,7 +31,7 @@ pub mod resuming;
 mod rules;
 mod shutdown;
 mod slow;
-mod sse;
+pub mod sse;
 mod starting;
 mod token;
 mod traffic;

@@ -13,11 +13,11 @@ const KEPT: &str = "profile = \"socket.io\"\nserver.shards = 4\n[namespaces.\"/\
                     [namespaces.\"/\".events.say]\naction = \"rooms\"\nhistory = true\n";
 
 /// An event stream as a browser reads it (WHATWG HTML §9.2.6).
-struct Stream {
+pub struct Stream {
     lines: BufReader<TcpStream>,
     status: u16,
     head: String,
-    last_id: String,
+    pub last_id: String,
     retry_ms: u64,
     comments: Vec<String>,
 }
@@ -48,21 +48,21 @@ impl Stream {
     }
 
     /// Opened and let in.
-    fn to(addr: SocketAddr, target: &str, headers: &str) -> Self {
+    pub fn to(addr: SocketAddr, target: &str, headers: &str) -> Self {
         let stream = Self::open(addr, target, headers);
         assert_eq!(stream.status, 200, "{}", stream.head);
         stream
     }
 
     /// `None` at the end of the stream.
-    fn line(&mut self) -> Option<String> {
+    pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let count = self.lines.read_line(&mut line).expect("a line in time");
         (count > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
     /// The next message; `None` when the server ended the stream.
-    fn next(&mut self) -> Option<Value> {
+    pub fn next(&mut self) -> Option<Value> {
         let mut data = None;
         loop {
             let line = self.line()?;
@@ -82,7 +82,7 @@ impl Stream {
         }
     }
 
-    fn message(&mut self) -> Value {
+    pub fn message(&mut self) -> Value {
         self.next().expect("the stream goes on")
     }
 

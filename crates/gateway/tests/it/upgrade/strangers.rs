@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, said};
 use super::troubles::Pair;
-use handoff::{Batch, Fit, Hello, Kind, Said, Welcome};
+use handoff::{Batch, Fit, Hello, Kind, Said, Welcome, takes};
 use prost::Message;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -73,6 +73,7 @@ fn hello_of(unix: &[String]) -> Hello {
             admin: "127.0.0.1:0".into(),
             ..Fit::default()
         }),
+        takes: takes::ALL,
     }
 }
 
@@ -90,7 +91,7 @@ pub enum Step {
     Built,
 }
 
-const STEPS: [Step; 9] = [
+pub const STEPS: [Step; 9] = [
     Step::Nothing,
     Step::Hello,
     Step::Welcome,
@@ -102,7 +103,8 @@ const STEPS: [Step; 9] = [
     Step::Built,
 ];
 
-fn go_until(chain: &Chain, last: Step) -> Peer {
+/// The process has two sessions.
+pub fn go_until(chain: &Chain, last: Step) -> Peer {
     go_until_of(chain, &[], last)
 }
 
