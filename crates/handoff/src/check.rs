@@ -1,9 +1,10 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
+    ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
     SOCKETS_MAX,
 };
+use crate::counting::{Counter, Limiters};
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -47,6 +48,10 @@ pub struct Ledger {
     sockets: HashSet<Vec<u8>>,
     /// Questions that came with them, by namespace.
     asked: Vec<(String, u64)>,
+    /// Pages of the table of limiters.
+    pages: HashSet<u32>,
+    /// Counters by name and label.
+    counters: HashSet<(String, String)>,
 }
 
 impl Ledger {
@@ -82,6 +87,31 @@ impl Ledger {
             proxy.is_empty() || is_address(proxy),
             "visitor.proxy",
             "4 or 16 bytes, or none",
+        )
+    }
+
+    /// Looks at a page of the table of limiters.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_limiters(&mut self, page: &Limiters) -> Result<(), Unfit> {
+        page.check()?;
+        let is_new = self.pages.insert(page.page);
+        need(is_new, format!("limiters.page = {}", page.page), "one that did not come")
+    }
+
+    /// Looks at a counter of metrics.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_counter(&mut self, counter: &Counter) -> Result<(), Unfit> {
+        counter.check()?;
+        let key = (counter.name.clone(), counter.label.clone());
+        let is_new = self.counters.len() < COUNTERS_MAX && self.counters.insert(key);
+        need(
+            is_new,
+            format!("counters = {} {}", counter.name, counter.label),
+            "at most 16,384, each once",
         )
     }
 
@@ -153,6 +183,7 @@ fn check_session(session: &Session) -> Result<(), Unfit> {
         )?;
     }
     session.claims.as_ref().map_or(Ok(()), check_claims)?;
+    session.dues.as_ref().map_or(Ok(()), |dues| dues.check())?;
     match (&session.conn, &session.polling) {
         (Some(conn), None) => check_conn(conn),
         (None, Some(polling)) => check_units("polling.queue", &polling.queue),

@@ -1,5 +1,6 @@
 //! The record of one session and of the connection that carries it, version 1. Times are lengths: two processes have no clock in common.
 
+use crate::counting::Dues;
 use prost::Message;
 
 impl Session {
@@ -82,6 +83,9 @@ pub struct Session {
     /// Names and kinds of its token's claims, for operators.
     #[prost(string, tag = "22")]
     pub claim_kinds: String,
+    /// What it has used of rates.
+    #[prost(message, optional, tag = "30")]
+    pub dues: Option<Dues>,
 }
 
 /// What a session has that polls.

@@ -271,6 +271,19 @@ impl Budgets {
         }
     }
 
+    /// Places and states of the keys that have a share of their own, as if nobody named them: another process goes on as this node, and
+    /// has no shares yet.
+    pub(crate) fn unnamed(&self, now_us: u64) -> Vec<(u64, u64)> {
+        let shares = self.shares.pin();
+        let flows = shares.iter().filter_map(|(key, named)| {
+            let gcra = self.kind(*key).gcra?;
+            let state_us = named.state_us.load(Ordering::Relaxed);
+            let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
+            Some((self.meters.place_of_key(*key), state_us))
+        });
+        flows.collect()
+    }
+
     /// Of each key of a kind that has no share of its own this node may use so much.
     pub fn set_rest(&self, kind: u8, share: u32) {
         if let Some(rest) = self.rest.get(usize::from(kind)) {

@@ -71,6 +71,26 @@ impl Process {
         }
     }
 
+    /// The same in a process that goes on with the limiters of another one.
+    pub fn seeded(rates: &Rates, seed: [u64; 2]) -> Self {
+        Self {
+            meters: Arc::new(Shared::seeded(rates, seed)),
+            ..Self::default()
+        }
+    }
+
+    /// What users and addresses have used of rates, for a process that goes on. The clock is that of the limiters.
+    pub fn limiters(&self, now_us: u64) -> Vec<handoff::Limiters> {
+        let budgets = self.budgets.as_ref();
+        let beside = budgets.map(|budgets| budgets.unnamed(now_us));
+        self.meters.pages(now_us, &beside.unwrap_or_default())
+    }
+
+    /// Goes on with some of them.
+    pub fn take_limiters(&self, page: &handoff::Limiters, now_us: u64) {
+        self.meters.take(page, now_us);
+    }
+
     /// The same with limits that nodes share, as far as they are to.
     #[must_use]
     pub fn sharing(mut self, config: &Config) -> Self {

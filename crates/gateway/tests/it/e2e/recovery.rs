@@ -72,6 +72,22 @@ impl Client {
         Self::open(gateway, SIO, auth)
     }
 
+    /// Its node tells it to go; after how long it may come back.
+    pub fn told_to_leave(&mut self) -> Duration {
+        loop {
+            let frame = self.conn.frame_within(3 * PATIENCE).expect("a notice");
+            if frame.text() == "2" {
+                self.conn.send_text("3");
+            }
+            if let Some(event) = frame.text().strip_prefix("42[\"SERVER_SHUTDOWN\",") {
+                let notice: Value =
+                    serde_json::from_str(event.trim_end_matches(']')).expect("a notice");
+                let delay_ms = notice["retry_after_ms"].as_u64().expect("a delay");
+                return Duration::from_millis(delay_ms);
+            }
+        }
+    }
+
     /// The numbers that it hears until its node sends it away, and what comes back of it.
     pub fn sent_away(mut self) -> (Vec<u64>, Value) {
         let mut numbers = Vec::new();
