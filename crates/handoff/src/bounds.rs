@@ -50,6 +50,8 @@ pub const STATES_OF_PAGE: usize = 4_096;
 pub const TABLE_PAGES_MAX: u32 = 64;
 /// The largest state of a limiter.
 pub const STATE_US_MAX: u64 = 1 << 60;
+/// Users and addresses with a share of limits that nodes share.
+pub const SHARES_MAX: usize = 16_384;
 /// Counters of metrics, each value of a label for itself.
 pub const COUNTERS_MAX: usize = 16_384;
 /// Counters in one message.

@@ -2,9 +2,9 @@
 
 use crate::bounds::{
     ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
-    SOCKETS_MAX,
+    SHARES_MAX, SOCKETS_MAX,
 };
-use crate::counting::{Counter, Limiters};
+use crate::counting::{Counter, Limiters, Share};
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -52,6 +52,8 @@ pub struct Ledger {
     pages: HashSet<u32>,
     /// Counters by name and label.
     counters: HashSet<(String, String)>,
+    /// Users and addresses with a share, by kind.
+    shares: HashSet<(u32, u64)>,
 }
 
 impl Ledger {
@@ -98,6 +100,17 @@ impl Ledger {
         page.check()?;
         let is_new = self.pages.insert(page.page);
         need(is_new, format!("limiters.page = {}", page.page), "one that did not come")
+    }
+
+    /// Looks at a share of a limit.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_share(&mut self, share: &Share) -> Result<(), Unfit> {
+        share.check()?;
+        let key = (share.kind, share.holder);
+        let is_new = self.shares.len() < SHARES_MAX && self.shares.insert(key);
+        need(is_new, "shares.holder", "at most 16,384, each once")
     }
 
     /// Looks at a counter of metrics.

@@ -61,6 +61,22 @@ pub struct Limiters {
     pub states_us: Vec<u64>,
 }
 
+/// What a node has of a limit that nodes share, of one user or address.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Share {
+    /// Of the limit.
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    /// The user or the address, as a number.
+    #[prost(fixed64, tag = "2")]
+    pub holder: u64,
+    #[prost(uint32, tag = "3")]
+    pub share: u32,
+    /// Of the limiter, in terms of the share.
+    #[prost(uint64, tag = "4")]
+    pub state_us: u64,
+}
+
 /// A counter of metrics, or a histogram, for one value of its label.
 #[derive(Clone, PartialEq, Message)]
 pub struct Counter {
@@ -143,6 +159,22 @@ impl Limiters {
         need(
             latest <= STATE_US_MAX,
             format!("limiters.states_us = {latest}"),
+            "at most 2^60",
+        )
+    }
+}
+
+impl Share {
+    pub(crate) fn check(&self) -> Result<(), Unfit> {
+        let Self { kind, state_us, .. } = self;
+        need(
+            *kind <= u32::from(u8::MAX),
+            format!("shares.kind = {kind}"),
+            "at most 255",
+        )?;
+        need(
+            *state_us <= STATE_US_MAX,
+            format!("shares.state_us = {state_us}"),
             "at most 2^60",
         )
     }

@@ -1,7 +1,7 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
 use crate::cluster::Membership;
-use crate::counting::{Counter, Limiters, Onset};
+use crate::counting::{Counter, Limiters, Onset, Share};
 use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
@@ -259,6 +259,9 @@ pub struct Batch {
     /// Counters of metrics, of the whole process. No descriptors follow.
     #[prost(message, repeated, tag = "11")]
     pub counters: Vec<Counter>,
+    /// What this node has of limits that nodes share. No descriptors follow.
+    #[prost(message, repeated, tag = "12")]
+    pub shares: Vec<Share>,
 }
 
 #[cfg(test)]

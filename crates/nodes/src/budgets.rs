@@ -120,6 +120,9 @@ impl Trader {
             started: Instant::now(),
             up: None,
         };
+        for ((kind, holder), share, _) in trader.shares.budgets.named_shares() {
+            trader.ledger.go_on_with(Key { kind, holder }, share);
+        }
         trader.carry_out();
         trader
     }

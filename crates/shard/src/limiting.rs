@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::shards::Shards;
-use handoff::Limiters;
+use handoff::{Limiters, Share};
 use hub::Process;
 use std::time::Instant;
 
@@ -34,6 +34,17 @@ impl Limiting {
     /// What users and addresses have used of rates.
     pub fn pages(&self) -> Vec<Limiters> {
         self.process.limiters(self.clock.limiter_us(Instant::now()))
+    }
+
+    /// What this node has of limits that nodes share.
+    pub fn shares(&self) -> Vec<Share> {
+        self.process.shares()
+    }
+
+    /// Goes on with a share.
+    pub fn take_share(&self, share: &Share) {
+        let now_us = self.clock.limiter_us(Instant::now());
+        self.process.take_share(share, now_us);
     }
 
     /// Goes on with what the process before had. Nobody is read yet.

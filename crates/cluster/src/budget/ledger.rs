@@ -112,6 +112,19 @@ impl Ledger {
         Self { number, ..self }
     }
 
+    /// The process before had named a key, and such a share of it is on the board: this one has it.
+    pub fn go_on_with(&mut self, key: Key, share: u32) {
+        if self.own.len() < ENTRIES_MAX && self.is_shared(key) {
+            let own = Own {
+                share,
+                shown: share,
+                hot_until_us: HEAT_US,
+                ..Own::default()
+            };
+            self.own.insert(key, own);
+        }
+    }
+
     /// Takes the changes for this node since the last call, in order.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)

@@ -37,6 +37,10 @@ impl Books {
             let limiters = pages.to_vec();
             say(line, &Batch { limiters, ..Batch::default() })?;
         }
+        for some in self.limiting.shares().chunks(COUNTERS) {
+            let shares = some.to_vec();
+            say(line, &Batch { shares, ..Batch::default() })?;
+        }
         let all: Vec<Counter> = counted(&self.cells, &self.facts).into_iter().map(written).collect();
         for some in all.chunks(COUNTERS) {
             let counters = some.to_vec();
@@ -92,6 +96,10 @@ impl Gathered {
         for page in &batch.limiters {
             ledger.admit_limiters(page).map_err(unfit)?;
             self.limiting.take(page);
+        }
+        for share in &batch.shares {
+            ledger.admit_share(share).map_err(unfit)?;
+            self.limiting.take_share(share);
         }
         for counter in &batch.counters {
             ledger.admit_counter(counter).map_err(unfit)?;

@@ -271,17 +271,30 @@ impl Budgets {
         }
     }
 
-    /// Places and states of the keys that have a share of their own, as if nobody named them: another process goes on as this node, and
-    /// has no shares yet.
-    pub(crate) fn unnamed(&self, now_us: u64) -> Vec<(u64, u64)> {
+    /// The keys that have a share of their own, with the share and the limiter's state: another process goes on as this node.
+    pub fn named_shares(&self) -> Vec<(Key, u32, u64)> {
         let shares = self.shares.pin();
-        let flows = shares.iter().filter_map(|(key, named)| {
-            let gcra = self.kind(*key).gcra?;
+        let all = shares.iter().map(|(key, named)| {
             let state_us = named.state_us.load(Ordering::Relaxed);
-            let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
-            Some((self.meters.place_of_key(*key), state_us))
+            (*key, named.get(), state_us)
         });
-        flows.collect()
+        all.collect()
+    }
+
+    /// This node had such a share in the process before.
+    pub(crate) fn go_on_with(&self, key: Key, share: u32, state_us: u64, now_us: u64) {
+        let kind = self.kind(key);
+        if kind.budget == 0 {
+            return;
+        }
+        let share = share.min(kind.budget);
+        let gcra = kind.gcra.map(|gcra| gcra.of_share(share));
+        let named = Share {
+            share: AtomicU32::new(share),
+            refused: AtomicU32::new(0),
+            state_us: AtomicU64::new(gcra.map_or(0, |gcra| gcra.believed(state_us, now_us))),
+        };
+        self.shares.pin().insert(key, Arc::new(named));
     }
 
     /// Of each key of a kind that has no share of its own this node may use so much.

@@ -119,27 +119,21 @@ impl Shared {
         self.seed
     }
 
-    /// What it has, for another process, and beside it states at some places. What counts no more is left out.
-    pub(crate) fn pages(&self, now_us: u64, beside: &[(u64, u64)]) -> Vec<Limiters> {
-        let states = self.cells.iter().map(|cell| cell.load(Ordering::Relaxed));
-        let mut states: Vec<u64> = states.collect();
-        for (place, state_us) in beside {
-            for at in cells_of(*place) {
-                if let Some(cell) = states.get_mut(at) {
-                    *cell = (*cell).max(*state_us);
-                }
-            }
-        }
-        let counts = |state_us: &u64| state_us.saturating_add(self.span_us) > now_us;
-        let pages = (0..).zip(states.chunks(STATES_OF_PAGE));
-        let pages = pages.filter(|(_, states)| states.iter().any(|state| *state > 0 && counts(state)));
-        pages
-            .map(|(page, states)| Limiters {
+    /// What it has, for another process. Pages on which nothing counts any more are left out.
+    pub(crate) fn pages(&self, now_us: u64) -> Vec<Limiters> {
+        let counts =
+            |state_us: &u64| *state_us > 0 && state_us.saturating_add(self.span_us) > now_us;
+        let page = |(page, cells): (u32, &[AtomicU64])| {
+            let states = cells.iter().map(|cell| cell.load(Ordering::Relaxed));
+            let states_us: Vec<u64> = states.collect();
+            states_us.iter().any(counts).then_some(Limiters {
                 terms: self.terms,
                 page,
-                states_us: states.to_vec(),
+                states_us,
             })
-            .collect()
+        };
+        let pages = (0..).zip(self.cells.chunks(STATES_OF_PAGE));
+        pages.filter_map(page).collect()
     }
 
     /// Takes in what another process had. Where rates are others there, or places, it says nothing here.
@@ -188,17 +182,14 @@ mod tests {
     #[test]
     fn another_process_with_the_same_seed_finds_every_state() {
         let before = table(5);
-        let beside = (before.place_of_key((6, 7)), NOW_US + 5_000);
         let after = Shared::seeded(&rates(5), before.seed());
-        for page in before.pages(NOW_US, &[beside]) {
+        for page in before.pages(NOW_US) {
             after.take(&page, NOW_US);
         }
         for user in 0..2_000 {
             let place = after.place(Scope::User, user);
             assert_eq!(after.read(place), before.read(place));
         }
-        assert!(after.read(after.place_of_key((6, 7))) >= NOW_US + 5_000);
-        assert_eq!(before.read(beside.0).max(NOW_US + 4_999), NOW_US + 4_999);
     }
 
     #[test]
@@ -208,7 +199,7 @@ mod tests {
             Shared::seeded(&rates(6), before.seed()),
             Shared::new(&rates(5)),
         ] {
-            let pages = before.pages(NOW_US, &[]);
+            let pages = before.pages(NOW_US);
             assert!(!pages.is_empty());
             pages.iter().for_each(|page| after.take(page, NOW_US));
             let seen = (0..2_000).map(|user| after.read(after.place(Scope::User, user)));
@@ -219,14 +210,14 @@ mod tests {
     #[test]
     fn what_counts_no_more_stays_and_nobody_owes_for_ever() {
         let table = table(5);
-        assert!(table.pages(NOW_US + 200_000_000, &[]).is_empty());
-        let mut pages = table.pages(NOW_US, &[]);
+        assert!(table.pages(NOW_US + 200_000_000).is_empty());
+        let mut pages = table.pages(NOW_US);
         for page in &mut pages {
             page.states_us.fill(1 << 60);
             table.take(page, NOW_US);
         }
         let place = table.place(Scope::User, 1);
         assert_eq!(table.read(place), NOW_US + 120_000_000);
-        assert!(Shared::new(&Rates::default()).pages(NOW_US, &[]).is_empty());
+        assert!(Shared::new(&Rates::default()).pages(NOW_US).is_empty());
     }
 }

@@ -81,9 +81,27 @@ impl Process {
 
     /// What users and addresses have used of rates, for a process that goes on. The clock is that of the limiters.
     pub fn limiters(&self, now_us: u64) -> Vec<handoff::Limiters> {
-        let budgets = self.budgets.as_ref();
-        let beside = budgets.map(|budgets| budgets.unnamed(now_us));
-        self.meters.pages(now_us, &beside.unwrap_or_default())
+        self.meters.pages(now_us)
+    }
+
+    /// This node's shares of limits that nodes share, as far as they have names.
+    pub fn shares(&self) -> Vec<handoff::Share> {
+        let named = self.budgets.iter().flat_map(|budgets| budgets.named_shares());
+        let named = named.map(|((kind, holder), share, state_us)| handoff::Share {
+            kind: kind.into(),
+            holder,
+            share,
+            state_us,
+        });
+        named.collect()
+    }
+
+    /// Goes on with one of them.
+    pub fn take_share(&self, share: &handoff::Share, now_us: u64) {
+        let kind = u8::try_from(share.kind).unwrap_or(u8::MAX);
+        if let Some(budgets) = &self.budgets {
+            budgets.go_on_with((kind, share.holder), share.share, share.state_us, now_us);
+        }
     }
 
     /// Goes on with some of them.
