@@ -2,8 +2,8 @@
 //! field, today's bytes are a file more of earlier builds, named by the decision that ended it.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
-    Session, Socket, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Dues, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
+    Session, Socket, Spent, Unit, VERSION,
 };
 use prost::Message;
 
@@ -13,16 +13,21 @@ const GOLDEN: &str = include_str!("golden/session_v1.hex");
 type Without = fn(&mut Session);
 
 /// What earlier builds wrote.
-const EARLIER: [(&str, Without); 2] = [
+const EARLIER: [(&str, Without); 3] = [
     (include_str!("golden/session_v1_63.hex"), |session| {
         for socket in &mut session.sockets {
             (socket.numbers, socket.lifeline) = (Vec::new(), None);
         }
+        session.dues = None;
     }),
     (include_str!("golden/session_v1_68.hex"), |session| {
         let sockets = session.sockets.iter_mut();
         let lifelines = sockets.filter_map(|socket| socket.lifeline.as_mut());
         lifelines.for_each(|lifeline| lifeline.gap = false);
+        session.dues = None;
+    }),
+    (include_str!("golden/session_v1_83.hex"), |session| {
+        session.dues = None;
     }),
 ];
 
@@ -120,6 +125,16 @@ fn session() -> Session {
         polling: None,
         agent: "curl/8".into(),
         claim_kinds: "sub: text".into(),
+        dues: Some(Dues {
+            state_us: 90_000_000,
+            rejections: 2,
+            unbooked: 3,
+            granted: 4,
+            rates: vec![Spent {
+                number: 5,
+                state_us: 91_000_000,
+            }],
+        }),
     }
 }
 
@@ -217,6 +232,19 @@ fn what_is_not_as_it_must_be_is_named() {
         session.conn.iter_mut().for_each(|conn| conn.sent = 3);
     });
     assert!(sent.starts_with("conn.sent = 3: "), "{sent}");
+    let twice = refused(|session| {
+        let rates = session.dues.iter_mut().map(|dues| &mut dues.rates);
+        rates.for_each(|rates| rates.push(rates[0]));
+    });
+    assert!(twice.starts_with("dues.rates: "), "{twice}");
+    let late = refused(|session| {
+        session.dues.iter_mut().for_each(|dues| dues.state_us = u64::MAX);
+    });
+    assert!(late.starts_with("dues.state_us = "), "{late}");
+    let many = refused(|session| {
+        session.dues.iter_mut().for_each(|dues| dues.granted = 256);
+    });
+    assert!(many.starts_with("dues: "), "{many}");
 }
 
 #[test]
