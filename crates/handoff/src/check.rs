@@ -4,7 +4,7 @@ use crate::bounds::{
     ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
     SHARES_MAX, SOCKETS_MAX,
 };
-use crate::counting::{Counter, Limiters, Share};
+use crate::counting::{Counter, Limiters, Rest, Share};
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -54,6 +54,7 @@ pub struct Ledger {
     counters: HashSet<(String, String)>,
     /// Users and addresses with a share, by kind.
     shares: HashSet<(u32, u64)>,
+    rests: HashSet<u32>,
 }
 
 impl Ledger {
@@ -111,6 +112,16 @@ impl Ledger {
         let key = (share.kind, share.holder);
         let is_new = self.shares.len() < SHARES_MAX && self.shares.insert(key);
         need(is_new, "shares.holder", "at most 16,384, each once")
+    }
+
+    /// Looks at what is left for those without a share.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_rest(&mut self, rest: &Rest) -> Result<(), Unfit> {
+        let field = format!("rests.kind = {}", rest.kind);
+        let fits = rest.kind <= u32::from(u8::MAX) && self.rests.insert(rest.kind);
+        need(fits, field, "at most 255, each once")
     }
 
     /// Looks at a counter of metrics.

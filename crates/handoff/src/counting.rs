@@ -77,6 +77,16 @@ pub struct Share {
     pub state_us: u64,
 }
 
+/// What a node has of a limit that nodes share, of each user or address without a share of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Rest {
+    /// Of the limit.
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    #[prost(uint32, tag = "2")]
+    pub share: u32,
+}
+
 /// A counter of metrics, or a histogram, for one value of its label.
 #[derive(Clone, PartialEq, Message)]
 pub struct Counter {

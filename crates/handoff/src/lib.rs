@@ -15,7 +15,7 @@ mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
-pub use counting::{Counter, Dues, Limiters, Onset, Share, Spent};
+pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
 pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{

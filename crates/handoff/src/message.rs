@@ -1,7 +1,7 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
 use crate::cluster::Membership;
-use crate::counting::{Counter, Limiters, Onset, Share};
+use crate::counting::{Counter, Limiters, Onset, Rest, Share};
 use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
@@ -262,6 +262,9 @@ pub struct Batch {
     /// What this node has of limits that nodes share. No descriptors follow.
     #[prost(message, repeated, tag = "12")]
     pub shares: Vec<Share>,
+    /// Of those that have no share of their own. No descriptors follow.
+    #[prost(message, repeated, tag = "13")]
+    pub rests: Vec<Rest>,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! commands. As with sessions, a build reads what every earlier one wrote, and a line is never changed.
 
 use handoff::bounds::STATES_OF_PAGE;
-use handoff::{Counter, Ledger, Limiters, Marks, Onset, Share, Visitor, backend, cluster, history};
+use handoff::{Counter, Ledger, Limiters, Marks, Onset, Rest, Share, Visitor, backend, cluster, history};
 use prost::Message;
 use std::fmt::Write;
 
@@ -296,6 +296,13 @@ fn share() -> Share {
     }
 }
 
+fn rest() -> Rest {
+    Rest {
+        kind: 169,
+        share: 170,
+    }
+}
+
 fn counter() -> Counter {
     Counter {
         name: "name_163_total".into(),
@@ -333,6 +340,7 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Limiters", &limiters()),
         keeps("Share", &share()),
         keeps("Counter", &counter()),
+        keeps("Rest", &rest()),
     ];
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");
@@ -353,6 +361,8 @@ fn what_was_counted_comes_once() {
     assert_eq!(again.field, "limiters.page = 57");
     assert_eq!(ledger.admit_share(&share()), Ok(()));
     assert!(ledger.admit_share(&share()).is_err());
+    assert_eq!(ledger.admit_rest(&rest()), Ok(()));
+    assert!(ledger.admit_rest(&rest()).is_err());
     assert_eq!(ledger.admit_counter(&counter()), Ok(()));
     assert!(ledger.admit_counter(&counter()).is_err());
     let mut admitted = 1;

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::shards::Shards;
-use handoff::{Limiters, Share};
+use handoff::{Limiters, Rest, Share};
 use hub::Process;
 use std::time::Instant;
 
@@ -39,6 +39,16 @@ impl Limiting {
     /// What this node has of limits that nodes share.
     pub fn shares(&self) -> Vec<Share> {
         self.process.shares()
+    }
+
+    /// Of those that have no share of their own.
+    pub fn rests(&self) -> Vec<Rest> {
+        self.process.rests()
+    }
+
+    /// Goes on with that.
+    pub fn take_rest(&self, rest: &Rest) {
+        self.process.take_rest(rest);
     }
 
     /// Goes on with a share.

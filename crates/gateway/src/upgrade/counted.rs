@@ -37,6 +37,10 @@ impl Books {
             let limiters = pages.to_vec();
             say(line, &Batch { limiters, ..Batch::default() })?;
         }
+        let rests = self.limiting.rests();
+        if !rests.is_empty() {
+            say(line, &Batch { rests, ..Batch::default() })?;
+        }
         for some in self.limiting.shares().chunks(COUNTERS) {
             let shares = some.to_vec();
             say(line, &Batch { shares, ..Batch::default() })?;
@@ -96,6 +100,10 @@ impl Gathered {
         for page in &batch.limiters {
             ledger.admit_limiters(page).map_err(unfit)?;
             self.limiting.take(page);
+        }
+        for rest in &batch.rests {
+            ledger.admit_rest(rest).map_err(unfit)?;
+            self.limiting.take_rest(rest);
         }
         for share in &batch.shares {
             ledger.admit_share(share).map_err(unfit)?;

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use papaya::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Kinds of budgets.
@@ -86,6 +86,8 @@ pub struct Budgets {
     secret: [u64; 2],
     addresses: Arc<Addresses>,
     meters: Arc<Shared>,
+    /// It goes on with the shares of another process.
+    goes_on: AtomicBool,
 }
 
 impl Budgets {
@@ -126,6 +128,7 @@ impl Budgets {
             secret: scope.secret,
             addresses: Arc::clone(addresses),
             meters: Arc::clone(meters),
+            goes_on: AtomicBool::new(false),
         })
     }
 
@@ -279,6 +282,24 @@ impl Budgets {
             (*key, named.get(), state_us)
         });
         all.collect()
+    }
+
+    /// Of each kind that nodes share, what this node may use of a key without a share of its own.
+    pub fn rests(&self) -> Vec<(u8, u32)> {
+        let kinds = (0..).zip(&self.kinds).filter(|(_, kind)| kind.budget > 0);
+        kinds.map(|(kind, _)| (kind, self.rest(kind))).collect()
+    }
+
+    /// The process before had these shares, and other nodes take them for this one's.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on.load(Ordering::Relaxed)
+    }
+
+    /// This node had so much of keys without a share of their own in the process before.
+    pub(crate) fn go_on_with_rest(&self, kind: u8, share: u32) {
+        let budget = self.kind((kind, 0)).budget;
+        self.set_rest(kind, share.min(budget));
+        self.goes_on.store(true, Ordering::Relaxed);
     }
 
     /// This node had such a share in the process before.

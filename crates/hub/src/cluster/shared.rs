@@ -96,6 +96,24 @@ impl Process {
         named.collect()
     }
 
+    /// Of each limit that nodes share, what is left for those without a share.
+    pub fn rests(&self) -> Vec<handoff::Rest> {
+        let rests = self.budgets.iter().flat_map(|budgets| budgets.rests());
+        let rests = rests.map(|(kind, share)| handoff::Rest {
+            kind: kind.into(),
+            share,
+        });
+        rests.collect()
+    }
+
+    /// Goes on with it.
+    pub fn take_rest(&self, rest: &handoff::Rest) {
+        let kind = u8::try_from(rest.kind).unwrap_or(u8::MAX);
+        if let Some(budgets) = &self.budgets {
+            budgets.go_on_with_rest(kind, rest.share);
+        }
+    }
+
     /// Goes on with one of them.
     pub fn take_share(&self, share: &handoff::Share, now_us: u64) {
         let kind = u8::try_from(share.kind).unwrap_or(u8::MAX);

@@ -42,6 +42,8 @@ struct Loose {
     counters: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "12")]
     shares: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "13")]
+    rests: Vec<Vec<u8>>,
 }
 
 /// A later build takes over from the process that serves, and is the one that serves then.
