@@ -35,6 +35,7 @@ mod operators;
 mod outside;
 mod plan;
 mod plans;
+mod program;
 mod programs;
 mod queue;
 mod record_calls;

@@ -127,7 +127,7 @@ impl Trader {
 
     /// With what the process before had, if there was one: the board shows it as this node's.
     fn go_on(&mut self) {
-        let budgets = &self.shares.budgets;
+        let (budgets, now_us) = (Arc::clone(&self.shares.budgets), self.now_us());
         if !budgets.goes_on() {
             return;
         }
@@ -135,7 +135,7 @@ impl Trader {
             self.ledger.go_on_with_rest(kind, share);
         }
         for ((kind, holder), share, _) in budgets.named_shares() {
-            self.ledger.go_on_with(Key { kind, holder }, share, self.now_us());
+            self.ledger.go_on_with(Key { kind, holder }, share, now_us);
         }
     }
 

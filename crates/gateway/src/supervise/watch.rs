@@ -1,11 +1,13 @@
 //! The life of the supervisor: it passes signals on, waits for all that end below it, and ends with the last gateway.
 
 use super::family;
+use crate::program;
 use anyhow::{Context, Result};
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, waitpid,
 };
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -71,9 +73,11 @@ pub fn run(program: Option<PathBuf>, words: Vec<OsString>) -> Result<ExitCode> {
 
 /// Starts a gateway. It is waited for with all other children.
 fn start(program: Option<&PathBuf>, words: &[OsString], takes_over: bool) -> Result<Pid> {
-    let program = program.cloned().map_or_else(own_program, Ok)?;
+    let program = program.cloned().map_or_else(program::own, Ok);
+    let program = program.context("cannot find this program; name it with --program")?;
     let mut command = Command::new(&program);
-    command.args(words).stdin(Stdio::null());
+    // A terminal signals a whole group: what this process passes on would be a second signal.
+    command.args(words).stdin(Stdio::null()).process_group(0);
     if takes_over {
         command.arg("--take-over");
     }
@@ -81,16 +85,6 @@ fn start(program: Option<&PathBuf>, words: &[OsString], takes_over: bool) -> Res
     let child = child.with_context(|| format!("cannot start {}", program.display()))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     pid.context("a process without a number")
-}
-
-/// As it is on the disk now; where it was replaced, the system remembers the old one as deleted.
-fn own_program() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program; name it with --program")?;
-    let text = own.to_string_lossy();
-    Ok(match text.strip_suffix(" (deleted)") {
-        Some(path) => PathBuf::from(path),
-        None => own,
-    })
 }
 
 impl Watch {
