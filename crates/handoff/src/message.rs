@@ -267,6 +267,13 @@ pub struct Batch {
     pub rests: Vec<Rest>,
 }
 
+impl Batch {
+    /// `None`: these bytes are none.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Self::decode(bytes).ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
