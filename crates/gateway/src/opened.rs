@@ -13,9 +13,9 @@ use anyhow::Result;
 use control::metrics::node::Node as Facts;
 use nodes::Member;
 use shard::{Onset, Shards};
-use std::sync::Arc;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
 /// Where clients come in: inherited listeners of each shard, if there are any, and Unix sockets; and where limiters go on.
 pub type Sockets = (

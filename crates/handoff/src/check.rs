@@ -1,8 +1,8 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, ROOMS_MAX,
-    SHARES_MAX, SOCKETS_MAX,
+    ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX,
+    ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
 };
 use crate::counting::{Counter, Limiters, Rest, Share};
 use crate::record::{Claims, Conn, Session, Socket, Unit, Visitor};
@@ -100,7 +100,11 @@ impl Ledger {
     pub fn admit_limiters(&mut self, page: &Limiters) -> Result<(), Unfit> {
         page.check()?;
         let is_new = self.pages.insert(page.page);
-        need(is_new, format!("limiters.page = {}", page.page), "one that did not come")
+        need(
+            is_new,
+            format!("limiters.page = {}", page.page),
+            "one that did not come",
+        )
     }
 
     /// Looks at a share of a limit.

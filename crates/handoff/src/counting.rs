@@ -1,7 +1,8 @@
 //! What the process before has counted: how much of the rates is used, and the counters of its metrics.
 
 use crate::bounds::{
-    BUCKETS_MAX, COUNT_MAX, COUNTER_NAME_BYTES_MAX, RATES_MAX, STATE_US_MAX, STATES_OF_PAGE, TABLE_PAGES_MAX,
+    BUCKETS_MAX, COUNT_MAX, COUNTER_NAME_BYTES_MAX, RATES_MAX, STATE_US_MAX, STATES_OF_PAGE,
+    TABLE_PAGES_MAX,
 };
 use crate::check::{Unfit, need};
 use prost::Message;
@@ -216,7 +217,9 @@ impl Counter {
         let (bounds, counts) = (self.bounds.len(), self.counts.len());
         let is_whole = counts == bounds + 1 || (bounds, counts) == (0, 0);
         let mut sum: u64 = 0;
-        self.counts.iter().for_each(|n| sum = sum.saturating_add(*n));
+        self.counts
+            .iter()
+            .for_each(|n| sum = sum.saturating_add(*n));
         need(
             is_whole && bounds <= BUCKETS_MAX && sum <= COUNT_MAX,
             "counters.counts",

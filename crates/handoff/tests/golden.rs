@@ -2,8 +2,8 @@
 //! field, today's bytes are a file more of earlier builds, named by the decision that ended it.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Dues, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Round,
-    Session, Socket, Spent, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Dues, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling,
+    Round, Session, Socket, Spent, Unit, VERSION,
 };
 use prost::Message;
 
@@ -238,7 +238,10 @@ fn what_is_not_as_it_must_be_is_named() {
     });
     assert!(twice.starts_with("dues.rates: "), "{twice}");
     let late = refused(|session| {
-        session.dues.iter_mut().for_each(|dues| dues.state_us = u64::MAX);
+        session
+            .dues
+            .iter_mut()
+            .for_each(|dues| dues.state_us = u64::MAX);
     });
     assert!(late.starts_with("dues.state_us = "), "{late}");
     let many = refused(|session| {

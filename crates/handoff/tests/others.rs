@@ -2,7 +2,9 @@
 //! commands. As with sessions, a build reads what every earlier one wrote, and a line is never changed.
 
 use handoff::bounds::STATES_OF_PAGE;
-use handoff::{Counter, Ledger, Limiters, Marks, Onset, Rest, Share, Visitor, backend, cluster, history};
+use handoff::{
+    Counter, Ledger, Limiters, Marks, Onset, Rest, Share, Visitor, backend, cluster, history,
+};
 use prost::Message;
 use std::fmt::Write;
 

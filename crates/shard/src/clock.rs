@@ -60,6 +60,9 @@ mod tests {
         let own = Clock::going_on(Duration::from_secs(9_000), then);
         let later = then + Duration::from_millis(2_500);
         assert_eq!(own.now(later).mono_ms, 9_002_500);
-        assert_eq!(Clock::going_on(Duration::ZERO, then).now(then).mono_ms, 1_000);
+        assert_eq!(
+            Clock::going_on(Duration::ZERO, then).now(then).mono_ms,
+            1_000
+        );
     }
 }

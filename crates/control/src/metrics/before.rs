@@ -56,7 +56,10 @@ impl Before {
                     }
                 }
             }
-            Samples::Histogram(buckets) => before.get("").into_iter().for_each(|one| one.add_to(buckets)),
+            Samples::Histogram(buckets) => before
+                .get("")
+                .into_iter()
+                .for_each(|one| one.add_to(buckets)),
             Samples::Histograms(all) => {
                 for (label, one) in labelled {
                     match all.iter_mut().find(|(known, _)| known == label) {

@@ -79,7 +79,9 @@ mod tests {
     }
 
     fn value(all: &[Counted], name: &str, label: &str) -> f64 {
-        let one = all.iter().find(|one| one.name == name && one.label == label);
+        let one = all
+            .iter()
+            .find(|one| one.name == name && one.label == label);
         one.map_or(0.0, |one| one.value)
     }
 
@@ -93,9 +95,15 @@ mod tests {
         let second = counted(&shards(2), &next);
         assert_eq!(value(&second, "websocket_messages_total", ""), 7.0);
         assert_eq!(value(&second, "sockeye_shard_busy_seconds_total", "0"), 7.0);
-        assert_eq!(value(&second, "sockeye_limit_hits_total", "head_bytes"), 7.0);
+        assert_eq!(
+            value(&second, "sockeye_limit_hits_total", "head_bytes"),
+            7.0
+        );
         let turns = "sockeye_turn_duration_seconds";
-        let turns = second.iter().find(|one| one.name == turns).expect("a histogram");
+        let turns = second
+            .iter()
+            .find(|one| one.name == turns)
+            .expect("a histogram");
         assert_eq!((turns.counts[1], turns.value), (7, 7.0));
     }
 
@@ -118,11 +126,21 @@ mod tests {
         let node = Node::default();
         node.before.set(before).expect("once");
         let now = counted(&shards(3), &node);
-        let turns = now.iter().find(|one| one.name == "sockeye_turn_duration_seconds");
+        let turns = now
+            .iter()
+            .find(|one| one.name == "sockeye_turn_duration_seconds");
         assert_eq!(turns.map(|turns| turns.counts[1]), Some(3));
         assert_eq!(value(&now, "websocket_messages_total", ""), 3.0);
         // A label that is gone keeps its count.
-        assert_eq!(value(&now, "sockeye_limit_hits_total", "of another build"), 1.0);
-        assert_eq!(now.iter().filter(|one| one.name.contains("unheard")).count(), 0);
+        assert_eq!(
+            value(&now, "sockeye_limit_hits_total", "of another build"),
+            1.0
+        );
+        assert_eq!(
+            now.iter()
+                .filter(|one| one.name.contains("unheard"))
+                .count(),
+            0
+        );
     }
 }

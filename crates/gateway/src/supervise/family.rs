@@ -23,7 +23,9 @@ fn is_child(folder: &Path, parent: u32) -> bool {
     // The name in parentheses may hold blanks.
     let rest = stat.rsplit(')').next().unwrap_or_default();
     let mut fields = rest.split_whitespace();
-    let lives = fields.next().is_some_and(|state| state != "Z" && state != "X");
+    let lives = fields
+        .next()
+        .is_some_and(|state| state != "Z" && state != "X");
     lives && fields.next().and_then(|ppid| ppid.parse().ok()) == Some(parent)
 }
 

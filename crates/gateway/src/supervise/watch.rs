@@ -115,8 +115,8 @@ impl Watch {
             } else if self.successor == Some(pid) {
                 self.successor = None;
                 tell(&format!(
-                    "process {pid} was to take over and has ended ({}): its log says why"
-                    , told(status)
+                    "process {pid} was to take over and has ended ({}): its log says why",
+                    told(status)
                 ));
             }
         }

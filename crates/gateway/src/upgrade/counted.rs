@@ -35,20 +35,47 @@ impl Books {
     pub fn send(&self, line: &mut Line) -> Result<(), Broken> {
         for pages in self.limiting.pages().chunks(PAGES) {
             let limiters = pages.to_vec();
-            say(line, &Batch { limiters, ..Batch::default() })?;
+            say(
+                line,
+                &Batch {
+                    limiters,
+                    ..Batch::default()
+                },
+            )?;
         }
         let rests = self.limiting.rests();
         if !rests.is_empty() {
-            say(line, &Batch { rests, ..Batch::default() })?;
+            say(
+                line,
+                &Batch {
+                    rests,
+                    ..Batch::default()
+                },
+            )?;
         }
         for some in self.limiting.shares().chunks(COUNTERS) {
             let shares = some.to_vec();
-            say(line, &Batch { shares, ..Batch::default() })?;
+            say(
+                line,
+                &Batch {
+                    shares,
+                    ..Batch::default()
+                },
+            )?;
         }
-        let all: Vec<Counter> = counted(&self.cells, &self.facts).into_iter().map(written).collect();
+        let all: Vec<Counter> = counted(&self.cells, &self.facts)
+            .into_iter()
+            .map(written)
+            .collect();
         for some in all.chunks(COUNTERS) {
             let counters = some.to_vec();
-            say(line, &Batch { counters, ..Batch::default() })?;
+            say(
+                line,
+                &Batch {
+                    counters,
+                    ..Batch::default()
+                },
+            )?;
         }
         Ok(())
     }

@@ -353,7 +353,10 @@ mod tests {
     #[test]
     fn clients_come_back_while_their_sockets_are_kept() {
         let leaving = Leaving::new(1_000, PACE, sessions(1));
-        assert_eq!((leaving.takers_ms(), leaving.delay_ms(3_000, [255; 2])), (375, 6_001));
+        assert_eq!(
+            (leaving.takers_ms(), leaving.delay_ms(3_000, [255; 2])),
+            (375, 6_001)
+        );
         let latest_ms = |now_ms| leaving.taken_delay_ms(now_ms, [255; 2]);
         // The window ends at 5,000.
         assert_eq!(latest_ms(3_000), 2_000 + 1 + 281);
@@ -364,7 +367,10 @@ mod tests {
             ..PACE
         };
         let leaving = Leaving::new(1_000, patient, sessions(1));
-        assert_eq!(leaving.taken_delay_ms(1_000, [255; 2]), leaving.delay_ms(1_000, [255; 2]));
+        assert_eq!(
+            leaving.taken_delay_ms(1_000, [255; 2]),
+            leaving.delay_ms(1_000, [255; 2])
+        );
     }
 
     #[test]

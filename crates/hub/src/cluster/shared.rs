@@ -86,7 +86,10 @@ impl Process {
 
     /// This node's shares of limits that nodes share, as far as they have names.
     pub fn shares(&self) -> Vec<handoff::Share> {
-        let named = self.budgets.iter().flat_map(|budgets| budgets.named_shares());
+        let named = self
+            .budgets
+            .iter()
+            .flat_map(|budgets| budgets.named_shares());
         let named = named.map(|((kind, holder), share, state_us)| handoff::Share {
             kind: kind.into(),
             holder,

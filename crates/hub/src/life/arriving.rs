@@ -306,7 +306,11 @@ fn set_dues(parts: &Parts, session: &mut Session, dues: &handoff::Dues) {
         rejections: u16::try_from(dues.rejections).unwrap_or(u16::MAX),
         unbooked: small(dues.unbooked),
         // Without such a rate it is granted nothing.
-        granted: if meters.are_shared() { small(dues.granted) } else { 0 },
+        granted: if meters.are_shared() {
+            small(dues.granted)
+        } else {
+            0
+        },
     };
     if !dues.rates.is_empty() {
         let rates = dues.rates.iter();

@@ -34,14 +34,19 @@ impl Chart {
             let number = line.expect(key).trim().parse().expect(key);
             Duration::from_secs(number)
         };
-        let config = values.split_once("\nconfig: |\n").expect("its configuration").1;
+        let config = values
+            .split_once("\nconfig: |\n")
+            .expect("its configuration")
+            .1;
         let lines = config.lines().take_while(|line| line.starts_with("  "));
         let config: String = lines.map(|line| format!("{}\n", line.trim())).collect();
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sockeye.toml");
         std::fs::write(&path, config).expect("write");
         let mut command = Command::new(super::BINARY);
-        command.args(["config", "show", "--json", "--config"]).arg(&path);
+        command
+            .args(["config", "show", "--json", "--config"])
+            .arg(&path);
         let shown = command.output().expect("sockeye config show").stdout;
         let shown: Value = serde_json::from_slice(&shown).expect("JSON");
         let drain = ["server.drain_window", "server.drain_grace"];
@@ -55,9 +60,8 @@ impl Chart {
     /// Of the pod with this number, which is its node's in a StatefulSet.
     fn config(&self, redis: &Redis, level: &str, pod: usize) -> String {
         let [window, grace] = &self.drain;
-        let pace = format!(
-            "shards = 2\nnode = {pod}\ndrain_window = {window:?}\ndrain_grace = {grace:?}"
-        );
+        let pace =
+            format!("shards = 2\nnode = {pod}\ndrain_window = {window:?}\ndrain_grace = {grace:?}");
         let recovers = format!(
             "[namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = {level:?}\n\
              [namespaces.\"/\".events.echo]\naction = \"reply\"\n"
@@ -72,7 +76,9 @@ fn life(addr: SocketAddr, mut client: Client, number: usize, over: &AtomicBool) 
     let mut life = Life::default();
     while client.listens(&mut life.heard, over) {
         let number = (number * 7 + life.returns * 5) % CLIENTS;
-        std::thread::sleep(Duration::from_millis(500 + 1_000 * number as u64 / CLIENTS as u64));
+        std::thread::sleep(Duration::from_millis(
+            500 + 1_000 * number as u64 / CLIENTS as u64,
+        ));
         client = Client::through(addr, client.lose());
         life.returns += 1;
         life.new += usize::from(client.sid != sid);
@@ -110,11 +116,19 @@ fn a_rolling_update(level: &str, count: usize) {
     all_up(&pods);
     know_addresses(&pods.iter().collect::<Vec<_>>());
     let service = Service::start(count);
-    (0..).zip(&pods).for_each(|(pod, node)| service.add(pod, node.addr));
+    (0..)
+        .zip(&pods)
+        .for_each(|(pod, node)| service.add(pod, node.addr));
     let addr = service.addr();
-    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::through(addr, json!({}))).collect();
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|_| Client::through(addr, json!({})))
+        .collect();
     clients.iter_mut().for_each(|client| client.join("room"));
-    let (over, silent, said) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+    let (over, silent, said) = (
+        AtomicBool::new(false),
+        AtomicBool::new(false),
+        AtomicU64::new(0),
+    );
     let admin = Mutex::new(pods[0].admin);
     let lives: Vec<Life> = std::thread::scope(|scope| {
         let _ends = (Stop(&over), Stop(&silent));
@@ -149,7 +163,10 @@ fn a_rolling_update(level: &str, count: usize) {
     let all: Vec<u64> = (0..said.load(Ordering::Acquire)).collect();
     assert!(all.len() > 200, "{}", all.len());
     let returns: usize = lives.iter().map(|life| life.returns).sum();
-    println!("{} events, {returns} returns of {CLIENTS} clients", all.len());
+    println!(
+        "{} events, {returns} returns of {CLIENTS} clients",
+        all.len()
+    );
     assert!(returns >= CLIENTS, "{returns}");
     for (number, life) in lives.iter().enumerate() {
         assert_eq!((life.new, &life.heard), (0, &all), "client {number}");

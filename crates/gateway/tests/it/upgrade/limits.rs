@@ -54,9 +54,17 @@ fn a_session_had_a_new_burst_after_each_upgrade() {
         chain.upgrade();
         assert_eq!((echoes(&mut ann, 2), polled_echoes(&ben, 2)), (2, 2));
         chain.upgrade();
-        assert_eq!((echoes(&mut ann, 9), polled_echoes(&ben, 9)), (2, 3), "{rate}");
+        assert_eq!(
+            (echoes(&mut ann, 9), polled_echoes(&ben, 9)),
+            (2, 3),
+            "{rate}"
+        );
         chain.upgrade();
-        assert_eq!((echoes(&mut ann, 3), polled_echoes(&ben, 3)), (0, 0), "{rate}");
+        assert_eq!(
+            (echoes(&mut ann, 3), polled_echoes(&ben, 3)),
+            (0, 0),
+            "{rate}"
+        );
     }
 }
 
@@ -146,7 +154,9 @@ fn connections_of_an_address_are_counted_over_upgrades() {
         assert_eq!(fifth.close_code(PATIENCE), 1008);
     }
     drop(clients);
-    let left = chain.first.metric_settles("sockeye_connections", |open| open == 0.0);
+    let left = chain
+        .first
+        .metric_settles("sockeye_connections", |open| open == 0.0);
     assert_eq!(left, Ok(0.0));
     SocketIo::connect(addr);
 }
@@ -182,16 +192,24 @@ fn counters_jumped_back_with_each_upgrade() {
     let mut ann = SocketIo::connect(chain.first.addr);
     (0..5).for_each(|_| pair.talk());
     echoes(&mut ann, 40);
-    let strange = "GET /socket.io/?EIO=9&transport=polling HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let strange =
+        "GET /socket.io/?EIO=9&transport=polling HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     assert_eq!(RawConn::exchange(chain.first.addr, strange).status, 400);
-    let left = chain.first.metric_settles("sockeye_connections", |open| open == 3.0);
+    let left = chain
+        .first
+        .metric_settles("sockeye_connections", |open| open == 3.0);
     assert_eq!(left, Ok(3.0));
     let gauges = |chain: &Chain| {
         ["connections", "sessions", "sockets", "rooms"]
             .map(|name| chain.first.metric(&format!("sockeye_{name}")))
     };
     let messages = |chain: &Chain| chain.first.metric("websocket_messages_total");
-    assert!(chain.first.reaches("sockeye_rate_limited_total{scope=\"session\"}", 11.0) >= 11.0);
+    assert!(
+        chain
+            .first
+            .reaches("sockeye_rate_limited_total{scope=\"session\"}", 11.0)
+            >= 11.0
+    );
     let (before, there) = (messages(&chain), gauges(&chain));
     for done in 1..=3 {
         let before = counters(&chain.first);
@@ -200,10 +218,18 @@ fn counters_jumped_back_with_each_upgrade() {
         let after = counters(&chain.first);
         for (series, count) in &before {
             let now = after.get(series);
-            assert!(now.is_some_and(|now| now >= count), "{series}: {count}, then {now:?}");
+            assert!(
+                now.is_some_and(|now| now >= count),
+                "{series}: {count}, then {now:?}"
+            );
         }
         let same = eventually(PATIENCE, || gauges(&chain) == there);
-        assert!(same, "upgrade {done}: {:?}, then {:?}", there, gauges(&chain));
+        assert!(
+            same,
+            "upgrade {done}: {:?}, then {:?}",
+            there,
+            gauges(&chain)
+        );
         pair.talk();
     }
     // Each talk is two messages.
@@ -211,7 +237,9 @@ fn counters_jumped_back_with_each_upgrade() {
         .first
         .metric_settles("websocket_messages_total", |now| now == before + 6.0);
     assert_eq!(settled, Ok(before + 6.0));
-    let rated = chain.first.metric("sockeye_rate_limited_total{scope=\"session\"}");
+    let rated = chain
+        .first
+        .metric("sockeye_rate_limited_total{scope=\"session\"}");
     assert_eq!(rated, 11.0);
 }
 

@@ -16,7 +16,10 @@ const MIB: u64 = 1024 * 1024;
 fn starved(folder: &Path, bytes: u64) -> PathBuf {
     let script = folder.join(format!("starved-{bytes}"));
     let binary = env!("CARGO_BIN_EXE_sockeye");
-    let text = format!("#!/bin/sh\nulimit -v {}\nexec {binary} \"$@\"\n", bytes / 1024);
+    let text = format!(
+        "#!/bin/sh\nulimit -v {}\nexec {binary} \"$@\"\n",
+        bytes / 1024
+    );
     fs::write(&script, text).expect("write");
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("a program");
     script
@@ -28,12 +31,19 @@ fn a_successor_without_memory_changes_nothing() {
     let mut chain = Chain::start(CONFIG);
     let mut pair = Pair::join(&chain);
     // What they are is far more than the steps.
-    let mut crowd: Vec<Plain> = (0..200).map(|n| Plain::join(chain.first.addr, &format!("room {n}"))).collect();
-    let mut idle: Vec<SocketIo> = (0..50).map(|_| SocketIo::connect(chain.first.addr)).collect();
+    let mut crowd: Vec<Plain> = (0..200)
+        .map(|n| Plain::join(chain.first.addr, &format!("room {n}")))
+        .collect();
+    let mut idle: Vec<SocketIo> = (0..50)
+        .map(|_| SocketIo::connect(chain.first.addr))
+        .collect();
     let (mut bytes, mut given_up) = (8 * MIB, Vec::new());
     loop {
         let binary = starved(&chain.folder(), bytes).display().to_string();
-        let output = chain.command(&["--binary", &binary]).output().expect("sockeye upgrade");
+        let output = chain
+            .command(&["--binary", &binary])
+            .output()
+            .expect("sockeye upgrade");
         let text = super::chain::said(&output);
         if let Some(pid) = super::chain::started(&text) {
             chain.note_successor(pid);
@@ -48,7 +58,11 @@ fn a_successor_without_memory_changes_nothing() {
         assert!(bytes < 16_384 * MIB, "it never has enough");
     }
     assert!(given_up.len() > 3, "{given_up:?}");
-    println!("given up {} times, up to {} MiB", given_up.len(), bytes / MIB);
+    println!(
+        "given up {} times, up to {} MiB",
+        given_up.len(),
+        bytes / MIB
+    );
     pair.talk();
     for (n, client) in crowd.iter_mut().enumerate() {
         client.send(&json!({ "type": "ping" }));
@@ -66,7 +80,13 @@ impl Small {
     fn mount(place: PathBuf, files: u32) -> Self {
         fs::create_dir(&place).expect("a folder");
         let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &format!("nr_inodes={files},size=64k"), "tmpfs"]);
+        command.args([
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("nr_inodes={files},size=64k"),
+            "tmpfs",
+        ]);
         assert!(command.arg(&place).status().expect("mount").success());
         Self(place)
     }
@@ -74,7 +94,10 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = Command::new("umount").args(["--lazy"]).arg(&self.0).status();
+        let _ = Command::new("umount")
+            .args(["--lazy"])
+            .arg(&self.0)
+            .status();
     }
 }
 

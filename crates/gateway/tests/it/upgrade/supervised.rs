@@ -58,7 +58,8 @@ fn stat(pid: u32) -> Option<(String, u32)> {
 fn children(chain: &Chain) -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("processes");
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let own = numbers.filter(|pid| stat(*pid).is_some_and(|(_, parent)| parent == chain.first.pid()));
+    let own =
+        numbers.filter(|pid| stat(*pid).is_some_and(|(_, parent)| parent == chain.first.pid()));
     own.collect()
 }
 
@@ -134,10 +135,17 @@ fn a_program_of_a_volume_is_replaced() {
     let mut chain = supervised_with(CONFIG, &["supervise", "--program", &name]);
     let mut pair = Pair::join(&chain);
     let before = gateway(&chain);
-    assert_eq!(fs::read_link(format!("/proc/{before}/exe")).ok().as_deref(), Some(&*program));
+    assert_eq!(
+        fs::read_link(format!("/proc/{before}/exe")).ok().as_deref(),
+        Some(&*program)
+    );
     put(Path::new("/bin/false"));
     chain.first.signal(Signal::USR2);
-    assert!(chain.first.logged("was to take over and has ended", PATIENCE));
+    assert!(
+        chain
+            .first
+            .logged("was to take over and has ended", PATIENCE)
+    );
     pair.talk();
     assert_eq!(gateway(&chain), before);
     put(ours);
@@ -173,10 +181,16 @@ fn a_gateway_that_cannot_start_ends_it_with_its_code() {
     let output = command.output().expect("sockeye supervise");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    let output = command.args(["supervise", "--program", "/nowhere/sockeye"]).output();
+    let output = command
+        .args(["supervise", "--program", "/nowhere/sockeye"])
+        .output();
     let output = output.expect("sockeye supervise");
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("cannot start /nowhere/sockeye"), "{}", said(&output));
+    assert!(
+        said(&output).contains("cannot start /nowhere/sockeye"),
+        "{}",
+        said(&output)
+    );
 }
 
 /// A program that was to take over leaves children behind, which end later.
@@ -197,7 +211,8 @@ fn orphans_are_waited_for() {
     assert!(eventually(PATIENCE, gone), "{:?}", children(&chain));
     let of_state = |state: &str| {
         let all = children(&chain).into_iter();
-        all.filter(|pid| stat(*pid).is_some_and(|(own, _)| own == state)).count()
+        all.filter(|pid| stat(*pid).is_some_and(|(own, _)| own == state))
+            .count()
     };
     assert_eq!(of_state("Z"), 0);
     let served = children(&chain).into_iter().find(|pid| lives(*pid));
@@ -215,7 +230,9 @@ fn a_stop_in_the_middle_of_an_upgrade_was_not_passed_on() {
     let mut command = chain.command(&[]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut command = command.spawn().expect("sockeye upgrade");
-    let begun = eventually(PATIENCE, || children(&chain).len() > 1 || grandchild(before));
+    let begun = eventually(PATIENCE, || {
+        children(&chain).len() > 1 || grandchild(before)
+    });
     assert!(begun, "a successor");
     chain.first.terminate();
     pair.ann.packet_starting("42[\"SERVER_SHUTDOWN\"");
@@ -247,7 +264,10 @@ fn it_is_process_1_of_a_namespace() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("sockeye.toml");
     let socket = folder.path().join("upgrade.sock");
-    let text = format!("{CONFIG}[upgrade]\nsocket = {:?}\n", socket.display().to_string());
+    let text = format!(
+        "{CONFIG}[upgrade]\nsocket = {:?}\n",
+        socket.display().to_string()
+    );
     fs::write(&config, text).expect("write");
     let binary = env!("CARGO_BIN_EXE_sockeye");
     let script = folder.path().join("in-the-container");
@@ -267,6 +287,11 @@ fn it_is_process_1_of_a_namespace() {
     command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &begin]);
     let output = command.output().expect("unshare");
     let upgrades = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
-    assert_eq!(output.status.code(), Some(0), "{} {upgrades}", said(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{} {upgrades}",
+        said(&output)
+    );
     assert_eq!(upgrades.matches("serves").count(), 2, "{upgrades}");
 }
