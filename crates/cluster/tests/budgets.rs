@@ -152,11 +152,32 @@ struct Node {
 }
 
 impl Node {
+    fn goes_on(&mut self, now: u64) {
+        self.ledger = Ledger::new(self.me, limits()).behind(now);
+        self.ledger.go_on_with_rest(0, self.doors.rest);
+        self.ledger.go_on_with_rest(1, self.doors.rest_of_rate);
+        for (key, share) in &self.doors.shares {
+            self.ledger.go_on_with(*key, *share, now);
+        }
+        (self.back, self.due) = (None, now);
+        self.apply();
+    }
+
     fn apply(&mut self) {
         for change in self.ledger.changes() {
             self.doors.change(change);
         }
     }
+}
+
+fn limits() -> [Limit; 8] {
+    let mut limits = [Limit::default(); 8];
+    limits[0].budget = BUDGET;
+    limits[1] = Limit {
+        budget: RATE,
+        flows: true,
+    };
+    limits
 }
 
 struct World {
@@ -200,15 +221,9 @@ impl World {
             node: NodeId(number),
             epoch: Epoch(self.lives),
         };
-        let mut limits = [Limit::default(); 8];
-        limits[0].budget = BUDGET;
-        limits[1] = Limit {
-            budget: RATE,
-            flows: true,
-        };
         let mut node = Node {
             me,
-            ledger: Ledger::new(me, limits),
+            ledger: Ledger::new(me, limits()),
             doors: Doors::default(),
             due: self.now,
             out: None,
@@ -281,7 +296,7 @@ impl World {
         }
         let some = self.rng.usize(..self.nodes.len().max(1));
         let number = self.nodes.keys().nth(some).copied();
-        match self.rng.u8(..6) {
+        match self.rng.u8(..7) {
             0 if self.nodes.len() < 6 => self.arrive(),
             1 if self.nodes.len() > 1 => {
                 if let Some(node) = number.and_then(|number| self.nodes.remove(&number)) {
@@ -294,6 +309,12 @@ impl World {
             4 => {
                 self.board.away_until = self.now + self.rng.u64(..8_000 * MS);
                 self.board.sheets.clear();
+            }
+            // Another process goes on as this node. A command of the one before may be carried out still.
+            5 => {
+                if let Some(node) = number.and_then(|number| self.nodes.get_mut(&number)) {
+                    node.goes_on(self.now);
+                }
             }
             _ => {
                 if let Some(node) = number.and_then(|number| self.nodes.get_mut(&number)) {

@@ -12,6 +12,7 @@ use crate::inside_calls::{SessionsArgs, TopArgs};
 use crate::nodes::NodesArgs;
 use crate::record_calls::RecordArgs;
 use crate::replay_calls::ReplayArgs;
+use crate::supervise::SuperviseArgs;
 use crate::token::TokenArgs;
 use crate::trace_calls::TraceArgs;
 use crate::upgrade::UpgradeArgs;
@@ -144,6 +145,7 @@ enum CommandArgs {
         #[command(flatten)]
         asked: Asked,
     },
+    Supervise(SuperviseArgs),
     /// Print a completion script: `sockeye completions bash > /etc/bash_completion.d/sockeye`.
     Completions {
         /// The shell it is for.
@@ -332,6 +334,7 @@ pub enum Command {
     Disconnect(Box<DisconnectArgs>, Request),
     Nodes(Box<NodesArgs>, Request),
     Upgrade(UpgradeArgs, Request),
+    Supervise(SuperviseArgs),
     Completions(clap_complete::Shell),
     Man(Option<PathBuf>),
 }
@@ -394,6 +397,7 @@ impl Cli {
             Some(CommandArgs::Upgrade { args, asked }) => {
                 Command::Upgrade(args, merged(asked.into()))
             }
+            Some(CommandArgs::Supervise(args)) => Command::Supervise(args),
             Some(CommandArgs::ApiKey { name, allow }) => Command::ApiKey(name, allow),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check { overrides, online } => ConfigCommand::Check {

@@ -186,6 +186,7 @@ fn shards(config: &Resolved, listeners: Listeners<'_>, facts: &Arc<Facts>) -> Re
     let tls = config.tls.as_ref().zip(listeners.certificates);
     let settings = Settings {
         inherited: None,
+        onset: None,
         listen: config.server.listen.clone(),
         takes_over: false,
         unix: unix.collect::<Result<_, _>>()?,

@@ -35,6 +35,7 @@ mod operators;
 mod outside;
 mod plan;
 mod plans;
+mod program;
 mod programs;
 mod queue;
 mod record_calls;
@@ -44,6 +45,7 @@ mod secure;
 mod serve;
 mod shell;
 mod signals;
+mod supervise;
 mod telemetry;
 mod tls;
 mod token;
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         Command::Upgrade(args, request) => {
             ended(upgrade::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
+        Command::Supervise(args) => ended(supervise::run(args)),
         Command::ApiKey(name, allowed) => {
             api_key::run(&name, &allowed).unwrap_or(ExitCode::from(1))
         }

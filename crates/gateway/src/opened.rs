@@ -12,12 +12,17 @@ use crate::workers::Held;
 use anyhow::Result;
 use control::metrics::node::Node as Facts;
 use nodes::Member;
-use shard::Shards;
+use shard::{Onset, Shards};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
-/// Where clients come in: inherited listeners of each shard, if there are any, and Unix sockets.
-pub type Sockets = (Option<Vec<Vec<TcpListener>>>, Vec<UnixListener>);
+/// Where clients come in: inherited listeners of each shard, if there are any, and Unix sockets; and where limiters go on.
+pub type Sockets = (
+    Option<Vec<Vec<TcpListener>>>,
+    Vec<UnixListener>,
+    Option<Onset>,
+);
 
 /// All of them.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub struct Opened {
     pub files: SocketFiles,
     /// Public listeners of another process.
     inherited: Option<Vec<Vec<TcpListener>>>,
+    /// What that process says of its clock and of rates.
+    onset: Option<Onset>,
     /// The way to that process.
     takeover: Option<Takeover>,
     /// Its successor, which this process is now.
@@ -55,6 +62,7 @@ impl Opened {
             unix,
             files,
             inherited: None,
+            onset: None,
             takeover: None,
             owner: None,
             door: None,
@@ -74,6 +82,7 @@ impl Opened {
             admin,
             workers,
             heritage,
+            onset,
             ..
         } = inheritance;
         Ok(Self {
@@ -82,6 +91,7 @@ impl Opened {
             // They are the other process's until it has handed over.
             files: SocketFiles::default(),
             inherited: Some(tcp),
+            onset,
             takeover: Some(takeover),
             owner: None,
             door: None,
@@ -106,7 +116,11 @@ impl Opened {
 
     /// Where clients come in.
     pub fn sockets(&mut self) -> Sockets {
-        (self.inherited.take(), std::mem::take(&mut self.unix))
+        (
+            self.inherited.take(),
+            std::mem::take(&mut self.unix),
+            self.onset,
+        )
     }
 
     /// The shards are there: what another process has goes to them, and they begin. If this fails, that process goes on. What can fail of
@@ -139,14 +153,14 @@ impl Opened {
         &mut self,
         config: &Resolved,
         shards: &Shards,
-        facts: &Facts,
+        facts: &Arc<Facts>,
         service: Service,
     ) -> Result<Option<Host>> {
         let door = self.door.take();
         let host = door.map(|door| {
             let service = (service.listener, service.task);
             let held = (std::mem::take(&mut self.held), self.seat.take());
-            let parts = upgrade::Parts::new(config, shards.givers(), service, held, facts);
+            let parts = upgrade::Parts::new(config, shards, service, held, facts);
             Host::open(door, parts)
         });
         let host = match (host.transpose(), self.owner.take()) {

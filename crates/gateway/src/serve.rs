@@ -301,7 +301,7 @@ fn start_shards(
     config: &Resolved,
     (member, foyer): (Option<&Member>, Option<&Foyer>),
     rules: &RulesFactory,
-    Entrance((inherited, unix), places, certificates): Entrance<'_>,
+    Entrance((inherited, unix, onset), places, certificates): Entrance<'_>,
     facts: &Arc<Facts>,
     desks: Desks,
 ) -> Result<Shards> {
@@ -324,6 +324,7 @@ fn start_shards(
         listen,
         takes_over: foyer.is_some(),
         inherited,
+        onset,
         unix,
         shards: config.server.shards,
         node: node_number(config, member),

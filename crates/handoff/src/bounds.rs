@@ -42,3 +42,23 @@ pub const MARKS_OF_PAGE: usize = 1_024;
 pub const NUMBERS_MAX: usize = 8;
 /// See [`NUMBERS_MAX`].
 pub const NUMBER_MAX: u64 = 1 << 60;
+/// Limiters of a handler with one session.
+pub const RATES_MAX: usize = 65_536;
+/// States of the table of limiters in one piece, and pieces of a table.
+pub const STATES_OF_PAGE: usize = 4_096;
+/// See [`STATES_OF_PAGE`].
+pub const TABLE_PAGES_MAX: u32 = 64;
+/// The largest state of a limiter.
+pub const STATE_US_MAX: u64 = 1 << 60;
+/// Users and addresses with a share of limits that nodes share.
+pub const SHARES_MAX: usize = 16_384;
+/// Counters of metrics, each value of a label for itself.
+pub const COUNTERS_MAX: usize = 16_384;
+/// Counters in one message.
+pub const COUNTERS: usize = 1_000;
+/// The name of a counter, and a value of its label.
+pub const COUNTER_NAME_BYTES_MAX: usize = 256;
+/// What a histogram has counted.
+pub const COUNT_MAX: u64 = 1 << 60;
+/// Bounds of a histogram.
+pub const BUCKETS_MAX: usize = 64;

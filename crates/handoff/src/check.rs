@@ -1,9 +1,10 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX,
-    RECORD_BYTES_MAX, ROOMS_MAX, SOCKETS_MAX,
+    ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX,
+    RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
 };
+use crate::counting::{Counter, Limiters, Rest, Share};
 use crate::record::{Claims, Conn, Polling, Post, Probe, Reading, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -52,6 +53,13 @@ pub struct Ledger {
     sockets: HashSet<Vec<u8>>,
     /// Questions that came with them, by namespace.
     asked: Vec<(String, u64)>,
+    /// Pages of the table of limiters.
+    pages: HashSet<u32>,
+    /// Counters by name and label.
+    counters: HashSet<(String, String)>,
+    /// Users and addresses with a share, by kind.
+    shares: HashSet<(u32, u64)>,
+    rests: HashSet<u32>,
 }
 
 impl Ledger {
@@ -87,6 +95,56 @@ impl Ledger {
             proxy.is_empty() || is_address(proxy),
             "visitor.proxy",
             "4 or 16 bytes, or none",
+        )
+    }
+
+    /// Looks at a page of the table of limiters.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_limiters(&mut self, page: &Limiters) -> Result<(), Unfit> {
+        page.check()?;
+        let is_new = self.pages.insert(page.page);
+        need(
+            is_new,
+            format!("limiters.page = {}", page.page),
+            "one that did not come",
+        )
+    }
+
+    /// Looks at a share of a limit.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_share(&mut self, share: &Share) -> Result<(), Unfit> {
+        share.check()?;
+        let key = (share.kind, share.holder);
+        let is_new = self.shares.len() < SHARES_MAX && self.shares.insert(key);
+        need(is_new, "shares.holder", "at most 16,384, each once")
+    }
+
+    /// Looks at what is left for those without a share.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_rest(&mut self, rest: &Rest) -> Result<(), Unfit> {
+        let field = format!("rests.kind = {}", rest.kind);
+        let fits = rest.kind <= u32::from(u8::MAX) && self.rests.insert(rest.kind);
+        need(fits, field, "at most 255, each once")
+    }
+
+    /// Looks at a counter of metrics.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_counter(&mut self, counter: &Counter) -> Result<(), Unfit> {
+        counter.check()?;
+        let key = (counter.name.clone(), counter.label.clone());
+        let is_new = self.counters.len() < COUNTERS_MAX && self.counters.insert(key);
+        need(
+            is_new,
+            format!("counters = {} {}", counter.name, counter.label),
+            "at most 16,384, each once",
         )
     }
 
@@ -164,6 +222,7 @@ fn check_session(session: &Session) -> Result<(), Unfit> {
         "there for event streams, and for nobody else",
     )?;
     session.reading.as_ref().map_or(Ok(()), check_reading)?;
+    session.dues.as_ref().map_or(Ok(()), |dues| dues.check())?;
     match (&session.conn, &session.polling) {
         (Some(conn), None) => check_conn("conn", conn),
         (None, Some(polling)) => check_polling(protocol, polling),

@@ -8,12 +8,14 @@ pub mod backend;
 pub mod bounds;
 mod check;
 pub mod cluster;
+mod counting;
 pub mod history;
 mod marks;
 mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
+pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
 pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{

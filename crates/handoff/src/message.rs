@@ -1,6 +1,7 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
 use crate::cluster::Membership;
+use crate::counting::{Counter, Limiters, Onset, Rest, Share};
 use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
@@ -169,6 +170,9 @@ pub struct Welcome {
     /// The node as which the successor goes on, if it is one of a cluster.
     #[prost(message, optional, tag = "3")]
     pub member: Option<Membership>,
+    /// With what its shards begin.
+    #[prost(message, optional, tag = "10")]
+    pub onset: Option<Onset>,
 }
 
 /// What became of upgrades, the one that ends now included. Processes before it was told say nothing: all is 0.
@@ -252,6 +256,25 @@ pub struct Batch {
     /// What this shard has carried out of buses. No descriptors follow.
     #[prost(message, repeated, tag = "5")]
     pub marks: Vec<Marks>,
+    /// What users and addresses have used of rates, in the whole process. No descriptors follow.
+    #[prost(message, repeated, tag = "10")]
+    pub limiters: Vec<Limiters>,
+    /// Counters of metrics, of the whole process. No descriptors follow.
+    #[prost(message, repeated, tag = "11")]
+    pub counters: Vec<Counter>,
+    /// What this node has of limits that nodes share. No descriptors follow.
+    #[prost(message, repeated, tag = "12")]
+    pub shares: Vec<Share>,
+    /// Of those that have no share of their own. No descriptors follow.
+    #[prost(message, repeated, tag = "13")]
+    pub rests: Vec<Rest>,
+}
+
+impl Batch {
+    /// `None`: these bytes are none.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Self::decode(bytes).ok()
+    }
 }
 
 #[cfg(test)]

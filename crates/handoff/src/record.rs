@@ -1,5 +1,6 @@
 //! The record of one session and of the connection that carries it, version 1. Times are lengths: two processes have no clock in common.
 
+use crate::counting::Dues;
 use prost::Message;
 
 impl Session {
@@ -85,6 +86,9 @@ pub struct Session {
     /// How far it has come, if it is an event stream.
     #[prost(message, optional, tag = "24")]
     pub reading: Option<Reading>,
+    /// What it has used of rates.
+    #[prost(message, optional, tag = "30")]
+    pub dues: Option<Dues>,
 }
 
 /// How far an event stream has come in the rooms that it asked for.

@@ -2,8 +2,8 @@
 //! field, today's bytes are a file more of earlier builds, named by the decision that ended it.
 
 use handoff::{
-    Asked, Attached, Claims, Conn, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling, Post,
-    Probe, Reached, Reading, Round, Session, Socket, Unit, VERSION,
+    Asked, Attached, Claims, Conn, Dues, Grants, Heart, Ledger, Lifeline, OLDEST, Owed, Polling,
+    Post, Probe, Reached, Reading, Round, Session, Socket, Spent, Unit, VERSION,
 };
 use prost::Message;
 
@@ -18,16 +18,21 @@ const OTHERS: [(&str, fn() -> Session); 2] = [
 type Without = fn(&mut Session);
 
 /// What earlier builds wrote.
-const EARLIER: [(&str, Without); 2] = [
+const EARLIER: [(&str, Without); 3] = [
     (include_str!("golden/session_v1_63.hex"), |session| {
         for socket in &mut session.sockets {
             (socket.numbers, socket.lifeline) = (Vec::new(), None);
         }
+        session.dues = None;
     }),
     (include_str!("golden/session_v1_68.hex"), |session| {
         let sockets = session.sockets.iter_mut();
         let lifelines = sockets.filter_map(|socket| socket.lifeline.as_mut());
         lifelines.for_each(|lifeline| lifeline.gap = false);
+        session.dues = None;
+    }),
+    (include_str!("golden/session_v1_83.hex"), |session| {
+        session.dues = None;
     }),
 ];
 
@@ -126,6 +131,16 @@ fn session() -> Session {
         agent: "curl/8".into(),
         claim_kinds: "sub: text".into(),
         reading: None,
+        dues: Some(Dues {
+            state_us: 90_000_000,
+            rejections: 2,
+            unbooked: 3,
+            granted: 4,
+            rates: vec![Spent {
+                number: 5,
+                state_us: 91_000_000,
+            }],
+        }),
     }
 }
 
@@ -305,6 +320,22 @@ fn what_is_not_as_it_must_be_is_named() {
         session.conn.iter_mut().for_each(|conn| conn.sent = 3);
     });
     assert!(sent.starts_with("conn.sent = 3: "), "{sent}");
+    let twice = refused(|session| {
+        let rates = session.dues.iter_mut().map(|dues| &mut dues.rates);
+        rates.for_each(|rates| rates.push(rates[0]));
+    });
+    assert!(twice.starts_with("dues.rates: "), "{twice}");
+    let late = refused(|session| {
+        session
+            .dues
+            .iter_mut()
+            .for_each(|dues| dues.state_us = u64::MAX);
+    });
+    assert!(late.starts_with("dues.state_us = "), "{late}");
+    let many = refused(|session| {
+        session.dues.iter_mut().for_each(|dues| dues.granted = 256);
+    });
+    assert!(many.starts_with("dues: "), "{many}");
 }
 
 #[test]

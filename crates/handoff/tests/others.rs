@@ -1,7 +1,10 @@
 //! Version 1 of the other records, as bytes: connections without a session, backends, a node's place in its cluster, what rooms said, marks of
 //! commands. As with sessions, a build reads what every earlier one wrote, and a line is never changed.
 
-use handoff::{Marks, Visitor, backend, cluster, history};
+use handoff::bounds::STATES_OF_PAGE;
+use handoff::{
+    Counter, Ledger, Limiters, Marks, Onset, Rest, Share, Visitor, backend, cluster, history,
+};
 use prost::Message;
 use std::fmt::Write;
 
@@ -271,6 +274,47 @@ fn marks() -> Marks {
     }
 }
 
+fn onset() -> Onset {
+    Onset {
+        clock_ms: 153000000,
+        seed: vec![154, 155],
+    }
+}
+
+fn limiters() -> Limiters {
+    Limiters {
+        terms: 156,
+        page: 57,
+        states_us: vec![158000000, 0],
+    }
+}
+
+fn share() -> Share {
+    Share {
+        kind: 159,
+        holder: 160,
+        share: 161,
+        state_us: 162000000,
+    }
+}
+
+fn rest() -> Rest {
+    Rest {
+        kind: 169,
+        share: 170,
+    }
+}
+
+fn counter() -> Counter {
+    Counter {
+        name: "name_163_total".into(),
+        label: text(164),
+        value: 165.5,
+        bounds: vec![0.5, 166.0],
+        counts: vec![167, 0, 168000000],
+    }
+}
+
 /// The bytes are as they were, and are read to the same record.
 fn keeps<M: Message + Default + PartialEq>(name: &str, record: &M) -> String {
     let bytes = record.encode_to_vec();
@@ -294,11 +338,44 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Streams", &streams()),
         keeps("Events", &events()),
         keeps("Marks", &marks()),
+        keeps("Onset", &onset()),
+        keeps("Limiters", &limiters()),
+        keeps("Share", &share()),
+        keeps("Counter", &counter()),
+        keeps("Rest", &rest()),
     ];
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");
     }
     assert_eq!(lines.len(), GOLDEN.lines().count());
+}
+
+/// A peer that says the same twice, or says more than there can be.
+#[test]
+fn what_was_counted_comes_once() {
+    let mut ledger = Ledger::default();
+    let page = Limiters {
+        states_us: vec![1; STATES_OF_PAGE],
+        ..limiters()
+    };
+    assert_eq!(ledger.admit_limiters(&page), Ok(()));
+    let again = ledger.admit_limiters(&page).expect_err("it is there");
+    assert_eq!(again.field, "limiters.page = 57");
+    assert_eq!(ledger.admit_share(&share()), Ok(()));
+    assert!(ledger.admit_share(&share()).is_err());
+    assert_eq!(ledger.admit_rest(&rest()), Ok(()));
+    assert!(ledger.admit_rest(&rest()).is_err());
+    assert_eq!(ledger.admit_counter(&counter()), Ok(()));
+    assert!(ledger.admit_counter(&counter()).is_err());
+    let mut admitted = 1;
+    for n in 0..20_000 {
+        let other = Counter {
+            label: format!("{n}"),
+            ..counter()
+        };
+        admitted += usize::from(ledger.admit_counter(&other).is_ok());
+    }
+    assert_eq!(admitted, handoff::bounds::COUNTERS_MAX);
 }
 
 /// Each beginning and each changed byte is refused or is a record: nothing panics.

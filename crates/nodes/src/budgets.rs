@@ -120,8 +120,23 @@ impl Trader {
             started: Instant::now(),
             up: None,
         };
+        trader.go_on();
         trader.carry_out();
         trader
+    }
+
+    /// With what the process before had, if there was one: the board shows it as this node's.
+    fn go_on(&mut self) {
+        let (budgets, now_us) = (Arc::clone(&self.shares.budgets), self.now_us());
+        if !budgets.goes_on() {
+            return;
+        }
+        for (kind, share) in budgets.rests() {
+            self.ledger.go_on_with_rest(kind, share);
+        }
+        for ((kind, holder), share, _) in budgets.named_shares() {
+            self.ledger.go_on_with(Key { kind, holder }, share, now_us);
+        }
     }
 
     async fn trade(&mut self, mut left: oneshot::Receiver<()>, marked: &Notify) {

@@ -7,6 +7,7 @@ use crate::effects::Hands;
 use crate::entropy::entropy;
 use crate::guests::{Guest, Guests};
 use crate::mail::{Coming, Mail, Outside, Post};
+use crate::onset::Onset;
 use crate::passing::Arrival;
 use crate::reactor::stream::Stream;
 use crate::reactor::{Reactor, listener};
@@ -42,6 +43,8 @@ pub struct Settings {
     /// Sockets that another process listens on, of each shard those of each address. Then the shards begin with what that process brings
     /// ([`Shards::takers`]).
     pub inherited: Option<Vec<Vec<TcpListener>>>,
+    /// What that process says of its clock and of rates.
+    pub onset: Option<Onset>,
     /// Unix sockets, bound and listening: their files are the business of who made them.
     pub unix: Vec<UnixListener>,
     /// Threads; 1..=256.
@@ -242,13 +245,14 @@ pub fn start(
         Some(inherited) => known_addrs(inherited, count, all.count())?,
         None => all.map(|addr| claim(*addr)).collect::<io::Result<_>>()?,
     };
-    let mut process = Process::new(&settings.hub.rates).sharing(&settings.hub);
+    let process = Onset::process(settings.onset, &settings.hub.rates);
+    let mut process = process.sharing(&settings.hub);
     process.uplink = settings.uplink.clone();
     process.outlets = settings.outlets.clone();
     let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
     let offices = offices.collect::<io::Result<Vec<_>>>()?;
     let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();
-    let clock = Clock::new();
+    let clock = Onset::clock(settings.onset);
     let mut workshop = Workshop {
         shards: Shards {
             secure_from: settings.listen.len(),
@@ -463,10 +467,14 @@ impl Shards {
         &self.process
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// The time as the shards' limiters count it, microseconds.
     pub fn limiter_time(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let clock = self.clock;
-        move || clock.now(Instant::now()).mono_ms * 1_000 + 1
+        move || clock.limiter_us(Instant::now())
     }
 
     /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed. Half of the

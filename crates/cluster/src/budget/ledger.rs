@@ -112,6 +112,30 @@ impl Ledger {
         Self { number, ..self }
     }
 
+    /// The process before had such a share of keys that nobody names, and it is on the board: this one has it.
+    pub fn go_on_with_rest(&mut self, kind: u8, share: u32) {
+        if let Some(rest) = self.rest.get_mut(usize::from(kind)) {
+            *rest = Rest {
+                share,
+                shown: share,
+            };
+            self.changes.push(Change::Rest(kind, share));
+        }
+    }
+
+    /// The process before had named a key, and such a share of it is on the board: this one has it.
+    pub fn go_on_with(&mut self, key: Key, share: u32, now_us: u64) {
+        if self.own.len() < ENTRIES_MAX && self.is_shared(key) {
+            let own = Own {
+                share,
+                shown: share,
+                hot_until_us: now_us + HEAT_US,
+                ..Own::default()
+            };
+            self.own.insert(key, own);
+        }
+    }
+
     /// Takes the changes for this node since the last call, in order.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)

@@ -5,11 +5,13 @@
 
 mod api;
 mod backends;
+mod before;
 mod bodies;
 mod bridges;
 mod carrier;
 mod channels;
 mod cluster;
+mod counted;
 pub mod detection;
 mod directory;
 mod foreign;
@@ -27,6 +29,8 @@ mod text;
 mod tokens;
 mod upgrade;
 
+pub use before::{Before, Counted};
+pub use counted::counted;
 pub use text::Format;
 
 use hub::metrics::Cells;
@@ -117,7 +121,7 @@ pub(crate) struct Figures<'a>(View<'a>);
 impl Figures<'_> {
     /// The values of a metric by its label.
     pub(crate) fn labelled(&self, name: &str) -> Vec<(String, f64)> {
-        match find(name).map(|metric| (metric.read)(&self.0)) {
+        match find(name).map(|metric| self.0.read(metric)) {
             Some(Samples::Labelled(values)) => values,
             _ => Vec::new(),
         }
@@ -126,7 +130,7 @@ impl Figures<'_> {
     /// A metric's value: a gauge's largest, a counter's sum over the values of its label that count; none named: all.
     pub(crate) fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let metric = find(name)?;
-        let values = match (metric.read)(&self.0) {
+        let values = match self.0.read(metric) {
             Samples::One(value) => return value,
             Samples::Labelled(values) => values,
             Samples::Histogram(_) | Samples::Histograms(_) => return None,
@@ -182,6 +186,15 @@ pub(crate) fn load(cell: &AtomicU64) -> u64 {
 }
 
 impl View<'_> {
+    /// What a metric is, with what processes before this one have counted.
+    fn read(&self, metric: &row::Metric) -> Samples {
+        let now = (metric.read)(self);
+        match self.node.before.get() {
+            Some(before) => before.and(metric, now),
+            None => now,
+        }
+    }
+
     /// The sum over all shards.
     fn sum(&self, cell: fn(&Cells) -> &AtomicU64) -> Samples {
         Samples::One(Some(self.total(cell)))

@@ -1,5 +1,6 @@
 //! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
 
+use super::before::Before;
 use super::detection::Detection;
 use super::load;
 use crate::api;
@@ -50,6 +51,8 @@ pub struct Node {
     pub addresses: OnceLock<Arc<Addresses>>,
     pub log: Arc<LogLoss>,
     pub reloads: Reloads,
+    /// What processes before this one have counted.
+    pub before: OnceLock<Before>,
     /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
     pub certificate_expiry: AtomicU64,
     /// Namespaces of recovery level `cluster`, if there are any.

@@ -52,7 +52,7 @@ pub(super) fn encode(view: &View<'_>, prefix: &str, format: Format) -> String {
     let mut out = String::with_capacity(32 * 1024);
     let all = GROUPS.iter().flat_map(|group| group.metrics);
     for metric in all.filter(|metric| metric.name.starts_with(prefix)) {
-        let samples = (metric.read)(view);
+        let samples = view.read(metric);
         if samples == Samples::One(None) {
             continue;
         }

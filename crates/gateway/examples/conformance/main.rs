@@ -424,6 +424,7 @@ fn main() -> anyhow::Result<()> {
     let places = Arc::new(Places::new(DESCRIPTORS));
     let settings = Settings {
         inherited: None,
+        onset: None,
         listen: if tls.is_some() { Vec::new() } else { listen },
         takes_over: false,
         unix: Vec::new(),

@@ -91,6 +91,7 @@ fn until_commit(
         version,
         sessions: census.goes,
         member: parts.seat.as_ref().map(|seat| seat.membership.clone()),
+        onset: Some(parts.books.limiting.onset()),
     };
     line.send(Kind::Welcome, &welcome, STEP)?;
     send_listeners(line, parts)?;
@@ -115,6 +116,7 @@ fn until_commit(
     memories::send(line, remembers, told)?;
     let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
     let sessions = send_sessions(line, &stand.frozen, wants_stays)?;
+    parts.books.send(line)?;
     in_time(parts, began)?;
     backends::send(line, &stand.drivers)?;
     if let Some(node) = &stand.node {

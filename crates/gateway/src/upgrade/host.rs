@@ -7,6 +7,7 @@ use super::line::{Broken, Line};
 use super::notify;
 use super::parts::Parts;
 use crate::errands;
+use crate::program;
 use crate::unix::{self, SocketFiles};
 use anyhow::{Context, Result};
 use handoff::{Hello, Kind, Order, Said, takes};
@@ -382,19 +383,13 @@ fn start_and_give(
     }
 }
 
-/// The program as it is on the disk now; where it was replaced, the system remembers the old one as deleted.
+/// The program as it is on the disk now.
 fn binary(order: &Order) -> Result<PathBuf, String> {
     if !order.binary.is_empty() {
         return Ok(PathBuf::from(&order.binary));
     }
-    let own = std::env::current_exe();
-    let own = own.map_err(|error| {
+    program::own().map_err(|error| {
         format!("cannot find the program of this process: {error}; name it with --binary")
-    })?;
-    let text = own.to_string_lossy();
-    Ok(match text.strip_suffix(" (deleted)") {
-        Some(path) => PathBuf::from(path),
-        None => own,
     })
 }
 

@@ -4,6 +4,7 @@
 
 mod backends;
 mod command;
+mod counted;
 mod course;
 mod fit;
 mod giver;

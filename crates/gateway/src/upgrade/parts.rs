@@ -1,5 +1,6 @@
 //! What a process hands over with.
 
+use super::counted::Books;
 use super::fit;
 use super::seat::Seat;
 use crate::config::Resolved;
@@ -11,7 +12,7 @@ use handoff::Fit;
 use nodes::chronicle::Acks;
 use nodes::relay::Relays;
 use process::health::Readiness;
-use shard::Givers;
+use shard::{Givers, Shards};
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -21,6 +22,7 @@ use tokio::task::AbortHandle;
 pub struct Parts {
     pub givers: Givers,
     pub fit: Fit,
+    pub books: Books,
     /// The part of the configuration that cannot be handed over.
     pub obstacle: Option<&'static str>,
     pub admin: Option<TcpListener>,
@@ -44,13 +46,14 @@ pub struct Parts {
 impl Parts {
     pub fn new(
         config: &Resolved,
-        givers: Givers,
+        shards: &Shards,
         (admin, admin_service): (Option<TcpListener>, Option<AbortHandle>),
         (workers, seat): (Held, Option<Seat>),
-        facts: &Facts,
+        facts: &Arc<Facts>,
     ) -> Self {
         Self {
-            givers,
+            givers: shards.givers(),
+            books: Books::of(shards, facts),
             fit: fit::of(config),
             obstacle: fit::obstacle(config),
             admin,

@@ -1,6 +1,7 @@
 //! The successor: it gets listeners, starts with them, gets sessions, and serves when the process before it says so.
 
 use super::backends::Records;
+use super::counted::Gathered;
 use super::fit;
 use super::line::{Broken, Line, decode};
 use super::memories;
@@ -18,7 +19,7 @@ use handoff::{
 };
 use nodes::Member;
 use process::upgrades::Tally as Upgraded;
-use shard::{Sessions, Shards, Takers};
+use shard::{Limiting, Onset, Sessions, Shards, Takers};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -55,6 +56,8 @@ pub struct Inheritance {
     pub relay: Option<TcpListener>,
     /// The place in the cluster.
     pub heritage: Option<Heritage>,
+    /// What the process before says of its clock and of rates.
+    pub onset: Option<Onset>,
 }
 
 impl Inheritance {
@@ -117,6 +120,7 @@ impl Takeover {
         let begun = begun.map_err(|why| anyhow!("cannot take over: {why}"))?;
         let (welcome, mut inheritance) = begun;
         let relay = inheritance.relay.take();
+        inheritance.onset = welcome.onset.as_ref().map(Onset::of);
         inheritance.heritage = welcome
             .member
             .map(|membership| Heritage { membership, relay });
@@ -133,7 +137,7 @@ impl Takeover {
         tracing::info!(sessions = self.expected, "ready to take over");
         let began = Instant::now();
         let streams = goes.2.chronicle.get().and_then(|acks| acks.streams());
-        let taken = self.gather(&takers, goes);
+        let taken = self.gather(&takers, shards.limiting(), goes);
         let taken = taken.map_err(|why| anyhow!("cannot take over: {why}"))?;
         takers.begin();
         streams.iter().for_each(|streams| streams.begin());
@@ -151,6 +155,7 @@ impl Takeover {
     fn gather(
         &mut self,
         takers: &Takers,
+        limiting: Limiting,
         (workers, member, facts): Goes<'_>,
     ) -> Result<Taken, Broken> {
         let line = &mut self.line;
@@ -158,6 +163,7 @@ impl Takeover {
         let (mut ledger, mut onward) = (Ledger::default(), Vec::new());
         let (mut backends, mut place) = (Records::default(), Record::default());
         let mut streams = Streams::default();
+        let mut gathered = Gathered::new(limiting);
         let mut connections = 0;
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
@@ -173,7 +179,9 @@ impl Takeover {
                     onward.push(word);
                 }
                 Kind::Sessions => {
-                    connections += take_batch(line, takers, &mut ledger, decode(&body)?)?;
+                    let mut batch: Batch = decode(&body)?;
+                    gathered.take(&mut ledger, &mut batch)?;
+                    connections += take_batch(line, takers, &mut ledger, batch)?;
                     line.say(Kind::Taken, STEP)?;
                 }
                 Kind::Stays => backends.take_stays(&body)?,
@@ -193,6 +201,7 @@ impl Takeover {
         backends.restore(workers, &ledger, shards)?;
         place.restore(member, some_stay)?;
         seat::go_on_with(facts, &streams)?;
+        gathered.go_on(facts);
         if let Some(history) = facts.history.get() {
             let taken = history.take(HISTORY);
             taken.map_err(|fault| {
@@ -258,6 +267,9 @@ fn ask_for_listeners(
 ) -> Result<(Welcome, Inheritance), Broken> {
     line.send(Kind::Hello, hello, STEP)?;
     let welcome: Welcome = line.expect(Kind::Welcome, STEP)?;
+    let onset = welcome.onset.as_ref();
+    let checked = onset.map_or(Ok(()), handoff::Onset::check);
+    checked.map_err(|unfit| Broken::Strange(format!("its welcome has {unfit}")))?;
     if !(OLDEST..=RECORD).contains(&welcome.version) {
         return Err(Broken::Strange(format!(
             "it speaks version {} of the record, and this process {OLDEST} to {RECORD}",

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use papaya::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Kinds of budgets.
@@ -86,6 +86,8 @@ pub struct Budgets {
     secret: [u64; 2],
     addresses: Arc<Addresses>,
     meters: Arc<Shared>,
+    /// It goes on with the shares of another process.
+    goes_on: AtomicBool,
 }
 
 impl Budgets {
@@ -126,6 +128,7 @@ impl Budgets {
             secret: scope.secret,
             addresses: Arc::clone(addresses),
             meters: Arc::clone(meters),
+            goes_on: AtomicBool::new(false),
         })
     }
 
@@ -269,6 +272,50 @@ impl Budgets {
             let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
             self.meters.write(self.meters.place_of_key(key), state_us);
         }
+    }
+
+    /// The keys that have a share of their own, with the share and the limiter's state: another process goes on as this node.
+    pub fn named_shares(&self) -> Vec<(Key, u32, u64)> {
+        let shares = self.shares.pin();
+        let all = shares.iter().map(|(key, named)| {
+            let state_us = named.state_us.load(Ordering::Relaxed);
+            (*key, named.get(), state_us)
+        });
+        all.collect()
+    }
+
+    /// Of each kind that nodes share, what this node may use of a key without a share of its own.
+    pub fn rests(&self) -> Vec<(u8, u32)> {
+        let kinds = (0..).zip(&self.kinds).filter(|(_, kind)| kind.budget > 0);
+        kinds.map(|(kind, _)| (kind, self.rest(kind))).collect()
+    }
+
+    /// The process before had these shares, and other nodes take them for this one's.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on.load(Ordering::Relaxed)
+    }
+
+    /// This node had so much of keys without a share of their own in the process before.
+    pub(crate) fn go_on_with_rest(&self, kind: u8, share: u32) {
+        let budget = self.kind((kind, 0)).budget;
+        self.set_rest(kind, share.min(budget));
+        self.goes_on.store(true, Ordering::Relaxed);
+    }
+
+    /// This node had such a share in the process before.
+    pub(crate) fn go_on_with(&self, key: Key, share: u32, state_us: u64, now_us: u64) {
+        let kind = self.kind(key);
+        if kind.budget == 0 {
+            return;
+        }
+        let share = share.min(kind.budget);
+        let gcra = kind.gcra.map(|gcra| gcra.of_share(share));
+        let named = Share {
+            share: AtomicU32::new(share),
+            refused: AtomicU32::new(0),
+            state_us: AtomicU64::new(gcra.map_or(0, |gcra| gcra.believed(state_us, now_us))),
+        };
+        self.shares.pin().insert(key, Arc::new(named));
     }
 
     /// Of each key of a kind that has no share of its own this node may use so much.

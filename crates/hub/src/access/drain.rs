@@ -64,8 +64,13 @@ impl Drain {
 }
 
 fn spread_ms(window_ms: u64, dice: [u8; 2]) -> u64 {
+    dealt_ms(window_ms.max(SPREAD_MIN_MS), dice)
+}
+
+/// At least a millisecond.
+fn dealt_ms(within_ms: u64, dice: [u8; 2]) -> u64 {
     let dice = u64::from(u16::from_be_bytes(dice));
-    1 + window_ms.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
+    1 + within_ms * dice / u64::from(u16::MAX)
 }
 
 /// How fast sessions leave.
@@ -151,8 +156,21 @@ impl Leaving {
 
     /// In how many milliseconds a client may come back.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
+        self.left_ms(now_ms) + spread_ms(self.pace.window_ms, dice)
+    }
+
+    /// The same for a client whose sockets another node takes from this one: it comes while this one waits for that, and the last quarter of
+    /// the time is for its way.
+    pub(crate) fn taken_delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
+        let within_ms = self.takers_ms() * 3 / 4;
+        let window_ms = self.pace.window_ms.max(SPREAD_MIN_MS);
+        self.left_ms(now_ms) + dealt_ms(window_ms.min(within_ms), dice)
+    }
+
+    /// What is left of the window.
+    fn left_ms(&self, now_ms: u64) -> u64 {
         let ends_ms = self.started_ms + self.pace.window_ms;
-        ends_ms.saturating_sub(now_ms) + spread_ms(self.pace.window_ms, dice)
+        ends_ms.saturating_sub(now_ms)
     }
 
     /// The same where nothing is in a hurry: few sessions have a short window, and their clients are no more idle for that.
@@ -329,6 +347,30 @@ mod tests {
             }
             assert!(leaving.is_over());
         }
+    }
+
+    /// A client that did as it was told came a second after its node had ended.
+    #[test]
+    fn clients_come_back_while_their_sockets_are_kept() {
+        let leaving = Leaving::new(1_000, PACE, sessions(1));
+        assert_eq!(
+            (leaving.takers_ms(), leaving.delay_ms(3_000, [255; 2])),
+            (375, 6_001)
+        );
+        let latest_ms = |now_ms| leaving.taken_delay_ms(now_ms, [255; 2]);
+        // The window ends at 5,000.
+        assert_eq!(latest_ms(3_000), 2_000 + 1 + 281);
+        assert_eq!(latest_ms(9_000), 1 + 281);
+        assert_eq!(leaving.taken_delay_ms(3_000, [0; 2]), 2_001);
+        let patient = Pace {
+            patience_ms: 60_000,
+            ..PACE
+        };
+        let leaving = Leaving::new(1_000, patient, sessions(1));
+        assert_eq!(
+            leaving.taken_delay_ms(1_000, [255; 2]),
+            leaving.delay_ms(1_000, [255; 2])
+        );
     }
 
     #[test]

@@ -161,6 +161,20 @@ impl Gcra {
         now_us + ahead_us.min(2 * u128::from(self.per_us)) as u64
     }
 
+    /// A state that came from elsewhere, as far as this limit could have made it: nobody owes more than two windows.
+    pub(crate) fn believed(self, state_us: u64, now_us: u64) -> u64 {
+        match self.fixed {
+            Some(fixed) => {
+                let (start_us, used) = (
+                    state_us & !(fixed.grid_us - 1),
+                    state_us & (fixed.grid_us - 1),
+                );
+                start_us.min(now_us & !(fixed.grid_us - 1)) | used
+            }
+            None => state_us.min(now_us.saturating_add(2 * self.per_us)),
+        }
+    }
+
     /// More than half of the rate is left.
     pub(crate) fn has_plenty(self, state_us: u64, now_us: u64) -> bool {
         match self.fixed {
@@ -262,6 +276,18 @@ mod tests {
         };
         assert_eq!((passed(659_900_000), passed(660_100_000)), (100, 0));
         assert_eq!((passed(719_800_000), passed(719_900_000)), (0, 100));
+    }
+
+    #[test]
+    fn no_state_from_elsewhere_keeps_anybody_out_for_ever() {
+        let rate = Rate::new(3, Duration::from_secs(10));
+        for gcra in [Gcra::new(rate), Gcra::new(rate.fixed())] {
+            let (mut state, now_us) = (0, 123_456_789);
+            while gcra.check(&mut state, now_us).is_ok() {}
+            assert_eq!(gcra.believed(state, now_us), state, "it is as it was made");
+            let strange = gcra.believed(u64::MAX >> 4, now_us);
+            assert_eq!(gcra.room(strange, now_us + 20_000_000), Ok(()));
+        }
     }
 
     #[test]

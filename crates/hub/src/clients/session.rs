@@ -441,6 +441,16 @@ impl Rare {
         &mut self.rates[at].1
     }
 
+    /// The states of all limiters, by number.
+    pub(crate) fn rates(&self) -> &[(u32, u64)] {
+        &self.rates
+    }
+
+    /// The same, as they were elsewhere.
+    pub(crate) fn set_rates(&mut self, rates: impl Iterator<Item = (u32, u64)>) {
+        self.rates = rates.collect();
+    }
+
     /// The session is not in this namespace any more, or was not let in for a rate.
     pub(crate) fn part(&mut self, namespace: &str) {
         self.parted.add(namespace);

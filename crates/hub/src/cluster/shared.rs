@@ -71,6 +71,65 @@ impl Process {
         }
     }
 
+    /// The same in a process that goes on with the limiters of another one.
+    pub fn seeded(rates: &Rates, seed: [u64; 2]) -> Self {
+        Self {
+            meters: Arc::new(Shared::seeded(rates, seed)),
+            ..Self::default()
+        }
+    }
+
+    /// What users and addresses have used of rates, for a process that goes on. The clock is that of the limiters.
+    pub fn limiters(&self, now_us: u64) -> Vec<handoff::Limiters> {
+        self.meters.pages(now_us)
+    }
+
+    /// This node's shares of limits that nodes share, as far as they have names.
+    pub fn shares(&self) -> Vec<handoff::Share> {
+        let named = self
+            .budgets
+            .iter()
+            .flat_map(|budgets| budgets.named_shares());
+        let named = named.map(|((kind, holder), share, state_us)| handoff::Share {
+            kind: kind.into(),
+            holder,
+            share,
+            state_us,
+        });
+        named.collect()
+    }
+
+    /// Of each limit that nodes share, what is left for those without a share.
+    pub fn rests(&self) -> Vec<handoff::Rest> {
+        let rests = self.budgets.iter().flat_map(|budgets| budgets.rests());
+        let rests = rests.map(|(kind, share)| handoff::Rest {
+            kind: kind.into(),
+            share,
+        });
+        rests.collect()
+    }
+
+    /// Goes on with it.
+    pub fn take_rest(&self, rest: &handoff::Rest) {
+        let kind = u8::try_from(rest.kind).unwrap_or(u8::MAX);
+        if let Some(budgets) = &self.budgets {
+            budgets.go_on_with_rest(kind, rest.share);
+        }
+    }
+
+    /// Goes on with one of them.
+    pub fn take_share(&self, share: &handoff::Share, now_us: u64) {
+        let kind = u8::try_from(share.kind).unwrap_or(u8::MAX);
+        if let Some(budgets) = &self.budgets {
+            budgets.go_on_with((kind, share.holder), share.share, share.state_us, now_us);
+        }
+    }
+
+    /// Goes on with some of them.
+    pub fn take_limiters(&self, page: &handoff::Limiters, now_us: u64) {
+        self.meters.take(page, now_us);
+    }
+
     /// The same with limits that nodes share, as far as they are to.
     #[must_use]
     pub fn sharing(mut self, config: &Config) -> Self {

@@ -7,7 +7,7 @@ use crate::books::heartbeat::Step;
 use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{
-    Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
+    Dues, Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
 };
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
@@ -365,12 +365,38 @@ fn session(
         .token
         .as_deref()
         .map(|token| RequestToken::Unread(token.into()));
+    if let Some(dues) = &record.dues {
+        set_dues(parts, &mut session, dues);
+    }
     let good = record
         .claims
         .as_ref()
         .map(|claims| RequestToken::Good(claims.into()));
     session.joining.token = good.or(unread).map(Box::new);
     session
+}
+
+/// It has used of rates what it had used there.
+fn set_dues(parts: &Parts, session: &mut Session, dues: &handoff::Dues) {
+    let (meters, now_us) = (&parts.access.meters, parts.clock.now_us());
+    let own = meters.session.as_ref();
+    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    session.dues = Dues {
+        rate: own.map_or(0, |meter| meter.gcra.believed(dues.state_us, now_us)),
+        rejections: u16::try_from(dues.rejections).unwrap_or(u16::MAX),
+        unbooked: small(dues.unbooked),
+        // Without such a rate it is granted nothing.
+        granted: if meters.are_shared() {
+            small(dues.granted)
+        } else {
+            0
+        },
+    };
+    if !dues.rates.is_empty() {
+        let rates = dues.rates.iter();
+        let rates = rates.map(|spent| (spent.number, spent.state_us));
+        session.rare.get_or_insert_default().set_rates(rates);
+    }
 }
 
 fn open_socket(

@@ -17,7 +17,7 @@ use crate::tables::slot::{ConnId, SessionId, SessionKey, SocketId};
 use crate::transport::polling;
 use handoff::Owed;
 use handoff::backend::Stay;
-use handoff::bounds::{NUMBERS_MAX, RECORD_BYTES_MAX};
+use handoff::bounds::{NUMBERS_MAX, RATES_MAX, RECORD_BYTES_MAX};
 use handoff::takes;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -413,6 +413,7 @@ fn record(parts: &Parts, session: &Session, ways: Ways) -> handoff::Session {
         refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
         agent: tag(&parts.people.agents, session.agent),
         claim_kinds: tag(&parts.people.claim_kinds, session.claims),
+        dues: dues(session),
         token,
         claims,
         conn: ways
@@ -462,6 +463,24 @@ fn polling_record(
             keep_alive: slot.flags.keep_alive,
         }),
     }
+}
+
+/// What it has used of rates, if it has.
+fn dues(session: &Session) -> Option<handoff::Dues> {
+    let (dues, rare) = (&session.dues, session.rare.as_ref());
+    let rates = rare.map_or(&[][..], |rare| rare.rates()).iter();
+    let rates = rates.map(|(number, state_us)| handoff::Spent {
+        number: *number,
+        state_us: *state_us,
+    });
+    let told = handoff::Dues {
+        state_us: dues.rate,
+        rejections: dues.rejections.into(),
+        unbooked: dues.unbooked.into(),
+        granted: dues.granted.into(),
+        rates: rates.take(RATES_MAX).collect(),
+    };
+    (told != handoff::Dues::default()).then_some(told)
 }
 
 fn tag(tags: &Tags, tag: Tag) -> String {

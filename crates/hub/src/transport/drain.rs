@@ -75,14 +75,19 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
 /// The turn's share of the clients is told when to come back: the one closed last has left by then.
 fn notify(parts: &mut Parts, leaving: &mut Leaving) {
     let mut told = 0;
+    let abroad = goes_abroad(parts);
     while told < CHORES_PER_TURN
         && let Some(session) = leaving.next_untold()
     {
         let slot = parts.people.sessions.live(session);
+        let is_taken = abroad && slot.is_some_and(|slot| parts.people.is_recoverable(slot));
         let sockets = slot.map(|slot| slot.sockets.clone());
         for index in sockets.into_iter().flatten() {
-            let dice = parts.ids.random();
-            let retry_after_ms = leaving.delay_ms(parts.clock.now.mono_ms, dice);
+            let (now_ms, dice) = (parts.clock.now.mono_ms, parts.ids.random());
+            let retry_after_ms = match is_taken {
+                true => leaving.taken_delay_ms(now_ms, dice),
+                false => leaving.delay_ms(now_ms, dice),
+            };
             say_shutdown(parts, index, retry_after_ms);
             told += 1;
         }
@@ -160,10 +165,15 @@ pub(crate) fn awaits_takers(parts: &Parts) -> Option<u64> {
         .as_ref()
         .map_or(0, |recovery| recovery.parked.len());
     let waits = parts.clock.now.mono_ms < until_ms && parked > 0;
-    let goes = waits && parts.books.config.recovery.goes_abroad();
+    (waits && goes_abroad(parts)).then_some(until_ms)
+}
+
+/// Other nodes can take sockets from this one.
+fn goes_abroad(parts: &Parts) -> bool {
+    let goes = parts.books.config.recovery.goes_abroad();
     let abroad = parts.away.as_ref().filter(|_| goes);
     let abroad = abroad.map(|away| away.abroad());
-    matches!(abroad, Some(Abroad::Nodes(_))).then_some(until_ms)
+    matches!(abroad, Some(Abroad::Nodes(_)))
 }
 
 fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: bool) {

@@ -19,14 +19,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A balancer whose servers are named by orders, as Kubernetes names the pods of a service: it asks nobody for health.
-struct Service {
+pub struct Service {
     proxy: Server,
     orders: PathBuf,
 }
 
 impl Service {
     /// With room for so many pods, of which none is there.
-    fn start(pods: usize) -> Service {
+    pub fn start(pods: usize) -> Service {
         let orders = tempfile::tempdir().expect("a temporary folder").keep();
         let orders = orders.join("orders");
         let servers = (0..pods).map(|pod| format!("    server pod-{pod} 127.0.0.1:1 disabled\n"));
@@ -53,15 +53,20 @@ impl Service {
         assert!(!answer.contains("No such"), "{words}: {answer}");
     }
 
-    fn add(&self, pod: usize, addr: SocketAddr) {
+    pub fn add(&self, pod: usize, addr: SocketAddr) {
         let server = format!("set server public/pod-{pod}");
         self.order(&format!("{server} addr {} port {}", addr.ip(), addr.port()));
         self.order(&format!("{server} state ready"));
     }
 
     /// New connections go elsewhere; those that there are stay.
-    fn remove(&self, pod: usize) {
+    pub fn remove(&self, pod: usize) {
         self.order(&format!("set server public/pod-{pod} state maint"));
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.proxy.addr
     }
 
     fn url(&self) -> String {

@@ -6,7 +6,7 @@ use crate::harness::{Alone, Gateway, PATIENCE, eventually};
 use serde_json::Value;
 use servers::Redis;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CLIENTS: u64 = 24;
 
@@ -84,6 +84,42 @@ fn clients_of_a_drained_node_were_new_elsewhere() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn clients_of_a_drained_node_come_back_by_the_stream() {
     a_drain_loses_nothing("cluster", "drain_window = \"1s\"\ndrain_grace = \"16s\"");
+}
+
+/// A client that does as it is told: it comes back so long after the notice.
+fn obedient(mut client: Client, other: &Gateway) -> bool {
+    let sid = client.sid.clone();
+    let (delay, told) = (client.told_to_leave(), Instant::now());
+    let (_, auth) = client.sent_away();
+    std::thread::sleep(delay.saturating_sub(told.elapsed()));
+    Client::comes_back(other, auth).sid == sid
+}
+
+/// Delays were spread over the window, and the node had ended: of 24 clients five to ten were new.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn clients_that_came_when_they_were_told_found_their_node_gone() {
+    let _alone = Alone::wait();
+    let redis = Redis::start();
+    let pace = "drain_window = \"6s\"\ndrain_grace = \"9s\"";
+    let text = config(&redis, "node", pace);
+    let mut nodes: [Gateway; 2] = std::array::from_fn(|_| Gateway::start(&text));
+    all_up(&nodes);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::new(&nodes[0])).collect();
+    clients.iter_mut().for_each(|client| client.join("room"));
+    let [draining, other] = &mut nodes;
+    let other = &*other;
+    let recovered = std::thread::scope(|scope| {
+        let lives = clients.drain(..);
+        let lives = lives.map(|client| scope.spawn(move || obedient(client, other)));
+        let lives: Vec<_> = lives.collect();
+        draining.terminate();
+        let lives = lives.into_iter().map(|life| life.join().expect("a life"));
+        lives.filter(|recovered| *recovered).count() as u64
+    });
+    assert_eq!(recovered, CLIENTS);
+    let status = draining.exit_status(PATIENCE).expect("the process ends");
+    assert_eq!(status.code(), Some(0));
 }
 
 /// Nobody could take it: a node alone does not wait for its clients.

@@ -2,10 +2,13 @@
 //! in `conformance/js/optional/returning.test.js`.
 
 use super::client::PATIENCE;
-use crate::harness::{Gateway, RawConn, eventually};
+use crate::harness::{Ended, Gateway, RawConn, eventually};
 use client::OpCode;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
@@ -43,7 +46,16 @@ impl Client {
     }
 
     fn open(gateway: &Gateway, target: &str, auth: Value) -> Self {
-        let mut conn = RawConn::websocket(gateway.addr, target);
+        Self::open_at(gateway.addr, target, auth)
+    }
+
+    /// By a proxy, to whichever gateway is behind it.
+    pub fn through(addr: SocketAddr, auth: Value) -> Self {
+        Self::open_at(addr, SIO, auth)
+    }
+
+    fn open_at(addr: SocketAddr, target: &str, auth: Value) -> Self {
+        let mut conn = RawConn::websocket(addr, target);
         conn.frame();
         conn.send_text(format!("40{auth}"));
         let reply = text(&mut conn);
@@ -70,6 +82,44 @@ impl Client {
 
     pub fn comes_back(gateway: &Gateway, auth: Value) -> Self {
         Self::open(gateway, SIO, auth)
+    }
+
+    /// Its node tells it to go; after how long it may come back.
+    pub fn told_to_leave(&mut self) -> Duration {
+        loop {
+            let frame = self.conn.frame_within(3 * PATIENCE).expect("a notice");
+            if frame.text() == "2" {
+                self.conn.send_text("3");
+            }
+            if let Some(event) = frame.text().strip_prefix("42") {
+                let event: Value = serde_json::from_str(event).expect("a packet");
+                self.note(&event);
+                if event[0] == "SERVER_SHUTDOWN" {
+                    let delay_ms = event[1]["retry_after_ms"].as_u64();
+                    return Duration::from_millis(delay_ms.expect("a delay"));
+                }
+            }
+        }
+    }
+
+    /// Notes the numbers that it hears. `true`: its connection has ended; `false`: it is all over.
+    pub fn listens(&mut self, numbers: &mut Vec<u64>, over: &AtomicBool) -> bool {
+        while !over.load(Ordering::Acquire) {
+            let frame = match self.conn.frame_within(Duration::from_millis(50)) {
+                Ok(frame) if frame.opcode == OpCode::Close => return true,
+                Ok(frame) => frame,
+                Err(Ended::Open) => continue,
+                Err(Ended::Cleanly | Ended::Reset) => return true,
+            };
+            if frame.text() == "2" {
+                self.conn.send_text("3");
+            }
+            if let Some(event) = frame.text().strip_prefix("42") {
+                let event: Value = serde_json::from_str(event).expect("a packet");
+                numbers.extend(self.note(&event));
+            }
+        }
+        false
     }
 
     /// The numbers that it hears until its node sends it away, and what comes back of it.

@@ -3,7 +3,7 @@
 use crate::harness::{Gateway, PATIENCE, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Lines};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -24,8 +24,23 @@ impl Chain {
     }
 
     pub fn start_with(config: &str, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_of(config, None, flags, environment)
+    }
+
+    /// With the socket at this place.
+    pub fn start_at(config: &str, socket: &Path) -> Self {
+        Self::start_of(config, Some(socket), &[], &[])
+    }
+
+    fn start_of(
+        config: &str,
+        socket: Option<&Path>,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let socket = folder.path().join("upgrade.sock");
+        let own = folder.path().join("upgrade.sock");
+        let socket = socket.map_or(own, Path::to_owned);
         let text = format!(
             "{config}\n[upgrade]\nsocket = {:?}\n",
             socket.display().to_string()

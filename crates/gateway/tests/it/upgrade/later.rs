@@ -34,6 +34,16 @@ struct Loose {
     listeners: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "4")]
     visitors: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    marks: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "10")]
+    limiters: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "11")]
+    counters: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "12")]
+    shares: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "13")]
+    rests: Vec<Vec<u8>>,
 }
 
 /// A later build takes over from the process that serves, and is the one that serves then.

@@ -1,0 +1,35 @@
+//! The processes of this one's family, as `/proc` shows them.
+
+use std::fs;
+use std::path::Path;
+
+/// The flag by which a successor knows what it is.
+const TAKE_OVER: &[u8] = b"--take-over";
+
+/// A living child that was started to take over. One whose parent has ended is a child of the supervisor.
+pub fn heir(parent: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").ok()?;
+    let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut heirs = numbers.filter(|pid: &u32| {
+        let folder = Path::new("/proc").join(pid.to_string());
+        is_child(&folder, parent) && takes_over(&folder)
+    });
+    heirs.next()
+}
+
+/// A living one: the words of one that has ended are gone.
+fn is_child(folder: &Path, parent: u32) -> bool {
+    let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+    // The name in parentheses may hold blanks.
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    let mut fields = rest.split_whitespace();
+    let lives = fields
+        .next()
+        .is_some_and(|state| state != "Z" && state != "X");
+    lives && fields.next().and_then(|ppid| ppid.parse().ok()) == Some(parent)
+}
+
+fn takes_over(folder: &Path) -> bool {
+    let words = fs::read(folder.join("cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == TAKE_OVER)
+}

@@ -1,0 +1,149 @@
+//! There is too little of something for a successor: memory, room on the disk. The process that runs says so and goes on.
+
+use super::chain::Chain;
+use super::troubles::Pair;
+use crate::harness::client::{Plain, SocketIo};
+use serde_json::json;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\n";
+const MIB: u64 = 1024 * 1024;
+
+/// This program, with so much address space.
+fn starved(folder: &Path, bytes: u64) -> PathBuf {
+    let script = folder.join(format!("starved-{bytes}"));
+    let binary = env!("CARGO_BIN_EXE_sockeye");
+    let text = format!(
+        "#!/bin/sh\nulimit -v {}\nexec {binary} \"$@\"\n",
+        bytes / 1024
+    );
+    fs::write(&script, text).expect("write");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("a program");
+    script
+}
+
+/// From far too little on in small steps, so that it ends at its start, among listeners and in the middle of sessions; until there is enough.
+#[test]
+fn a_successor_without_memory_changes_nothing() {
+    let mut chain = Chain::start(CONFIG);
+    let mut pair = Pair::join(&chain);
+    // What they are is far more than the steps.
+    let mut crowd: Vec<Plain> = (0..200)
+        .map(|n| Plain::join(chain.first.addr, &format!("room {n}")))
+        .collect();
+    let mut idle: Vec<SocketIo> = (0..50)
+        .map(|_| SocketIo::connect(chain.first.addr))
+        .collect();
+    let (mut bytes, mut given_up) = (8 * MIB, Vec::new());
+    loop {
+        let binary = starved(&chain.folder(), bytes).display().to_string();
+        let output = chain
+            .command(&["--binary", &binary])
+            .output()
+            .expect("sockeye upgrade");
+        let text = super::chain::said(&output);
+        if let Some(pid) = super::chain::started(&text) {
+            chain.note_successor(pid);
+        }
+        if output.status.success() {
+            break;
+        }
+        assert!(text.contains("this process goes on"), "{bytes}: {text}");
+        given_up.push(text);
+        pair.talk();
+        bytes += (bytes / 16).max(2 * MIB);
+        assert!(bytes < 16_384 * MIB, "it never has enough");
+    }
+    assert!(given_up.len() > 3, "{given_up:?}");
+    println!(
+        "given up {} times, up to {} MiB",
+        given_up.len(),
+        bytes / MIB
+    );
+    pair.talk();
+    for (n, client) in crowd.iter_mut().enumerate() {
+        client.send(&json!({ "type": "ping" }));
+        assert_eq!(client.expect_type("pong")["type"], "pong", "client {n}");
+    }
+    for client in &mut idle {
+        client.ask(1, &json!(["join", "lobby"]));
+    }
+}
+
+/// A file system that has room for so many files, folders and sockets.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(place: PathBuf, files: u32) -> Self {
+        fs::create_dir(&place).expect("a folder");
+        let mut command = Command::new("mount");
+        command.args([
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("nr_inodes={files},size=64k"),
+            "tmpfs",
+        ]);
+        assert!(command.arg(&place).status().expect("mount").success());
+        Self(place)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .args(["--lazy"])
+            .arg(&self.0)
+            .status();
+    }
+}
+
+/// The successor opens its own socket beside that of the process before, and there is no room for it.
+#[test]
+#[ignore = "needs root: cargo xtask test foreign"]
+fn a_full_disk_is_found_before_the_last_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The folder itself is one of them, and the socket that stands there.
+    let small = Small::mount(folder.path().join("run"), 3);
+    let socket = small.0.join("upgrade.sock");
+    let mut chain = Chain::start_at(CONFIG, &socket);
+    let mut pair = Pair::join(&chain);
+    let filler = small.0.join("filler");
+    fs::write(&filler, "").expect("the last one");
+    for _ in 0..2 {
+        let text = chain.failing_upgrade(&[]);
+        assert!(text.contains("this process goes on"), "{text}");
+        pair.talk();
+    }
+    assert!(socket.exists(), "it is found where it was");
+    fs::remove_file(&filler).expect("room");
+    chain.upgrade();
+    pair.talk();
+}
+
+/// Its history stands on a disk that is full: closing it for the successor, or opening it there, may fail, and then it is opened again.
+#[test]
+fn a_store_without_room_costs_no_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("history").display().to_string();
+    let config = format!(
+        "{CONFIG}[history]\nstore = \"disk\"\nfolder = {place:?}\n[namespaces.\"/\".history]\nrooms = [\"*\"]\n"
+    );
+    let mut chain = Chain::start(&config);
+    let mut pair = Pair::join(&chain);
+    let script = chain.folder().join("no-room");
+    let binary = env!("CARGO_BIN_EXE_sockeye");
+    // One more byte is an error, as on a full disk.
+    let text = format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 0\nexec {binary} \"$@\"\n");
+    fs::write(&script, text).expect("write");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("a program");
+    let script = script.display().to_string();
+    let text = chain.failing_upgrade(&["--binary", &script]);
+    assert!(text.contains("this process goes on"), "{text}");
+    pair.talk();
+    chain.upgrade();
+    pair.talk();
+}
