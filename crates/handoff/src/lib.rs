@@ -9,11 +9,13 @@ pub mod bounds;
 mod check;
 pub mod cluster;
 pub mod history;
+pub mod keepsakes;
 mod marks;
 mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
+pub use keepsakes::Keepsakes;
 pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{

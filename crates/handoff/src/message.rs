@@ -1,6 +1,7 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
 use crate::cluster::Membership;
+use crate::keepsakes::Keepsakes;
 use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
@@ -96,6 +97,9 @@ pub struct Hello {
     /// What it is going to be; an operator's command has none.
     #[prost(message, optional, tag = "5")]
     pub fit: Option<Fit>,
+    /// It takes what shards keep for those who come.
+    #[prost(bool, tag = "10")]
+    pub keepsakes: bool,
 }
 
 /// The configuration as far as both processes must have the same.
@@ -249,6 +253,9 @@ pub struct Batch {
     /// What this shard has carried out of buses. No descriptors follow.
     #[prost(message, repeated, tag = "5")]
     pub marks: Vec<Marks>,
+    /// What this shard keeps for those who come. No descriptors follow.
+    #[prost(message, repeated, tag = "10")]
+    pub keepsakes: Vec<Keepsakes>,
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub use dialect::notices;
 pub use dialect::speech::{Author, Emit};
 pub use hearing::plain::RAW_EVENT;
 pub use hub::Hub;
-pub use life::arriving::Unable;
+pub use life::keepsakes::Unable;
 pub use life::handing::{Handed, Handing, Stays};
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use recovery::chronicle::{Chronicle, ChronicleQuestion, ChronicleWord, Claiming, Saving};

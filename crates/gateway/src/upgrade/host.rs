@@ -293,8 +293,18 @@ fn describe(census: &Census) -> Vec<String> {
         .filter(|(_, count)| *count > 0);
     if census.windows > 0 {
         lines.push(format!(
-            "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
+            "{} sockets can come back to what they missed, and so they can after it, those that are away now among them",
             census.windows
+        ));
+    }
+    let (rooms, events) = census.kept;
+    if rooms > 0 {
+        lines.push(format!("{events} events that {rooms} rooms keep for those who join go over"));
+    }
+    if census.claimed > 0 {
+        lines.push(format!(
+            "{} sockets are claimed just now by clients who come back: one that still is when all stand still comes back as a new one",
+            census.claimed
         ));
     }
     lines.extend(stays.map(|(why, count)| {
@@ -336,6 +346,9 @@ fn start_and_give(
     let (sender, came) = mpsc::channel();
     desk.course.wait_for(pid, sender)?;
     let (mut line, hello) = wait_for(&mut child, &came, &desk.course)?;
+    if !hello.keepsakes {
+        tell("the successor is of a build that takes no events of rooms and no recovery: rooms begin with nothing, and a client who is away, or loses its connection later, comes back as a new one".to_owned());
+    }
     let given = giver::give(&mut line, &hello, &desk.parts, &desk.course);
     let given = given.map_err(|why| {
         // It ends by itself when it is refused; its exit tells nothing more.

@@ -26,7 +26,7 @@ pub mod questions;
 mod regions;
 pub mod relay;
 mod returning;
-mod roam;
+pub mod roam;
 mod starting;
 
 use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
@@ -90,7 +90,7 @@ fn all_up(nodes: &[Gateway]) {
     all_up_of(&nodes.iter().collect::<Vec<_>>());
 }
 
-fn all_up_of(nodes: &[&Gateway]) {
+pub fn all_up_of(nodes: &[&Gateway]) {
     let others = nodes.len() as f64 - 1.0;
     for node in nodes {
         assert!(eventually(PATIENCE, || is_ready(node)), "ready");

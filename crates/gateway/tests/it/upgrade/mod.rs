@@ -7,6 +7,7 @@ mod figures;
 mod keeping;
 mod later;
 mod programs;
+mod returning;
 mod stopping;
 mod stores;
 mod strangers;
