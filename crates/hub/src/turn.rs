@@ -222,6 +222,11 @@ impl<W: World> Turn<'_, W> {
         parts.repeats.go_on_with(marks, parts.clock.now.mono_ms);
     }
 
+    /// So late it is now: what comes of the process before comes in one turn, which may take seconds.
+    pub fn now_is(&mut self, now: Now) {
+        self.hub.stage.parts.clock.now = now;
+    }
+
     /// A piece of what the process before kept for those who come; how much of it has no place here.
     ///
     /// # Errors

@@ -101,6 +101,7 @@ impl Shard {
     fn take_in(&mut self, sessions: Sessions, conns: &mut Vec<ConnId>) -> Result<u64, String> {
         let now = self.clock.now(Instant::now());
         let mut turn = self.hub.turn(now, &mut self.hands);
+        turn.now_is(now);
         for marks in &sessions.marks {
             turn.marks_arrived(marks);
         }

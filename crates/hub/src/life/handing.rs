@@ -510,7 +510,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
         acks: Vec::new(),
         numbers: Vec::new(),
         lifeline: extra.and_then(|extra| lifeline(extra.lifeline.as_deref()?)),
-        returns: extra.and_then(|extra| keepsakes::returns(extra.lifeline.as_deref()?)),
+        returns: keepsakes::returns(parts, index),
         // The handler knows the number of each token.
         asked: asked
             .map(|(id, token, due_ms)| handoff::Asked {

@@ -164,31 +164,37 @@ pub(crate) fn ahead(parts: &Parts, after: u64) -> Option<Keepsakes> {
     })
 }
 
-/// The way back of a socket that goes.
-pub(crate) fn returns(own: &Lifeline) -> Option<record::Return> {
-    let text = own.pid.text();
-    own.life.deed().is_none().then(|| record::Return {
-        pid: String::from_utf8_lossy(&text).into_owned(),
-        uid: own.uid.as_deref().map(str::to_owned),
-        life: Some(own.life.record()),
+/// The way back of a socket that goes. One that was not told yet of what it lost has none: the next process knows nothing of that.
+pub(crate) fn returns(parts: &Parts, index: SocketId) -> Option<record::Return> {
+    let extra = parts.people.sockets.get(index)?.extra.as_ref()?;
+    let own = extra.lifeline.as_deref()?;
+    let goes = own.life.deed().is_none() && !has_lost(parts, index);
+    goes.then(|| record::Return {
         recovered: own.recovered,
         gap: own.gap_ms.is_some(),
+        ..return_record(own.pid, own.uid.as_deref(), &own.life)
     })
 }
 
+fn has_lost(parts: &Parts, index: SocketId) -> bool {
+    parking::has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More))
+}
+
+fn return_record(pid: Pid, uid: Option<&str>, life: &Life) -> record::Return {
+    record::Return {
+        pid: String::from_utf8_lossy(&pid.text()).into_owned(),
+        uid: uid.map(str::to_owned),
+        life: Some(life.record()),
+        ..record::Return::default()
+    }
+}
+
 fn parked_record(own: &Record, left_ms: u64) -> record::Parked {
-    let text = own.pid.text();
     let members = own.members.iter();
     record::Parked {
         socket: own.socket.0.to_vec(),
         namespace: own.namespace.to_string(),
-        by: Some(record::Return {
-            pid: String::from_utf8_lossy(&text).into_owned(),
-            uid: own.uid.as_deref().map(str::to_owned),
-            life: Some(own.life.record()),
-            recovered: false,
-            gap: false,
-        }),
+        by: Some(return_record(own.pid, own.uid.as_deref(), &own.life)),
         members: members
             .map(|member| member_record(member.kind, &member.name))
             .collect(),
@@ -201,8 +207,7 @@ fn parked_record(own: &Record, left_ms: u64) -> record::Parked {
 fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     let socket = parts.people.sockets.get(index)?;
     let lifeline = socket.extra.as_ref()?.lifeline.as_ref()?;
-    let misses = lifeline.gap_ms.is_some()
-        || parking::has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More));
+    let misses = lifeline.gap_ms.is_some() || has_lost(parts, index);
     let session = parts.people.sessions.get(socket.session)?;
     if misses || session.flags.closing || parts.rooms.follows(&parts.people, index) {
         return None;

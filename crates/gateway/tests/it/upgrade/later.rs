@@ -34,6 +34,10 @@ struct Loose {
     listeners: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "4")]
     visitors: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    marks: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "10")]
+    keepsakes: Vec<Vec<u8>>,
 }
 
 /// A later build takes over from the process that serves, and is the one that serves then.
@@ -107,6 +111,7 @@ fn altered(kind: Kind, body: &[u8]) -> Vec<u8> {
         Kind::Sessions => {
             let mut batch = Loose::decode(body).expect("a batch");
             let records = batch.sessions.iter_mut().chain(&mut batch.visitors);
+            let records = records.chain(&mut batch.marks).chain(&mut batch.keepsakes);
             records.for_each(|record| record.extend_from_slice(&UNKNOWN));
             batch.encode_to_vec()
         }
