@@ -346,8 +346,9 @@ fn check_entry(entry: &Entry) -> Result<(), Unfit> {
         "entries.headings",
         "at most 65,536",
     )?;
-    let headings = entry.headings.iter();
-    { headings }.try_for_each(|one| check_member("entries.headings", one, SOCKET))?;
+    for heading in &entry.headings {
+        check_member("entries.headings", heading, SOCKET)?;
+    }
     if let Some(room) = &entry.told {
         is_name("entries.told", room)?;
     }

@@ -261,7 +261,7 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     let unable = || Unable("a socket without a connection".to_owned());
     let by = parked.by.as_ref().ok_or_else(unable)?;
     let pid = Pid::read(&by.pid).ok_or_else(unable)?;
-    let socket = parked.socket.as_slice().try_into().map_err(|_| unable())?;
+    let socket: [u8; 15] = parked.socket.as_slice().try_into().map_err(|_| unable())?;
     let life = by.life.as_ref().ok_or_else(unable)?;
     if parts.people.find_socket(&Id20(socket)).is_some() {
         return Err(unable());

@@ -1,13 +1,13 @@
 //! Another process goes on with what a shard keeps for those who come: events of rooms, the journal, and sockets without a connection. Its clock
 //! begins anew.
 
-use crate::rig::masked;
+use crate::publication::rules;
 use crate::rig::net::{Client, Net};
+use crate::rig::{handler, masked};
 use handoff::Keepsakes;
 use hub::config::{Config, Offsets, Recover, Recovery};
 use hub::{
-    ConnectRequest, Context, Decision, Emit, Event, Form, Handler, Keeping, Keeps, SocketKey,
-    Unable,
+    ConnectRequest, Context, Decision, Emit, Event, Handler, Keeping, Keeps, SocketKey, Unable,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(60);
 const SHARDS: usize = 2;
 
-/// Says what clients say to the room `den`, which keeps it.
+/// Says what clients say to the room `den`.
 struct Hall;
 
 impl Handler for Hall {
@@ -25,11 +25,7 @@ impl Handler for Hall {
     }
 
     fn keeping(&self) -> Arc<Keeping> {
-        let keeps = Keeps {
-            others: Form::Named,
-            ..Keeps::default()
-        };
-        Arc::new(Keeping::new([("/".to_owned(), Some(keeps))]))
+        Arc::new(Keeping::new([("/".to_owned(), Some(Keeps::default()))]))
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -297,40 +293,51 @@ fn history(texts: &[String]) -> Vec<u64> {
     numbers.map(|number| number.expect("a number")).collect()
 }
 
-fn stream(world: &mut World, at: usize, last: &str) -> (Vec<String>, String) {
+fn stream(net: &mut Net, at: usize, last: &str) -> (Vec<String>, String) {
     let header = match last {
         "" => String::new(),
         last => format!("Last-Event-ID: {last}\r\n"),
     };
     let request = format!(
-        "GET /sse?room=den HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n"
+        "GET /sse?room=a HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n"
     );
-    let stream = world.net.request(at, &request);
-    world.net.settle();
-    let text = String::from_utf8_lossy(&world.net.raw(stream)).into_owned();
+    let stream = net.request(at, &request);
+    net.settle();
+    let text = String::from_utf8_lossy(&net.raw(stream)).into_owned();
     let of = |field: &str| -> Vec<String> {
         let lines = text.lines().filter_map(|line| line.strip_prefix(field));
         lines.map(str::to_owned).collect()
     };
-    world.net.break_off(stream);
+    net.break_off(stream);
     (of("data: "), of("id: ").pop().unwrap_or_default())
 }
 
 #[test]
 fn rooms_keep_what_they_kept_and_each_place_means_the_same() {
-    let mut world = World::new();
-    world.says(0..5);
-    let (told, last) = stream(&mut world, 1, "");
+    let keeping = || Net::new(SHARDS, &config(), |_| handler(&rules()));
+    let mut net = keeping();
+    let mut speaker = net.client(0);
+    net.say(speaker, "42[\"join\",\"a\"]");
+    net.settle();
+    let says = |net: &mut Net, speaker: Client, numbers: Range<u64>| {
+        for n in numbers {
+            net.say(speaker, &format!("42[\"say\",{n}]"));
+            net.settle();
+        }
+    };
+    says(&mut net, speaker, 0..5);
+    let (told, last) = stream(&mut net, 1, "");
     assert_eq!(history(&told), [0, 1, 2, 3, 4]);
-    world.says(5..7);
+    says(&mut net, speaker, 5..7);
     for n in 7..9 {
-        world.upgrade(&mut []);
-        world.says(n..n + 1);
+        let done = net.hand_over(keeping(), &mut [&mut speaker], |_| {});
+        assert_eq!(done, Ok(()));
+        says(&mut net, speaker, n..n + 1);
     }
     for at in 0..SHARDS {
-        let (told, _) = stream(&mut world, at, "");
+        let (told, _) = stream(&mut net, at, "");
         assert_eq!(history(&told), (0..9).collect::<Vec<u64>>(), "{at}");
-        let (told, _) = stream(&mut world, at, &last);
+        let (told, _) = stream(&mut net, at, &last);
         assert_eq!(history(&told), [5, 6, 7, 8], "{at}");
         assert!(told.iter().any(|text| text.contains("\"resumed\":true")));
     }

@@ -302,7 +302,7 @@ impl Net {
     ) -> Result<(), Unable> {
         self.settle();
         let mut ledger = Ledger::default();
-        let mut keep = |heirs: &mut Self, at: usize, mut piece: Keepsakes| {
+        let mut keep = |heirs: &mut Self, at: usize, mut piece: Keepsakes| -> Result<(), Unable> {
             look(&mut piece);
             assert_eq!(ledger.admit_keepsakes(&piece), Ok(()));
             let left_out = heirs.turn(at, |turn| turn.keepsakes_arrived(&piece))?;
