@@ -42,6 +42,30 @@ struct Loose {
 
 /// A later build takes over from the process that serves, and is the one that serves then.
 pub fn takes_over(chain: &mut Chain) {
+    build_takes_over(chain, altered);
+}
+
+/// An earlier build does, which takes nothing of what shards keep for those who come.
+pub fn earlier_takes_over(chain: &mut Chain) {
+    build_takes_over(chain, |kind, body| match kind {
+        Kind::Hello => Hello {
+            keepsakes: false,
+            ..Hello::decode(body).expect("a hello")
+        }
+        .encode_to_vec(),
+        Kind::Sessions => {
+            let batch = Batch::decode(body).expect("a batch");
+            assert!(batch.keepsakes.is_empty());
+            body.to_vec()
+        }
+        _ => body.to_vec(),
+    });
+}
+
+/// What one process says to the other comes to it in another form.
+type Alter = fn(Kind, &[u8]) -> Vec<u8>;
+
+fn build_takes_over(chain: &mut Chain, alter: Alter) {
     let socket = chain.socket();
     let real = socket.with_extension("real");
     std::fs::rename(&socket, &real).expect("another place");
@@ -59,7 +83,7 @@ pub fn takes_over(chain: &mut Chain) {
     for (from, to) in [(&taker, &giver), (&giver, &taker)] {
         let (from, to) = (copy(from), copy(to));
         let tell = tell.clone();
-        std::thread::spawn(move || pass(from, to, &tell));
+        std::thread::spawn(move || pass(from, to, &tell, alter));
     }
     let serves = told.recv_timeout(PATIENCE);
     let log = chain.first.log();
@@ -76,7 +100,7 @@ fn copy(stream: &UnixStream) -> UnixStream {
 }
 
 /// Passes on what one says to the other, until it ends; tells when it serves.
-fn pass(mut from: UnixStream, mut to: UnixStream, tell: &Sender<()>) {
+fn pass(mut from: UnixStream, mut to: UnixStream, tell: &Sender<()>, alter: Alter) {
     let mut header = [0; 5];
     while from.read_exact(&mut header).is_ok() {
         let [kind, len @ ..] = header;
@@ -87,7 +111,7 @@ fn pass(mut from: UnixStream, mut to: UnixStream, tell: &Sender<()>) {
             // The process before may have gone.
             let _ = tell.send(());
         }
-        let said = altered(kind, &body);
+        let said = alter(kind, &body);
         let mut bytes = vec![kind as u8];
         bytes.extend_from_slice(&(said.len() as u32).to_be_bytes());
         bytes.extend_from_slice(&said);

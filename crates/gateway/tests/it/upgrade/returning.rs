@@ -1,6 +1,7 @@
 //! Clients that are away, or lose their connection later: the next process has what was said to them, and what rooms keep.
 
 use super::chain::Chain;
+use super::later;
 use crate::cluster::all_up_of;
 use crate::cluster::roam::RoundRobin;
 use crate::e2e::recovery::{Client, say};
@@ -185,6 +186,27 @@ fn who_is_sent_away_comes_back_to_the_next_process_and_has_missed_nothing() {
     assert_eq!(back.sid, id);
     heard.extend(back.hears());
     assert_eq!(heard, [3, 4, 5, 6, 7]);
+}
+
+/// There the places of this process mean nothing, and nobody is told a lie. Later builds know them.
+#[test]
+fn builds_that_know_nothing_of_journals_give_new_sockets_and_later_ones_give_the_old() {
+    let mut chain = start("");
+    let mut speaker = Client::new(&chain.first);
+    let mut clients = members(&chain, 3);
+    let [here, away, other] = [0; 3].map(|at| clients.remove(at));
+    let away = (away.sid.clone(), away.breaks());
+    say(&mut speaker, "den", 0..3, "");
+    later::takes_over(&mut chain);
+    say(&mut speaker, "den", 3..5, "");
+    let other = (other.sid.clone(), other.breaks());
+    come_back(&chain, vec![away, other], 0..5);
+    let mut here = here;
+    assert_eq!(here.hears(), [0, 1, 2, 3, 4]);
+    later::earlier_takes_over(&mut chain);
+    let (id, auth) = (here.sid.clone(), here.breaks());
+    let back = Client::comes_back(&chain.first, auth);
+    assert_ne!(back.sid, id);
 }
 
 fn stream(chain: &Chain, last: &str) -> (RawConn, String) {
