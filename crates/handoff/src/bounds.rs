@@ -62,3 +62,15 @@ pub const COUNTER_NAME_BYTES_MAX: usize = 256;
 pub const COUNT_MAX: u64 = 1 << 60;
 /// Bounds of a histogram.
 pub const BUCKETS_MAX: usize = 64;
+/// Events that one room keeps.
+pub const EVENTS_OF_ROOM_MAX: usize = 1_024;
+/// Names and places of a journal stay below.
+pub const PLACE_LIMIT: u64 = 1 << 48;
+/// Journals that a socket was in before the one that it is in.
+pub const FORMERS_MAX: usize = 8;
+/// Shards of which a journal knows how far it has seen them.
+pub const ORIGINS_MAX: usize = 262_144;
+/// Namespaces that are told apart by what was said there to each node.
+pub const APART_MAX: usize = 1_000;
+/// What a shard keeps goes in pieces of so many bytes, and one thing more.
+pub const PIECE_BYTES: usize = BATCH_BYTES / 4;

@@ -5,6 +5,7 @@ use crate::bounds::{
     RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
 };
 use crate::counting::{Counter, Limiters, Rest, Share};
+use crate::keepsakes::{Keepsakes, check_return};
 use crate::record::{Claims, Conn, Polling, Post, Probe, Reading, Session, Socket, Unit, Visitor};
 use std::collections::HashSet;
 
@@ -51,6 +52,10 @@ pub(crate) fn need(
 pub struct Ledger {
     sessions: HashSet<Vec<u8>>,
     sockets: HashSet<Vec<u8>>,
+    /// Sockets without a connection.
+    parked: HashSet<Vec<u8>>,
+    /// The secrets by which clients come back.
+    pids: HashSet<String>,
     /// Questions that came with them, by namespace.
     asked: Vec<(String, u64)>,
     /// Pages of the table of limiters.
@@ -76,6 +81,28 @@ impl Ledger {
     /// Whether a socket with this id came.
     pub fn has_socket(&self, id: &[u8]) -> bool {
         self.sockets.contains(id)
+    }
+
+    /// Sockets without a connection that were admitted.
+    pub fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Looks at what a shard keeps. What is refused leaves traces: nothing more is taken from whoever sent it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_keepsakes(&mut self, keepsakes: &Keepsakes) -> Result<(), Unfit> {
+        keepsakes.check()?;
+        for parked in &keepsakes.parked {
+            let id = &parked.socket;
+            let fresh = !self.sockets.contains(id) && self.parked.insert(id.clone());
+            need(fresh, "parked.socket", "one that no other socket has")?;
+            let pid = parked.by.as_ref().map(|by| by.pid.clone());
+            let fresh = pid.is_none_or(|pid| self.pids.insert(pid));
+            need(fresh, "parked.by.pid", "one that no other socket has")?;
+        }
+        Ok(())
     }
 
     /// Whether none was.
@@ -159,8 +186,17 @@ impl Ledger {
         let mut own = HashSet::new();
         for socket in &session.sockets {
             let fresh = !self.sockets.contains(&socket.id) && own.insert(socket.id.clone());
+            let fresh = fresh && !self.parked.contains(&socket.id);
             need(fresh, "sockets.id", "one that no other socket has")?;
         }
+        let returns = session.sockets.iter();
+        let returns = returns.filter_map(|socket| socket.returns.as_ref());
+        let mut pids = HashSet::new();
+        for by in returns {
+            let fresh = !self.pids.contains(&by.pid) && pids.insert(by.pid.clone());
+            need(fresh, "sockets.returns.pid", "one that no other socket has")?;
+        }
+        self.pids.extend(pids);
         self.sessions.insert(session.sid.clone());
         self.sockets.extend(own);
         for socket in &session.sockets {
@@ -340,6 +376,10 @@ fn check_socket(socket: &Socket) -> Result<(), Unfit> {
         "sockets.numbers",
         "at most 8 to go on from",
     )?;
+    if let Some(by) = &socket.returns {
+        need(socket.lifeline.is_none(), "sockets.returns", "the only way back")?;
+        check_return(by)?;
+    }
     let user = socket.user.as_ref();
     user.map_or(Ok(()), |user| is_name("sockets.user", user))
 }

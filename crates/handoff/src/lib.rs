@@ -10,12 +10,14 @@ mod check;
 pub mod cluster;
 mod counting;
 pub mod history;
+pub mod keepsakes;
 mod marks;
 mod message;
 mod record;
 
 pub use check::{Ledger, Unfit};
 pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
+pub use keepsakes::Keepsakes;
 pub use marks::Marks;
 pub use message::{Batch, Fit, Hello, Kind, Listener, Order, Said, ShardWord, Tally, Welcome};
 pub use record::{
@@ -36,8 +38,10 @@ pub mod takes {
     pub const PROBES: u64 = 2;
     /// Sessions that poll, with a POST whose rest is still to come.
     pub const POSTS: u64 = 4;
+    /// What shards keep for those who come: events of rooms, journals, sockets that are away.
+    pub const KEEPSAKES: u64 = 8;
     /// What this build takes.
-    pub const ALL: u64 = STREAMS | PROBES | POSTS;
+    pub const ALL: u64 = STREAMS | PROBES | POSTS | KEEPSAKES;
 }
 
 /// The version that two processes both know, which is the newest such; `None`: there is none.

@@ -2,6 +2,7 @@
 
 use crate::cluster::Membership;
 use crate::counting::{Counter, Limiters, Onset, Rest, Share};
+use crate::keepsakes::Keepsakes;
 use crate::marks::Marks;
 use crate::record::{Session, Visitor};
 use prost::Message;
@@ -268,6 +269,9 @@ pub struct Batch {
     /// Of those that have no share of their own. No descriptors follow.
     #[prost(message, repeated, tag = "13")]
     pub rests: Vec<Rest>,
+    /// What this shard keeps for those who come. No descriptors follow.
+    #[prost(message, repeated, tag = "14")]
+    pub keepsakes: Vec<Keepsakes>,
 }
 
 impl Batch {

@@ -1,6 +1,7 @@
 //! The record of one session and of the connection that carries it, version 1. Times are lengths: two processes have no clock in common.
 
 use crate::counting::Dues;
+use crate::keepsakes::Return;
 use prost::Message;
 
 impl Session {
@@ -277,6 +278,9 @@ pub struct Socket {
     /// Where its client comes back by the store that all nodes read.
     #[prost(message, optional, tag = "16")]
     pub lifeline: Option<Lifeline>,
+    /// Where its client comes back by the journal of its shard.
+    #[prost(message, optional, tag = "20")]
+    pub returns: Option<Return>,
 }
 
 /// By which the client of a socket comes back.

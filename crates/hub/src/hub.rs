@@ -6,6 +6,7 @@ use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
 use crate::life::handing::{self, Handed, Handing};
+use crate::life::keepsakes;
 use crate::life::staying::{Crossing, Stays};
 use crate::parts::Parts;
 use crate::seam::handler::Handler;
@@ -180,8 +181,23 @@ impl Hub {
         self.handing(takes).count(&self.stage.parts, is_secure, tell);
     }
 
-    /// Sockets that can come back to what they missed, with a connection or without, if this process ends before. Those of a stream that
-    /// all nodes read come back elsewhere.
+    /// Some of the journal behind a place, for the next process; `None`: there is no more.
+    pub fn journal_behind(&self, after: u64) -> Option<handoff::Keepsakes> {
+        keepsakes::ahead(&self.stage.parts, after)
+    }
+
+    /// Rooms that keep events for those who join, and these events.
+    pub fn count_kept(&self) -> (u64, u64) {
+        self.stage.parts.rooms.kept.sizes()
+    }
+
+    /// Sockets without a connection that somebody claims just now: they do not go.
+    pub fn count_claimed(&self) -> u64 {
+        let recovery = self.stage.parts.recovery.as_ref();
+        recovery.map_or(0, |recovery| recovery.parked.passing() as u64)
+    }
+
+    /// Sockets that can come back to what they missed, with a connection or without. Those of a stream that all nodes read are not counted.
     pub fn count_windows(&self) -> u64 {
         let recovery = self.stage.parts.recovery.as_ref();
         let recovery = recovery.filter(|recovery| recovery.chronicle.is_none());

@@ -17,8 +17,8 @@ use crate::cluster::mailbox::{Receiver, Weigh};
 use crate::cluster::{receive, send};
 use crate::hearing::decisions;
 use crate::hub::Hub;
-use crate::life::arriving::{self, Unable};
-use crate::life::{chronicling, conns, handing};
+use crate::life::keepsakes::{self, Unable};
+use crate::life::{arriving, chronicling, conns, handing};
 use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
@@ -220,6 +220,19 @@ impl<W: World> Turn<'_, W> {
     pub fn marks_arrived(&mut self, marks: &handoff::Marks) {
         let parts = &mut self.hub.stage.parts;
         parts.repeats.go_on_with(marks, parts.clock.now.mono_ms);
+    }
+
+    /// So late it is now: what comes of the process before comes in one turn, which may take seconds.
+    pub fn now_is(&mut self, now: Now) {
+        self.hub.stage.parts.clock.now = now;
+    }
+
+    /// A piece of what the process before kept for those who come; how much of it has no place here.
+    ///
+    /// # Errors
+    /// It is not what follows the pieces before it: the hub is of no use any more.
+    pub fn keepsakes_arrived(&mut self, piece: &handoff::Keepsakes) -> Result<u64, Unable> {
+        self.take_in(|stage, _| keepsakes::arrive(&mut stage.parts, piece))
     }
 
     /// A session comes from the process before this one. `adopt` gives its streams, one after the other, the hub's names for its

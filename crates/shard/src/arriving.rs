@@ -24,11 +24,16 @@ impl Shards {
 }
 
 impl Takers {
-    /// Brings sessions to a shard, each with its socket.
+    /// Brings sessions to a shard, each with its socket. Returns how much of what is kept for those who come has no place there.
     ///
     /// # Errors
     /// The shard cannot have them: it is of no use any more.
-    pub fn bring(&self, shard: u16, sessions: Sessions, within: Duration) -> Result<(), String> {
+    pub fn bring(
+        &self,
+        shard: u16,
+        sessions: Sessions,
+        within: Duration,
+    ) -> Result<u64, String> {
         self.ask(shard, within, |answer| Arrival::Sessions(sessions, answer))
     }
 
@@ -41,12 +46,12 @@ impl Takers {
         self.ask(shard, within, |answer| Arrival::All(onward, answer))
     }
 
-    fn ask(
+    fn ask<T>(
         &self,
         shard: u16,
         within: Duration,
-        what: impl FnOnce(Sender<Result<(), String>>) -> Arrival,
-    ) -> Result<(), String> {
+        what: impl FnOnce(Sender<Result<T, String>>) -> Arrival,
+    ) -> Result<T, String> {
         let silent = || format!("shard {shard} does not answer");
         let taker = self.0.get(usize::from(shard));
         let taker = taker.ok_or_else(|| format!("there is no shard {shard}"))?;
@@ -93,11 +98,18 @@ impl Shard {
         false
     }
 
-    fn take_in(&mut self, sessions: Sessions, conns: &mut Vec<ConnId>) -> Result<(), String> {
+    fn take_in(&mut self, sessions: Sessions, conns: &mut Vec<ConnId>) -> Result<u64, String> {
         let now = self.clock.now(Instant::now());
         let mut turn = self.hub.turn(now, &mut self.hands);
+        turn.now_is(now);
         for marks in &sessions.marks {
             turn.marks_arrived(marks);
+        }
+        let mut left_out = 0;
+        for piece in &sessions.keepsakes {
+            let arrived = turn.keepsakes_arrived(piece);
+            let arrived = arrived.map_err(|why| format!("cannot go on with {}", why.0));
+            left_out += arrived?;
         }
         let mut sockets = sessions.sockets.into_iter();
         let mut next = |unix| match sockets.next() {
@@ -126,7 +138,7 @@ impl Shard {
             });
             arrived.map_err(|why| format!("cannot go on with a connection: {}", why.0))?;
         }
-        Ok(())
+        Ok(left_out)
     }
 
     fn begin(&mut self, conns: Vec<ConnId>) {

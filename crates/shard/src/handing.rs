@@ -32,7 +32,10 @@ impl Shard {
         let mut gone: Vec<Gone> = Vec::new();
         while let Ok(order) = orders.recv() {
             match order {
-                Order::More => {
+                Order::More(copied) => {
+                    if let Some(copied) = copied {
+                        handing.keep_from(copied);
+                    }
                     let sessions = self.more(&mut handing, &mut gone);
                     let _ = reports.send(Report::Sessions(sessions));
                 }
@@ -58,7 +61,7 @@ impl Shard {
                 break;
             };
             let (session, conns) = match &handed {
-                Handed::Marks(_) => (None, Vec::new()),
+                Handed::Marks(_) | Handed::Keeps(_) => (None, Vec::new()),
                 Handed::Goes(conns, session, _) => (Some(*session), conns.clone()),
                 Handed::Visits(conn, _) => (None, vec![*conn]),
             };
@@ -70,6 +73,11 @@ impl Shard {
                 Handed::Marks(marks) => {
                     bytes += marks.size() + FRAME_BYTES;
                     sessions.marks.push(*marks);
+                    continue;
+                }
+                Handed::Keeps(piece) => {
+                    bytes += piece.size() + FRAME_BYTES;
+                    sessions.keepsakes.push(*piece);
                     continue;
                 }
                 Handed::Goes(_, _, mut record) => {
@@ -205,6 +213,28 @@ impl Givers {
         Ok(all)
     }
 
+    /// How many shards there are.
+    pub fn count(&self) -> u16 {
+        u16::try_from(self.0.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Some of the journal of a shard behind a place, while it serves its clients; `None`: there is no more.
+    ///
+    /// # Errors
+    /// The shard does not answer.
+    pub fn journal_behind(
+        &self,
+        shard: u16,
+        after: u64,
+        within: Duration,
+    ) -> Result<Option<handoff::Keepsakes>, Unquiet> {
+        let silent = || Unquiet(format!("shard {shard} does not answer"));
+        let mail = self.0.get(usize::from(shard)).ok_or_else(silent)?;
+        let (answer, answers) = mpsc::channel();
+        mail.send(Mail::Handing(Wish::Journal(after, answer)));
+        answers.recv_timeout(within).map_err(|_| silent())
+    }
+
     /// All shards pause: nobody is read and nobody comes in. They go on when this is dropped.
     pub fn pause(&self) -> Paused<'_> {
         self.tell_all(|| Wish::Pause);
@@ -290,14 +320,20 @@ impl Frozen {
         (0..).zip(self.desks.iter().map(|desk| desk.onward))
     }
 
-    /// More sessions of a shard; `None`: it has no others that go.
+    /// More sessions of a shard; `None`: it has no others that go. `copied`: the next process has its journal up to there, if it takes what is
+    /// kept for those who come.
     ///
     /// # Errors
     /// It cannot give them, or does not answer.
-    pub fn more(&self, shard: u16, within: Duration) -> Result<Option<Sessions>, Unquiet> {
+    pub fn more(
+        &self,
+        shard: u16,
+        copied: Option<u64>,
+        within: Duration,
+    ) -> Result<Option<Sessions>, Unquiet> {
         let silent = || Unquiet(format!("shard {shard} does not answer"));
         let desk = self.desks.get(usize::from(shard)).ok_or_else(silent)?;
-        desk.orders.send(Order::More).map_err(|_| silent())?;
+        desk.orders.send(Order::More(copied)).map_err(|_| silent())?;
         match desk.reports.recv_timeout(within) {
             Ok(Report::Sessions(sessions)) => sessions,
             Ok(Report::Frozen(_)) | Err(_) => Err(silent()),

@@ -16,12 +16,16 @@ pub struct Census {
     pub upgrading: u64,
     /// Those of them that poll on, and whose way up is cut off.
     pub without_probe: u64,
-    /// Sockets that could come back to what they missed, some of them without a connection: they have a new beginning.
+    /// Sockets whose clients can come back to what they missed, some of them without a connection.
     pub windows: u64,
     /// Questions about what clients said that others answer: programs, stores.
     pub outside: u64,
     /// Sessions that stay, in the order of [`Stays::ALL`].
     pub stays: [u64; Stays::ALL.len()],
+    /// Sockets without a connection that somebody claims just now.
+    pub claimed: u64,
+    /// Rooms that keep events for those who join, and these events.
+    pub kept: (u64, u64),
 }
 
 impl Census {
@@ -39,11 +43,11 @@ impl Census {
         }
     }
 
-    /// Sessions about which somebody is being asked, and those whose rooms other nodes are told of.
+    /// Sessions about which somebody is being asked, those whose rooms other nodes are told of, and sockets that somebody claims.
     pub fn undecided(&self) -> u64 {
         let stays = Stays::ALL.iter().zip(self.stays);
         let passing = stays.filter(|(why, _)| matches!(why, Stays::Question | Stays::Joining));
-        passing.map(|(_, count)| count).sum()
+        passing.map(|(_, count)| count).sum::<u64>() + self.claimed
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -53,6 +57,9 @@ impl Census {
         self.without_probe += other.without_probe;
         self.windows += other.windows;
         self.outside += other.outside;
+        self.claimed += other.claimed;
+        self.kept.0 += other.kept.0;
+        self.kept.1 += other.kept.1;
         for (sum, more) in self.stays.iter_mut().zip(other.stays) {
             *sum += more;
         }
@@ -81,6 +88,8 @@ pub struct Sessions {
     pub stays: Vec<handoff::backend::Stay>,
     /// What the shard has carried out of buses.
     pub marks: Vec<handoff::Marks>,
+    /// What it keeps for those who come.
+    pub keepsakes: Vec<handoff::Keepsakes>,
 }
 
 impl Sessions {
@@ -89,7 +98,8 @@ impl Sessions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.stays.is_empty() && self.marks.is_empty()
+        let beside = self.stays.is_empty() && self.marks.is_empty();
+        self.len() == 0 && beside && self.keepsakes.is_empty()
     }
 }
 
@@ -111,6 +121,8 @@ pub(crate) enum Wish {
     /// For a successor that takes these ([`handoff::takes`]).
     Count(u64, Sender<Census>),
     Listeners(Sender<io::Result<Vec<Listening>>>),
+    /// Some of its journal behind a place.
+    Journal(u64, Sender<Option<handoff::Keepsakes>>),
     /// Reads nobody and lets nobody in.
     Pause,
     /// Answers with the messages that it worked on since it was asked last.
@@ -123,7 +135,8 @@ pub(crate) enum Wish {
 /// What a frozen shard is told.
 #[derive(Debug)]
 pub(crate) enum Order {
-    More,
+    /// More sessions. The next process has the journal up to this place; `None`: it takes nothing of what is kept for those who come.
+    More(Option<u64>),
     Commit,
 }
 
@@ -139,7 +152,8 @@ pub(crate) enum Report {
 /// What a shard that has not begun is told.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    Sessions(Sessions, Sender<Result<(), String>>),
+    /// The answer says how much of what is kept for those who come has no place here.
+    Sessions(Sessions, Sender<Result<u64, String>>),
     /// All have come. What it goes on with beside them.
     All(handoff::ShardWord, Sender<Result<(), String>>),
     Begin,

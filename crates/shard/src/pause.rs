@@ -51,10 +51,14 @@ impl Pause {
                 hub.count_handed(takes, is_secure, |goes| census.count(goes));
                 census.windows = hub.count_windows();
                 census.outside = hub.count_outside();
+                (census.claimed, census.kept) = (hub.count_claimed(), hub.count_kept());
                 let _ = answer.send(census);
             }
             Wish::Listeners(answer) => {
                 let _ = answer.send(listeners(hands.me.shard));
+            }
+            Wish::Journal(after, answer) => {
+                let _ = answer.send(hub.journal_behind(after));
             }
             Wish::Pause => self.is_on = true,
             Wish::Round(answer) => self.rounds.push(answer),

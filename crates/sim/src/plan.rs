@@ -17,7 +17,7 @@ pub struct Plan {
     pub tokens: bool,
     /// There is another node, which speaks to clients of this one. Rooms keep no events then.
     pub elsewhere: bool,
-    /// Processes take over from each other. Rooms keep no events then, and there is no other node.
+    /// Processes take over from each other. There is no other node then.
     pub upgrades: bool,
     /// Percent of the messages between hubs that are lost: 0 but for proving that the checks can fail.
     pub loss: usize,

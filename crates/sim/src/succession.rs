@@ -3,7 +3,7 @@
 
 use crate::names::sid;
 use crate::world::World;
-use handoff::{Ledger, ShardWord};
+use handoff::{Keepsakes, Ledger, ShardWord};
 use hub::{ConnId, Handed, Process, SessionId};
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl World {
     pub(crate) fn hand_over(&mut self) {
         self.tell(|| "another process takes over".to_owned());
         self.come_to_rest();
-        let (gone, onward) = self.records();
+        let (gone, pieces, onward) = self.records();
         let heirs = self.make_hubs(&Process::new(&self.config.rates));
         let carried = gone.iter().filter_map(|one| match &one.record {
             Record::Session(record) => Some(sid(&record.sid)),
@@ -44,6 +44,10 @@ impl World {
         let moved = links.iter().flatten().copied().collect();
         self.let_go(&gone, &carried, &moved);
         self.nodes = heirs;
+        for (node, piece) in &pieces {
+            let left_out = self.turn(*node, |mut turn| turn.keepsakes_arrived(piece));
+            assert_eq!(left_out, Ok(0), "seed {}", self.seed);
+        }
         for (one, link) in gone.iter().zip(links) {
             self.arrives(one, &link);
         }
@@ -87,14 +91,22 @@ impl World {
         panic!("seed {}: hubs do not come to rest", self.seed);
     }
 
-    fn records(&self) -> (Vec<Gone>, Vec<ShardWord>) {
+    fn records(&self) -> (Vec<Gone>, Vec<(usize, Keepsakes)>, Vec<ShardWord>) {
         let (mut gone, mut ledger) = (Vec::new(), Ledger::default());
+        let mut pieces = Vec::new();
         for (node, own) in self.nodes.iter().enumerate() {
             let mut handing = own.hub.handing(handoff::takes::ALL);
+            handing.keep_from(0);
             while let Some(handed) = own.hub.hand(&mut handing, |_| false) {
                 let one = match handed {
                     // There is no bus.
                     Handed::Marks(_) => continue,
+                    Handed::Keeps(piece) => {
+                        let admitted = ledger.admit_keepsakes(&piece);
+                        admitted.unwrap_or_else(|unfit| panic!("seed {}: {unfit:?}", self.seed));
+                        pieces.push((node, *piece));
+                        continue;
+                    }
                     Handed::Goes(conns, session, record) => {
                         let admitted = ledger.admit(&record);
                         admitted.unwrap_or_else(|unfit| panic!("seed {}: {unfit:?}", self.seed));
@@ -117,7 +129,7 @@ impl World {
             }
         }
         let onward = self.nodes.iter().map(|node| node.hub.onward());
-        (gone, onward.collect())
+        (gone, pieces, onward.collect())
     }
 
     /// The old hubs forget what goes, and tell all others to come back.
@@ -150,6 +162,11 @@ impl World {
             for link in std::mem::take(&mut self.nodes[node].links).into_values() {
                 self.links[link].conn = None;
             }
+        }
+        // Streams come back with the last place that they heard.
+        for listener in &mut self.listeners {
+            let link = listener.link;
+            listener.link = link.filter(|link| self.links[*link].conn.is_some());
         }
         self.mail.clear();
         self.questions.clear();

@@ -64,8 +64,7 @@ fn talk(line: &mut Line, order: &Order) -> Result<(), Broken> {
         newest: RECORD,
         pid: process::id(),
         program: VERSION.to_owned(),
-        fit: None,
-        takes: 0,
+        ..Hello::default()
     };
     let sent = line.send(Kind::Hello, &hello, STEP);
     if let Err(broken) = sent.and_then(|()| line.send(Kind::Order, order, STEP)) {

@@ -2,6 +2,7 @@
 
 use super::backends;
 use super::course::Course;
+use super::journals::Journals;
 use super::line::{Broken, Line};
 use super::memories;
 use super::parts::Parts;
@@ -106,8 +107,11 @@ fn until_commit(
     remembers.map_or(Ok(()), |_| lend(parts))?;
     // It may be long: calls and commands stand still behind it.
     let told = memories::send(line, remembers, Position::START)?;
+    let mut journals = Journals::of(parts, hello);
+    journals.send(line, parts)?;
     let rest = Rest::of(parts)?;
     let told = memories::send(line, remembers, told)?;
+    journals.send(line, parts)?;
     errands::hold();
     hold_door(parts);
     let began = Instant::now();
@@ -115,7 +119,7 @@ fn until_commit(
     lend(parts)?;
     memories::send(line, remembers, told)?;
     let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
-    let sessions = send_sessions(line, &stand.frozen, wants_stays)?;
+    let sessions = send_sessions(line, &stand.frozen, wants_stays, &journals)?;
     parts.books.send(line)?;
     in_time(parts, began)?;
     backends::send(line, &stand.drivers)?;
@@ -266,18 +270,24 @@ fn described(listening: Listening) -> (Listener, OwnedFd) {
 }
 
 /// `stays`: the successor wants to know which sockets do not go.
-fn send_sessions(line: &mut Line, frozen: &Frozen, stays: bool) -> Result<u64, Broken> {
+fn send_sessions(
+    line: &mut Line,
+    frozen: &Frozen,
+    stays: bool,
+    journals: &Journals,
+) -> Result<u64, Broken> {
     let mut sessions = 0;
     for (number, onward) in frozen.shards() {
         let shard = u32::from(number);
         line.send(Kind::Shard, &onward, STEP)?;
-        while let Some(more) = frozen.more(number, SHARD)? {
+        while let Some(more) = frozen.more(number, journals.copied(number), SHARD)? {
             sessions += more.records.len() as u64;
             let batch = Batch {
                 shard,
                 sessions: more.records,
                 visitors: more.visitors,
                 marks: more.marks,
+                keepsakes: more.keepsakes,
                 ..Batch::default()
             };
             line.send(Kind::Sessions, &batch, STEP)?;

@@ -306,8 +306,18 @@ fn describe(census: &Census) -> Vec<String> {
     }
     if census.windows > 0 {
         lines.push(format!(
-            "{} sockets begin anew with their recovery: one that loses its connection later is not recovered from before the upgrade, and one that is away now comes back as a new one",
+            "{} sockets can come back to what they missed, and so they can after it, those that are away now among them",
             census.windows
+        ));
+    }
+    let (rooms, events) = census.kept;
+    if rooms > 0 {
+        lines.push(format!("{events} events that {rooms} rooms keep for those who join go over"));
+    }
+    if census.claimed > 0 {
+        lines.push(format!(
+            "{} sockets are claimed just now by clients who come back: one that still is when all stand still comes back as a new one",
+            census.claimed
         ));
     }
     lines.extend(stays.map(|(why, count)| {

@@ -9,6 +9,7 @@ mod course;
 mod fit;
 mod giver;
 mod host;
+mod journals;
 mod line;
 mod memories;
 mod notify;

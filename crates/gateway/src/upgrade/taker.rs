@@ -143,6 +143,7 @@ impl Takeover {
         streams.iter().for_each(|streams| streams.begin());
         tracing::info!(
             sessions = taken.sessions,
+            parked = taken.parked,
             took_ms = began.elapsed().as_millis() as u64,
             "took over from the process before"
         );
@@ -164,13 +165,13 @@ impl Takeover {
         let (mut backends, mut place) = (Records::default(), Record::default());
         let mut streams = Streams::default();
         let mut gathered = Gathered::new(limiting);
-        let mut connections = 0;
+        let (mut connections, mut left_out) = (0, 0);
         // It may be a while until its calls have ended and its shards stand still.
         let mut within = COMMIT;
         loop {
             let (kind, body) = line.hear(within)?;
-            // Behind what is remembered, too.
-            if kind != Kind::Kept {
+            // Behind what it sends before it stands still, too.
+            if kind == Kind::Shard {
                 within = STEP;
             }
             match kind {
@@ -181,7 +182,9 @@ impl Takeover {
                 Kind::Sessions => {
                     let mut batch: Batch = decode(&body)?;
                     gathered.take(&mut ledger, &mut batch)?;
-                    connections += take_batch(line, takers, &mut ledger, batch)?;
+                    let taken = take_batch(line, takers, &mut ledger, batch)?;
+                    connections += taken.0;
+                    left_out += taken.1;
                     line.say(Kind::Taken, STEP)?;
                 }
                 Kind::Stays => backends.take_stays(&body)?,
@@ -208,11 +211,18 @@ impl Takeover {
                 Broken::Strange(format!("cannot open the store of history: {fault}"))
             })?;
         }
+        if left_out > 0 {
+            tracing::warn!(
+                left_out,
+                "rooms with their events, or sockets without a connection, of the process before have no place in this configuration: their clients begin anew"
+            );
+        }
         line.say(Kind::Built, STEP)?;
         // An end without a word is no word: nobody may serve clients that another process may still have.
         let tally = line.expect::<Tally>(Kind::Commit, COMMIT)?;
         Ok(Taken {
             sessions: ledger.len() as u64,
+            parked: ledger.parked() as u64,
             connections,
             tally,
         })
@@ -223,6 +233,8 @@ impl Takeover {
 #[derive(Debug)]
 struct Taken {
     sessions: u64,
+    /// Sockets without a connection.
+    parked: u64,
     connections: u64,
     tally: Tally,
 }
@@ -241,6 +253,7 @@ impl Owner {
             sessions,
             connections,
             tally,
+            ..
         } = &self.taken;
         Upgraded {
             // A process of an earlier version tells nothing.
@@ -357,13 +370,13 @@ fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, B
     Ok(inheritance)
 }
 
-/// Returns how many connections came.
+/// Returns how many connections came, and how much of what was kept for those who come has no place here.
 fn take_batch(
     line: &mut Line,
     takers: &Takers,
     ledger: &mut Ledger,
     batch: Batch,
-) -> Result<u64, Broken> {
+) -> Result<(u64, u64), Broken> {
     let carried = batch.sessions.iter().map(|one| one.conns().count());
     let count = carried.sum::<usize>() + batch.visitors.len();
     let sockets = line.take_descriptors(count, STEP)?;
@@ -377,15 +390,19 @@ fn take_batch(
     for marks in &batch.marks {
         marks.check().map_err(unfit)?;
     }
+    for keepsakes in &batch.keepsakes {
+        ledger.admit_keepsakes(keepsakes).map_err(unfit)?;
+    }
     let sessions = Sessions {
         records: batch.sessions,
         visitors: batch.visitors,
         sockets,
         stays: Vec::new(),
         marks: batch.marks,
+        keepsakes: batch.keepsakes,
     };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
     let brought = takers.bring(shard, sessions, SHARD);
-    brought.map_err(Broken::Strange)?;
-    Ok(count as u64)
+    let left_out = brought.map_err(Broken::Strange)?;
+    Ok((count as u64, left_out))
 }

@@ -13,6 +13,7 @@ use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
 use crate::cluster::letter::RoundId;
 use crate::dialect::speech::Variant;
+use crate::life::keepsakes::{self, Unable};
 use crate::life::{handing, memberships, parking};
 use crate::output::backlog::{Backlog, Fate, Unit};
 use crate::output::compression::Deflate;
@@ -31,10 +32,6 @@ use smallvec::SmallVec;
 use std::net::IpAddr;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
-
-/// A record of a checked session that this process cannot carry out: the whole handoff is given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unable(pub String);
 
 /// Makes the session of a record; its connections, whose streams come next, in the order of [`handoff::Session::conns`].
 pub(crate) fn arrive(
@@ -454,6 +451,9 @@ fn open_socket(
     }
     if let Some(lifeline) = &record.lifeline {
         tie(parts, index, lifeline)?;
+    }
+    if let Some(returns) = &record.returns {
+        keepsakes::tie(parts, index, returns);
     }
     let (config, clock) = (&parts.books.config, &mut parts.clock);
     tokens::look_at_token(config, clock, &mut parts.people, index);

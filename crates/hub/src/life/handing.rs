@@ -6,6 +6,7 @@ use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
 use crate::cluster::asking;
+use crate::life::keepsakes::{self, Keeping};
 use crate::life::staying::{self, Crossing, Stays, carrier_fit, waiting_bytes};
 use crate::life::{conns, deeds, ending, gaps};
 use crate::output::backlog::{Fate, Unit};
@@ -29,8 +30,10 @@ use wire::engineio::{PacketType, Revision};
 pub struct Handing {
     /// What the next process can go on with ([`handoff::takes`]).
     takes: u64,
-    /// The page of marks that comes next; behind them the session, and behind these the connection.
+    /// The page of marks that comes next; behind them what is kept for those who come, then the session, and behind these the connection.
     marks_at: usize,
+    /// `None`: the next process takes nothing of it.
+    keeping: Option<Box<Keeping>>,
     at: u32,
     conn_at: u32,
     /// Sessions about which somebody is asked.
@@ -65,6 +68,8 @@ impl Ways {
 pub enum Handed {
     /// What was carried out of a bus.
     Marks(Box<handoff::Marks>),
+    /// A piece of what is kept for those who come.
+    Keeps(Box<handoff::Keepsakes>),
     /// It goes, with these connections, in the order of [`handoff::Session::conns`].
     Goes(Vec<ConnId>, SessionId, Box<handoff::Session>),
     /// A connection without a session goes.
@@ -98,6 +103,7 @@ impl Handing {
             takes,
             unanswered: unanswered.collect(),
             marks_at: 0,
+            keeping: None,
             at: 0,
             conn_at: 0,
             asked: asked.collect(),
@@ -105,6 +111,11 @@ impl Handing {
             joining: joining.collect(),
             stays: Vec::new(),
         }
+    }
+
+    /// What is kept for those who come goes as well; the next process has the journal up to this place.
+    pub fn keep_from(&mut self, copied: u64) {
+        self.keeping.get_or_insert_default().note_copied(copied);
     }
 
     /// Sockets of sessions that were looked at and do not go, since this was asked last.
@@ -125,6 +136,10 @@ impl Handing {
             if let Some(marks) = marks {
                 return Some(Handed::Marks(Box::new(marks)));
             }
+        }
+        let piece = self.keeping.as_mut().and_then(|keeping| keeping.next(parts));
+        if let Some(piece) = piece {
+            return Some(Handed::Keeps(Box::new(piece)));
         }
         while let Some(index) = parts.people.sessions.nth(self.at) {
             self.at += 1;
@@ -148,10 +163,14 @@ impl Handing {
                 return Some(Handed::Visits(conn, Box::new(visitor)));
             }
         }
-        None
+        let left = self.keeping.as_mut().and_then(|keeping| keeping.next_left());
+        left.map(|piece| Handed::Keeps(Box::new(piece)))
     }
 
     fn note_stay(&mut self, parts: &Parts, session: &Session) {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.leave(parts, session);
+        }
         for index in &session.sockets {
             if let Some(socket) = parts.people.sockets.get(*index) {
                 self.stays.push(Stay {
@@ -524,6 +543,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
         acks: Vec::new(),
         numbers: Vec::new(),
         lifeline: extra.and_then(|extra| lifeline(extra.lifeline.as_deref()?)),
+        returns: keepsakes::returns(parts, index),
         // The handler knows the number of each token.
         asked: asked
             .map(|(id, token, due_ms)| handoff::Asked {

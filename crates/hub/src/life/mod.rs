@@ -9,6 +9,7 @@ pub(crate) mod ending;
 pub(crate) mod gaps;
 pub(crate) mod handing;
 pub(crate) mod heartbeat;
+pub(crate) mod keepsakes;
 pub(crate) mod memberships;
 pub(crate) mod opening;
 pub(crate) mod parking;

@@ -180,7 +180,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     if lifeline.is_heir {
         return true;
     }
-    let Some(record) = record(parts, index, *lifeline) else {
+    let Some(record) = record(parts, index, &lifeline) else {
         return false;
     };
     keep(parts, record);
@@ -189,7 +189,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
 }
 
 /// Whether it is so with what was dropped of what a socket's client should have got.
-fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
+pub(crate) fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
     };
@@ -202,18 +202,25 @@ fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
 
 /// Keeps a record for the window of its namespace.
 pub(crate) fn keep(parts: &mut Parts, record: Record) {
+    keep_for(parts, record, u64::MAX);
+}
+
+/// The same, but no longer than this. `false`: clients do not come back there.
+pub(crate) fn keep_for(parts: &mut Parts, record: Record, left_ms: u64) -> bool {
     let recover = parts.books.config.recovery.of(&record.namespace);
     if let Some(recover) = recover
         && let Some(recovery) = &mut parts.recovery
     {
         let window_ms = recover.window.as_millis() as u64;
-        let deadline_ms = parts.clock.now.mono_ms + window_ms;
+        let deadline_ms = parts.clock.now.mono_ms + window_ms.min(left_ms);
         let (socket, shard) = (record.socket, parts.ids.me.shard);
         recovery.parked.park(record, deadline_ms);
         // A record that it takes the place of is no other place.
         note_left(parts);
         parts.people.whereabouts.came(socket, shard);
+        return true;
     }
+    false
 }
 
 /// What a socket is a member of now.
@@ -227,7 +234,8 @@ pub(crate) fn members(parts: &Parts, index: SocketId) -> Option<Vec<Membership>>
     Some(rooms.chain(user).chain([everyone]).collect())
 }
 
-fn record(parts: &Parts, index: SocketId, lifeline: Lifeline) -> Option<Record> {
+/// What is left of a socket.
+pub(crate) fn record(parts: &Parts, index: SocketId, lifeline: &Lifeline) -> Option<Record> {
     let socket = parts.people.sockets.get(index)?;
     let namespace = parts.people.label(socket.namespace)?;
     let members: Members = members(parts, index)?.into_iter().collect();
@@ -237,9 +245,9 @@ fn record(parts: &Parts, index: SocketId, lifeline: Lifeline) -> Option<Record> 
         socket: socket.id,
         namespace: Arc::clone(namespace),
         members,
-        uid: lifeline.uid,
+        uid: lifeline.uid.clone(),
         data: extra.and_then(|extra| extra.data.clone()),
-        life: lifeline.life,
+        life: lifeline.life.clone(),
     })
 }
 

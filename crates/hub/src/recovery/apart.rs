@@ -31,6 +31,27 @@ impl Apart {
         }
     }
 
+    /// The namespaces whose sockets stay, and for how long it has been so; empty in place of a name: all.
+    pub(crate) fn ages(&self, now_ms: u64) -> Vec<(String, u64)> {
+        let namespaces = self.last_ms.pin();
+        let named = namespaces.iter().map(|(name, last_ms)| (name.to_string(), *last_ms));
+        let any = (String::new(), self.any_ms.load(Ordering::Acquire));
+        let all = named.chain([any]).filter(|(_, last_ms)| *last_ms > 0);
+        let ages = all.map(|(name, last_ms)| (name, now_ms.saturating_sub(last_ms)));
+        ages.filter(|(_, age_ms)| *age_ms < APART_MS).collect()
+    }
+
+    /// The process before noted this so long ago. Its clock is another one, which may be ahead by more than this one's life: then they stay
+    /// for a little longer.
+    pub(crate) fn go_on_with(&self, namespace: &str, age_ms: u64, now_ms: u64) {
+        let last_ms = now_ms.saturating_sub(age_ms).max(1);
+        let namespaces = self.last_ms.pin();
+        match namespace.is_empty() || namespaces.len() >= NAMESPACES_MAX {
+            true => drop(self.any_ms.fetch_max(last_ms, Ordering::Release)),
+            false => drop(namespaces.insert(namespace.into(), last_ms)),
+        }
+    }
+
     /// Whether sockets of this namespace stay.
     pub(crate) fn holds(&self, namespace: &str, now_ms: u64) -> bool {
         let is_recent = |last_ms: u64| last_ms != 0 && now_ms < last_ms + APART_MS;

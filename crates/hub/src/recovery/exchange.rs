@@ -4,6 +4,8 @@
 //! A step ends with messages to post and news of what is wanted here. The caller lists the shard on the cards of rooms by the news
 //! **before** the messages leave: what a fence promises is true then.
 
+mod handing;
+
 use crate::books::faults::{self, Fault};
 use crate::dialect::speech::Emit;
 use crate::recovery::apart::Apart;
@@ -93,6 +95,8 @@ pub(crate) struct Recovery {
     /// Bytes that other nodes may be handed now: what clients publish has as much.
     pub(crate) room: usize,
     pub(crate) journal: Journal,
+    /// The journal is that of the process before.
+    pub(crate) is_heir: bool,
     pub(crate) parked: Parked,
     pub(super) stamps: Stamps,
     /// All that this shard gave out, also what others published first.
@@ -137,6 +141,7 @@ impl Recovery {
             now_ms: 0,
             room: usize::MAX,
             journal: Journal::new(ids, bounds.journal),
+            is_heir: false,
             parked: Parked::new(bounds.parked),
             stamps: Stamps::new(me),
             given: Vector::default(),

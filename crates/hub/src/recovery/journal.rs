@@ -3,6 +3,8 @@
 //!
 //! A place in it is an offset; offsets count up by one. What is not in it any more is below its floor.
 
+pub(crate) mod handing;
+
 use crate::dialect::speech::Emit;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};
 use crate::recovery::members::{Aim, Members};

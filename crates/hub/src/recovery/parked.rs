@@ -1,6 +1,8 @@
 //! The records of a shard: of its own sockets that are away, and of those that are on their way here from another shard. Found by
 //! `pid`, by what they are members of, and by the time at which they end.
 
+mod handing;
+
 use crate::recovery::circle::Circle;
 use crate::recovery::deed::Deed;
 use crate::recovery::headings::{Heading, Headings, Kind, Membership};

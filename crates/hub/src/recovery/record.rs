@@ -1,5 +1,7 @@
 //! The rest of a socket that has no transport.
 
+mod handing;
+
 use crate::recovery::deed::Deed;
 use crate::recovery::journal::{Journal, Missed, Reader};
 use crate::recovery::members::Members;

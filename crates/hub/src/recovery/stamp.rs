@@ -39,6 +39,11 @@ impl Stamps {
         self.last()
     }
 
+    /// The process before gave out numbers up to this.
+    pub(crate) fn go_on_from(&mut self, last: u64) {
+        self.last = self.last.max(last);
+    }
+
     /// The one that was drawn last.
     pub(crate) fn last(&self) -> Stamp {
         Stamp {

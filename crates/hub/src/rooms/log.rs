@@ -4,6 +4,8 @@
 //! One sequence of offsets for all rooms of a home: an offset names a place in every room, also in one that keeps nothing yet, or
 //! nothing any more.
 
+mod handing;
+
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Account, Booked};
 use crate::books::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX};

@@ -11,6 +11,7 @@ mod directory;
 mod eio3;
 mod heard;
 mod heartbeats;
+mod heirs;
 mod history;
 mod identity;
 mod late;

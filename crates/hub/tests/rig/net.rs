@@ -2,11 +2,12 @@
 
 use super::{WALL_MS, dice, frames, masked};
 use client::OpCode;
+use handoff::{Keepsakes, Ledger};
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink, Spent,
-    Turn, World, Writes, Written,
+    ConnId, Effect, Handed, Handler, Hub, Identity, Letter, Notice, Now, Parcel, Process, Sink,
+    Spent, Turn, Unable, World, Writes, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -201,7 +202,7 @@ impl Net {
         self.bytes(client, &bytes);
     }
 
-    fn bytes(&mut self, client: Client, bytes: &[u8]) {
+    pub fn bytes(&mut self, client: Client, bytes: &[u8]) {
         self.turn(client.at, |turn| {
             turn.bytes(client.conn, &mut bytes.to_vec())
         });
@@ -289,6 +290,77 @@ impl Net {
         while let Some(route) = self.mail.keys().next().copied() {
             self.carry_one(route);
         }
+    }
+
+    /// Another process takes over, of which these are the hubs. These clients go with their sessions, unless these stay; all others are gone.
+    /// Pieces of what was kept for those who come are shown first.
+    pub fn hand_over(
+        &mut self,
+        mut heirs: Self,
+        clients: &mut [&mut Client],
+        mut look: impl FnMut(&mut Keepsakes),
+    ) -> Result<(), Unable> {
+        self.settle();
+        let mut ledger = Ledger::default();
+        let mut keep = |heirs: &mut Self, at: usize, mut piece: Keepsakes| -> Result<(), Unable> {
+            look(&mut piece);
+            assert_eq!(ledger.admit_keepsakes(&piece), Ok(()));
+            let left_out = heirs.turn(at, |turn| turn.keepsakes_arrived(&piece))?;
+            assert_eq!(left_out, 0);
+            Ok(())
+        };
+        for at in 0..self.nodes.len() {
+            let mut handing = self.nodes[at].hub.handing(handoff::takes::ALL);
+            handing.keep_from(0);
+            if let Some(piece) = self.nodes[at].hub.journal_behind(0) {
+                handing.keep_from(piece.first + piece.entries.len() as u64 - 1);
+                keep(&mut heirs, at, piece)?;
+            }
+            while let Some(handed) = self.nodes[at].hub.hand(&mut handing, |_| false) {
+                match handed {
+                    Handed::Keeps(piece) => keep(&mut heirs, at, *piece)?,
+                    Handed::Goes(conns, _, record) => {
+                        let name = *conns.first().expect("nobody polls");
+                        let own = |client: &&mut &mut Client| (client.at, client.conn) == (at, name);
+                        let client = clients.iter_mut().find(own);
+                        heirs.arrives(at, &record, client.map(|client| &mut **client))?;
+                    }
+                    Handed::Marks(_) | Handed::Visits(..) => {}
+                }
+            }
+        }
+        for at in 0..heirs.nodes.len() {
+            let onward = self.nodes[at].hub.onward();
+            heirs.turn(at, |turn| turn.all_arrived(onward));
+            heirs.end_turn(at);
+        }
+        *self = heirs;
+        Ok(())
+    }
+
+    fn arrives(
+        &mut self,
+        at: usize,
+        record: &handoff::Session,
+        client: Option<&mut Client>,
+    ) -> Result<(), Unable> {
+        let mut adopted = None;
+        self.turn(at, |turn| {
+            turn.arrived(record, |_, conn| adopted = Some(conn))
+        })?;
+        let conn = adopted.expect("a connection");
+        self.opens += 1;
+        let opened = self.opens;
+        let fresh = Opened {
+            number: opened,
+            is_shut: false,
+            is_closed: false,
+        };
+        self.conns.insert((at, conn), fresh);
+        if let Some(client) = client {
+            *client = Client { at, conn, opened };
+        }
+        Ok(())
     }
 
     /// Time passes for all hubs.

@@ -122,8 +122,8 @@ impl World {
             let mut handing = seat.hub.handing(handoff::takes::ALL);
             while let Some(handed) = seat.hub.hand(&mut handing, |_| false) {
                 let (session, conns, record) = match handed {
-                    // There is no bus.
-                    Handed::Marks(_) => continue,
+                    // There is no bus, and nothing is asked for that is kept.
+                    Handed::Marks(_) | Handed::Keeps(_) => continue,
                     Handed::Goes(conns, session, record) => {
                         ledger.admit(&record).expect("a record that fits");
                         (Some(session), conns, Record::Session(record))

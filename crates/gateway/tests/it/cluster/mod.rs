@@ -26,7 +26,7 @@ pub mod questions;
 mod regions;
 pub mod relay;
 mod returning;
-mod roam;
+pub mod roam;
 mod rollout;
 mod starting;
 

@@ -4,6 +4,7 @@
 use super::client::PATIENCE;
 use crate::harness::{Ended, Gateway, RawConn, eventually};
 use client::OpCode;
+use client::conn::upgrade_request;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::Command;
@@ -55,10 +56,40 @@ impl Client {
     }
 
     fn open_at(addr: SocketAddr, target: &str, auth: Value) -> Self {
-        let mut conn = RawConn::websocket(addr, target);
+        Self::over(RawConn::websocket(addr, target), auth)
+    }
+
+    /// On a connection that has become a WebSocket.
+    pub fn over(mut conn: RawConn, auth: Value) -> Self {
         conn.frame();
         conn.send_text(format!("40{auth}"));
         let reply = text(&mut conn);
+        Self::welcomed(conn, &reply)
+    }
+
+    /// `None`: its connection ends before it is welcome.
+    pub fn tries(gateway: &Gateway, auth: &Value) -> Option<Self> {
+        let mut conn = RawConn::try_connect(gateway.addr).ok()?;
+        conn.try_send(upgrade_request(SIO, ""));
+        let response = conn.response_within(PATIENCE).ok()?;
+        if response.status != 101 {
+            return None;
+        }
+        conn.frame_within(PATIENCE).ok()?;
+        conn.try_send_frame(OpCode::Text, format!("40{auth}"));
+        loop {
+            let frame = conn.frame_within(PATIENCE).ok()?;
+            if frame.opcode != OpCode::Text || frame.text().starts_with("44") {
+                return None;
+            }
+            if frame.text().starts_with("40") {
+                let reply = frame.text().to_owned();
+                return Some(Self::welcomed(conn, &reply));
+            }
+        }
+    }
+
+    fn welcomed(conn: RawConn, reply: &str) -> Self {
         let reply: Value = serde_json::from_str(reply.strip_prefix("40").unwrap_or_default())
             .unwrap_or_else(|_| panic!("no answer to CONNECT: {reply}"));
         let member = |name: &str| reply[name].as_str().map(str::to_owned);
@@ -73,6 +104,13 @@ impl Client {
     /// Loses its connection without a word; the rest of it comes back.
     pub fn lose(self) -> Value {
         json!({ "pid": self.pid, "offset": self.offset })
+    }
+
+    /// The same by an RST.
+    pub fn breaks(self) -> Value {
+        let rest = json!({ "pid": self.pid, "offset": self.offset });
+        self.conn.reset();
+        rest
     }
 
     /// The last that it was told.

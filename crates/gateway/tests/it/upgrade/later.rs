@@ -44,6 +44,8 @@ struct Loose {
     shares: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "13")]
     rests: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "14")]
+    keepsakes: Vec<Vec<u8>>,
 }
 
 /// A later build takes over from the process that serves, and is the one that serves then.
@@ -59,6 +61,11 @@ pub fn takes_over_as_of_old(chain: &mut Chain) {
             ..Hello::decode(body).expect("a hello")
         }
         .encode_to_vec(),
+        Kind::Sessions => {
+            let batch = Batch::decode(body).expect("a batch");
+            assert!(batch.keepsakes.is_empty());
+            body.to_vec()
+        }
         _ => body.to_vec(),
     });
 }
@@ -136,6 +143,7 @@ fn altered(kind: Kind, body: &[u8]) -> Vec<u8> {
         Kind::Sessions => {
             let mut batch = Loose::decode(body).expect("a batch");
             let records = batch.sessions.iter_mut().chain(&mut batch.visitors);
+            let records = records.chain(&mut batch.marks).chain(&mut batch.keepsakes);
             records.for_each(|record| record.extend_from_slice(&UNKNOWN));
             batch.encode_to_vec()
         }

@@ -8,6 +8,7 @@ mod keeping;
 mod later;
 mod limits;
 mod programs;
+mod returning;
 mod rising;
 mod scarcity;
 mod stopping;

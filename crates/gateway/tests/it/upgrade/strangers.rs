@@ -152,7 +152,10 @@ pub fn go_until_of(chain: &Chain, unix: &[String], last: Step) -> Peer {
             (Kind::Shard, _) if last == Step::Ready => return peer,
             (Kind::Shard, _) => {}
             (Kind::Sessions, body) => {
-                sessions += Batch::decode(&*body).expect("readable").sessions.len();
+                let batch = Batch::decode(&*body).expect("readable");
+                sessions += batch.sessions.len();
+                // It has not said that it takes them.
+                assert!(batch.keepsakes.is_empty());
                 peer.skip_descriptors();
                 if last == Step::FirstBatch {
                     return peer;

@@ -161,6 +161,9 @@ impl World<'_> {
         if self.setting.kills && self.rng.u32(0..150) == 0 {
             self.kill_or_revive();
         }
+        if self.setting.upgrades && self.rng.u32(0..80) == 0 {
+            self.upgrade();
+        }
         if self.setting.nodes > 1 {
             // A claim between nodes takes many letters.
             let letters = self.rng.u32(0..8);

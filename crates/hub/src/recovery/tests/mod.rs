@@ -11,6 +11,7 @@ mod letters;
 mod nodes;
 mod rare;
 mod truth;
+mod upgrades;
 
 use crate::dialect::speech::Emit;
 use crate::recovery::circle::Sender;
@@ -51,6 +52,8 @@ struct Setting {
     nodes: u16,
     /// Nodes are killed, and come back with nothing.
     kills: bool,
+    /// Processes take over from each other.
+    upgrades: bool,
 }
 
 /// The receivers of something, as they go from shard to shard.
@@ -198,6 +201,7 @@ struct Counts {
     recovered: usize,
     elsewhere: usize,
     abroad: usize,
+    upgrades: usize,
     replayed: usize,
     refused: Refused,
 }
@@ -329,6 +333,7 @@ fn setting(shards: u16) -> Setting {
         steps: 400,
         nodes: 1,
         kills: false,
+        upgrades: false,
     }
 }
 
@@ -352,6 +357,7 @@ fn play(setting: Setting, usual: u64) -> Option<Counts> {
         total.recovered += counts.recovered;
         total.elsewhere += counts.elsewhere;
         total.abroad += counts.abroad;
+        total.upgrades += counts.upgrades;
         total.replayed += counts.replayed;
         let (all, one) = (&mut total.refused, counts.refused);
         all.unknown += one.unknown;

@@ -1,0 +1,41 @@
+//! What a shard knows for recovery beside its journal's entries and its records, for the process that comes next, and back.
+
+use super::Recovery;
+use crate::recovery::journal::handing::{stamps, vector_of};
+use handoff::keepsakes as record;
+
+impl Recovery {
+    /// Ends the entries of the journal.
+    pub(crate) fn word(&self, now_ms: u64) -> record::Journal {
+        // All shards share it.
+        let apart = match self.me.shard {
+            0 => self.apart.ages(now_ms),
+            _ => Vec::new(),
+        };
+        record::Journal {
+            given: stamps(&self.given),
+            last: self.stamps.last().number,
+            claims: self.claims,
+            apart: apart
+                .into_iter()
+                .map(|(namespace, age_ms)| record::Apart { namespace, age_ms })
+                .collect(),
+            ..self.journal.word()
+        }
+    }
+
+    /// The journal of the process before goes on here. `false`: it is not all there.
+    pub(crate) fn go_on_as(&mut self, word: &record::Journal, now_ms: u64) -> bool {
+        if !self.journal.go_on_as(word, now_ms) {
+            return false;
+        }
+        self.given = vector_of(&word.given);
+        self.stamps.go_on_from(word.last);
+        self.claims = self.claims.max(word.claims);
+        for apart in &word.apart {
+            self.apart.go_on_with(&apart.namespace, apart.age_ms, now_ms);
+        }
+        self.is_heir = true;
+        true
+    }
+}
