@@ -5,7 +5,6 @@ use crate::clients::conn::Gap;
 use crate::clients::session::Session;
 use crate::life::parking;
 use crate::parts::Parts;
-use crate::recovery::headings::Kind;
 use crate::recovery::journal::handing::{member_of, member_record};
 use crate::recovery::pid::Pid;
 use crate::recovery::record::{Life, Lifeline, Record};
@@ -277,9 +276,8 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     };
     let recovery = parts.recovery.as_ref();
     let fits = recovery.is_some_and(|recovery| recovery.is_heir && !recovery.parked.has(pid));
-    let rooms = record.members.iter().filter(|one| one.kind == Kind::Room);
     let rooms_max = parts.books.config.limits.rooms_per_socket_max;
-    let fits = fits && rooms.count() <= rooms_max.saturating_add(1);
+    let fits = fits && record.members.rooms() <= rooms_max.saturating_add(1);
     Ok(fits && parking::keep_for(parts, record, parked.left_ms))
 }
 
