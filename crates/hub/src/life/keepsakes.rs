@@ -239,9 +239,14 @@ pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable
     if recovery.chronicle.is_some() {
         return Ok(left_out + piece.parked.len() as u64);
     }
-    if !recovery.journal.take_in(piece.first, &piece.entries, now_ms) {
+    if !recovery
+        .journal
+        .take_in(piece.first, &piece.entries, now_ms)
+    {
         let first = piece.first;
-        return Err(Unable(format!("place {first} of a journal follows no other")));
+        return Err(Unable(format!(
+            "place {first} of a journal follows no other"
+        )));
     }
     if let Some(word) = &piece.journal
         && !recovery.go_on_as(word, now_ms)

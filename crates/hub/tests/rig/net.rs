@@ -321,7 +321,8 @@ impl Net {
                     Handed::Keeps(piece) => keep(&mut heirs, at, *piece)?,
                     Handed::Goes(conn, _, record) => {
                         let name = conn.expect("nobody polls");
-                        let own = |client: &&mut &mut Client| (client.at, client.conn) == (at, name);
+                        let own =
+                            |client: &&mut &mut Client| (client.at, client.conn) == (at, name);
                         let client = clients.iter_mut().find(own);
                         heirs.arrives(at, &record, client.map(|client| &mut **client))?;
                     }
