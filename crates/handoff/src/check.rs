@@ -377,7 +377,11 @@ fn check_socket(socket: &Socket) -> Result<(), Unfit> {
         "at most 8 to go on from",
     )?;
     if let Some(by) = &socket.returns {
-        need(socket.lifeline.is_none(), "sockets.returns", "the only way back")?;
+        need(
+            socket.lifeline.is_none(),
+            "sockets.returns",
+            "the only way back",
+        )?;
         check_return(by)?;
     }
     let user = socket.user.as_ref();

@@ -288,7 +288,11 @@ impl Keepsakes {
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), Unfit> {
         if let Some(log) = &self.log {
-            need(log.floor <= log.last, "log.floor", "no more than the last place")?;
+            need(
+                log.floor <= log.last,
+                "log.floor",
+                "no more than the last place",
+            )?;
         }
         self.rooms.iter().try_for_each(check_room)?;
         let count = self.entries.len() as u64;
@@ -368,7 +372,11 @@ fn check_entry(entry: &Entry) -> Result<(), Unfit> {
 
 fn check_member(field: &'static str, member: &Member, last: u32) -> Result<(), Unfit> {
     let (kind, len) = (member.kind, member.name.len());
-    need(kind <= last, format!("{field}.kind = {kind}"), "one that is known")?;
+    need(
+        kind <= last,
+        format!("{field}.kind = {kind}"),
+        "one that is known",
+    )?;
     // Everyone has no name.
     let fits = len <= NAME_BYTES_MAX && (kind > 0 || len == 0);
     need(fits, field, "named by at most 65,536 bytes, or everyone")
@@ -376,21 +384,34 @@ fn check_member(field: &'static str, member: &Member, last: u32) -> Result<(), U
 
 fn check_stamp(field: &'static str, stamp: &Stamp) -> Result<(), Unfit> {
     let fits = |number: u32| u16::try_from(number).is_ok();
-    need(fits(stamp.node) && fits(stamp.shard), field, "of a shard of a node")
+    need(
+        fits(stamp.node) && fits(stamp.shard),
+        field,
+        "of a shard of a node",
+    )
 }
 
 fn check_journal(journal: &Journal) -> Result<(), Unfit> {
     let places = [journal.name, journal.head];
     let near = places.into_iter().all(|place| place < PLACE_LIMIT);
-    need(near && journal.name > 0, "journal.name", "below 2^48, with its places")?;
+    need(
+        near && journal.name > 0,
+        "journal.name",
+        "below 2^48, with its places",
+    )?;
     need(
         journal.floor <= journal.head && journal.gap <= journal.head,
         "journal.head",
         "behind all its places",
     )?;
-    for (field, stamps) in [("journal.seen", &journal.seen), ("journal.given", &journal.given)] {
+    for (field, stamps) in [
+        ("journal.seen", &journal.seen),
+        ("journal.given", &journal.given),
+    ] {
         need(stamps.len() <= ORIGINS_MAX, field, "at most 262,144")?;
-        stamps.iter().try_for_each(|stamp| check_stamp(field, stamp))?;
+        stamps
+            .iter()
+            .try_for_each(|stamp| check_stamp(field, stamp))?;
     }
     need(
         journal.apart.len() <= APART_MAX + 1,
@@ -410,7 +431,11 @@ pub(crate) fn check_return(by: &Return) -> Result<(), Unfit> {
     };
     let near = life.begun < PLACE_LIMIT && life.confirmed < PLACE_LIMIT;
     need(near, "life", "places below 2^48")?;
-    need(life.formers.len() <= FORMERS_MAX, "life.formers", "at most 8")?;
+    need(
+        life.formers.len() <= FORMERS_MAX,
+        "life.formers",
+        "at most 8",
+    )?;
     let sorted = life.formers.iter().all(|former| {
         let near = former.places.iter().all(|place| *place < PLACE_LIMIT);
         near && former.journal < PLACE_LIMIT && former.places.is_sorted()
@@ -426,7 +451,11 @@ fn check_parked(parked: &Parked) -> Result<(), Unfit> {
         None => need(false, "parked.by", "there")?,
     }
     let members = &parked.members;
-    need(members.len() <= ROOMS_MAX + 2, "parked.members", "at most 65,538")?;
+    need(
+        members.len() <= ROOMS_MAX + 2,
+        "parked.members",
+        "at most 65,538",
+    )?;
     let mut known = HashSet::new();
     members.iter().try_for_each(|member| {
         check_member("parked.members", member, USER)?;

@@ -70,6 +70,7 @@ fn socket(grants: Grants) -> Socket {
             deed: vec![1],
             gap: true,
         }),
+        returns: None,
     }
 }
 

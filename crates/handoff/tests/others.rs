@@ -610,10 +610,7 @@ fn nobody_is_here_and_away() {
     let mut ledger = Ledger::default();
     ledger.admit_keepsakes(&keepsakes()).expect("it fits");
     let twin = ledger.admit(&session(&"A".repeat(28)));
-    assert_eq!(
-        twin.expect_err("it is away").field,
-        "sockets.returns.pid"
-    );
+    assert_eq!(twin.expect_err("it is away").field, "sockets.returns.pid");
     assert_eq!(ledger.admit(&session(&"B".repeat(28))), Ok(()));
     let mut again = keepsakes();
     again.parked[0].socket = vec![2; 15];

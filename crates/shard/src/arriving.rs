@@ -28,12 +28,7 @@ impl Takers {
     ///
     /// # Errors
     /// The shard cannot have them: it is of no use any more.
-    pub fn bring(
-        &self,
-        shard: u16,
-        sessions: Sessions,
-        within: Duration,
-    ) -> Result<u64, String> {
+    pub fn bring(&self, shard: u16, sessions: Sessions, within: Duration) -> Result<u64, String> {
         self.ask(shard, within, |answer| Arrival::Sessions(sessions, answer))
     }
 

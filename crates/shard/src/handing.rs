@@ -333,7 +333,9 @@ impl Frozen {
     ) -> Result<Option<Sessions>, Unquiet> {
         let silent = || Unquiet(format!("shard {shard} does not answer"));
         let desk = self.desks.get(usize::from(shard)).ok_or_else(silent)?;
-        desk.orders.send(Order::More(copied)).map_err(|_| silent())?;
+        desk.orders
+            .send(Order::More(copied))
+            .map_err(|_| silent())?;
         match desk.reports.recv_timeout(within) {
             Ok(Report::Sessions(sessions)) => sessions,
             Ok(Report::Frozen(_)) | Err(_) => Err(silent()),

@@ -312,7 +312,9 @@ fn describe(census: &Census) -> Vec<String> {
     }
     let (rooms, events) = census.kept;
     if rooms > 0 {
-        lines.push(format!("{events} events that {rooms} rooms keep for those who join go over"));
+        lines.push(format!(
+            "{events} events that {rooms} rooms keep for those who join go over"
+        ));
     }
     if census.claimed > 0 {
         lines.push(format!(

@@ -137,7 +137,10 @@ impl Handing {
                 return Some(Handed::Marks(Box::new(marks)));
             }
         }
-        let piece = self.keeping.as_mut().and_then(|keeping| keeping.next(parts));
+        let piece = self
+            .keeping
+            .as_mut()
+            .and_then(|keeping| keeping.next(parts));
         if let Some(piece) = piece {
             return Some(Handed::Keeps(Box::new(piece)));
         }
@@ -163,7 +166,10 @@ impl Handing {
                 return Some(Handed::Visits(conn, Box::new(visitor)));
             }
         }
-        let left = self.keeping.as_mut().and_then(|keeping| keeping.next_left());
+        let left = self
+            .keeping
+            .as_mut()
+            .and_then(|keeping| keeping.next_left());
         left.map(|piece| Handed::Keeps(Box::new(piece)))
     }
 

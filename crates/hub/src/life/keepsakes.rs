@@ -5,7 +5,6 @@ use crate::clients::conn::Gap;
 use crate::clients::session::Session;
 use crate::life::parking;
 use crate::parts::Parts;
-use crate::recovery::headings::Kind;
 use crate::recovery::journal::handing::{member_of, member_record};
 use crate::recovery::pid::Pid;
 use crate::recovery::record::{Life, Lifeline, Record};
@@ -240,9 +239,14 @@ pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable
     if recovery.chronicle.is_some() {
         return Ok(left_out + piece.parked.len() as u64);
     }
-    if !recovery.journal.take_in(piece.first, &piece.entries, now_ms) {
+    if !recovery
+        .journal
+        .take_in(piece.first, &piece.entries, now_ms)
+    {
         let first = piece.first;
-        return Err(Unable(format!("place {first} of a journal follows no other")));
+        return Err(Unable(format!(
+            "place {first} of a journal follows no other"
+        )));
     }
     if let Some(word) = &piece.journal
         && !recovery.go_on_as(word, now_ms)
@@ -277,9 +281,8 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     };
     let recovery = parts.recovery.as_ref();
     let fits = recovery.is_some_and(|recovery| recovery.is_heir && !recovery.parked.has(pid));
-    let rooms = record.members.iter().filter(|one| one.kind == Kind::Room);
     let rooms_max = parts.books.config.limits.rooms_per_socket_max;
-    let fits = fits && rooms.count() <= rooms_max.saturating_add(1);
+    let fits = fits && record.members.rooms() <= rooms_max.saturating_add(1);
     Ok(fits && parking::keep_for(parts, record, parked.left_ms))
 }
 

@@ -34,7 +34,9 @@ impl Apart {
     /// The namespaces whose sockets stay, and for how long it has been so; empty in place of a name: all.
     pub(crate) fn ages(&self, now_ms: u64) -> Vec<(String, u64)> {
         let namespaces = self.last_ms.pin();
-        let named = namespaces.iter().map(|(name, last_ms)| (name.to_string(), *last_ms));
+        let named = namespaces
+            .iter()
+            .map(|(name, last_ms)| (name.to_string(), *last_ms));
         let any = (String::new(), self.any_ms.load(Ordering::Acquire));
         let all = named.chain([any]).filter(|(_, last_ms)| *last_ms > 0);
         let ages = all.map(|(name, last_ms)| (name, now_ms.saturating_sub(last_ms)));

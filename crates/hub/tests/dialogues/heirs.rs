@@ -75,7 +75,9 @@ impl Own {
 
     /// The numbers of events that it got.
     fn hears(&mut self, texts: &[String]) -> Vec<u64> {
-        let events = texts.iter().filter_map(|text| text.strip_prefix("42[\"shout\","));
+        let events = texts
+            .iter()
+            .filter_map(|text| text.strip_prefix("42[\"shout\","));
         let events = events.map(|rest| {
             let mut parts = rest.trim_end_matches(']').split(',');
             let number = parts.next().and_then(|number| number.parse().ok());
@@ -298,9 +300,8 @@ fn stream(net: &mut Net, at: usize, last: &str) -> (Vec<String>, String) {
         "" => String::new(),
         last => format!("Last-Event-ID: {last}\r\n"),
     };
-    let request = format!(
-        "GET /sse?room=a HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n"
-    );
+    let request =
+        format!("GET /sse?room=a HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n");
     let stream = net.request(at, &request);
     net.settle();
     let text = String::from_utf8_lossy(&net.raw(stream)).into_owned();

@@ -54,7 +54,11 @@ fn who_lost_the_connection_before_comes_back_behind_any_number_of_upgrades() {
     }
     let lost = clients.into_iter().enumerate().map(|(n, client)| {
         let id = client.sid.clone();
-        let auth = if n % 4 < 2 { client.breaks() } else { client.lose() };
+        let auth = if n % 4 < 2 {
+            client.breaks()
+        } else {
+            client.lose()
+        };
         (n, id, auth)
     });
     let lost: Vec<_> = lost.collect();
@@ -88,13 +92,17 @@ fn who_loses_the_connection_later_shows_an_offset_of_the_process_before() {
     }
     chain.upgrade();
     let at_once = clients.split_off(CLIENTS / 2);
-    let at_once: Vec<_> = at_once.into_iter().map(|client| (client.sid.clone(), client.breaks()));
+    let at_once: Vec<_> = at_once
+        .into_iter()
+        .map(|client| (client.sid.clone(), client.breaks()));
     say(&mut speaker, "den", 3..6, "");
     for client in &mut clients {
         assert_eq!(client.hears(), [3, 4, 5]);
     }
     chain.upgrade();
-    let later = clients.into_iter().map(|client| (client.sid.clone(), client.lose()));
+    let later = clients
+        .into_iter()
+        .map(|client| (client.sid.clone(), client.lose()));
     let later: Vec<_> = later.collect();
     say(&mut speaker, "den", 6..9, "");
     come_back(&chain, at_once, 3..9);
@@ -142,7 +150,9 @@ fn a_successor_that_is_killed_leaves_those_who_are_away_where_they_were() {
     let chain = start("");
     let mut speaker = Client::new(&chain.first);
     let clients = members(&chain, CLIENTS);
-    let lost = clients.into_iter().map(|client| (client.sid.clone(), client.breaks()));
+    let lost = clients
+        .into_iter()
+        .map(|client| (client.sid.clone(), client.breaks()));
     let lost: Vec<_> = lost.collect();
     say(&mut speaker, "den", 0..200, &"x".repeat(1_000));
     let mut delay = Duration::from_millis(1);
@@ -230,7 +240,9 @@ fn history_of(text: &str) -> Vec<u64> {
     let histories = text.lines().filter(|line| line.contains("\"history\""));
     let events = histories.flat_map(|line| line.split("\"n\":").skip(1));
     let digits = events.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-    digits.map(|digits| digits.and_then(|text| text.parse().ok()).expect("a number")).collect()
+    digits
+        .map(|digits| digits.and_then(|text| text.parse().ok()).expect("a number"))
+        .collect()
 }
 
 /// Who joins, an event stream that breaks off, and one that is sent away.
@@ -255,7 +267,10 @@ fn rooms_keep_what_they_kept_and_streams_go_on_from_their_last_id() {
     let kept = eventually(PATIENCE, || history_of(&stream(&chain, "").1).len() == 10);
     assert!(kept, "the room keeps them");
     let (away, text) = stream(&chain, "");
-    let last = text.lines().rev().find_map(|line| line.strip_prefix("id: "));
+    let last = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("id: "));
     let last = last.expect("an id").to_owned();
     drop(away);
     let dry = chain.command(&["--dry-run"]).output().expect("a dry run");

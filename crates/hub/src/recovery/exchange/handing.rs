@@ -33,7 +33,8 @@ impl Recovery {
         self.stamps.go_on_from(word.last);
         self.claims = self.claims.max(word.claims);
         for apart in &word.apart {
-            self.apart.go_on_with(&apart.namespace, apart.age_ms, now_ms);
+            self.apart
+                .go_on_with(&apart.namespace, apart.age_ms, now_ms);
         }
         self.is_heir = true;
         true

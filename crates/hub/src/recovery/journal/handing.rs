@@ -135,7 +135,10 @@ impl Journal {
 
     /// What is to be known beside its entries.
     pub(crate) fn word(&self) -> record::Journal {
-        let large = self.entries.iter().rposition(|entry| self.is_too_large(entry));
+        let large = self
+            .entries
+            .iter()
+            .rposition(|entry| self.is_too_large(entry));
         let large = large.map_or(0, |index| self.first + index as u64);
         record::Journal {
             name: self.name,
@@ -236,7 +239,11 @@ fn what_of(record: &record::Entry) -> What {
         );
         return What::Said {
             said: Arc::new(event.for_room(said.room.as_deref())),
-            except: said.except.iter().map(|name| name.as_str().into()).collect(),
+            except: said
+                .except
+                .iter()
+                .map(|name| name.as_str().into())
+                .collect(),
             kept: said.kept,
         };
     }
