@@ -94,7 +94,8 @@ fn who_loses_the_connection_later_shows_an_offset_of_the_process_before() {
     let at_once = clients.split_off(CLIENTS / 2);
     let at_once: Vec<_> = at_once
         .into_iter()
-        .map(|client| (client.sid.clone(), client.breaks()));
+        .map(|client| (client.sid.clone(), client.breaks()))
+        .collect();
     say(&mut speaker, "den", 3..6, "");
     for client in &mut clients {
         assert_eq!(client.hears(), [3, 4, 5]);
