@@ -382,6 +382,18 @@ fn returns() -> keepsakes::Return {
     }
 }
 
+fn socket(pid: &str) -> Socket {
+    Socket {
+        id: vec![2; 15],
+        namespace: "/".into(),
+        returns: Some(keepsakes::Return {
+            pid: pid.into(),
+            ..returns()
+        }),
+        ..Socket::default()
+    }
+}
+
 fn keepsakes() -> Keepsakes {
     let stamp = |node| keepsakes::Stamp {
         node,
@@ -460,7 +472,9 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Rest", &rest()),
         keeps("Keepsakes", &keepsakes()),
         keeps("Return", &returns()),
+        keeps("Socket", &socket("A")),
     ];
+    lines.iter().for_each(|line| println!("GOLDEN {line}"));
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");
     }
@@ -596,15 +610,7 @@ fn nobody_is_here_and_away() {
         peer: vec![127, 0, 0, 1],
         heart: Some(Heart::default()),
         polling: Some(Polling::default()),
-        sockets: vec![Socket {
-            id: vec![2; 15],
-            namespace: "/".into(),
-            returns: Some(keepsakes::Return {
-                pid: pid.into(),
-                ..returns()
-            }),
-            ..Socket::default()
-        }],
+        sockets: vec![socket(pid)],
         ..Session::default()
     };
     let mut ledger = Ledger::default();

@@ -54,8 +54,8 @@ fn config() -> Config {
     }
 }
 
-fn hubs() -> Net {
-    Net::new(SHARDS, &config(), |_| Box::new(Hall))
+fn hubs(life: u64) -> Net {
+    Net::after(life, SHARDS, &config(), |_| Box::new(Hall))
 }
 
 /// What a client knows of itself.
@@ -91,14 +91,19 @@ impl Own {
 
 struct World {
     net: Net,
+    lives: u64,
     speaker: Client,
 }
 
 impl World {
     fn new() -> Self {
-        let mut net = hubs();
+        let mut net = hubs(0);
         let speaker = net.client(0);
-        Self { net, speaker }
+        Self {
+            net,
+            lives: 0,
+            speaker,
+        }
     }
 
     fn says(&mut self, numbers: Range<u64>) {
@@ -157,7 +162,8 @@ impl World {
     fn upgrade(&mut self, clients: &mut [&mut Client]) {
         let mut all = vec![&mut self.speaker];
         all.extend(clients.iter_mut().map(|client| &mut **client));
-        let done = self.net.hand_over(hubs(), &mut all, |_| {});
+        self.lives += 1;
+        let done = self.net.hand_over(hubs(self.lives), &mut all, |_| {});
         assert_eq!(done, Ok(()));
     }
 }
@@ -315,8 +321,8 @@ fn stream(net: &mut Net, at: usize, last: &str) -> (Vec<String>, String) {
 
 #[test]
 fn rooms_keep_what_they_kept_and_each_place_means_the_same() {
-    let keeping = || Net::new(SHARDS, &config(), |_| handler(&rules()));
-    let mut net = keeping();
+    let keeping = |life| Net::after(life, SHARDS, &config(), |_| handler(&rules()));
+    let mut net = keeping(0);
     let mut speaker = net.client(0);
     net.say(speaker, "42[\"join\",\"a\"]");
     net.settle();
@@ -331,7 +337,7 @@ fn rooms_keep_what_they_kept_and_each_place_means_the_same() {
     assert_eq!(history(&told), [0, 1, 2, 3, 4]);
     says(&mut net, speaker, 5..7);
     for n in 7..9 {
-        let done = net.hand_over(keeping(), &mut [&mut speaker], |_| {});
+        let done = net.hand_over(keeping(n), &mut [&mut speaker], |_| {});
         assert_eq!(done, Ok(()));
         says(&mut net, speaker, n..n + 1);
     }
@@ -361,7 +367,7 @@ fn pieces_that_do_not_follow_each_other_are_refused() {
         let (client, _) = world.joins(0);
         world.says(0..3);
         world.net.break_off(client);
-        let done = world.net.hand_over(hubs(), &mut [], alter);
+        let done = world.net.hand_over(hubs(1), &mut [], alter);
         assert!(matches!(done, Err(Unable(_))), "{done:?}");
     }
 }

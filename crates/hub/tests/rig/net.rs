@@ -96,8 +96,18 @@ pub struct Net {
 
 impl Net {
     pub fn new(hubs: usize, config: &Config, build: impl Fn(u16) -> Box<dyn Handler>) -> Net {
+        Self::after(0, hubs, config, build)
+    }
+
+    /// The process that comes after so many others: its dice are its own.
+    pub fn after(
+        life: u64,
+        hubs: usize,
+        config: &Config,
+        build: impl Fn(u16) -> Box<dyn Handler>,
+    ) -> Net {
         let process = Process::new(&config.rates);
-        Self::in_cluster(hubs, config, 1, &process, build)
+        Self::with_dice(life * 1_000_000, hubs, config, (1, &process), build)
     }
 
     /// A process of that number.
@@ -106,6 +116,17 @@ impl Net {
         config: &Config,
         number: u16,
         process: &Process,
+        build: impl Fn(u16) -> Box<dyn Handler>,
+    ) -> Net {
+        let first = (u64::from(number) - 1) * 1_000;
+        Self::with_dice(first, hubs, config, (number, process), build)
+    }
+
+    fn with_dice(
+        first: u64,
+        hubs: usize,
+        config: &Config,
+        (number, process): (u16, &Process),
         build: impl Fn(u16) -> Box<dyn Handler>,
     ) -> Net {
         let now = Now {
@@ -121,7 +142,7 @@ impl Net {
             };
             let cells = Arc::clone(&cells[usize::from(shard)]);
             let config = Arc::new(config.clone());
-            let entropy = dice(u64::from(shard) + 1 + (u64::from(number) - 1) * 1_000);
+            let entropy = dice(u64::from(shard) + 1 + first);
             let hub = Hub::in_process(config, me, build(shard), cells, entropy, process);
             Node {
                 hub,

@@ -161,7 +161,8 @@ impl World<'_> {
         if self.setting.kills && self.rng.u32(0..150) == 0 {
             self.kill_or_revive();
         }
-        if self.setting.upgrades && self.rng.u32(0..80) == 0 {
+        let rarely = if self.setting.nodes > 1 { 15 } else { 80 };
+        if self.setting.upgrades && self.rng.u32(0..rarely) == 0 {
             self.upgrade();
         }
         if self.setting.nodes > 1 {
