@@ -167,6 +167,7 @@ fn stream() -> Session {
             ],
             returns: true,
         }),
+        dues: None,
         ..session()
     }
 }
@@ -211,6 +212,7 @@ fn rising() -> Session {
                 keep_alive: true,
             }),
         }),
+        dues: None,
         ..session()
     }
 }
