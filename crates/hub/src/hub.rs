@@ -177,7 +177,8 @@ impl Hub {
         is_secure: impl Fn(ConnId) -> bool,
         tell: impl FnMut(Result<Crossing, Stays>),
     ) {
-        self.handing(takes).count(&self.stage.parts, is_secure, tell);
+        self.handing(takes)
+            .count(&self.stage.parts, is_secure, tell);
     }
 
     /// Sockets that can come back to what they missed, with a connection or without, if this process ends before. Those of a stream that
