@@ -178,7 +178,8 @@ impl Hub {
         is_secure: impl Fn(ConnId) -> bool,
         tell: impl FnMut(Result<Crossing, Stays>),
     ) {
-        self.handing(takes).count(&self.stage.parts, is_secure, tell);
+        self.handing(takes)
+            .count(&self.stage.parts, is_secure, tell);
     }
 
     /// Some of the journal behind a place, for the next process; `None`: there is no more.

@@ -209,8 +209,9 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::answer_waiting_polls(&mut stage.parts));
     }
 
-    /// Clients that are to be told that they missed something are told.
-    pub fn tell_gaps(&mut self) {
+    /// Polls that a hub which rested later has brought are answered, and clients that are to be told that they missed something are told.
+    pub fn come_to_rest(&mut self) {
+        self.answer_waiting_polls();
         // What is written now may be too much for one more.
         self.flush();
         self.take_in(|stage, _| handing::tell_gaps(&mut stage.parts));

@@ -222,11 +222,7 @@ impl Life {
                 self.pause.forget_mail();
                 match wish {
                     Wish::Pause => turn.answer_waiting_polls(),
-                    Wish::Freeze(..) => {
-                        // A shard that paused later has brought some.
-                        turn.answer_waiting_polls();
-                        turn.tell_gaps();
-                    }
+                    Wish::Freeze(..) => turn.come_to_rest(),
                     _ => {}
                 }
                 let (hub, hands) = turn.hub_and_world();

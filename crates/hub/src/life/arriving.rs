@@ -34,10 +34,7 @@ use wire::base64url::Id20;
 use wire::engineio::Revision;
 
 /// Makes the session of a record; its connections, whose streams come next, in the order of [`handoff::Session::conns`].
-pub(crate) fn arrive(
-    parts: &mut Parts,
-    record: &handoff::Session,
-) -> Result<Vec<ConnId>, Unable> {
+pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec<ConnId>, Unable> {
     let known = all_protocols().find(|one| handing::protocol(*one) == record.protocol);
     let protocol = known.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
     let (Some(sid), Some(peer)) = (id_of(&record.sid), address(&record.peer)) else {
@@ -228,12 +225,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or(sixteen).ok()
 }
 
-fn open_conn(
-    parts: &mut Parts,
-    carried: &handoff::Conn,
-    peer: IpAddr,
-    state: State,
-) -> ConnId {
+fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: State) -> ConnId {
     let limits = &parts.books.config.limits;
     let conn = parts.line.open(&mut parts.clock, limits, peer);
     let Some(slot) = parts.line.conns.get_mut(conn) else {

@@ -484,7 +484,11 @@ fn polling_record(
             left,
             form: polling.post.form,
             counted: polling.post.counted,
-            cors: polling.post.cors.as_deref().map_or_else(Vec::new, Vec::from),
+            cors: polling
+                .post
+                .cors
+                .as_deref()
+                .map_or_else(Vec::new, Vec::from),
             keep_alive: slot.flags.keep_alive,
         }),
     }

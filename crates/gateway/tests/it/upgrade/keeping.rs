@@ -161,9 +161,7 @@ fn who_stays_is_told_before_and_finds_the_successor() {
     let mut chain = Chain::start(CONFIG);
     let addr = chain.first.addr;
     let mut speaker = SocketIo::connect(addr);
-    speaker
-        .conn
-        .send_frame(false, OpCode::Text, "42[\"half\",");
+    speaker.conn.send_frame(false, OpCode::Text, "42[\"half\",");
     std::thread::sleep(Duration::from_millis(200));
     let mut stays = SocketIo::connect(addr);
     let dry = chain

@@ -161,7 +161,10 @@ fn those_on_their_way_up_go_over_at_each_phase() {
         }
         client.emit(&json!(["back", id]));
         assert_eq!(speaker.expect("back"), [json!(id)], "{phase:?}");
-        assert!(client.is_spared("n", Duration::from_millis(20)), "{phase:?}");
+        assert!(
+            client.is_spared("n", Duration::from_millis(20)),
+            "{phase:?}"
+        );
     }
     chain.first_ends();
 }
@@ -273,7 +276,10 @@ fn a_post_goes_over_with_the_way_up_and_one_in_chunks_does_not() {
     let dry = chain.command(&["--dry-run"]).output().expect("its end");
     let text = said(&dry);
     let stays = "1 sessions are sent away and come back by themselves: long-polling in the middle";
-    assert!(text.contains("7 sessions go over") && text.contains(stays), "{text}");
+    assert!(
+        text.contains("7 sessions go over") && text.contains(stays),
+        "{text}"
+    );
     chain.upgrade();
     assert_ne!(conn.ended(PATIENCE), Ended::Open);
     assert!(!chunked.is_alive());
@@ -310,7 +316,10 @@ fn a_way_up_by_tls_is_closed_and_its_client_polls_on() {
     let (text, _) = chain.upgrade();
     let polls_on = "1 of them go on polling: the WebSocket by which they began to go up is closed";
     assert!(text.contains(polls_on), "{text}");
-    assert!(text.contains("1 sessions are sent away and come back by themselves: TLS"), "{text}");
+    assert!(
+        text.contains("1 sessions are sent away and come back by themselves: TLS"),
+        "{text}"
+    );
     assert!(risers.iter_mut().all(Riser::is_closed));
     assert_eq!(risers.each_ref().map(Riser::polls), [true, false]);
     speaker.emit(&json!(["heard"]));
@@ -328,7 +337,10 @@ fn an_upgrade_that_is_given_up_leaves_them_unharmed() {
         sleep(READ);
         for (number, step) in STEPS.into_iter().enumerate() {
             drop(go_until(&chain, step));
-            assert_eq!(riser.poller.post(&format!("42[\"n\",{number}]")).status, 200);
+            assert_eq!(
+                riser.poller.post(&format!("42[\"n\",{number}]")).status,
+                200
+            );
             assert_eq!(stream.message()["payload"], number, "{step:?}");
         }
         chain.upgrade();
@@ -337,7 +349,10 @@ fn an_upgrade_that_is_given_up_leaves_them_unharmed() {
         assert_eq!(stream.message()["payload"], 99);
         drop((stream, client));
         let gone = |sessions| sessions == 0.0;
-        assert_eq!(chain.first.metric_settles("sockeye_sessions", gone), Ok(0.0));
+        assert_eq!(
+            chain.first.metric_settles("sockeye_sessions", gone),
+            Ok(0.0)
+        );
     }
 }
 
@@ -401,7 +416,10 @@ fn stock_clients_go_up_while_processes_change() {
         clients.join().expect("all come in")
     });
     println!("{upgrades} upgrades met {rising} clients on their way up");
-    assert!(rising > 0, "in {upgrades} upgrades nobody was on its way up");
+    assert!(
+        rising > 0,
+        "in {upgrades} upgrades nobody was on its way up"
+    );
     let websockets = |count| count == 240.0;
     assert!(eventually(PATIENCE, || websockets(
         chain.first.metric("websocket_connections_total")

@@ -70,7 +70,9 @@ fn streams_hear_everything_through_upgrades() {
         let stop = &stop;
         let speakers: Vec<_> = (0..)
             .zip(speakers)
-            .map(|(n, speaker): (usize, Plain)| (n, scope.spawn(move || speak(speaker, &room(n), stop))))
+            .map(|(n, speaker): (usize, Plain)| {
+                (n, scope.spawn(move || speak(speaker, &room(n), stop)))
+            })
             .collect();
         let streams: Vec<_> = (0..)
             .zip(streams)
@@ -177,7 +179,14 @@ fn a_stream_that_reads_slowly_gets_every_byte_once() {
     let events = data.map(|data| serde_json::from_str::<Value>(data).expect("whole events"));
     let bulk: Vec<Value> = events.filter(|event| event["type"] == "bulk").collect();
     let numbers: Vec<_> = bulk.iter().map(|event| &event["payload"][0]).collect();
-    assert_eq!(numbers, (0..said).map(Value::from).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    assert_eq!(
+        numbers,
+        (0..said)
+            .map(Value::from)
+            .collect::<Vec<_>>()
+            .iter()
+            .collect::<Vec<_>>()
+    );
     assert!(
         bulk.iter()
             .all(|event| event["payload"][1].as_str().map(str::len) == Some(filler.len()))
