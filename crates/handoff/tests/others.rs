@@ -474,7 +474,6 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Return", &returns()),
         keeps("Socket", &socket("A")),
     ];
-    lines.iter().for_each(|line| println!("GOLDEN {line}"));
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");
     }
