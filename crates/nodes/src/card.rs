@@ -21,7 +21,8 @@ pub struct Card {
     pub version: String,
     /// Where requests for its sessions are relayed to.
     pub relay: Option<SocketAddr>,
-    /// It reads events with stamps, and takes part when a socket goes from one node to another.
+    /// It reads events with stamps, and takes part when a socket goes from one node to another. In the lease this is `lives`: builds that wrote
+    /// `returns` had stamps without the life of their shard.
     pub returns: bool,
     /// It reads where an event stands on a bus.
     pub spots: bool,
@@ -48,7 +49,7 @@ impl Card {
             "life": self.life,
             "version": self.version,
             "relay": self.relay.map(|address| address.to_string()),
-            "returns": self.returns,
+            "lives": self.returns,
             "spots": self.spots,
             "started": self.started_s,
             "sessions": self.sessions,
@@ -68,7 +69,7 @@ impl Card {
             life: json["life"].as_u64().unwrap_or_default(),
             version: text("version"),
             relay: text("relay").parse().ok(),
-            returns: json["returns"].as_bool().unwrap_or_default(),
+            returns: json["lives"].as_bool().unwrap_or_default(),
             spots: json["spots"].as_bool().unwrap_or_default(),
             started_s: json["started"].as_u64().unwrap_or_default(),
             sessions: json["sessions"].as_u64().unwrap_or_default(),
