@@ -124,4 +124,17 @@ mod tests {
         assert_eq!(Card::read(&"x".repeat(2_000)).name.len(), 300);
         assert_eq!(Card::read("{\"name\":\"x\",\"relay\":7}").relay, None);
     }
+
+    /// Its stamps had no lives, and it takes ours for something unreadable.
+    #[test]
+    fn a_node_whose_stamps_have_no_lives_takes_part_in_no_return() {
+        let before = "{\"name\":\"a/1\",\"returns\":true,\"spots\":true}";
+        assert!(!Card::read(before).returns && Card::read(before).spots);
+        let ours = Card {
+            returns: true,
+            ..Card::default()
+        };
+        let json: Value = serde_json::from_str(&ours.text()).expect("JSON");
+        assert_eq!(json["returns"], Value::Null);
+    }
 }

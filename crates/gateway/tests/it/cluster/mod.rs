@@ -27,6 +27,7 @@ mod regions;
 pub mod relay;
 mod returning;
 mod roam;
+mod silence;
 mod starting;
 
 use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};

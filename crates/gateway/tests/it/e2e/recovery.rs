@@ -278,10 +278,10 @@ fn a_namespace_without_recovery_knows_none() {
     assert_eq!(gateway.metric("sockeye_parked_sockets"), 0.0);
 }
 
-const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+pub const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 
 /// A token of a user that ends so soon.
-fn token(uid: &str, expires: &str) -> String {
+pub fn token(uid: &str, expires: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
     command.args([
         "token",
@@ -298,7 +298,7 @@ fn token(uid: &str, expires: &str) -> String {
     text.trim().to_owned()
 }
 
-fn shows(auth: &Value, token: &str) -> Value {
+pub fn shows(auth: &Value, token: &str) -> Value {
     let mut auth = auth.clone();
     auth["token"] = json!(token);
     auth
