@@ -107,6 +107,15 @@ impl Client {
         self.ask(1, json!(["join", room]));
     }
 
+    /// Answers so many pings; nothing else comes.
+    fn idles(&mut self, pings: usize) {
+        for _ in 0..pings {
+            let frame = self.conn.frame_within(PATIENCE).expect("a ping");
+            assert_eq!(frame.text(), "2");
+            self.conn.send_text("3");
+        }
+    }
+
     /// The numbers of events up to an echo that it sends now.
     pub fn hears(&mut self) -> Vec<u64> {
         self.conn.send_text("42[\"echo\",\"end\"]");
@@ -232,6 +241,30 @@ fn a_full_journal_gives_up_the_oldest_and_nobody_is_told_a_lie() {
     assert_eq!(outcome(&gateway, "trimmed"), 1.0);
     let bytes = gateway.metric("sockeye_journal_bytes");
     assert!(bytes <= 65_536.0, "{bytes} bytes");
+}
+
+/// The last event that it got left the journal long ago, and it missed nothing: an answered ping says how far it is.
+#[test]
+fn an_idle_client_comes_back_when_the_journal_has_moved_on() {
+    let more = "limits.journal_bytes_max = \"64KiB\"\nsocketio.ping_interval = \"300ms\"\nsocketio.ping_timeout = \"20s\"";
+    let gateway = start("", more);
+    let mut speaker = Client::new(&gateway);
+    let mut clients = [(); 2].map(|()| Client::new(&gateway));
+    clients[0].join("den");
+    say(&mut speaker, "den", 0..1, "");
+    assert_eq!(clients[0].hears(), [0]);
+    let sids = clients.each_ref().map(|client| client.sid.clone());
+    say(&mut speaker, "hall", 0..200, &"x".repeat(1_000));
+    // The first may have been on its way before that.
+    clients.iter_mut().for_each(|client| client.idles(2));
+    let lost = clients.map(Client::lose);
+    say(&mut speaker, "den", 1..3, "");
+    let missed: [&[u64]; 2] = [&[1, 2], &[]];
+    for ((sid, auth), missed) in sids.iter().zip(lost).zip(missed) {
+        let mut back = Client::comes_back(&gateway, auth);
+        assert_eq!(back.sid, *sid);
+        assert_eq!(back.hears(), missed);
+    }
 }
 
 #[test]
