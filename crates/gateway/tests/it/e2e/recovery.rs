@@ -254,6 +254,9 @@ fn an_idle_client_comes_back_when_the_journal_has_moved_on() {
     say(&mut speaker, "den", 0..1, "");
     assert_eq!(clients[0].hears(), [0]);
     let sids = clients.each_ref().map(|client| client.sid.clone());
+    // On both shards, most likely.
+    let mut hall: Vec<Client> = (0..8).map(|_| Client::new(&gateway)).collect();
+    hall.iter_mut().for_each(|member| member.join("hall"));
     say(&mut speaker, "hall", 0..200, &"x".repeat(1_000));
     // The first may have been on its way before that.
     clients.iter_mut().for_each(|client| client.idles(2));
