@@ -66,6 +66,12 @@ async function gone(t, options, prepare = () => {}) {
   return { io, caller, sockets, shown: { pid: caller.pid, offset } };
 }
 
+/** Nobody is left whom the next test's server would take over. */
+async function leaves(caller, sockets) {
+  await caller.say("1");
+  await until(() => sockets.every((socket) => socket.left));
+}
+
 test("missed events come behind the answer to CONNECT, in order, once, each with the offset to show next", async (t) => {
   const { io, caller, sockets, shown } = await gone(t, { connectionStateRecovery: {} }, (io) => io.on("connection", (socket) => socket.recovered || socket.join("den")));
   io.emit("to all", 1);
@@ -80,13 +86,13 @@ test("missed events come behind the answer to CONNECT, in order, once, each with
   assert.equal(new Set([shown.offset, ...offsets]).size, 4);
   // The offset of what was made up for counts: nothing of it comes a second time.
   await until(() => sockets.length === 2);
-  await back.say("1");
-  await until(() => sockets[1].left);
+  await leaves(back, sockets);
   io.emit("later");
   const again = await Caller.open(gateway.url, { pid: shown.pid, offset: offsets.at(-1) });
   assert.equal(again.sid, caller.sid);
   assert.equal((await again.event())[0], "later");
-  await again.say("1");
+  await until(() => sockets.length === 3);
+  await leaves(again, sockets);
 });
 
 test("a server finds the id, the rooms and the data of the socket", async (t) => {
@@ -102,7 +108,7 @@ test("a server finds the id, the rooms and the data of the socket", async (t) =>
   await until(() => sockets.length === 2);
   const { id, recovered, rooms, data } = sockets[1];
   assert.deepEqual({ id, recovered, rooms: [...rooms].sort(), data }, { id: caller.sid, recovered: true, rooms: [caller.sid, "den", "hall"].sort(), data: { name: "ann" } });
-  await back.say("1");
+  await leaves(back, sockets);
 });
 
 for (const [options, runs] of [[{}, false], [{ skipMiddlewares: true }, false], [{ skipMiddlewares: false }, true]]) {
@@ -116,7 +122,7 @@ for (const [options, runs] of [[{}, false], [{ skipMiddlewares: true }, false], 
     await until(() => sockets.length === 2);
     assert.equal(sockets[1].recovered, true);
     assert.equal(sockets[1].data.judged, runs ? true : undefined);
-    await back.say("1");
+    await leaves(back, sockets);
   });
 }
 
@@ -129,13 +135,14 @@ test("whoever shows a name that nobody has, or no name at all, is somebody new",
     assert.ok(stranger.pid !== caller.pid && stranger.pid !== other.pid, JSON.stringify(other));
     await until(() => sockets.length === at + 2);
     assert.equal(sockets[at + 1].recovered, false);
-    await stranger.say("1");
+    await leaves(stranger, sockets);
   }
   io.emit("still there");
   const back = await Caller.open(gateway.url, shown);
   assert.equal(back.sid, caller.sid);
   assert.equal((await back.event())[0], "still there");
-  await back.say("1");
+  await until(() => sockets.length === strange.length + 2);
+  await leaves(back, sockets);
 });
 
 test("without recovery nobody is told a name, and no event has an offset", async (t) => {
