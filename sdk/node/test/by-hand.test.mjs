@@ -20,7 +20,9 @@ class Caller {
     const opened = await (await poll(url)).text();
     caller.session = JSON.parse(opened.slice(1)).sid;
     await caller.say(`40${shown === undefined ? "" : JSON.stringify(shown)}`);
-    Object.assign(caller, JSON.parse((await caller.next()).slice(2)));
+    const answer = await caller.next();
+    assert.equal(answer.slice(0, 2), "40", answer);
+    Object.assign(caller, JSON.parse(answer.slice(2)));
     return caller;
   }
 
