@@ -294,51 +294,67 @@ async function crowd(url, count, processes = 4) {
   return { sockets, fresh, reports, lines };
 }
 
-const errors = {};
+/** Calls that wait for their answer. */
+const CALLS_MAX = 256;
 
-/** Tells rooms, users and sockets in turn, each key by one node: so its events have one order. */
-async function publish(all, clients, sockets, [published, doubtful], until) {
-  const perTick = number("rate") / 50;
-  let due = 0;
-  let owed = 0;
-  while (Date.now() < until()) {
-    const began = Date.now();
-    owed += perTick;
-    const calls = [];
-    for (; owed >= 1; owed--) {
-      const client = Math.floor(Math.random() * clients);
-      const key = keysOf(client)[due++ % 3];
-      const [kind, name] = key.split(" ");
-      const n = published.get(key) ?? 0;
-      published.set(key, n + 1);
-      const nodeOf = () => {
-        const live = all.filter(Boolean);
-        return live[[...key].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % live.length];
-      };
-      const to = kind === "socket" ? { sockets: [sockets.get(client)] } : { [`${kind}s`]: [name] };
-      calls.push([nodeOf, { event: "m", args: [{ k: key, n, filler: "x".repeat(80) }], ...to }]);
-    }
-    // Those of one key one after the other, or they would overtake each other on their way to the node.
-    const byKey = Map.groupBy ? Map.groupBy(calls, ([, { args }]) => args[0].k) : group(calls);
-    await Promise.all([...byKey.values()].map(async (own) => {
-      for (const [nodeOf, body] of own) {
-        const said = call(nodeOf(), "POST", "/v1/emit", body);
-        const { k, n } = body.args[0];
-        await (options.kill ? said.catch(({ message }) => {
-          doubtful.add(`${k} ${n}`);
-          const why = message.slice(0, 100);
-          errors[why] = (errors[why] ?? 0) + 1;
-        }) : said);
-      }
-    }));
-    await sleep(Math.max(0, 20 - (Date.now() - began)));
+/**
+ * Tells rooms, users and sockets in turn, each key by one node and one call at a time: so its events have one order. What is due is counted by the clock, and no
+ * call waits for one of another key: a slow answer makes nothing late but what comes behind it. How often `CALLS_MAX` were under way is told: then the nodes
+ * or this process were too slow for the rate.
+ */
+class Publisher {
+  /** So many events of each key. */
+  published = new Map();
+  /** Those of which the caller was told nothing. */
+  doubtful = new Set();
+  errors = {};
+  full = 0;
+  #lanes = new Map();
+  #underWay = 0;
+  #failure;
+
+  constructor(all, clients, sockets) {
+    Object.assign(this, { all, clients, sockets });
   }
-}
 
-function group(calls) {
-  const groups = new Map();
-  for (const one of calls) groups.set(one[1].args[0].k, [...(groups.get(one[1].args[0].k) ?? []), one]);
-  return groups;
+  async run(until) {
+    const [began, perMs] = [Date.now(), number("rate") / 1_000];
+    for (let said = 0; Date.now() < until && !this.#failure; await sleep(5)) {
+      const due = Math.floor((Date.now() - began) * perMs);
+      for (; said < due && this.#underWay < CALLS_MAX; said++) this.#say(said);
+      if (said < due) this.full++;
+    }
+    await Promise.all(this.#lanes.values());
+    if (this.#failure) throw this.#failure;
+  }
+
+  #say(at) {
+    const client = Math.floor(Math.random() * this.clients);
+    const key = keysOf(client)[at % 3];
+    const [kind, name] = key.split(" ");
+    const n = this.published.get(key) ?? 0;
+    this.published.set(key, n + 1);
+    const to = kind === "socket" ? { sockets: [this.sockets.get(client)] } : { [`${kind}s`]: [name] };
+    const body = { event: "m", args: [{ k: key, n, filler: "x".repeat(80) }], ...to };
+    this.#underWay++;
+    const call = (this.#lanes.get(key) ?? Promise.resolve()).then(() => this.#call(key, n, body));
+    this.#lanes.set(key, call);
+  }
+
+  async #call(key, n, body) {
+    const live = this.all.filter(Boolean);
+    const node = live[[...key].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % live.length];
+    try {
+      await call(node, "POST", "/v1/emit", body);
+    } catch (error) {
+      if (!options.kill) this.#failure ??= error;
+      this.doubtful.add(`${key} ${n}`);
+      const why = error.message.slice(0, 100);
+      this.errors[why] = (this.errors[why] ?? 0) + 1;
+    } finally {
+      this.#underWay--;
+    }
+  }
 }
 
 async function cutAtRandom(all) {
@@ -350,15 +366,16 @@ async function cutAtRandom(all) {
   const pids = all.map(({ pid }) => pid);
   const [began, before] = [Date.now(), cpu(pids)];
   const until = began + number("minutes") * 60_000;
-  const published = new Map();
-  const doubtful = new Set();
+  const publisher = new Publisher(all, clients, own.sockets);
+  const { published, doubtful, errors } = publisher;
   let kills = 0;
   proxy.cutting = true;
   const killing = options.kill && setInterval(() => kill(all, kills++ % NODES, proxy), KILLS_MS);
   const restarts = setInterval(() => proxy.restart(port), PROXY_RESTARTS_MS);
   const load = [];
   const loads = setInterval(() => load.push(loadavg()[0]), 5_000);
-  await publish(all, clients, own.sockets, [published, doubtful], () => until);
+  await publisher.run(until);
+  const publishing = (Date.now() - began) / 1000;
   clearInterval(restarts);
   clearInterval(killing);
   proxy.cutting = false;
@@ -371,9 +388,10 @@ async function cutAtRandom(all) {
   while (own.reports.length < own.lines.length) await sleep(100);
   clearInterval(loads);
   const sum = (name) => own.reports.reduce((sum, report) => sum + report[name], 0);
+  const count = [...published.values()].reduce((sum, n) => sum + n, 0);
   const names = ["received", "recovered", "fresh", "lost", "twice", "disordered", "connected"];
   return {
-    clients, seconds, kills, doubtful: doubtful.size, errors, published: [...published.values()].reduce((sum, n) => sum + n, 0),
+    clients, seconds, kills, doubtful: doubtful.size, errors, published: count, perSecond: count / publishing, full: publisher.full,
     ...Object.fromEntries(names.map((name) => [name, sum(name)])),
     neverAnother: clients - new Set(own.fresh).size,
     bad: own.reports.flatMap(({ bad }) => bad).slice(0, 10),

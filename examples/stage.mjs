@@ -133,13 +133,17 @@ async function answers(port) {
   throw new Error(`nothing listens on port ${port} after ${READY_MS} ms`);
 }
 
+export const RECOVERY = '[namespaces."/".recovery]\nlevel = "node"\n';
+
 /**
  * What an example has that others have not: `rules` of its namespace in the gateways' file, or a file of its own (`config`) for programs that call the server
- * API instead of being workers; a number of `programs`; a folder with `requirements` for Python; a `database`.
+ * API instead of being workers; a number of `programs`; a folder with `requirements` for Python; a `database`; a `folder` in which its programs run, with an
+ * `env` of theirs.
  */
 const APPS = {
   "game/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n' },
   "cursors/index.js": { rules: 'slow_consumer = "conflate"\nconflate_by = "id"\n[namespaces."/".presence]\nenabled = true\nrooms = ["board"]\ninfo = ["name"]\n' },
+  "recovery/index.js": { rules: RECOVERY },
   "dashboard/index.js": { config: "dashboard/sockeye.toml", programs: 1 },
   "postgres-chat/index.js": { database: true },
   "notifications/app.py": { config: "notifications/sockeye.toml", requirements: "notifications" },
@@ -190,11 +194,11 @@ export class Stage {
   /** Rejects when one of its processes cannot be kept alive. */
   failed = new Promise((_, reject) => (this.#fail = reject));
 
-  /** `app` is the path of a program in this folder. There is a gateway for each port of a front door. */
-  static async open(app, fronts) {
+  /** `app` is the path of a program in this folder, or its URL. There is a gateway for each port of a front door. */
+  static async open(app, fronts, needs = APPS[app]) {
     const stage = new Stage();
     try {
-      await Promise.race([stage.#open(app, fronts ?? (await freePorts(GATEWAYS))), stage.failed]);
+      await Promise.race([stage.#open(app, fronts ?? (await freePorts(GATEWAYS)), needs), stage.failed]);
     } catch (error) {
       await stage.close();
       throw error;
@@ -202,8 +206,8 @@ export class Stage {
     return stage;
   }
 
-  async #open(app, fronts) {
-    const { config, programs = WORKERS, requirements, rules, database } = APPS[app] ?? {};
+  async #open(app, fronts, needs = {}) {
+    const { config, programs = WORKERS, requirements, rules, database, folder } = needs;
     const count = fronts.length;
     const [redis, postgres, ...rest] = await freePorts(2 + 3 * count + programs);
     const [gateways, links, admins, pages] = [0, 1, 2, 3].map((at) => rest.slice(at * count, at < 3 ? (at + 1) * count : undefined));
@@ -224,7 +228,7 @@ export class Stage {
       : { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
     const [program, ...args] = requirements ? [pythonOf(here(requirements))] : [process.execPath, "--no-warnings=SockeyeWarning"];
     if (database) env.DATABASE_URL = this.databaseUrl;
-    this.workers = pages.map((port) => this.#run(program, [...args, here(app)], { ...env, PORT: String(port) }));
+    this.workers = pages.map((port) => this.#run(program, [...args, here(app)], { ...env, ...needs.env, PORT: String(port) }, { cwd: folder }));
     await Promise.all(pages.map(answers));
     for (const [at, port] of fronts.entries()) {
       if (this.#closed) return;

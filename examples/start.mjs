@@ -11,6 +11,7 @@ const APPS = {
   tables: { query: "?token=token-ada" },
   game: {},
   cursors: {},
+  recovery: {},
   dashboard: {},
   notifications: { program: "app.py" },
   "postgres-chat": {},

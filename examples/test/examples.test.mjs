@@ -172,6 +172,45 @@ async function pointTogether([url, other], between) {
   for (const page of [ada, late, nobody]) await page.context().close();
 }
 
+/** What a page of the clock has counted. */
+const counted = (page) => page.evaluate("({ ...counts, id: socket.id })");
+const hears = (page, ticks) => page.waitForFunction((wanted) => counts.heard >= wanted, ticks);
+
+async function whoAmI(page) {
+  const { rooms, data } = await page.evaluate("socket.emitWithAck('who am i')");
+  return { rooms: rooms.sort(), data };
+}
+
+/** Cuts the page's connection and waits until it is back and has heard more: by the button, and as a network does that is there no more. */
+async function comeBack(page, lose) {
+  const { recovered, fresh } = await counted(page);
+  await lose();
+  await page.waitForFunction((before) => counts.recovered + counts.fresh > before, recovered + fresh);
+  const { heard } = await counted(page);
+  await hears(page, heard + 3);
+}
+
+async function missNothing([url], between = async () => {}) {
+  const page = await openPage(await newVisitor(), `${url}/?calm`);
+  await page.waitForFunction("socket.connected");
+  const { id } = await counted(page);
+  await hears(page, 3);
+  const before = await whoAmI(page);
+  assert.deepEqual(before.rooms, [id, "visitors"].sort());
+  for (let round = 1; round <= 3; round++) await comeBack(page, () => page.click("#cut"));
+  await between();
+  await comeBack(page, async () => {
+    await page.evaluate("cut(), undefined");
+    await page.context().setOffline(true);
+    await page.waitForTimeout(2_000);
+    await page.context().setOffline(false);
+  });
+  const { heard, ...rest } = await counted(page);
+  assert.deepEqual(rest, { recovered: 4, fresh: 0, wrong: 0, id });
+  assert.deepEqual(await whoAmI(page), before);
+  await page.context().close();
+}
+
 /** Kills the worker at once; the other takes its sockets over. */
 const killOne = (stage) => async () => stage.workers[0].kill();
 const killOther = (stage) => async () => stage.workers[1].kill();
@@ -210,4 +249,14 @@ test("cursors and who points them, on two gateways, while one worker is killed, 
   const { stage, urls } = await onSockeye("cursors/index.js");
   await pointTogether(urls, killOne(stage));
   await pointTogether(urls, killOther(stage));
+});
+
+test("the clock on Socket.IO's server", async () => {
+  await missNothing((await onSocketIo("recovery/index.js")).urls);
+});
+
+test("the clock on the gateway, while one worker is killed, then the other", async () => {
+  const { stage, urls } = await onSockeye("recovery/index.js");
+  await missNothing(urls, killOne(stage));
+  await missNothing(urls, killOther(stage));
 });

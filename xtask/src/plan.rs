@@ -431,7 +431,7 @@ fn faults_put_back() -> Step {
 fn faults_of_recovery() -> Step {
     Step::new(
         "faults of recovery put back",
-        "cargo test --profile ci -p hub --features faults --locked --test dialogues known_faults",
+        "cargo test --profile ci -p hub --features faults --locked --lib --test dialogues known_faults",
     )
     .takes("5 min")
 }

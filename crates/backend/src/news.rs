@@ -28,6 +28,7 @@ pub(crate) fn on_connect(
         let refusal = Refusal::too_large(bytes_max);
         return queue.outlet.decide(name, Err(refusal));
     }
+    came_back(queue, name);
     let opening = connect.opening;
     let mut home = Home::new(Introduction::of(&connect), queue.now_ms);
     let entry = queue.entry(name, What::Connect(connect));
@@ -53,6 +54,16 @@ pub(crate) fn on_connect(
     deadlines.decide_by(queue.now_ms + queue.settings.connect_timeout_ms, name);
     queue.push(name, entry);
     settle::one(queue, name);
+}
+
+/// A client came back to the id that it had, and the end of its connection before is still on its way: to its worker, or to none.
+fn came_back(queue: &mut Queue, name: Name) {
+    let before = queue.homes.get(&name).map(|home| home.worker);
+    match before {
+        Some(Some(_)) => queue.forget(name),
+        Some(None) => queue.give_up_end(name),
+        None => {}
+    }
 }
 
 pub(crate) fn on_event(queue: &mut Queue, deadlines: &mut Deadlines, event: Event) {

@@ -142,7 +142,10 @@ impl Queue {
     /// Nobody waits for anything of it any more.
     pub(crate) fn finish(&mut self, entry: &Entry) {
         self.release(entry);
+        let home = self.homes.of(entry);
+        // Its client may have come back meanwhile, to the id that it had: then this was the end of the connection before.
         if entry.is_gone()
+            && home.is_some_and(|home| home.phase == Phase::Gone)
             && let Some(name) = entry.about
         {
             self.forget(name);

@@ -38,13 +38,7 @@ pub fn of(config: &Resolved, facts: &Facts) -> Option<Arc<Chronicle>> {
 }
 
 /// From now on it is written, and read unless another process has to say from where. `goes_on`: it has.
-pub fn start(
-    config: &Resolved,
-    shards: &Shards,
-    facts: &Facts,
-    runtime: &Runtime,
-    goes_on: bool,
-) -> Result<()> {
+pub fn start(config: &Resolved, shards: &Shards, facts: &Facts, goes_on: bool) -> Result<()> {
     let process = shards.process();
     let Some((acks, cluster)) = facts.chronicle.get().zip(config.cluster.as_ref()) else {
         return Ok(());
@@ -69,11 +63,8 @@ pub fn start(
         are_behind: Box::new(move || to.are_behind(&limits)),
         goes_on,
     };
-    let opening = async { tokio::time::timeout(OPEN_TIME, nodes::chronicle::start(plan)).await };
-    let opened = runtime.block_on(opening);
-    let opened =
-        opened.context("Redis (cluster.urls) does not answer for recovery of level \"cluster\"")?;
-    opened.context("cannot begin with recovery of level \"cluster\"")
+    nodes::chronicle::start(plan, OPEN_TIME)
+        .context("cannot begin with recovery of level \"cluster\": Redis is that of cluster.urls")
 }
 
 /// All that was said, and what is known of sockets, is in Redis, if it takes it.

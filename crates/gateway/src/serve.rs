@@ -95,7 +95,7 @@ pub fn start<'a>(
     let desks = desks(&runtime, verifier.as_ref(), relays.as_ref(), &facts);
     let others = (member.as_ref(), foyer.as_ref());
     let mut shards = start_shards(config, others, &rules, entrance, &facts, desks)?;
-    chronicle::start(config, &shards, &facts, &runtime, request.takes_over)?;
+    chronicle::start(config, &shards, &facts, request.takes_over)?;
     let goes = (workers.as_mut(), member.as_mut(), &*facts);
     let front = opened.finish(config, &mut shards, goes)?;
     let (node, gone) = (member.as_mut(), workers.as_ref());

@@ -21,7 +21,8 @@ pub struct Card {
     pub version: String,
     /// Where requests for its sessions are relayed to.
     pub relay: Option<SocketAddr>,
-    /// It reads events with stamps, and takes part when a socket goes from one node to another.
+    /// It reads events with stamps, and takes part when a socket goes from one node to another. In the lease this is `lives`: builds that wrote
+    /// `returns` had stamps without the life of their shard.
     pub returns: bool,
     /// It reads where an event stands on a bus.
     pub spots: bool,
@@ -48,7 +49,7 @@ impl Card {
             "life": self.life,
             "version": self.version,
             "relay": self.relay.map(|address| address.to_string()),
-            "returns": self.returns,
+            "lives": self.returns,
             "spots": self.spots,
             "started": self.started_s,
             "sessions": self.sessions,
@@ -68,7 +69,7 @@ impl Card {
             life: json["life"].as_u64().unwrap_or_default(),
             version: text("version"),
             relay: text("relay").parse().ok(),
-            returns: json["returns"].as_bool().unwrap_or_default(),
+            returns: json["lives"].as_bool().unwrap_or_default(),
             spots: json["spots"].as_bool().unwrap_or_default(),
             started_s: json["started"].as_u64().unwrap_or_default(),
             sessions: json["sessions"].as_u64().unwrap_or_default(),
@@ -122,5 +123,18 @@ mod tests {
         assert_eq!(Card::read("host/12").name, "host/12");
         assert_eq!(Card::read(&"x".repeat(2_000)).name.len(), 300);
         assert_eq!(Card::read("{\"name\":\"x\",\"relay\":7}").relay, None);
+    }
+
+    /// Its stamps had no lives, and it takes ours for something unreadable.
+    #[test]
+    fn a_node_whose_stamps_have_no_lives_takes_part_in_no_return() {
+        let before = "{\"name\":\"a/1\",\"returns\":true,\"spots\":true}";
+        assert!(!Card::read(before).returns && Card::read(before).spots);
+        let ours = Card {
+            returns: true,
+            ..Card::default()
+        };
+        let json: Value = serde_json::from_str(&ours.text()).expect("JSON");
+        assert_eq!(json["returns"], Value::Null);
     }
 }

@@ -81,6 +81,7 @@ pub enum News {
 pub struct Trouble {
     text: Arc<str>,
     lasts: bool,
+    names_script: bool,
 }
 
 impl Trouble {
@@ -89,24 +90,35 @@ impl Trouble {
         Self {
             text: text.into(),
             lasts: false,
+            names_script: false,
         }
     }
 
     /// Something that waiting does not mend: wrong credentials, missing rights, a server that is too old.
     pub fn lasting(text: impl Into<Arc<str>>) -> Self {
         Self {
-            text: text.into(),
             lasts: true,
+            ..Self::new(text)
         }
     }
 
     /// From what a server said instead of an answer, with its code as first word.
     pub(super) fn refused(text: String, why: &str) -> Self {
         let code = why.split([' ', ':']).next().unwrap_or_default();
-        match code {
+        let names_script = code == "NOSCRIPT" || code == "NOPERM" && why.contains("evalsha");
+        let trouble = match code {
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::lasting(text),
             _ => Self::new(text),
+        };
+        Self {
+            names_script,
+            ..trouble
         }
+    }
+
+    /// The server wants the whole script: it knows none of that name, or (this lasts) takes none by name.
+    pub(super) fn names_script(&self) -> bool {
+        self.names_script
     }
 
     /// Whether waiting does not mend it.

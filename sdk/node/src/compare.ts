@@ -1,5 +1,6 @@
 // Options of Socket.IO's server whose matters are the gateway's: they are compared with what it does, and nothing is ignored in silence.
 import type { ServerOptions } from "socket.io";
+import { Adapter } from "socket.io-adapter";
 import type { Manners } from "./messages.js";
 import { Unsupported } from "./unsupported.js";
 
@@ -9,7 +10,6 @@ type Options = Partial<ServerOptions>;
 const REFUSED: { [Name in keyof ServerOptions]?: string } = {
   parser: 'the gateway speaks with clients; set `parser = "msgpack"` in the gateway\'s configuration',
   wsEngine: "the gateway speaks with clients",
-  adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
   cookie: "the gateway sets none: no request needs to find the node of its session; `io.engine.on(\"initial_headers\")` can set one",
   initialPacket: "the gateway opens sessions",
 };
@@ -23,6 +23,9 @@ const UNUSED: { [Name in keyof ServerOptions]?: string } = {
   allowEIO3: "socketio.allow_eio3",
 };
 
+/** Methods of an adapter that nobody calls where `connectionStateRecovery` is off, here or in Socket.IO. */
+const IDLE = new Set<PropertyKey>(["constructor", "persistSession", "restoreSession"]);
+
 const isGiven = (value: unknown): boolean => value !== undefined && value !== false;
 
 let warned = false;
@@ -32,12 +35,31 @@ export function refuse(options: Options): void {
   for (const [name, why] of Object.entries(REFUSED)) {
     if (isGiven(options[name as keyof ServerOptions])) throw new Unsupported(`the option \`${name}\``, why);
   }
+  refuseAdapter(options);
   refuseCors(options);
   const unused = Object.entries(UNUSED).filter(([name]) => options[name as keyof ServerOptions] !== undefined);
+  if (isGiven(options.adapter)) unused.push(["adapter", "[cluster]"]);
   if (warned || unused.length === 0) return;
   warned = true;
   const list = unused.map(([name, key]) => `\`${name}\` (${key} there)`).join(", ");
   process.emitWarning(`options that do nothing here, because they are set in the gateway's configuration: ${list}`, "SockeyeWarning");
+}
+
+/** What a class has of its own, up to Socket.IO's adapter in memory; `undefined`: it is no such class. */
+function ownMethods(adapter: unknown): PropertyKey[] | undefined {
+  const methods: PropertyKey[] = [];
+  let at: unknown = typeof adapter === "function" ? adapter.prototype : undefined;
+  for (; at && at !== Adapter.prototype; at = Object.getPrototypeOf(at)) methods.push(...Reflect.ownKeys(at));
+  return at ? methods : undefined;
+}
+
+/** The gateway does what an adapter does. One whose methods nobody would call changes nothing. */
+function refuseAdapter({ adapter, connectionStateRecovery }: Options): void {
+  if (!isGiven(adapter)) return;
+  const called = ownMethods(adapter)?.filter((name) => !IDLE.has(name) || (connectionStateRecovery && name !== "constructor"));
+  if (called?.length === 0) return;
+  const which = called ? `the option \`adapter\` with a \`${String(called[0])}\` of its own` : "the option `adapter`";
+  throw new Unsupported(which, "the gateway is the cluster; set [cluster] in the gateway's configuration");
 }
 
 function refuseCors({ cors }: Options): void {

@@ -167,7 +167,7 @@ export class Server<
 
   /** Clients connect to the gateway. After `close()`, this worker attaches to it again. */
   override attach(server?: HttpServers | number, options: Partial<ServerOptions> = {}): this {
-    refuse(options);
+    refuse({ ...this.#options, ...options });
     Object.assign(this.#options, { ...options, ...this.#options });
     const error = this.#worker.check();
     if (error) throw error;

@@ -1,7 +1,10 @@
 // Clients that come back to another node, whose worker they never met.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { io as connect } from "socket.io-client";
 import { redis, stage, until, way } from "./stage.mjs";
 
@@ -113,6 +116,46 @@ for (const namespace of ["/", "/game"]) {
     assert.deepEqual([...said].sort((a, b) => a - b), Array.from({ length: number }, (_, n) => n + 1));
   });
 }
+
+/** A worker process of a node. */
+async function kitchen(t, node) {
+  const program = fileURLToPath(new URL("kitchen.mjs", import.meta.url));
+  const child = spawn(process.execPath, [program, node.workers, node.key], { stdio: ["ignore", "pipe", "inherit"] });
+  t.after(() => child.kill("SIGKILL"));
+  for await (const line of createInterface({ input: child.stdout })) if (line === "ready") break;
+  child.stdout.resume();
+  return child;
+}
+
+test("a client whose worker was killed while it was away finds the worker of another node", async (t) => {
+  const [near, far] = await nodes(t, 2);
+  const [doomed] = await Promise.all([kitchen(t, near), kitchen(t, far)]);
+  const guest = await client(t, near);
+  const { socket } = guest;
+  const { id } = socket;
+  const news = [];
+  socket.on("news", (n) => news.push(n));
+  await socket.emitWithAck("echo", 0);
+  for (const node of [near, far]) await until(async () => (await metric(node, "sockeye_cluster_peers")) === 1);
+  await moves(guest, far, async () => {
+    doomed.kill("SIGKILL");
+    await once(doomed, "exit");
+    const other = far.open("/");
+    t.after(() => other.disconnect());
+    await once(other, "connect");
+    for (const n of [7, 8]) other.emit("news", n);
+    await other.emitWithAck("echo", 0);
+  });
+  assert.ok(socket.recovered);
+  assert.equal(socket.id, id);
+  await until(() => news.length >= 2);
+  const who = await socket.emitWithAck("who");
+  assert.deepEqual(
+    who.find(([one]) => one === id),
+    [id, { since: "start" }],
+  );
+  assert.deepEqual(news, [7, 8]);
+});
 
 test("where a worker speaks to both nodes by itself, a client that comes to the other is a new one, and is told", async (t) => {
   const all = await nodes(t, 2);

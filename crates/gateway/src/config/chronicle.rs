@@ -114,6 +114,25 @@ mod tests {
                 "keeps a history",
             ),
             (
+                format!("{GOOD}[namespaces.\"/a\".default]\nhistory = true\n"),
+                "keeps a history",
+            ),
+            (
+                format!("{GOOD}[backends.b]\nurl = \"http://a/\"\n").replace(
+                    "client_joins = true",
+                    "client_joins = true\nbackend = \"b\"",
+                ),
+                "with a backend yet",
+            ),
+            (
+                format!("{GOOD}[namespaces.\"*\".recovery]\nlevel = \"cluster\"\n"),
+                "with a table of their own",
+            ),
+            (
+                GOOD.replace("\"redis\"\nurls", "\"nats\"\nurls"),
+                "set cluster.adapter",
+            ),
+            (
                 format!("{GOOD}[cluster.feed.c]\nnamespace = \"/a\"\npublish = [\"e\"]\n"),
                 "[cluster.feed]",
             ),

@@ -26,6 +26,8 @@ pub enum Fault {
     TakenTwice,
     /// A client whose socket had been on another node meanwhile got again what it had got there.
     NumberUnheeded,
+    /// What a node said in one life was not told from what it said in the life before.
+    LivesAlike,
 }
 
 #[cfg(feature = "faults")]

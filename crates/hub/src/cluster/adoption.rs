@@ -210,6 +210,7 @@ mod tests {
     use super::*;
     use crate::cluster::wire::Ask;
     use crate::dialect::speech::Emit;
+    use crate::recovery::stamp::ShardLife;
     use crate::rooms::target::Target;
     use crate::tables::id::Place;
 
@@ -249,7 +250,11 @@ mod tests {
 
     fn finished(adoption: Adoption) -> Result<Vec<u64>, NotRecovered> {
         let from = Place { node: 9, shard: 0 };
-        let handover = adoption.finish(Stamp { from, number: 99 })?;
+        let handover = adoption.finish(Stamp {
+            from,
+            life: ShardLife::OF_STREAMS,
+            number: 99,
+        })?;
         Ok(handover.missed.into_iter().map(|(at, _)| at).collect())
     }
 

@@ -7,7 +7,7 @@ use crate::cluster::letter::{
 use crate::dialect::speech::Emit;
 use crate::recovery::bytes as steps;
 use crate::recovery::circle::Door;
-use crate::recovery::stamp::Stamp;
+use crate::recovery::stamp::{ShardLife, Stamp};
 use crate::rooms::presence::{Person, Who, Word};
 use crate::tables::bytes::{Reader, attachments, bytes, names, number};
 use crate::tables::id::Place;
@@ -161,6 +161,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
                 out.push(1);
             }
             number(out, u64::from(stamp.from.shard));
+            number(out, stamp.life.0);
             number(out, stamp.number);
             event(out, emit);
         }
@@ -335,6 +336,7 @@ impl Reader<'_> {
         let shard = self.small()?;
         let stamp = Stamp {
             from: Place { node, shard },
+            life: ShardLife(self.number()?),
             number: self.number()?,
         };
         let event = self.event(to)?;

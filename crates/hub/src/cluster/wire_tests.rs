@@ -5,6 +5,7 @@ use crate::recovery::messages::{Claim, Message};
 
 const STAMP: Stamp = Stamp {
     from: Place { node: 9, shard: 3 },
+    life: ShardLife(1 << 55),
     number: 1 << 60,
 };
 

@@ -5,7 +5,7 @@ use crate::recovery::journal::Said;
 use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
 use crate::recovery::pid::{OFFSET_LIMIT, Pid};
 use crate::recovery::record::{Life, Record};
-use crate::recovery::stamp::{Stamp, Vector};
+use crate::recovery::stamp::{ShardLife, Stamp, Vector};
 use crate::tables::bytes::{Reader, attachments, bytes, number};
 use crate::tables::id::Place;
 use crate::tables::position::Position;
@@ -134,10 +134,10 @@ fn list<T>(out: &mut Vec<u8>, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
 }
 
 fn vector(out: &mut Vec<u8>, vector: &Vector) {
-    let stamps = vector.iter();
-    number(out, stamps.len() as u64);
-    for stamp in stamps {
+    number(out, vector.len() as u64);
+    for stamp in vector.iter() {
         place(out, stamp.from);
+        number(out, stamp.life.0);
         number(out, stamp.number);
     }
 }
@@ -291,6 +291,7 @@ impl Reader<'_> {
         let stamps = self.list(|one| {
             Some(Stamp {
                 from: one.place()?,
+                life: ShardLife(one.number()?),
                 number: one.number()?,
             })
         });

@@ -40,11 +40,17 @@ fn messages() -> Vec<Message> {
         by: place,
         number: 1 << 40,
     };
-    let stamp = |node, number| Stamp {
+    let stamp = |node, life, number| Stamp {
         from: Place { node, shard: 3 },
+        life: ShardLife(life),
         number,
     };
-    let seen: Vector = [stamp(1, 1 << 62), stamp(2, 7)].into_iter().collect();
+    let seen = [
+        stamp(1, 9, 1 << 62),
+        stamp(1, 2, 5),
+        stamp(2, (1 << 56) - 1, 7),
+    ];
+    let seen: Vector = seen.into_iter().collect();
     let attachments = vec![vec![1, 2], vec![]];
     let event = Emit {
         attachments: &attachments,

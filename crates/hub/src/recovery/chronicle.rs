@@ -2,7 +2,7 @@
 //! [ADR 62](../../../../docs/adr/0062-one-stream-that-all-nodes-read.md) has the reasons.
 
 use crate::output::copies::{Copies, Weigh};
-use crate::recovery::stamp::{STREAMS, Stamp};
+use crate::recovery::stamp::{STREAMS, ShardLife, Stamp};
 use crate::tables::id::Place;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -238,7 +238,8 @@ impl Chronicle {
     /// The stamp of what has this number.
     pub(crate) fn stamp(&self, namespace: &str, number: u64) -> Option<Stamp> {
         let from = self.place(namespace)?;
-        Some(Stamp { from, number })
+        let life = ShardLife::OF_STREAMS;
+        Some(Stamp { from, life, number })
     }
 
     pub(crate) fn place(&self, namespace: &str) -> Option<Place> {

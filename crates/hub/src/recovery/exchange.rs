@@ -19,7 +19,7 @@ use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
 use crate::recovery::parked::{self, Asked, Fenced, News, Parked, Pass};
 use crate::recovery::pid::{Offset, Pid};
 use crate::recovery::record::Record;
-use crate::recovery::stamp::{Stamp, Stamps, Vector};
+use crate::recovery::stamp::{ShardLife, Stamp, Stamps, Vector};
 use crate::recovery::taking::{self, Back, Taking};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
@@ -143,7 +143,7 @@ impl Recovery {
             journal: Journal::new(ids, bounds.journal),
             is_heir: false,
             parked: Parked::new(bounds.parked),
-            stamps: Stamps::new(me),
+            stamps: Stamps::new(me, ShardLife::draw(ids)),
             given: Vector::default(),
             takings: BTreeMap::new(),
             claims: 0,
@@ -166,8 +166,8 @@ impl Recovery {
     // ---- what is published --------------------------------------------------------------------------------------------
 
     /// The stamp of an event that this shard gives out. It goes with each letter. `first`: that of the node that published it.
-    pub(crate) fn stamp(&mut self, first: Option<Stamp>, wall_ms: u64) -> Stamp {
-        let stamp = first.unwrap_or_else(|| self.stamps.next(wall_ms));
+    pub(crate) fn stamp(&mut self, first: Option<Stamp>) -> Stamp {
+        let stamp = first.unwrap_or_else(|| self.stamps.next());
         self.given.see(stamp);
         stamp
     }

@@ -35,6 +35,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::stamp::ShardLife;
 
     #[test]
     fn a_ping_confirms_what_was_reached_before_it() {
@@ -43,6 +44,7 @@ mod tests {
         (1..=300).for_each(|n| {
             let stamp = Stamp {
                 from,
+                life: ShardLife::OF_STREAMS,
                 number: 10 * n,
             };
             marks.note(n, stamp);

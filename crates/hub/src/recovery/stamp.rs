@@ -1,41 +1,56 @@
 //! Where an event or an order stands in the order of the shard that gave it out, and how far a shard is in the orders of all.
 
+use crate::books::faults::{self, Fault};
 use crate::books::limits::SHARDS_MAX;
-use crate::tables::id::Place;
+use crate::tables::id::{Ids, Place};
 use std::collections::BTreeMap;
 
-/// Names what a shard gave out: each later event or order of that shard has a larger number.
+/// Names what a shard gave out: each later event or order of that life of the shard has a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) from: Place,
+    pub(crate) life: ShardLife,
     pub(crate) number: u64,
+}
+
+/// Tells one life of a shard from its next: a node that comes back under its number begins to count anew. It is drawn, and says nothing of which
+/// came first: no clock of a host is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShardLife(pub(crate) u64);
+
+impl ShardLife {
+    /// Of a stream, which ends with nobody.
+    pub(crate) const OF_STREAMS: Self = Self(0);
+
+    /// Two are alike once in so many that nobody meets them.
+    pub(crate) fn draw(ids: &mut Ids) -> Self {
+        let mut bytes = [0; 8];
+        bytes[1..].copy_from_slice(&ids.random::<7>());
+        match faults::is_back(Fault::LivesAlike) {
+            true => Self::OF_STREAMS,
+            false => Self(u64::from_be_bytes(bytes)),
+        }
+    }
 }
 
 /// Stands for a node in stamps of streams that all nodes read.
 pub(crate) const STREAMS: u16 = u16::MAX;
 
-/// A shard gives out fewer events in each millisecond of its life.
-const PER_MS_BITS: u32 = 20;
-
 /// Draws the stamps of a shard.
 #[derive(Debug)]
 pub(crate) struct Stamps {
     me: Place,
+    life: ShardLife,
     last: u64,
 }
 
 impl Stamps {
-    pub(crate) fn new(me: Place) -> Self {
-        Self { me, last: 0 }
+    pub(crate) fn new(me: Place, life: ShardLife) -> Self {
+        Self { me, life, last: 0 }
     }
 
-    /// No number of an earlier life of this place is larger: other nodes may have kept those. Only the first comes from the clock. So a
-    /// clock may be behind that of the life before by as much as that life was long.
-    pub(crate) fn next(&mut self, wall_ms: u64) -> Stamp {
-        self.last = match self.last {
-            0 => wall_ms << PER_MS_BITS,
-            last => last + 1,
-        };
+    pub(crate) fn next(&mut self) -> Stamp {
+        self.last += 1;
         self.last()
     }
 
@@ -48,19 +63,23 @@ impl Stamps {
     pub(crate) fn last(&self) -> Stamp {
         Stamp {
             from: self.me,
+            life: self.life,
             number: self.last,
         }
     }
 }
 
-/// The last number of each shard that was seen. What a shard says arrives in order, so all before it was seen, too.
+/// The last number of each life of each shard that was seen. What a shard says arrives in order, so all before it was seen, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vector {
-    last: BTreeMap<Place, u64>,
+    /// The lives of a place in the order in which they were first seen.
+    last: BTreeMap<Place, Vec<(ShardLife, u64)>>,
 }
 
 /// Shards that a vector can hold, of all nodes.
 const ORIGINS_MAX: usize = 1024 * SHARDS_MAX;
+/// Lives of one shard that a vector remembers.
+const LIVES_MAX: usize = 4;
 
 impl FromIterator<Stamp> for Vector {
     fn from_iter<I: IntoIterator<Item = Stamp>>(stamps: I) -> Self {
@@ -73,10 +92,19 @@ impl FromIterator<Stamp> for Vector {
 impl Vector {
     /// It was seen here.
     pub(crate) fn see(&mut self, stamp: Stamp) {
-        if self.last.len() < ORIGINS_MAX || self.last.contains_key(&stamp.from) {
-            let last = self.last.entry(stamp.from).or_default();
-            *last = stamp.number.max(*last);
+        if self.last.len() >= ORIGINS_MAX && !self.last.contains_key(&stamp.from) {
+            return;
         }
+        let lives = self.last.entry(stamp.from).or_default();
+        if let Some((_, last)) = lives.iter_mut().find(|(life, _)| *life == stamp.life) {
+            *last = stamp.number.max(*last);
+            return;
+        }
+        // Nothing of a life that so many others followed is on its way any more.
+        if lives.len() >= LIVES_MAX {
+            lives.remove(0);
+        }
+        lives.push((stamp.life, stamp.number));
     }
 
     /// The same of what a vector has of streams that all nodes read: they have no shard.
@@ -90,26 +118,36 @@ impl Vector {
         other.iter().for_each(|stamp| self.see(stamp));
     }
 
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Stamp> {
-        let all = self.last.iter();
-        all.map(|(from, number)| Stamp {
-            from: *from,
-            number: *number,
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Stamp> {
+        self.last.iter().flat_map(|(from, lives)| {
+            lives.iter().map(|(life, number)| Stamp {
+                from: *from,
+                life: *life,
+                number: *number,
+            })
         })
     }
 
-    /// The last number of a shard.
-    pub(crate) fn last_of(&self, from: Place) -> Option<u64> {
-        self.last.get(&from).copied()
+    /// The last number of a stream.
+    pub(crate) fn last_of(&self, stream: Place) -> Option<u64> {
+        let lives = self.last.get(&stream)?;
+        lives.last().map(|(_, number)| *number)
     }
 
     pub(crate) fn covers(&self, stamp: Stamp) -> bool {
-        let last = self.last.get(&stamp.from);
-        last.is_some_and(|last| stamp.number <= *last)
+        let lives = self.last.get(&stamp.from);
+        let mut lives = lives.into_iter().flatten();
+        lives.any(|(life, last)| *life == stamp.life && stamp.number <= *last)
+    }
+
+    /// Lives of shards that it has.
+    pub(crate) fn len(&self) -> usize {
+        self.last.values().map(Vec::len).sum()
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.last.len() * size_of::<(Place, u64)>()
+        self.last.len() * size_of::<(Place, Vec<(ShardLife, u64)>)>()
+            + self.len() * size_of::<(ShardLife, u64)>()
     }
 }
 
@@ -117,26 +155,54 @@ impl Vector {
 mod tests {
     use super::*;
 
+    fn place(node: u16, shard: u16) -> Place {
+        Place { node, shard }
+    }
+
     #[test]
     fn a_vector_covers_what_each_shard_said_up_to_there() {
-        let place = |node, shard| Place { node, shard };
-        let (mut one, mut two) = (Stamps::new(place(1, 0)), Stamps::new(place(1, 1)));
-        let (first, second, other) = (one.next(1), one.next(1), two.next(1));
+        let mut one = Stamps::new(place(1, 0), ShardLife(1));
+        let mut two = Stamps::new(place(1, 1), ShardLife(2));
+        let (first, second, other) = (one.next(), one.next(), two.next());
         let mut seen = Vector::default();
         assert!(!seen.covers(first));
         seen.see(second);
         assert!(seen.covers(first) && seen.covers(second));
-        assert!(!seen.covers(other) && !seen.covers(one.next(1)));
-        let mut later = Stamps::new(place(1, 0));
-        assert!(!seen.covers(later.next(2)), "of the next life of its place");
-        // It lived for an hour, by a clock that was half an hour ahead of the next one's.
-        const HOUR_MS: u64 = 3_600_000;
-        let mut long = Stamps::new(place(2, 0));
-        (0..1_000).for_each(|n| seen.see(long.next(HOUR_MS + n * HOUR_MS / 1_000)));
-        let mut next = Stamps::new(place(2, 0));
-        assert!(!seen.covers(next.next(HOUR_MS + HOUR_MS / 2)));
+        assert!(!seen.covers(other) && !seen.covers(one.next()));
         // What comes twice takes nothing back.
         seen.see(first);
         assert!(seen.covers(second));
+    }
+
+    /// The first number of a life came from the clock, and the next life's clock was behind by more than that life was long.
+    #[test]
+    fn what_a_node_said_in_its_next_life_was_taken_for_what_it_said_before() {
+        let mut long = Stamps::new(place(2, 0), ShardLife(7));
+        let mut seen = Vector::default();
+        (0..1_000).for_each(|_| seen.see(long.next()));
+        let mut next = Stamps::new(place(2, 0), ShardLife(3));
+        let fresh = next.next();
+        assert!(!seen.covers(fresh));
+        seen.see(fresh);
+        assert!(seen.covers(fresh) && !seen.covers(next.next()));
+        // The last words of the life before may come behind the first ones of the next, and be no news.
+        assert!(seen.covers(long.last()) && !seen.covers(long.next()));
+    }
+
+    #[test]
+    fn lives_of_a_shard_that_dies_again_and_again_are_bounded() {
+        let mut seen = Vector::default();
+        let lives = (1..=100).map(|life| Stamp {
+            from: place(1, 0),
+            life: ShardLife(life),
+            number: 1_000 - life,
+        });
+        lives.clone().for_each(|stamp| seen.see(stamp));
+        assert_eq!(seen.len(), LIVES_MAX);
+        let covered: Vec<Stamp> = lives.filter(|stamp| seen.covers(*stamp)).collect();
+        assert_eq!(covered, seen.iter().collect::<Vec<_>>());
+        assert_eq!(covered.last().map(|stamp| stamp.life), Some(ShardLife(100)));
+        let other: Vector = seen.iter().collect();
+        assert_eq!(other, seen);
     }
 }

@@ -188,8 +188,7 @@ fn spread(
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
     let recovers = recover.is_some();
     let recovery = parts.recovery.as_mut().filter(|_| recovers);
-    let wall_ms = parts.clock.now.wall_ms;
-    let stamp = recovery.map(|recovery| recovery.stamp(first, wall_ms));
+    let stamp = recovery.map(|recovery| recovery.stamp(first));
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;

@@ -302,6 +302,34 @@ fn a_socket_that_was_away_when_letters_were_lost_is_not_given_back() {
     assert!(same);
 }
 
+/// They stayed, and may have missed anything: each is told, once, and comes back as somebody new before it has proved that it heard so.
+#[test]
+fn clients_that_stayed_while_letters_were_lost_are_told() {
+    let mut nodes = nodes(2);
+    let mut guests = [0, 1].map(|at| Guest::new(&mut nodes, 0, at));
+    for guest in &guests {
+        guest.say(&mut nodes, "\"join\",\"room\"");
+    }
+    let other = Guest::new(&mut nodes, 1, 0);
+    nodes.cut_off(0, true);
+    other.say(&mut nodes, "\"tell\",\"room\",\"lost\"");
+    nodes.cut_off(0, false);
+    nodes.missed(0, 1);
+    for guest in &mut guests {
+        let texts = nodes.texts(0, guest.client);
+        let told = texts.iter().filter(|text| text.contains("sockeye:gap"));
+        let told: Vec<&String> = told.collect();
+        assert_eq!(told.len(), 1, "{texts:?}");
+        assert!(told[0].contains("{\"rooms\":null}"), "{texts:?}");
+        guest.is_cut(&mut nodes);
+    }
+    let [mut here, mut elsewhere] = guests;
+    assert!(!here.comes_back(&mut nodes, 0, 0).0);
+    assert!(!elsewhere.comes_back(&mut nodes, 1, 0).0);
+    let texts = nodes.texts(1, other.client);
+    assert!(!texts.iter().any(|text| text.contains("sockeye:gap")));
+}
+
 /// Somebody speaks to each node by itself: nobody can tell what of it a socket has that goes from one to another.
 #[test]
 fn what_is_said_to_each_node_apart_holds_sockets_at_their_nodes() {

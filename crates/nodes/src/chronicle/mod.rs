@@ -171,11 +171,27 @@ impl Office {
     }
 }
 
-/// Connects, and begins to read and to write. Within a runtime.
+/// Connects, and begins to read and to write, on a thread that does nothing else: what is said there waits for Redis and back, and for no other
+/// work of the process. Blocks until it is connected.
 ///
 /// # Errors
-/// Redis cannot be found now: why, and what to do.
-pub async fn start(plan: Plan) -> Result<(), Trouble> {
+/// Redis cannot be found within this time: why, and what to do.
+pub fn start(plan: Plan, within: Duration) -> Result<(), Trouble> {
+    let start = |error| Trouble::new(format!("cannot start the thread of streams: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(start)?;
+    runtime.block_on(async {
+        let opened = tokio::time::timeout(within, open(plan)).await;
+        opened.unwrap_or_else(|_| Err(Trouble::new(format!("it did not answer in {within:?}"))))
+    })?;
+    let thread = std::thread::Builder::new().name("streams".to_owned());
+    let run = move || runtime.block_on(std::future::pending::<()>());
+    thread.spawn(run).map(drop).map_err(start)
+}
+
+async fn open(plan: Plan) -> Result<(), Trouble> {
     let mut desks = BTreeMap::new();
     for stream in &plan.streams {
         let ports = Ports {

@@ -2,6 +2,7 @@
 
 use super::Stream;
 use super::course::{Course, Entry, Found, Known, News, PART_MAX, Ports, id};
+use super::writing::Script;
 use crate::redis::connect;
 use crate::redis::settings::{Mode, Settings};
 use ::redis::{Value, cmd};
@@ -89,6 +90,42 @@ async fn a_batch_that_comes_late_by_an_old_connection_changes_nothing() {
     assert_eq!(entries.len(), 11);
     let record = redis.ask(&["HGET", &course.record(SOCKET), "body"]);
     assert!(record.contains("new"), "{record}");
+}
+
+/// Redis forgets scripts when it is restarted, and a user may have no right to name one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn a_script_that_redis_does_not_know_by_its_name_is_said_whole() {
+    let redis = Redis::start();
+    let course = course(&redis).await;
+    let write = async |script: &Script, batch: u64| {
+        let mut call = script.call();
+        call.arg(3).arg(course.stream()).arg(course.facts());
+        call.arg(course.batch("w")).arg(batch).arg(60_000);
+        call.arg(60_000).arg(1_000).arg(1).arg("e").arg("x");
+        course.write(call).await
+    };
+    let is_named = |script: &Script| script.call().get_packed_command().len() < APPEND.len();
+    let mut script = Script::new();
+    assert!(!is_named(&script));
+    write(&script, 1).await.expect("whole");
+    script.is_known();
+    assert!(is_named(&script));
+    write(&script, 2).await.expect("by its name");
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    let forgotten = write(&script, 3).await.expect_err("not known");
+    assert!(script.is_wanted(&forgotten) && !script.is_wanted(&forgotten));
+    write(&script, 3).await.expect("whole again");
+    script.is_known();
+    assert!(is_named(&script));
+    redis.ask(&["ACL", "SETUSER", "default", "-evalsha"]);
+    let refused = write(&script, 4).await.expect_err("no right");
+    assert!(script.is_wanted(&refused), "{refused}");
+    write(&script, 4).await.expect("whole, as before");
+    script.is_known();
+    assert!(!is_named(&script), "it is not tried with each batch");
+    let (entries, _) = course.range(0, PART_MAX).await.expect("entries");
+    assert_eq!(entries.len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,9 @@
 use super::adopting;
 use super::course::{Course, text, user};
 use super::{Desk, Office};
+use crate::engine::Trouble;
 use ::redis::{Cmd, Value, cmd};
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use hub::mailbox::waker;
 use hub::{ChronicleQuestion, ChronicleWord, Saving};
 use std::collections::BTreeMap;
@@ -19,6 +21,52 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 /// A writer's last batch is remembered for so long: no connection that was given up brings one later.
 const BATCH_TTL_MS: u64 = 3_600_000;
+
+/// The script as it is named to Redis: by its digest once a Redis has it, which is 40 bytes instead of some 3,000 that are read and digested for each
+/// event.
+pub(super) struct Script {
+    name: String,
+    is_there: bool,
+    /// The user of Redis may run whole scripts only.
+    stays_whole: bool,
+}
+
+impl Script {
+    pub(super) fn new() -> Self {
+        let digest = digest(&SHA1_FOR_LEGACY_USE_ONLY, APPEND.as_bytes());
+        let name = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Self {
+            name: name.collect(),
+            is_there: false,
+            stays_whole: false,
+        }
+    }
+
+    pub(super) fn call(&self) -> Cmd {
+        let (command, script) = match self.is_there {
+            true => ("EVALSHA", &*self.name),
+            false => ("EVAL", APPEND),
+        };
+        let mut call = cmd(command);
+        call.arg(script);
+        call
+    }
+
+    /// Redis carried it out, and has it from now on.
+    pub(super) fn is_known(&mut self) {
+        self.is_there = !self.stays_whole;
+    }
+
+    /// Whether it is to be said whole at once, as behind a failover.
+    pub(super) fn is_wanted(&mut self, trouble: &Trouble) -> bool {
+        let is_wanted = self.is_there && trouble.names_script();
+        if is_wanted {
+            self.is_there = false;
+            self.stays_whole = trouble.lasts();
+        }
+        is_wanted
+    }
+}
 
 /// A bell for the one task that is woken by it.
 fn bell(wake: impl FnOnce(std::task::Waker)) -> Arc<Notify> {
@@ -48,7 +96,7 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
         return;
     };
     let bell = bell(|waker| office.chronicle.wake_writer(&namespace, waker));
-    let mut number = 0;
+    let (mut number, mut script) = (0, Script::new());
     loop {
         let words = next_batch(&office, &namespace);
         if words.is_empty() {
@@ -56,7 +104,7 @@ pub(super) async fn run(office: Arc<Office>, namespace: String) {
             continue;
         }
         number += 1;
-        write(&office, desk, &words, number).await;
+        write(&office, desk, (&words, number), &mut script).await;
     }
 }
 
@@ -75,13 +123,22 @@ fn next_batch(office: &Office, namespace: &str) -> Vec<ChronicleWord> {
     words
 }
 
-async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u64) {
+async fn write(
+    office: &Office,
+    desk: &Desk,
+    (words, number): (&[ChronicleWord], u64),
+    script: &mut Script,
+) {
     let course = &desk.course;
     let health = &desk.health;
     health.writing(office.chronicle.unwritten_of(&course.namespace));
     let answer = loop {
-        match course.write(call(office, course, words, number)).await {
+        match course
+            .write(call(office, course, (words, number), script))
+            .await
+        {
             Ok(answer) => break answer,
+            Err(trouble) if script.is_wanted(&trouble) => {}
             Err(trouble) => {
                 if health.writes_fail(true) {
                     tracing::warn!(namespace = course.namespace, %trouble, "cannot write what clients may come back to: publishers are refused, and \
@@ -92,6 +149,7 @@ async fn write(office: &Office, desk: &Desk, words: &[ChronicleWord], number: u6
             }
         }
     };
+    script.is_known();
     if health.writes_fail(false) {
         tracing::info!(
             namespace = course.namespace,
@@ -142,13 +200,18 @@ fn stale_of(value: &Value) -> Option<(usize, u64)> {
     Some((word.checked_sub(1)?, fence.parse().ok()?))
 }
 
-fn call(office: &Office, course: &Course, words: &[ChronicleWord], number: u64) -> Cmd {
+fn call(
+    office: &Office,
+    course: &Course,
+    (words, number): (&[ChronicleWord], u64),
+    script: &Script,
+) -> Cmd {
     let records: Vec<String> = words
         .iter()
         .filter_map(|word| pid_of(word).map(|pid| course.record(pid)))
         .collect();
-    let mut call = cmd("EVAL");
-    call.arg(APPEND).arg(3 + records.len());
+    let mut call = script.call();
+    call.arg(3 + records.len());
     call.arg(course.stream())
         .arg(course.facts())
         .arg(course.batch(&office.writer))

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const LEVELS: [&str; 2] = ["node", "cluster"];
+pub(super) const LEVELS: [&str; 2] = ["node", "cluster"];
 
 fn recovers(level: &str) -> String {
     format!(
@@ -25,14 +25,14 @@ fn recovers(level: &str) -> String {
 }
 
 /// A Redis, and what nodes at it need.
-struct Stage {
-    redis: Redis,
+pub(super) struct Stage {
+    pub(super) redis: Redis,
     key: String,
-    config: String,
+    pub(super) config: String,
 }
 
 impl Stage {
-    fn new(level: &str, more: &str) -> Self {
+    pub(super) fn new(level: &str, more: &str) -> Self {
         let redis = Redis::start();
         let (key, entry) = identity::keys::generate("ci", &[]).expect("a key");
         let tables = format!(
@@ -46,7 +46,7 @@ impl Stage {
         }
     }
 
-    fn nodes<const N: usize>(&self) -> [Gateway; N] {
+    pub(super) fn nodes<const N: usize>(&self) -> [Gateway; N] {
         started([&self.config; N])
     }
 
@@ -54,14 +54,14 @@ impl Stage {
         assert_eq!(call(node, &self.key, path, body), 202, "{path} {body}");
     }
 
-    fn says(&self, node: &Gateway, room: &str, n: u64) {
+    pub(super) fn says(&self, node: &Gateway, room: &str, n: u64) {
         let body = json!({ "event": "say", "rooms": [room], "args": [{ "n": n }] });
         self.orders(node, "/v1/emit", &body);
     }
 }
 
 /// Nodes that join at once: each takes its time.
-fn started<const N: usize>(configs: [&String; N]) -> [Gateway; N] {
+pub(super) fn started<const N: usize>(configs: [&String; N]) -> [Gateway; N] {
     let nodes = std::thread::scope(|scope| {
         let starting = configs.map(|config| scope.spawn(|| Gateway::start(config)));
         starting.map(|node| node.join().expect("a node"))
@@ -71,7 +71,7 @@ fn started<const N: usize>(configs: [&String; N]) -> [Gateway; N] {
 }
 
 /// Members of a room at a node whose connections are cut, and which it keeps; their ids, and what they come back with.
-fn away<const N: usize>(node: &Gateway, auth: &Value) -> ([String; N], [Value; N]) {
+pub(super) fn away<const N: usize>(node: &Gateway, auth: &Value) -> ([String; N], [Value; N]) {
     let mut clients = [(); N].map(|()| Client::comes_back(node, auth.clone()));
     clients.iter_mut().for_each(|client| client.join("room"));
     let ids = clients.each_ref().map(|client| client.sid.clone());

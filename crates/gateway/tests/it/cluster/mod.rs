@@ -28,6 +28,7 @@ pub mod relay;
 mod returning;
 pub mod roam;
 mod rollout;
+mod silence;
 mod starting;
 
 use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};

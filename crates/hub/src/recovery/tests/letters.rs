@@ -85,7 +85,7 @@ impl World<'_> {
                 self.lives[life].events.push((number, meant));
             }
         }
-        let stamp = self.shards[from].recovery.stamp(None, self.now_ms);
+        let stamp = self.shards[from].recovery.stamp(None);
         let to = Rc::new(to);
         self.send_abroad(from, number, &to, stamp);
         self.spread(from, number, &to, stamp);
@@ -93,8 +93,7 @@ impl World<'_> {
 
     /// To the shards of the node, this one among them.
     pub(super) fn spread(&mut self, from: usize, number: usize, to: &Rc<To>, stamp: Stamp) {
-        let wall_ms = self.now_ms;
-        self.shards[from].recovery.stamp(Some(stamp), wall_ms);
+        self.shards[from].recovery.stamp(Some(stamp));
         for shard in self.shards_on(self.node_of(from), to) {
             if shard != from {
                 self.events[number].copies += 1;
@@ -179,7 +178,7 @@ impl World<'_> {
         };
         let receivers = self.shards_on(0, &to);
         self.commands.push((1, joins));
-        let stamp = self.shards[commander].recovery.stamp(None, self.now_ms);
+        let stamp = self.shards[commander].recovery.stamp(None);
         let (to, action) = (Rc::new(to), Rc::new(action));
         let mail = |to: &Rc<To>| Mail::Command {
             number,

@@ -438,6 +438,37 @@ fn a_node_that_dies_leaves_no_second_socket_and_no_false_promise() {
     );
 }
 
+/// Put back: a node's next life counts from the beginning, as if it were the life before. The first histories find it.
+#[cfg(feature = "faults")]
+#[test]
+fn known_faults_of_lives_are_found() {
+    use crate::books::faults::{Fault, put_back};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let mut deadly = Setting {
+        nodes: 3,
+        steps: 900,
+        kills: true,
+        ..setting(2)
+    };
+    deadly.bounds.parked.claim_ms = 300;
+    put_back(Some(Fault::LivesAlike));
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        for seed in 0..300 {
+            let script = Script::whole(seed);
+            let mut world = World::new(deadly, &script);
+            (0..deadly.steps).for_each(|step| {
+                world.rng = script.dice(step).expect("all steps are played");
+                world.act();
+            });
+            world.finish();
+        }
+    }));
+    put_back(None);
+    let panic = played.expect_err("LivesAlike was not found");
+    let words = panic.downcast_ref::<String>().cloned();
+    println!("LivesAlike: {}", words.unwrap_or_default());
+}
+
 /// In doubt it is a new socket.
 #[test]
 fn a_lost_message_between_nodes_makes_no_second_socket() {

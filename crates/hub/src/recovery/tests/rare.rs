@@ -1,6 +1,7 @@
 //! Orders of messages that random histories seldom have.
 
 use super::*;
+use crate::recovery::stamp::ShardLife;
 
 const OWNER: usize = 0;
 const CLAIMER: usize = 1;
@@ -69,7 +70,7 @@ impl Pair {
         let claimer = &mut self.shards[CLAIMER];
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(claimer.stamp(None, 1)),
+            stamp: Some(claimer.stamp(None)),
             kept: false,
             number: 0,
         };
@@ -81,11 +82,28 @@ impl Pair {
         claimer.say(moment, &aim, &Emit::new("e", args), |_| true);
     }
 
+    /// An event of another node for the socket arrives at a shard.
+    fn hear(&mut self, shard: usize, stamp: Stamp, args: &str) {
+        let moment = Moment {
+            now_ms: 1,
+            stamp: Some(stamp),
+            kept: false,
+            number: 0,
+        };
+        let socket = self.record.socket.to_string();
+        let aim = Aim {
+            namespace: NAMESPACE,
+            rooms: &[&socket],
+            ..Aim::default()
+        };
+        self.shards[shard].say(moment, &aim, &Emit::new("e", args), |_| true);
+    }
+
     /// The owner lets the socket join that room. Both are listed for its id.
     fn join(&mut self) {
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(self.shards[OWNER].stamp(None, 1)),
+            stamp: Some(self.shards[OWNER].stamp(None)),
             kept: false,
             number: 0,
         };
@@ -123,6 +141,29 @@ fn what_was_said_before_a_join_was_taken_for_missed() {
     assert_eq!(missed, ["later"]);
     assert!(pair.pass(CLAIMER).is_none(), "the confirmation");
     assert_eq!(pair.shards[OWNER].parked.len(), 0);
+}
+
+/// Its node came back under its number while the socket was taken. Its clock was behind that of its life before.
+#[test]
+fn what_a_node_said_in_its_next_life_was_dropped_while_a_socket_was_taken() {
+    let mut pair = Pair::new();
+    let node = Place { node: 2, shard: 0 };
+    let said = |life, number| Stamp {
+        from: node,
+        life: ShardLife(life),
+        number,
+    };
+    pair.hear(OWNER, said(1, 1_000), "of the life before");
+    assert!(pair.pass(CLAIMER).is_none(), "the claim");
+    assert!(pair.pass(OWNER).is_none(), "the offer");
+    pair.hear(CLAIMER, said(1, 1_000), "of the life before");
+    pair.hear(CLAIMER, said(2, 1), "of the next life");
+    assert!(pair.pass(CLAIMER).is_none(), "the fence");
+    let verdict = pair.pass(OWNER).expect("the handover");
+    let back = verdict.result.expect("recovered");
+    let missed = back.missed.iter().map(|(_, said)| said.event().args);
+    let missed: Vec<&str> = missed.collect();
+    assert_eq!(missed, ["of the life before", "of the next life"]);
 }
 
 /// Its offset was a place in this journal, and from before its socket came here again with what another shard had not told it.
