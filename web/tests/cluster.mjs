@@ -1,15 +1,14 @@
 // Two gateways at one Redis with a worker behind them, watched by operators: what the tests of the console with several nodes stand on.
 
 import { execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { io } from "socket.io-client";
 import { executable, freePort, Gateway } from "./gateway.mjs";
+import { startRedis } from "./redis.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
@@ -26,21 +25,12 @@ function run(command, args, options) {
   return program;
 }
 
-async function answers(port) {
-  const socket = connect(port, "127.0.0.1");
-  const open = await Promise.race([
-    once(socket, "connect").then(() => true),
-    once(socket, "error").then(() => false),
-  ]).catch(() => false);
-  socket.destroy();
-  return open;
-}
-
 export class Cluster {
   static async start(nodes = 2) {
     const cluster = new Cluster();
     cluster.folder = mkdtempSync(join(tmpdir(), "sockeye-cluster-"));
-    const redis = await cluster.#startRedis();
+    const { redis, url } = await startRedis(cluster.folder);
+    programs.add(redis);
     cluster.keys = {
       ops: cluster.#makeKey("ops"),
       look: cluster.#makeKey("look", "--allow", "read"),
@@ -48,19 +38,8 @@ export class Cluster {
     };
     cluster.cook = cluster.#makeKey("cook");
     cluster.watched = [];
-    for (let n = 0; n < nodes; n += 1) await cluster.#startNode(redis);
+    for (let n = 0; n < nodes; n += 1) await cluster.#startNode(url);
     return cluster;
-  }
-
-  async #startRedis() {
-    const port = await freePort();
-    const args = ["--port", String(port), "--save", ""];
-    this.redis = run("redis-server", args, { cwd: this.folder, stdio: "ignore" });
-    let failure;
-    this.redis.on("error", (error) => (failure = error));
-    while (!(await answers(port)))
-      if (failure) throw new Error(`cannot run redis-server: ${failure.message}`);
-    return `redis://127.0.0.1:${port}`;
   }
 
   #makeKey(...args) {

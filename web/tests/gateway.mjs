@@ -9,8 +9,22 @@ import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const READY_MS = 15_000;
 const EXIT_MS = 20_000;
+
+/** None outlives the program that started it, whatever becomes of that. */
+const living = new Set();
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
+/** The program goes on for it as long as somebody waits for it, and no longer. */
+function begin(file, args) {
+  const child = spawn(file, args, { stdio: ["ignore", "pipe", "pipe"] });
+  for (const part of [child, child.stdout, child.stderr]) part.unref();
+  living.add(child);
+  child.once("exit", () => living.delete(child));
+  return child;
+}
 
 export function executable() {
   // Some start it in another folder.
@@ -47,6 +61,9 @@ function isStopped(pid) {
 }
 
 export class Gateway {
+  /** From its start until it serves. */
+  static readyMs = 15_000;
+
   #child;
   #output = "";
   #args;
@@ -74,22 +91,29 @@ export class Gateway {
       `127.0.0.1:${this.adminPort}`,
       ...this.#args,
     ];
-    const child = spawn(file, listen, { stdio: ["ignore", "pipe", "pipe"] });
+    const child = begin(file, listen);
     this.#child = child;
     this.#output = "";
     for (const stream of [child.stdout, child.stderr])
       stream.on("data", (text) => (this.#output += text));
     let failure;
     child.on("error", (error) => (failure = error));
-    const until = Date.now() + READY_MS;
+    // Behind its last words.
+    let ended = false;
+    child.once("close", () => (ended = true));
+    const until = Date.now() + Gateway.readyMs;
     while (!(await this.#answers())) {
       if (failure) throw new Error(`cannot run the gateway ${file}: ${failure.message}`);
-      if (child.exitCode !== null)
-        throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
-      if (Date.now() > until)
+      if (ended) {
+        const how = child.signalCode ?? child.exitCode;
+        throw new Error(`the gateway ended with ${how}:\n${this.#output}`);
+      }
+      if (Date.now() > until) {
+        await this.kill();
         throw new Error(
-          `the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`,
+          `the gateway did not serve ${this.url}/ in ${Gateway.readyMs} ms:\n${this.#output}`,
         );
+      }
       await sleep(30);
     }
   }

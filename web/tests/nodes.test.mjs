@@ -1,42 +1,21 @@
 // Two nodes behind a proxy without memory: one room, one count, and a person whose node is gone is on the other one.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Gateway, freePort } from "./gateway.mjs";
+import { Gateway } from "./gateway.mjs";
 import { Person, launchBrowser } from "./person.mjs";
+import { startRedis } from "./redis.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "sockeye-nodes-"));
 let browser;
 let redis;
 let nodes;
 let proxy;
-
-async function startRedis() {
-  const port = await freePort();
-  const args = ["--port", String(port), "--save", ""];
-  redis = spawn("redis-server", args, { cwd: folder, stdio: "ignore" });
-  let failure;
-  redis.on("error", (error) => (failure = error));
-  while (!(await answers(port)))
-    if (failure) throw new Error(`cannot run redis-server: ${failure.message}`);
-  return `redis://127.0.0.1:${port}`;
-}
-
-async function answers(port) {
-  const socket = connect(port, "127.0.0.1");
-  const open = await Promise.race([
-    once(socket, "connect").then(() => true),
-    once(socket, "error").then(() => false),
-  ]).catch(() => false);
-  socket.destroy();
-  return open;
-}
 
 /** Each connection goes to the next node that takes it. */
 async function startProxy() {
@@ -65,7 +44,9 @@ async function startProxy() {
 }
 
 before(async () => {
-  const url = await startRedis();
+  const started = await startRedis(folder);
+  redis = started.redis;
+  const { url } = started;
   const config = join(folder, "sockeye.toml");
   const presence = `[namespaces."/".presence]\nenabled = true\ninfo = ["name"]\ngrace = "1s"\n`;
   writeFileSync(

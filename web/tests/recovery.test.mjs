@@ -33,7 +33,8 @@ const folder = mkdtempSync(join(tmpdir(), "sockeye-recovery-"));
 before(async () => {
   const config = join(folder, "sockeye.toml");
   writeFileSync(config, RULES);
-  [browser, gateway] = await Promise.all([launchBrowser(), Gateway.start("--config", config)]);
+  browser = await launchBrowser();
+  gateway = await Gateway.start("--config", config);
 });
 
 after(async () => {

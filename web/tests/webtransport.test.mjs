@@ -54,10 +54,8 @@ action = "rooms"
 room_field = "room"
 `,
   );
-  [browser, gateway] = await Promise.all([
-    launchBrowser("--disable-quic"),
-    Gateway.start("--config", file("sockeye.toml")),
-  ]);
+  browser = await launchBrowser("--disable-quic");
+  gateway = await Gateway.start("--config", file("sockeye.toml"));
 });
 
 after(async () => {

@@ -68,7 +68,7 @@ const fn foreign(name: &'static str, run: fn() -> Step) -> Entry {
     step(Lane::Foreign, name, run)
 }
 
-/// Lints and the build of tests stand where other tests wait: two cores would be busy for six minutes with nothing else.
+/// Lints, the build of tests and tests that compute stand where other tests wait: two cores would be busy for eight minutes with nothing else.
 pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
     step(Lane::Fast, "format of libfuzzer", fuzz_format),
@@ -83,10 +83,15 @@ pub const ENTRIES: &[Entry] = &[
         Group::Waiting,
         foreign("tests of crates, built", build_tests),
     ),
-    step(Lane::Fast, "unit tests", unit_tests),
-    step(Lane::Fast, "web check", web_check),
+    beside(
+        Group::Crates,
+        foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
+    ),
+    beside(Group::Crates, step(Lane::Fast, "unit tests", unit_tests)),
+    after(Group::Crates, step(Lane::Fast, "web check", web_check)),
     step(Lane::Binary, "bench tests", bench_tests),
-    foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
+    // Workers and examples use it beside each other.
+    foreign("node library", node_library),
     beside(Group::Clients, foreign("browser", browser)),
     beside(Group::Clients, foreign("js clients", js_clients)),
     beside(Group::Clients, foreign("python clients", python_clients)),
@@ -98,9 +103,8 @@ pub const ENTRIES: &[Entry] = &[
     beside(Group::Clients, foreign("python workers", python_workers)),
     beside(Group::Clients, foreign("go workers", go_workers)),
     beside(Group::Clients, foreign("client library", client_library)),
-    // Each of these builds the library that all of them use.
+    beside(Group::Clients, foreign("examples", examples)),
     beside(Group::Clients, foreign("node workers", node_workers)),
-    after(Group::Clients, foreign("examples", examples)),
     after(
         Group::Clients,
         foreign("clients of a worker", clients_of_a_worker),
@@ -169,12 +173,14 @@ fn unit_tests() -> Step {
     cargo("unit tests", "test", "--no-fail-fast --lib --bins")
         .args(&tests)
         .leaves_foreign_tests()
+        .behind_others()
         .takes("3 min")
 }
 
 fn web_check() -> Step {
     Step::new("web check", "npm run --silent check")
         .in_folder("web")
+        .behind_others()
         .takes("10 s")
 }
 
@@ -276,6 +282,13 @@ fn browser() -> Step {
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .may_try_again()
         .takes("2 min")
+}
+
+/// The steps that need it make it, too, unless it is fresh.
+fn node_library() -> Step {
+    Step::new("node library", "node build.mjs")
+        .in_folder("sdk/node")
+        .takes("5 s")
 }
 
 fn node_workers() -> Step {

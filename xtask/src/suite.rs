@@ -59,6 +59,8 @@ pub enum Group {
     Alone,
     /// Tests that wait, and what computes meanwhile.
     Waiting,
+    /// Of crates beside the gateway: those that wait for servers, and those that compute.
+    Crates,
     Clients,
 }
 

@@ -116,18 +116,26 @@ pub struct DisconnectArgs {
 }
 
 impl Target {
+    /// What was said on the command line, and nothing else: an earlier gateway refuses an empty list, and a member that it does not know.
     fn body(&self) -> Map<String, Value> {
-        let members = [
-            ("namespace", json!(self.namespace)),
-            ("rooms", json!(self.room)),
-            ("users", json!(self.user)),
-            ("sockets", json!(self.socket)),
-            ("except", json!(self.except)),
-            ("local", json!(self.local)),
-            ("all", json!(self.all)),
-        ];
-        let members = members.map(|(name, value)| (name.to_owned(), value));
-        members.into_iter().collect()
+        let mut body = Map::new();
+        body.insert("namespace".to_owned(), json!(self.namespace));
+        for (name, list) in [
+            ("rooms", &self.room),
+            ("users", &self.user),
+            ("sockets", &self.socket),
+            ("except", &self.except),
+        ] {
+            if !list.is_empty() {
+                body.insert(name.to_owned(), json!(list));
+            }
+        }
+        for (name, is_set) in [("local", self.local), ("all", self.all)] {
+            if is_set {
+                body.insert(name.to_owned(), true.into());
+            }
+        }
+        body
     }
 
     fn query(&self) -> String {
@@ -306,4 +314,43 @@ pub fn disconnect(args: &DisconnectArgs, request: &Request) -> Result<()> {
     let answer = door.call("POST", "/v1/disconnect", Some(&body.into()))?;
     print!("{}", accepted(&answer));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target {
+            room: Vec::new(),
+            user: Vec::new(),
+            socket: Vec::new(),
+            except: Vec::new(),
+            namespace: "/".to_owned(),
+            local: false,
+            all: false,
+        }
+    }
+
+    /// A gateway of an earlier build refused each call: "the list is empty, so nobody is meant".
+    #[test]
+    fn lists_that_nobody_had_named_were_sent_empty() {
+        let ada = Target {
+            user: vec!["ada".to_owned()],
+            ..target()
+        };
+        assert_eq!(
+            Value::from(ada.body()),
+            json!({ "namespace": "/", "users": ["ada"] })
+        );
+        let all = Target {
+            all: true,
+            local: true,
+            ..target()
+        };
+        assert_eq!(
+            Value::from(all.body()),
+            json!({ "namespace": "/", "all": true, "local": true })
+        );
+    }
 }

@@ -560,7 +560,7 @@ impl Node<'_> {
         member.has_ended() == Some(Ended::Superseded)
     }
 
-    /// The others read at once how this node stands.
+    /// What others read of this node is how it stands now.
     fn tell_others(&self) {
         if let Some(member) = &self.member {
             let _ = member.orders().send(Order::Renew);

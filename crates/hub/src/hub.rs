@@ -115,6 +115,11 @@ impl Hub {
         self.stage.parts.line.conns.len()
     }
 
+    /// Every session of this hub has been told to go. Other shards may have some still.
+    pub fn has_sent_all_away(&self) -> bool {
+        self.stage.parts.access.drain.has_sent_all()
+    }
+
     /// Every session has been told to go: nobody who comes now needs to be told anything.
     pub fn has_let_go(&self) -> bool {
         self.stage.parts.access.drain.is_done()

@@ -294,7 +294,21 @@ impl<W: World> Turn<'_, W> {
             window_ms,
             patience_ms,
         };
-        self.take_in(|stage, _| drain::begin(stage, pace));
+        self.take_in(|stage, _| drain::begin(stage, pace, false));
+    }
+
+    /// The same beside other shards that drain: whoever comes is told when to come back, until [`Turn::others_have_left`].
+    pub fn drain_beside_others(&mut self, window_ms: u64, patience_ms: u64) {
+        let pace = Pace {
+            window_ms,
+            patience_ms,
+        };
+        self.take_in(|stage, _| drain::begin(stage, pace, true));
+    }
+
+    /// No shard has a session that was not told to go.
+    pub fn others_have_left(&mut self) {
+        self.take_in(|stage, _| drain::others_have_left(&mut stage.parts));
     }
 
     /// Closes so many sessions in the same way, so that their clients go elsewhere; 0: none of those any more that are to.

@@ -221,6 +221,7 @@ impl Driver {
             parcel.into_iter().for_each(|parcel| self.on_parcel(parcel));
         }
         self.look_for_strangers();
+        self.renew_when_it_stands_otherwise();
         self.hand_on();
         self.meet();
         self.send();
@@ -580,6 +581,9 @@ impl Driver {
             hearing: self.node.hearing(),
             is_lost: false,
         });
+        if self.rig.roster.has_newcomers(now) {
+            self.look();
+        }
     }
 
     fn count(&self) {

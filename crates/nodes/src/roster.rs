@@ -54,6 +54,9 @@ impl Way {
     }
 }
 
+/// So long after a node came, its card is read twice a second while that says that it starts.
+const COMING: Duration = Duration::from_secs(15);
+
 /// What a node published that knows no stamps is not on its way any more.
 const SETTLED: Duration = Duration::from_secs(10);
 
@@ -63,6 +66,8 @@ struct Entry {
     epoch: u64,
     /// Its heartbeats come.
     heard: bool,
+    /// Since then, or its lease since then.
+    came: Instant,
     card: Option<Card>,
     /// Dropped when this life ends.
     life: watch::Sender<()>,
@@ -73,6 +78,7 @@ impl Entry {
         Self {
             epoch,
             heard,
+            came: Instant::now(),
             card: None,
             life: watch::Sender::new(()),
         }
@@ -80,6 +86,13 @@ impl Entry {
 
     fn relay(&self) -> Option<SocketAddr> {
         self.card.as_ref()?.relay.filter(|_| self.heard)
+    }
+
+    /// It was not ready when its card was read, and will be soon.
+    fn is_coming(&self, now: Instant) -> bool {
+        let starts = |card: &Card| card.state == "starting";
+        let young = now.saturating_duration_since(self.came) < COMING;
+        self.heard && young && self.card.as_ref().is_none_or(starts)
     }
 }
 
@@ -154,7 +167,9 @@ impl Roster {
         if known.epoch != epoch {
             *known = Entry::new(epoch, true);
         }
-        known.heard = true;
+        if !std::mem::replace(&mut known.heard, true) {
+            known.came = Instant::now();
+        }
         self.tell_hubs(node, Some(known));
         self.tell_returns(&nodes);
         self.uplink.is_here(node, true);
@@ -192,6 +207,11 @@ impl Roster {
         }
         self.tell_returns(&nodes);
         self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Somebody came lately whose card does not say yet that it is ready.
+    pub(super) fn has_newcomers(&self, now: Instant) -> bool {
+        self.nodes().values().any(|entry| entry.is_coming(now))
     }
 
     /// Whether every node that has a number was heard.
@@ -330,6 +350,33 @@ mod tests {
         };
         assert_eq!(told(500), (600_000, Some(400), false));
         assert_eq!(told(60_000), (60_100_000, None, true));
+    }
+
+    /// Whoever says for ever that it starts costs the others no reading for ever.
+    #[test]
+    fn a_newcomer_is_looked_at_until_it_is_ready_or_no_newcomer_any_more() {
+        let roster = Roster::new(Arc::new(Uplink::new(1, Duration::ZERO)), true);
+        let stands = |state: &str| {
+            let mut holder = holder(5, "10.0.0.1:7");
+            holder
+                .card
+                .iter_mut()
+                .for_each(|card| card.state = state.to_owned());
+            [free(), holder]
+        };
+        let now = Instant::now();
+        roster.leases(0, &stands("starting"));
+        assert!(!roster.has_newcomers(now), "it was not heard");
+        roster.up(1, 5);
+        assert!(roster.has_newcomers(now));
+        assert!(!roster.has_newcomers(now + COMING + Duration::from_secs(60)));
+        roster.leases(0, &stands("ready"));
+        assert!(!roster.has_newcomers(now));
+        roster.leases(0, &stands("drained"));
+        assert!(!roster.has_newcomers(now));
+        // It was heard before its card was read.
+        roster.up(2, 6);
+        assert!(roster.has_newcomers(now));
     }
 
     #[tokio::test]

@@ -120,6 +120,8 @@ pub(crate) enum Mail {
         window_ms: u64,
         patience_ms: u64,
     },
+    /// The sessions of a shard have all been told to go.
+    LetGo,
     /// A shard has nobody left.
     Drained,
     /// Something about a handover to another process.

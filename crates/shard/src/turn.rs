@@ -33,6 +33,9 @@ pub(crate) struct Life {
     walks: Walks,
     /// Those outside want to be told of another turn by then.
     outside_due: Option<Instant>,
+    /// Shards whose sessions have all been told to go, and whether this one has said so.
+    let_go: usize,
+    told_let_go: bool,
     /// Shards that have nobody left, and whether this one has said so.
     drained: usize,
     told_drained: bool,
@@ -131,6 +134,9 @@ impl Shard {
         let outside = &self.hands.outside;
         let due = outside.turn_ended(self.hands.me.shard);
         life.outside_due = due.map(|due| Instant::now() + due);
+        if self.hub.has_sent_all_away() {
+            life.tell_let_go(&self.hands);
+        }
         if self.hub.has_let_go() {
             door.close();
         }
@@ -207,16 +213,17 @@ impl Life {
             Mail::Answer { key, reply } => turn.answered(key, reply),
             Mail::Outside { word, .. } => turn.outside(word),
             Mail::Tls(config) => door.set_tls(config),
-            // Listeners stay until everyone was told to go: who comes back early hears when to.
+            // Listeners of all shards stay until everyone was told to go: whoever comes back early hears when to.
             Mail::Drain {
                 window_ms,
                 patience_ms,
-            } => turn.drain(window_ms, patience_ms),
+            } => turn.drain_beside_others(window_ms, patience_ms),
             Mail::Thin {
                 count,
                 window_ms,
                 patience_ms,
             } => turn.thin(count, window_ms, patience_ms),
+            Mail::LetGo => self.on_let_go(turn),
             Mail::Drained => self.drained += 1,
             Mail::Handing(wish) => {
                 self.pause.forget_mail();
@@ -264,6 +271,20 @@ impl Life {
         }
         // A send that fails is no fault: the asker has gone.
         let _ = answer.send((shard, sight));
+    }
+
+    /// All sessions of this shard have been told to go. The kernel leads whoever comes now to any shard.
+    fn tell_let_go(&mut self, hands: &Hands) {
+        if !std::mem::replace(&mut self.told_let_go, true) {
+            hands.post.send_all(|| Mail::LetGo);
+        }
+    }
+
+    fn on_let_go(&mut self, turn: &mut Turn<'_, Hands>) {
+        self.let_go += 1;
+        if self.let_go == turn.world().post.len() {
+            turn.others_have_left();
+        }
     }
 
     /// Nobody is left here. Others may still have somebody, whose rooms' histories and counts come here: all end together.

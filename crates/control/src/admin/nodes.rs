@@ -202,7 +202,7 @@ impl Nodes {
         }
     }
 
-    /// The others read at once how this node stands.
+    /// What others read of this node is how it stands now.
     fn tell_others(&self) {
         if let Some((_, orders)) = &self.others {
             let _ = orders.send(Order::Renew);

@@ -248,7 +248,7 @@ impl Api {
             return Err(Problem::field("Idempotency-Key", detail));
         }
         let name = once::Name::new(caller.name(), &of.namespace, key);
-        let digest = digest_of(&(&of, &wanted, stored));
+        let digest = digest_of_order(&of, &wanted, stored);
         let mut slot = match self.once.begin(name.clone(), digest, Instant::now())? {
             Turn::Repeated(slot) => slot,
             Turn::First(sender) => {
@@ -471,6 +471,15 @@ fn name_of(wanted: &Wanted) -> &'static str {
     }
 }
 
+/// What an order means, as builds without `all` and `sockets` in their target said it, too: a call that is repeated at a node of another build is
+/// the same call.
+fn digest_of_order(of: &Target, wanted: &Wanted, stored: bool) -> [u8; 32] {
+    // A socket's id is the name of a room that holds it alone. Nobody is named where all are meant.
+    let rooms: Vec<&String> = of.rooms.iter().chain(&of.sockets).collect();
+    let target = (&of.namespace, rooms, &of.users, &of.except, of.local);
+    digest_of(&(target, wanted, stored))
+}
+
 /// Two orders with one digest are the same order.
 fn digest_of(what: &impl Hash) -> [u8; 32] {
     struct Sum(digest::Context);
@@ -533,6 +542,58 @@ mod tests {
         fn send(&self, errand: Errand) {
             (errand.answer)(Outcome::Done { everywhere: true });
         }
+    }
+
+    /// A call that was repeated while the nodes of a cluster were replaced was answered `KEY_REUSED`, and nobody could know whether it had been
+    /// carried out.
+    #[test]
+    fn a_call_was_another_one_at_a_node_of_an_earlier_build() {
+        /// As a target was.
+        #[derive(Hash)]
+        struct Chosen {
+            namespace: String,
+            rooms: Vec<String>,
+            users: Vec<String>,
+            except: Vec<String>,
+            local: bool,
+        }
+        let list = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.into()).collect() };
+        let wanted = Wanted::Disconnect { close: false };
+        let now = |of: &Target| digest_of_order(of, &wanted, false);
+        let named = Target {
+            namespace: "/chat".to_owned(),
+            rooms: list(&["den"]),
+            users: list(&["ada"]),
+            sockets: list(&["AAAAAAAAAAAAAAAAAAAA"]),
+            except: list(&["bar"]),
+            local: true,
+            ..Target::default()
+        };
+        let before = Chosen {
+            namespace: "/chat".to_owned(),
+            rooms: list(&["den", "AAAAAAAAAAAAAAAAAAAA"]),
+            users: list(&["ada"]),
+            except: list(&["bar"]),
+            local: true,
+        };
+        assert_eq!(now(&named), digest_of(&(&before, &wanted, false)));
+        let all = Target {
+            namespace: "/chat".to_owned(),
+            all: true,
+            ..Target::default()
+        };
+        let before = Chosen {
+            namespace: "/chat".to_owned(),
+            rooms: Vec::new(),
+            users: Vec::new(),
+            except: Vec::new(),
+            local: false,
+        };
+        assert_eq!(now(&all), digest_of(&(&before, &wanted, false)));
+        assert_ne!(now(&all), now(&named));
+        assert_ne!(now(&all), digest_of_order(&all, &wanted, true));
+        let other = Wanted::Disconnect { close: true };
+        assert_ne!(now(&all), digest_of_order(&all, &other, false));
     }
 
     #[tokio::test]

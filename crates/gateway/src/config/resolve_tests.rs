@@ -235,6 +235,7 @@ fn rules_that_can_not_work_are_refused() {
     assert!(event("schema_file = \"/dev/zero\"").contains("it is no regular file"));
     assert!(event("schema_file = \"x\"\nschema = '{}'").contains("exclude each other"));
     assert!(problem("[namespaces.game]\nchat = true").contains("begins with a slash"));
+    assert!(problem("[namespaces.game]\nchat = true").contains("did you mean \"/game\"?"));
     assert!(problem("[namespaces.\"/\".events.connect]\necho = true").contains("reserves"));
 }
 

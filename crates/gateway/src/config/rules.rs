@@ -40,9 +40,14 @@ pub fn read(
         if name == "*" {
             reader.check_others(&keys);
         } else if !name.starts_with('/') || name.contains(',') {
-            let message = "a namespace begins with a slash and has no comma, such as \"/chat\"";
-            let place = Path::new(&["namespaces", name]);
-            reader.problem(&place, format!("cannot use namespace {name:?}: {message}"));
+            let advice = match name.starts_with('/') || name.contains(',') {
+                true => ", such as \"/chat\"".to_owned(),
+                false => format!("; did you mean {:?}?", format!("/{name}")),
+            };
+            let message = format!(
+                "cannot use namespace {name:?}: a namespace begins with a slash and has no comma{advice}"
+            );
+            reader.problem(&Path::new(&["namespaces", name]), message);
         }
         let rule = reader.namespace(name, &keys);
         rules.namespaces.insert(name.to_owned(), rule);

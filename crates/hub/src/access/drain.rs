@@ -38,6 +38,15 @@ impl Drain {
         matches!(self, Self::Done)
     }
 
+    /// Every session of this hub has been told to go.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Closing(leaving) => leaving.has_sent_all(),
+            Self::Done => true,
+        }
+    }
+
     /// The sessions that leave now, while there are any.
     pub(crate) fn leaving(&mut self) -> Option<&mut Leaving> {
         match self {
@@ -102,6 +111,8 @@ pub(crate) struct Leaving {
     /// The clients of the first so many of them have not been told. They stay until they are.
     untold: usize,
     due: VecDeque<Due>,
+    /// Other shards have sessions still, and newcomers are told here as there when to come back.
+    awaits_others: bool,
     /// When clients said something last, of those that did since it began.
     spoke: HashMap<SessionId, u64, FixedState>,
 }
@@ -133,8 +144,21 @@ impl Leaving {
             left: sessions,
             untold: 0,
             due: VecDeque::new(),
+            awaits_others: false,
             spoke: HashMap::default(),
         }
+    }
+
+    /// It goes on until the sessions of other shards have left, too.
+    pub(crate) fn awaiting_others(self, awaits_others: bool) -> Self {
+        Self {
+            awaits_others,
+            ..self
+        }
+    }
+
+    pub(crate) fn others_have_left(&mut self) {
+        self.awaits_others = false;
     }
 
     /// The clients of the first so many sessions are told before they leave.
@@ -186,8 +210,20 @@ impl Leaving {
         }
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Every session has been told to go.
+    pub(crate) fn has_sent_all(&self) -> bool {
         self.left.is_empty() && self.due.is_empty()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_sent_all() && !self.awaits_others
+    }
+
+    /// All sessions are gone, whoever ended them: there is no time to wait for.
+    pub(crate) fn nobody_is_left(&mut self) {
+        self.left.clear();
+        self.due.clear();
+        self.untold = 0;
     }
 
     /// So long sockets of those who left are kept for other nodes. The clients come back within a second or two, and the process ends a little later.

@@ -20,8 +20,9 @@ use wire::plain;
 const MESSAGE: &str = "Server is shutting down";
 
 /// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. One that takes no time
-/// takes the place of one that is under way, and tells only those that do not know.
-pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
+/// takes the place of one that is under way, and tells only those that do not know. `awaits_others`: newcomers are answered until
+/// [`others_have_left`].
+pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     let parts = &mut stage.parts;
     let is_on = parts.access.drain.is_on();
     if is_on && (pace.takes_time() || parts.access.drain.is_done()) {
@@ -37,11 +38,20 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace) {
             sessions.partition_point(|session| untold.contains(session))
         }
     };
-    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions).telling(untold);
+    let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions)
+        .telling(untold)
+        .awaiting_others(awaits_others);
     parts.access.thinning = None;
     parts.access.drain = Drain::Closing(leaving);
     if !is_on {
         stage.call(None, |handler, cx| handler.draining(cx));
+    }
+}
+
+/// No shard of the process has a session that was not told to go.
+pub(crate) fn others_have_left(parts: &mut Parts) {
+    if let Some(leaving) = parts.access.drain.leaving() {
+        leaving.others_have_left();
     }
 }
 
@@ -143,6 +153,9 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
         Drain::Closing(mut leaving) => {
             notify(parts, &mut leaving);
             go_on(parts, &mut leaving, CloseReason::ShuttingDown, behind);
+            if is_deserted(parts) {
+                leaving.nobody_is_left();
+            }
             if !leaving.is_over() {
                 parts.access.drain = Drain::Closing(leaving);
                 return;
@@ -156,15 +169,22 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
     }
 }
 
+/// Nobody is here, and nobody is away who might be taken by another node.
+fn is_deserted(parts: &Parts) -> bool {
+    parts.people.sessions.len() == 0 && parked(parts) == 0
+}
+
+/// Sockets that are away.
+fn parked(parts: &Parts) -> usize {
+    let recovery = parts.recovery.as_ref();
+    recovery.map_or(0, |recovery| recovery.parked.len())
+}
+
 /// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it does not
 /// wait.
 pub(crate) fn awaits_takers(parts: &Parts) -> Option<u64> {
     let until_ms = parts.access.takers_until_ms;
-    let parked = parts
-        .recovery
-        .as_ref()
-        .map_or(0, |recovery| recovery.parked.len());
-    let waits = parts.clock.now.mono_ms < until_ms && parked > 0;
+    let waits = parts.clock.now.mono_ms < until_ms && parked(parts) > 0;
     (waits && goes_abroad(parts)).then_some(until_ms)
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Leases {
     pub(super) looks: JoinSet<Look>,
     held: Instant,
     looked: Instant,
+    /// How this node stands, as the own lease says since the last renewal.
+    said: &'static str,
     restored: Option<Instant>,
     /// The log was told of a stranger's key.
     told: bool,
@@ -46,6 +48,8 @@ impl Leases {
             looks: JoinSet::new(),
             held: now,
             looked: now - PAUSE,
+            // So the lease was taken.
+            said: "starting",
             restored: None,
             told: false,
             told_bare: false,
@@ -89,9 +93,10 @@ impl Driver {
     /// Keeps the number, tells how this node stands, and reads how the others do.
     pub(super) fn renew(&mut self) {
         let office = &self.rig.office;
+        self.leases.said = office.readiness.word();
         let card = Card {
             sessions: (office.sessions)(),
-            state: office.readiness.word().to_owned(),
+            state: self.leases.said.to_owned(),
             leaving: office.readiness.moving().leaving(),
             upgrading: office.readiness.upgrades().are_under_way(),
             ..self.rig.card.clone()
@@ -99,6 +104,13 @@ impl Driver {
         self.leases.number.describe(&card, &self.rig.seal);
         self.leases.spawn(&self.rig.engine, true);
         self.leases.number.lease.over = None;
+    }
+
+    /// Operators read in the lease that a node was starting, for seconds after it was ready. Its word changes three times in a life.
+    pub(super) fn renew_when_it_stands_otherwise(&mut self) {
+        if self.leases.said != self.rig.office.readiness.word() {
+            self.renew();
+        }
     }
 
     /// Reads the leases: somebody new has one.

@@ -148,3 +148,36 @@ fn letters_for_a_shard_that_was_behind_piled_up_in_its_mailbox() {
     slow.leave();
     other.leave();
 }
+
+fn words(member: &Member) -> Vec<String> {
+    let rows = member.roster().rows().into_iter();
+    rows.map(|row| row.card.state).collect()
+}
+
+/// `sockeye nodes` listed a node as starting for up to seven seconds after it was ready: its lease was renewed, and read by others, at their
+/// next round.
+#[test]
+fn a_node_that_was_ready_was_starting_for_others() {
+    let broker = Broker::default();
+    let member = |number, readiness: &Readiness| {
+        let gauges = Arc::new(Gauges::default());
+        member_with(&broker, &gauges, number, readiness, &Arc::default())
+    };
+    let mut other = member(8, &Readiness::default());
+    let mut waited = Duration::ZERO;
+    for number in 1..=3 {
+        let readiness = Readiness::default();
+        readiness.set_joining();
+        let mut newcomer = member(number, &readiness);
+        assert!(eventually(|| words(&other) == ["starting"]));
+        let ready = Instant::now();
+        readiness.set_connected(true);
+        assert!(eventually(|| words(&other) == ["ready"]));
+        waited += ready.elapsed();
+        newcomer.leave();
+        assert!(eventually(|| words(&other).is_empty()));
+    }
+    other.leave();
+    // Each of them would have waited for its next renewal, most of five seconds later.
+    assert!(waited < 2 * crate::number::RENEWAL, "{waited:?}");
+}

@@ -127,27 +127,78 @@ fn clients_that_never_pause_held_up_nothing() {
     );
 }
 
+/// In order, and long before a window of a minute is over.
+fn ends(gateway: &mut Gateway) {
+    let status = gateway.exit_status(PATIENCE);
+    let code = status.and_then(|status| status.code());
+    assert_eq!(code, Some(0), "{:?}", gateway.log().last());
+}
+
+/// A gateway that drains for a minute, because this client stays.
+fn drains_for_long() -> (Gateway, SocketIo) {
+    let gateway = Gateway::start(&CONFIG.replace("\"1s\"", "\"60s\""));
+    let keys = SocketIo::websocket(gateway.addr, "/", json!({}));
+    (gateway, keys)
+}
+
+const NEWCOMER: &str = "GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The kernel leads clients to any shard. One that had nobody left closed its door and cut off those who had just come, while another shard
+/// waited for its clients.
+#[test]
+fn whoever_came_to_an_empty_shard_during_a_drain_had_no_answer() {
+    let (mut gateway, keys) = drains_for_long();
+    let connect = || RawConn::connect(gateway.addr);
+    // They have said nothing yet, and some of them are on the shard without a session.
+    let early: Vec<RawConn> = (0..16).map(|_| connect()).collect();
+    let accepted = || gateway.metric("sockeye_connections") >= 17.0;
+    assert!(eventually(PATIENCE, accepted));
+    gateway.terminate();
+    assert!(gateway.logged("\"draining\"", PATIENCE));
+    // Far longer than an empty shard needs.
+    std::thread::sleep(Duration::from_millis(500));
+    for mut conn in early.into_iter().chain((0..16).map(|_| connect())) {
+        conn.send(NEWCOMER);
+        let answer = conn.response();
+        assert_eq!(answer.status, 503);
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+    }
+    drop(keys);
+    ends(&mut gateway);
+}
+
+/// The rest of the window was waited for, with nobody there.
+#[test]
+fn a_drain_went_on_when_its_last_client_had_left_by_itself() {
+    let (mut gateway, keys) = drains_for_long();
+    gateway.terminate();
+    assert!(gateway.logged("\"draining\"", PATIENCE));
+    drop(keys);
+    ends(&mut gateway);
+}
+
 /// Those who come back to the node that they were sent away from are told when to come again.
 #[test]
 fn a_client_that_comes_back_during_the_drain_is_told_when() {
-    let mut gateway = Gateway::start(&CONFIG.replace("\"1s\"", "\"20s\""));
-    let keys = SocketIo::websocket(gateway.addr, "/", json!({}));
+    let (mut gateway, keys) = drains_for_long();
     gateway.terminate();
     assert!(gateway.logged("\"draining\"", PATIENCE));
-    let refused = eventually(PATIENCE, || {
+    let asks = |request: &str| {
         let mut conn = RawConn::connect(gateway.addr);
-        conn.try_send("GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: a\r\n\r\n");
-        let answer = conn.response_within(PATIENCE).expect("an answer");
+        conn.send(request);
+        let answer = conn.response();
         answer.status == 503 && answer.header("retry-after").is_some()
-    });
-    assert!(refused);
+    };
+    // A session that begins in the last moment ends with its connection. Both shards drain once they refuse one after the other.
+    let upgrade = NEWCOMER.replace("polling", "websocket").replace(
+        "\r\n\r\n",
+        "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    let refused = || (0..16).all(|_| asks(&upgrade));
+    assert!(eventually(PATIENCE, refused));
+    assert!(asks(NEWCOMER));
     let ready = request(gateway.admin, "GET", "/ready", "", "");
     assert_eq!(ready.status, 503);
     drop(keys);
-    assert_eq!(
-        gateway
-            .exit_status(PATIENCE)
-            .and_then(|status| status.code()),
-        Some(0)
-    );
+    ends(&mut gateway);
 }

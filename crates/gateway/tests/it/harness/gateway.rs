@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -43,6 +44,9 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 /// Held by whoever wants the log unread.
 type Reader = Arc<Mutex<()>>;
+
+/// Set when the last line of the log was read.
+type IsWhole = Arc<AtomicBool>;
 
 impl Gateway {
     /// Starts with this configuration file; the addresses are free ports of loopback.
@@ -108,8 +112,8 @@ impl Gateway {
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("start sockeye");
         let (log, reader) = (Log::default(), Reader::default());
-        follow(&mut child, &log, &reader);
-        let Some((addr, admin)) = listening(&mut child, &log, until) else {
+        let is_whole = follow(&mut child, &log, &reader);
+        let Some((addr, admin)) = listening(&mut child, (&log, &is_whole), until) else {
             let _ = child.kill();
             let _ = child.wait();
             panic!("sockeye did not start:\n{}", lock(&log).join("\n"));
@@ -392,19 +396,27 @@ fn lock(log: &Log) -> MutexGuard<'_, Vec<String>> {
 }
 
 /// Keeps the log; a pipe that nobody reads would cost lines.
-fn follow(child: &mut Child, log: &Log, reader: &Reader) {
+fn follow(child: &mut Child, log: &Log, reader: &Reader) -> IsWhole {
     let stderr = child.stderr.take().expect("the log is piped");
     let (log, reader) = (Arc::clone(log), Arc::clone(reader));
+    let is_whole = IsWhole::default();
+    let whole = Arc::clone(&is_whole);
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             drop(reader.lock());
             lock(&log).push(String::from_utf8_lossy(&line).into_owned());
         }
+        whole.store(true, Ordering::Release);
     });
+    is_whole
 }
 
 /// The addresses of the `listening` line; `None` when the process ended or took too long.
-fn listening(child: &mut Child, log: &Log, until: &str) -> Option<(SocketAddr, SocketAddr)> {
+fn listening(
+    child: &mut Child,
+    (log, is_whole): (&Log, &IsWhole),
+    until: &str,
+) -> Option<(SocketAddr, SocketAddr)> {
     let deadline = Instant::now() + START_TIMEOUT;
     let said = || {
         lock(log).iter().find_map(|line| {
@@ -420,8 +432,8 @@ fn listening(child: &mut Child, log: &Log, until: &str) -> Option<(SocketAddr, S
             return found;
         }
         if !matches!(child.try_wait(), Ok(None)) {
-            // Its last words may still be in the pipe: a process may say where it is, and end at once.
-            std::thread::sleep(Duration::from_millis(100));
+            // Its last words may still be in the pipe: a process may say where it is, and end at once. Whoever inherited the pipe may hold it.
+            eventually(PATIENCE, || is_whole.load(Ordering::Acquire));
             return said();
         }
         std::thread::sleep(Duration::from_millis(5));

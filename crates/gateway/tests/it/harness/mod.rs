@@ -4,6 +4,7 @@
 //! did is read from its answers, its log, its metrics and its memory.
 
 mod alone;
+mod flood;
 pub mod gateway;
 mod generator;
 mod stop;
@@ -15,6 +16,7 @@ pub use ::client::conn as raw;
 pub use ::client::{Ended, PATIENCE, RawConn, Response, eventually};
 pub use alone::{Alone, Beside};
 pub use client::{Plain, Poller, SocketIo};
+pub use flood::all_come;
 pub use gateway::Gateway;
 pub use generator::generator;
 pub use stop::Stop;

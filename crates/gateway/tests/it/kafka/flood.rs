@@ -1,7 +1,7 @@
 //! More than anybody waits for, out and in: all of it arrives, and the test tells the pace (`--nocapture`).
 
-use super::{Program, broker, comes, config, soon};
-use crate::harness::Gateway;
+use super::{Program, broker, comes, config};
+use crate::harness::{Gateway, all_come};
 use serde_json::json;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ fn all_of_a_flood_arrives() {
         }
     });
     let all = (EVENTS + CLIENTS) as f64;
-    soon("all is written", || node.metric(PRODUCED) >= all);
+    all_come("written", all, || node.metric(PRODUCED));
     clock.tell(&node, "out", all);
     assert_eq!((node.metric(PRODUCED), node.metric(REFUSED)), (all, 0.0));
     let program = Program::new(&kafka);
@@ -70,7 +70,7 @@ fn all_of_a_flood_arrives() {
     }
     // What is read while nobody writes.
     let (clock, before) = (Clock::start(&node), node.metric(HANDED));
-    soon("all is read", || node.metric(HANDED) >= written as f64);
+    all_come("read", written as f64, || node.metric(HANDED));
     clock.tell(&node, "in", written as f64 - before);
     assert_eq!(node.metric(HANDED), written as f64);
 }

@@ -25,11 +25,12 @@ use serde_json::json;
 use servers::Kafka;
 use std::time::{Duration, Instant};
 
-/// Events go to `events`, commands of all operators come from `commands`, letters to `dead`.
+/// Clients lose their patience when nothing comes, and brokers need longer than that to agree on a leader where the machine is busy: pings tell them
+/// that the gateway is there. Events go to `events`, commands of all operators come from `commands`, letters to `dead`.
 fn config(brokers: &str, out: &str, more: &str) -> String {
     let brokers: Vec<&str> = brokers.split(',').collect();
     format!(
-        "profile = \"socket.io\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
+        "profile = \"socket.io\"\n[socketio]\nping_interval = \"5s\"\nping_timeout = \"60s\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
          [kafka]\nbrokers = {brokers:?}\nproperties = [\"session.timeout.ms=2000\", \"heartbeat.interval.ms=500\"]\n\
          [kafka.out]\ntopic = \"events\"\n{out}\n\
          [kafka.in.programs]\ntopics = [\"commands\"]\ndead_letters = \"dead\"\n\

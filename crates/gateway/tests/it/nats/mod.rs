@@ -25,10 +25,10 @@ use tokio::time::timeout;
 const PRODUCED: &str = "sockeye_nats_events_total{outcome=\"produced\"}";
 const HANDED: &str = "sockeye_nats_commands_total{outcome=\"handed\"}";
 
-/// Events go to `sockeye.>`, commands of all operators come from `commands`, letters to `dead`.
+/// Pings tell clients that wait for long that the gateway is there. Events go to `sockeye.>`, commands of all operators come from `commands`, letters to `dead`.
 fn config(url: &str, out: &str, inlet: &str, more: &str) -> String {
     format!(
-        "profile = \"socket.io\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
+        "profile = \"socket.io\"\n[socketio]\nping_interval = \"5s\"\nping_timeout = \"60s\"\n[server]\nshards = 2\n[auth]\nsecret = \"{SECRET}\"\nrequired = false\n\
          [nats]\nurls = [{url:?}]\n\
          [nats.out]\nsubject = \"sockeye.{{namespace}}.{{name}}\"\n{out}\n\
          [nats.in.programs]\nsubject = \"commands\"\ndead_letters = \"dead\"\n{inlet}\n\
