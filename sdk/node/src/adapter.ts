@@ -39,6 +39,7 @@ interface LocalSocket extends Dispatcher {
   emitWithAck(event: string, ...args: unknown[]): Promise<unknown>;
   data: unknown;
   onevent(packet: Packet): void;
+  _onpacket(packet: Packet): void;
   client: { _remove(socket: unknown): void };
   recovered: boolean;
   handshake: { auth: unknown };
@@ -106,6 +107,13 @@ export class SockeyeAdapter extends Adapter {
   returns(id: SocketId): boolean {
     const member = this.#worker.member(id);
     return member !== undefined && member.resume === undefined && member.past !== undefined;
+  }
+
+  /** A packet of its client. */
+  receive(id: SocketId, packet: Packet): boolean {
+    const socket = this.#socket(id);
+    socket?._onpacket(packet);
+    return socket !== undefined;
   }
 
   data(id: SocketId): unknown {

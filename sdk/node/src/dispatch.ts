@@ -44,7 +44,7 @@ function dispatch(this: Dispatcher, { link, number = 0, id, data }: Packet): voi
     const [name, ...args] = event;
     for (const listener of this.rawListeners(name)) call(listener, args);
   };
-  // Socket.IO calls this in a tick of its own, and waits for one more only because middleware may call `next` at once.
+  // Socket.IO waits for a tick, because middleware may call `next` at once.
   if (this.fns.length === 0) return emit();
   const fns = this.fns.slice();
   // Middleware may call `next` from anywhere: listeners belong to the event all the same.

@@ -154,6 +154,8 @@ export class Link {
   #asks = 0;
   /** What is done when they are. */
   #unsure: (() => void)[] = [];
+  /** A handler has thrown in this tick. */
+  #falls = false;
   #leaving = false;
   #closed = false;
   #failures = 0;
@@ -387,7 +389,18 @@ export class Link {
   }
 
   #handle(item: Item, number: number): void {
-    guarded(() => this.#handlers.item(this, item, number));
+    const act = () => this.#handlers.item(this, item, number);
+    if (this.#falls) return process.nextTick(act);
+    try {
+      act();
+    } catch (error) {
+      // What a handler throws is the program's business, not the stream's. It may end the process, before anything else is handled.
+      this.#falls = true;
+      process.nextTick(() => {
+        this.#falls = false;
+        throw error;
+      });
+    }
   }
 
   #welcome(welcome: Welcome): void {

@@ -310,9 +310,18 @@ export class Worker implements Owner, Handlers {
       if (member.stage !== "in") return;
       const data = decodeEvent(event.event, event);
       this.#touched.add(member);
-      member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack, link, number });
+      this.#receive(member, { type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack, link, number });
     };
     member.take(number, () => within(event.traceparent, () => marked(redelivered, act)));
+  }
+
+  /** What comes is handled one by one, in its order. Socket.IO's client would put each packet into a tick of its own, and all that are read at once
+   * would be there at once: the garbage collector then has most of the work. */
+  #receive(member: Member, packet: Packet): void {
+    const { connection, namespace, id } = member;
+    if (connection.isOverheard) return connection.receive(packet);
+    connection.arrived(packet);
+    if (!this.#local.receive(namespace, id, packet)) connection.emit("data", packet);
   }
 
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
@@ -485,7 +494,7 @@ export class Worker implements Owner, Handlers {
     const done = ({ answers: [answer] }: Answers) => {
       if (!answer) return failed(new Error("the client did not answer, or has gone"));
       if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
-      member.connection.receive({ type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
+      this.#receive(member, { type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
     };
     this.query((query) => ({ ask: { query, emit, timeout_ms } }), timeout_ms, done, failed, member.link);
   }
