@@ -39,6 +39,7 @@ interface LocalSocket extends Dispatcher {
   emitWithAck(event: string, ...args: unknown[]): Promise<unknown>;
   data: unknown;
   onevent(packet: Packet): void;
+  _onpacket(packet: Packet): void;
   client: { _remove(socket: unknown): void };
   recovered: boolean;
   handshake: { auth: unknown };
@@ -106,6 +107,13 @@ export class SockeyeAdapter extends Adapter {
   returns(id: SocketId): boolean {
     const member = this.#worker.member(id);
     return member !== undefined && member.resume === undefined && member.past !== undefined;
+  }
+
+  /** A packet of its client. */
+  receive(id: SocketId, packet: Packet): boolean {
+    const socket = this.#socket(id);
+    socket?._onpacket(packet);
+    return socket !== undefined;
   }
 
   data(id: SocketId): unknown {
@@ -191,8 +199,8 @@ export class SockeyeAdapter extends Adapter {
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
     if (!opts.flags?.local) {
-      const rooms = [...(opts.rooms ?? [])].map(String);
-      return { namespace, rooms, except: [...(opts.except ?? [])].map(String), all: rooms.length === 0 };
+      const rooms = namesOf(opts.rooms);
+      return { namespace, rooms, except: namesOf(opts.except), all: rooms.length === 0 };
     }
     const rooms = this.#matching(opts).map(({ id }) => id);
     return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
@@ -263,16 +271,14 @@ export class SockeyeAdapter extends Adapter {
       return this.#worker.emit(member, packet, volatile, timeoutOf(opts));
     }
     const emit = this.#message(packet, opts, volatile);
-    if (!emit || (this.#isBusy(emit.to) && volatile)) return;
-    this.#last = emit.to;
-    this.#worker.everywhere(emit.to, (to) => ({ emit: { ...emit, to } }));
+    if (!emit || (volatile && this.#isBusy(emit.to))) return;
+    [this.#last, this.#lastTurn] = [emit.to, this.#worker.turn];
+    this.#worker.everywhere(emit.to, (to) => ({ emit: to === emit.to ? emit : { ...emit, to } }));
   }
 
   /** The last broadcast of this turn of the loop was for the same sockets: their transports are busy, as Engine.IO has it. */
   #isBusy({ rooms, except }: Target): boolean {
-    const { turn } = this.#worker;
-    const last = this.#lastTurn === turn ? this.#last : undefined;
-    this.#lastTurn = turn;
+    const last = this.#lastTurn === this.#worker.turn ? this.#last : undefined;
     const same = (one: string[], other: string[]) => one.length === other.length && one.every((room, at) => room === other[at]);
     return last !== undefined && same(last.rooms, rooms) && same(last.except, except);
   }
@@ -296,7 +302,9 @@ export class SockeyeAdapter extends Adapter {
     if (this.#watched) this.#matching(opts).forEach((socket) => socket.notifyOutgoingListeners(packet));
     if (Connection.watched) this.#matching(opts).forEach(({ id }) => this.#worker.member(id)?.connection.created(packet, opts.flags));
     const to = this.#target(opts);
-    return to && { to, event: String(event), ...encode(values), volatile };
+    if (!to) return undefined;
+    const { args, attachments } = encode(values);
+    return { to, event: String(event), args, attachments, volatile };
   }
 
   // ---- the cluster --------------------------------------------------------------------------------------------------------------
@@ -356,6 +364,13 @@ export class SockeyeAdapter extends Adapter {
       this.#worker.inquire(of, (query, of) => ({ fetch: { query, of, timeout_ms } }), FOUND, timeout_ms, done, reject);
     });
   }
+}
+
+/** Programs name rooms, and may do so by numbers. */
+function namesOf(rooms: Set<Room> | undefined): string[] {
+  const names: string[] = [];
+  if (rooms) for (const room of rooms) names.push(String(room));
+  return names;
 }
 
 /** On callbacks for acks: takes the error, if none will come. */

@@ -33,6 +33,8 @@ function extract(value: unknown, attachments: Buffer[]): unknown {
 }
 
 export function encode(values: unknown[]): Values {
+  // Most have one value, and a text holds no bytes.
+  if (values.length === 1 && typeof values[0] === "string") return { args: JSON.stringify(values[0]), attachments: NONE };
   const attachments = hasBytes(values) ? ([] as Buffer[]) : NONE;
   const text = JSON.stringify(attachments === NONE ? values : extract(values, attachments));
   return { args: text.slice(1, -1), attachments };
@@ -47,9 +49,15 @@ function restore(value: unknown, attachments: Buffer[]): unknown {
   return object;
 }
 
-/** The reverse. `before` stands before the values. */
-export function decode({ args, attachments }: Values, ...before: unknown[]): unknown[] {
-  const text = JSON.parse(`[${args}]`) as unknown[];
-  const values = attachments.length > 0 ? (restore(text, attachments) as unknown[]) : text;
-  return before.length === 0 ? values : [...before, ...values];
+/** The reverse. */
+export function decode({ args, attachments }: Values): unknown[] {
+  const values = JSON.parse(`[${args}]`) as unknown[];
+  return attachments.length > 0 ? (restore(values, attachments) as unknown[]) : values;
+}
+
+/** The same behind the event's name. */
+export function decodeEvent(event: string, said: Values): [string, ...unknown[]] {
+  const values = decode(said);
+  values.unshift(event);
+  return values as [string, ...unknown[]];
 }

@@ -113,8 +113,18 @@ export class Connection extends EventEmitter {
 
   /** A packet from the client. */
   receive(packet: Packet): void {
-    if (this.listenerCount("packet") > 0) for (const data of partsOf(packet)) this.emit("packet", { type: "message", data });
+    this.arrived(packet);
     this.emit("data", packet);
+  }
+
+  /** Tells those that look at packets of this one, as Engine.IO does. */
+  arrived(packet: Packet): void {
+    if (this.listenerCount("packet") > 0) for (const data of partsOf(packet)) this.emit("packet", { type: "message", data });
+  }
+
+  /** Others than Socket.IO's client get its packets, too. */
+  get isOverheard(): boolean {
+    return this.listenerCount("data") > 1;
   }
 
   /** What is written waits in the gateway. */

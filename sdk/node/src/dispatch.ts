@@ -37,16 +37,18 @@ function dispatch(this: Dispatcher, { link, number = 0, id, data }: Packet): voi
     const result: unknown = listener.apply(this, args);
     if (types.isPromise(result)) link?.watch(number, event[0], result);
   };
-  for (const listener of this._anyListeners?.slice() ?? []) call(listener, event);
+  if (this._anyListeners) for (const listener of this._anyListeners.slice()) call(listener, event);
   const emit = (error?: Error) => {
     if (error) return this._onerror(error);
     if (!this.connected) return;
     const [name, ...args] = event;
     for (const listener of this.rawListeners(name)) call(listener, args);
   };
+  // Socket.IO waits for a tick, because middleware may call `next` at once.
+  if (this.fns.length === 0) return emit();
   const fns = this.fns.slice();
   // Middleware may call `next` from anywhere: listeners belong to the event all the same.
-  const last = fns.length > 0 ? AsyncResource.bind(emit) : emit;
+  const last = AsyncResource.bind(emit);
   const next = (at: number, error?: Error) => {
     if (error || at === fns.length) process.nextTick(last, error);
     else call(fns[at], [event, (error?: Error) => next(at + 1, error)]);

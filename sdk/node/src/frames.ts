@@ -2,7 +2,7 @@
 import { connect, isIP } from "node:net";
 import type { Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { FromWorker, ToWorker } from "./messages.js";
+import type { FromWorker } from "./messages.js";
 import { MESSAGE_BYTES_MAX, addressOf } from "./transport.js";
 import type { Ends, Fault, Goal, Transport } from "./transport.js";
 import { wire } from "./wire.js";
@@ -13,6 +13,8 @@ const MAGIC = Buffer.from("SOCKEYE1");
 /** Kind of a frame, and length of what follows. */
 const HEAD_BYTES = 5;
 const [MESSAGE, END, PING, PONG, KEY] = [0, 1, 2, 3, 4];
+/** A code of gRPC, for an end without one. */
+const UNKNOWN = 2;
 
 /** A gateway that says nothing for so long is asked whether it is there, and has so long to answer. */
 const QUIET_MS = 5_000;
@@ -23,54 +25,59 @@ const CONNECT_MS = 10_000;
 /** What is written at the end has so long to get there. */
 const FAREWELL_MS = 2_000;
 
-/** Takes frames out of a stream of bytes. What is whole in one piece is not copied: it is good until `take` returns. */
+/** Gets the content of a frame: of these bytes, those from `at` to `end`. They are good until it returns. */
+type Take = (kind: number, bytes: Buffer, at: number, end: number) => void;
+
+/** Takes frames out of a stream of bytes. What is whole in one piece is not copied. */
 export class Frames {
-  readonly #take: (kind: number, bytes: Buffer) => void;
+  readonly #take: Take;
   /** The beginning of a head or of a content, and how much of it is there. */
   #part: Buffer | null = null;
   #have = 0;
   /** Kind of the content in `#part`; nothing: it is a head. */
   #kind?: number;
 
-  constructor(take: (kind: number, bytes: Buffer) => void) {
+  constructor(take: Take) {
     this.#take = take;
   }
 
-  push(chunk: Buffer): void {
-    let at = this.#complete(chunk);
-    while (at < chunk.length) {
-      if (chunk.length - at < HEAD_BYTES) return void this.#keep(HEAD_BYTES, undefined, chunk, at);
-      const [kind, length] = [chunk[at], chunk.readUInt32BE(at + 1)];
+  /** The first so many bytes of the chunk came. */
+  push(chunk: Buffer, end = chunk.length): void {
+    let at = this.#part ? this.#complete(chunk, end) : 0;
+    while (at < end) {
+      if (end - at < HEAD_BYTES) return void this.#keep(HEAD_BYTES, undefined, chunk, at, end);
+      const kind = chunk[at];
+      const length = chunk.readUInt32BE(at + 1);
       at += HEAD_BYTES;
-      if (chunk.length - at < length) return void this.#keep(length, kind, chunk, at);
-      this.#take(kind, chunk.subarray(at, at + length));
+      if (end - at < length) return void this.#keep(length, kind, chunk, at, end);
+      this.#take(kind, chunk, at, at + length);
       at += length;
     }
   }
 
   /** Ends what an earlier piece began. Returns where the rest begins. */
-  #complete(chunk: Buffer): number {
+  #complete(chunk: Buffer, end: number): number {
     let at = 0;
     while (this.#part) {
       const [part, kind] = [this.#part, this.#kind];
-      const taken = Math.min(part.length - this.#have, chunk.length - at);
+      const taken = Math.min(part.length - this.#have, end - at);
       chunk.copy(part, this.#have, at, at + taken);
       this.#have += taken;
       at += taken;
       if (this.#have < part.length) return at;
       this.#part = null;
-      if (kind !== undefined) this.#take(kind, part);
-      else if (part.readUInt32BE(1) === 0) this.#take(part[0], part.subarray(0, 0));
-      else this.#keep(part.readUInt32BE(1), part[0], chunk, chunk.length);
+      if (kind !== undefined) this.#take(kind, part, 0, part.length);
+      else if (part.readUInt32BE(1) === 0) this.#take(part[0], part, 0, 0);
+      else this.#keep(part.readUInt32BE(1), part[0], chunk, end, end);
     }
     return at;
   }
 
-  #keep(length: number, kind: number | undefined, chunk: Buffer, at: number): void {
+  #keep(length: number, kind: number | undefined, chunk: Buffer, at: number, end: number): void {
     if (length > MESSAGE_BYTES_MAX) throw new RangeError(`the gateway announces a message of ${length} bytes: ${MESSAGE_BYTES_MAX} are taken`);
     this.#part = Buffer.allocUnsafe(length);
     this.#kind = kind;
-    this.#have = chunk.copy(this.#part, 0, at);
+    this.#have = chunk.copy(this.#part, 0, at, end);
   }
 }
 
@@ -78,7 +85,7 @@ export class FramesTransport implements Transport {
   readonly #socket: Socket;
   readonly #ends: Ends;
   readonly #writer = new Writer();
-  readonly #frames = new Frames((kind, bytes) => this.#taken(kind, bytes));
+  readonly #frames = new Frames((kind, bytes, at, end) => this.#taken(kind, bytes, at, end));
   readonly #watch: NodeJS.Timeout;
   /** What came before it was clear that the other end is a gateway. */
   #greeting: Buffer | null = Buffer.alloc(0);
@@ -91,9 +98,9 @@ export class FramesTransport implements Transport {
 
   constructor(goal: Goal, ends: Ends) {
     this.#ends = ends;
-    this.#socket = open(goal, () => (this.#connected = true), (chunk) => this.#data(chunk));
+    this.#socket = open(goal, () => (this.#connected = true), (chunk, end) => this.#data(chunk, end));
     this.#socket.setNoDelay(true);
-    this.#socket.on("data", (chunk: Buffer) => this.#data(chunk));
+    this.#socket.on("data", (chunk: Buffer) => this.#data(chunk, chunk.length));
     this.#socket.on("error", (error) => (this.#fault ??= { details: error.message }));
     this.#socket.on("close", () => this.#close());
     this.#watch = setInterval(() => this.#look(), LOOK_MS).unref();
@@ -126,13 +133,14 @@ export class FramesTransport implements Transport {
     setTimeout(() => this.#socket.destroy(), FAREWELL_MS).unref();
   }
 
-  #data(chunk: Buffer): void {
+  /** The first so many bytes of the chunk came. */
+  #data(chunk: Buffer, end: number): void {
     if (this.#ended) return;
     this.#heard = performance.now();
     this.#asked = 0;
     try {
-      if (this.#greeting) return this.#greeted(Buffer.concat([this.#greeting, chunk]));
-      this.#frames.push(chunk);
+      if (this.#greeting) return this.#greeted(Buffer.concat([this.#greeting, chunk.subarray(0, end)]));
+      this.#frames.push(chunk, end);
     } catch (error) {
       this.#break({ details: (error as Error).message });
     }
@@ -147,10 +155,10 @@ export class FramesTransport implements Transport {
     this.#frames.push(bytes.subarray(MAGIC.length));
   }
 
-  #taken(kind: number, bytes: Buffer): void {
+  #taken(kind: number, bytes: Buffer, at: number, end: number): void {
     if (this.#ended) return;
-    if (kind === MESSAGE) this.#ends.message(wire.read(bytes) as ToWorker);
-    else if (kind === END) this.#fault = { code: bytes[0] ?? 2, details: bytes.toString("utf8", 1) };
+    if (kind === MESSAGE) this.#ends.message(wire.read(bytes, at, end));
+    else if (kind === END) this.#fault = { code: at < end ? bytes[at] : UNKNOWN, details: bytes.toString("utf8", at + 1, end) };
     else if (kind !== PONG) throw new RangeError(`the gateway sent a frame of the unknown kind ${kind}`);
   }
 
@@ -188,11 +196,11 @@ export class FramesTransport implements Transport {
 const CHUNK_BYTES = 64 << 10;
 
 /** `read` gets chunks in one buffer, where the runtime can do that: a new one for each read costs more than the read. Else they come as `data`. */
-function open(goal: Goal, connected: () => void, read: (chunk: Buffer) => void): Socket {
+function open(goal: Goal, connected: () => void, read: (chunk: Buffer, end: number) => void): Socket {
   const { secure, host, port } = addressOf(goal);
   if (!secure) {
     const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-    const callback = (bytes: number) => (read(buffer.subarray(0, bytes)), true);
+    const callback = (bytes: number) => (read(buffer, bytes), true);
     return connect({ host, port, onread: { buffer, callback } }, connected);
   }
   const { ca, cert, key } = goal.tls ?? {};

@@ -24,7 +24,7 @@ export class GrpcTransport implements Transport {
     });
     const metadata = new grpc.Metadata();
     metadata.set("authorization", `Bearer ${goal.key}`);
-    this.#stream = this.#client.makeBidiStreamRequest(METHOD, wire.write, wire.read, metadata);
+    this.#stream = this.#client.makeBidiStreamRequest(METHOD, wire.write, (bytes) => wire.read(bytes), metadata);
     const ended = (error?: Grpc.ServiceError) => {
       if (this.#ended) return;
       this.#close();

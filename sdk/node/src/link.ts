@@ -1,9 +1,10 @@
 // The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
 import { FramesTransport } from "./frames.js";
 import { GrpcTransport } from "./grpc.js";
-import type { Command, Header, Item, Target, ToWorker, Welcome } from "./messages.js";
+import type { Command, Header, Item, Target, ToWorker, Values, Welcome } from "./messages.js";
 import { Late } from "./late.js";
 import { Progress } from "./progress.js";
+import type { Said } from "./progress.js";
 import { traceparent, within } from "./trace.js";
 import { INVALID_ARGUMENT, UNAUTHENTICATED, addressOf } from "./transport.js";
 import type { Fault, Transport } from "./transport.js";
@@ -32,16 +33,26 @@ const COMMAND_BYTES_MAX = 12 << 20;
 const MESSAGE_BYTES = 1 << 20;
 
 function sizeOf(command: Command): number {
+  // Most are of these two kinds.
+  if (command.ack) return COMMAND_BYTES + sizeOfValues(command.ack);
   const emit = command.emit ?? command.ask?.emit;
-  const values = command.ack ?? emit ?? command.tell ?? command.reply;
-  let bytes = COMMAND_BYTES + ((command.set_data ?? command.decision)?.data?.length ?? 0) + (values ? sizeOfText(values.args) : 0);
-  if (command.verdict) bytes += (command.verdict.body?.length ?? 0) + sizeOfLines(command.verdict.headers);
-  if (values) for (const attachment of values.attachments) bytes += attachment.length;
+  if (emit) return COMMAND_BYTES + sizeOfValues(emit) + sizeOfTarget(emit.to);
+  const { set_data, decision, verdict } = command;
+  let bytes = COMMAND_BYTES + ((set_data ?? decision)?.data?.length ?? 0);
+  if (verdict) bytes += (verdict.body?.length ?? 0) + sizeOfLines(verdict.headers);
+  const values = command.tell ?? command.reply;
+  if (values) bytes += sizeOfValues(values);
   const change = command.join ?? command.leave;
-  if (change) bytes += sizeOfNames(change.rooms);
-  const target = emit?.to ?? change?.of;
-  return target ? bytes + sizeOfNames(target.rooms) + sizeOfNames(target.except) : bytes;
+  return change ? bytes + sizeOfNames(change.rooms) + sizeOfTarget(change.of) : bytes;
 }
+
+function sizeOfValues({ args, attachments }: Values): number {
+  let bytes = sizeOfText(args);
+  for (const attachment of attachments) bytes += attachment.length;
+  return bytes;
+}
+
+const sizeOfTarget = ({ rooms, except }: Target): number => sizeOfNames(rooms) + sizeOfNames(except);
 
 /** Where it matters, letters are counted as what they take. */
 const sizeOfText = (text: string): number => (text.length < 256 ? text.length : Buffer.byteLength(text));
@@ -143,6 +154,8 @@ export class Link {
   #asks = 0;
   /** What is done when they are. */
   #unsure: (() => void)[] = [];
+  /** A handler has thrown in this tick. */
+  #falls = false;
   #leaving = false;
   #closed = false;
   #failures = 0;
@@ -346,26 +359,48 @@ export class Link {
     if (message.welcome) this.#welcome(message.welcome);
     this.#confirm(message.commands);
     if (message.sure !== 0 && message.sure === this.#asked) this.#sure();
-    for (const item of message.items) {
-      const number = ++this.#progress.received;
-      if (this.isInDoubt()) this.whenSure(() => this.#begin(item, number));
-      else this.#begin(item, number);
+    const { items } = message;
+    if (items.length > 0) {
+      this.isInDoubt();
+      for (const item of items) this.#receive(item);
+      this.#schedule();
     }
-    if (message.items.length > 0) this.#schedule();
     if (message.goodbye) this.#end();
   }
 
+  #receive(item: Item): void {
+    const number = ++this.#progress.received;
+    // Of an event it is looked at again, just before its listeners get it.
+    const doubts = item.what === "event" ? this.#asked !== 0 : this.isInDoubt();
+    if (doubts) this.whenSure(() => this.#begin(item, number));
+    else this.#begin(item, number);
+  }
+
   #begin(item: Item, number: number): void {
-    const handle = () => guarded(() => this.#handlers.item(this, item, number));
     this.#progress.begun = number;
-    if (!item.alone) return handle();
+    if (!item.alone) return this.#handle(item, number);
     // If this process ends over it, the gateway has to know that it had begun.
     this.hold(number);
     this.whenSure(() => {
       this.release(number);
-      handle();
+      this.#handle(item, number);
     });
     this.#ask();
+  }
+
+  #handle(item: Item, number: number): void {
+    const act = () => this.#handlers.item(this, item, number);
+    if (this.#falls) return process.nextTick(act);
+    try {
+      act();
+    } catch (error) {
+      // What a handler throws is the program's business, not the stream's. It may end the process, before anything else is handled.
+      this.#falls = true;
+      process.nextTick(() => {
+        this.#falls = false;
+        throw error;
+      });
+    }
   }
 
   #welcome(welcome: Welcome): void {
@@ -412,9 +447,10 @@ export class Link {
   }
 
   #confirm(commands: number): void {
-    const first = this.#commands - this.#kept.length + 1;
-    const known = Math.max(0, commands - first + 1);
-    for (const command of this.#kept.splice(0, known)) this.#keptBytes -= sizeOf(command);
+    const known = Math.max(0, commands - (this.#commands - this.#kept.length));
+    for (let at = 0; at < known && at < this.#kept.length; at += 1) this.#keptBytes -= sizeOf(this.#kept[at]);
+    if (known >= this.#kept.length) this.#kept = [];
+    else if (known > 0) this.#kept.splice(0, known);
     if (this.#refused > 0 && this.#keptBytes < KEPT_BYTES_MAX / 2) this.#refused = 0;
     this.#sent = Math.max(0, this.#sent - known);
   }
@@ -433,27 +469,35 @@ export class Link {
   #flush(always: boolean): void {
     if (!this.#way || !this.#welcomed || this.#closed) return;
     // The turn's first command began this, and what is said now is of all of them.
-    within("", () => this.#handlers.sending(this));
+    if (traceparent()) within("", () => this.#handlers.sending(this));
+    else this.#handlers.sending(this);
     if (this.#sent === this.#kept.length && !this.#progress.changed && !always) return;
     this.turn += 1;
-    const head = { openings: this.#handlers.asks, overdue: this.#overdue || undefined, asks: this.#asked || undefined };
-    while (this.#unsentBytes > MESSAGE_BYTES) this.#way.write({ ...this.#next(), ...head, handled: this.#told });
+    while (this.#unsentBytes > MESSAGE_BYTES) this.#say({ handled: this.#told, beside: [], begun: 0 }, false);
     // Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
     const done = this.#progress.next();
     this.#told = done.handled;
-    this.#way.write({ ...this.#next(), ...head, ...done, begun: done.begun > done.handled ? done.begun : undefined, leaving: this.#leaving });
+    this.#say(done, this.#leaving);
     if (this.#progress.changed) this.#schedule();
   }
 
-  /** The next commands, as many as one message should have. */
-  #next(): { first: number; commands: Command[] } {
+  /** One message, with as many commands as it should have. */
+  #say({ handled, beside, begun }: Said, leaving: boolean): void {
     const first = this.#commands - this.#kept.length + this.#sent + 1;
-    let [end, bytes] = [this.#kept.length, this.#unsentBytes];
+    const commands = this.#next();
+    const openings = this.#handlers.asks;
+    const [overdue, asks] = [this.#overdue || undefined, this.#asked || undefined];
+    this.#way?.write({ handled, first, commands, leaving, openings, beside, begun: begun > handled ? begun : undefined, overdue, asks });
+  }
+
+  #next(): Command[] {
+    let end = this.#kept.length;
+    let bytes = this.#unsentBytes;
     if (bytes > MESSAGE_BYTES) for ([end, bytes] = [this.#sent, 0]; end < this.#kept.length && bytes < MESSAGE_BYTES; end++) bytes += sizeOf(this.#kept[end]);
     const commands = this.#kept.slice(this.#sent, end);
     this.#sent = end;
     this.#unsentBytes = end === this.#kept.length ? 0 : this.#unsentBytes - bytes;
-    return { first, commands };
+    return commands;
   }
 }
 

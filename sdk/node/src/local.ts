@@ -1,5 +1,7 @@
 // What stands behind a worker: the adapters of its namespaces.
 
+import type { Packet } from "./parser.js";
+
 /** How answers of several gateways become one. */
 export interface Sum<A> {
   missing: A;
@@ -10,6 +12,8 @@ export interface Sum<A> {
 export interface Local {
   /** To be told that no answer will come; `undefined`: nobody waits for one. */
   waiting(namespace: string, id: string, ack: number): ((error: Error) => void) | undefined;
+  /** The socket gets a packet of its client; `false`: there is no such socket. */
+  receive(namespace: string, id: string, packet: Packet): boolean;
   /** The socket's data, to be sent if it changed; `undefined`: there is no such socket. */
   data(namespace: string, id: string): unknown;
   /** Rooms that the socket has by now. */

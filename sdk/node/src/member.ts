@@ -127,9 +127,17 @@ export class Member {
     if (after) setImmediate(() => after.forEach((act) => act()));
   }
 
+  /** What comes meanwhile waits behind them. When one throws, the others have a tick of their own. */
   #open(): void {
-    const items = this.#items ?? [];
-    this.#items = null;
-    items.forEach((act) => act());
+    const items = this.#items;
+    if (!items) return;
+    let done = false;
+    try {
+      for (let act = items.shift(); act; act = items.shift()) act();
+      done = true;
+    } finally {
+      if (done) this.#items = null;
+      else process.nextTick(() => this.#open());
+    }
   }
 }

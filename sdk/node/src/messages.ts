@@ -200,7 +200,7 @@ export interface ToWorker {
 export interface FromWorker {
   hello?: { backend: string; instance: string; received: number; weight: number; away: boolean; resumes: boolean; announces: boolean; version: number };
   handled?: number;
-  beside?: number[];
+  beside?: readonly number[];
   begun?: number;
   overdue?: number;
   asks?: number;

@@ -6,9 +6,11 @@ type Row = [number, number];
 /** Rows in one message: the gateway takes so many. */
 const ROWS_MAX = 8_192;
 
+const NONE: readonly number[] = Object.freeze([]);
+
 export interface Said {
   handled: number;
-  beside: number[];
+  beside: readonly number[];
   begun: number;
 }
 
@@ -53,6 +55,11 @@ export class Progress {
 
   /** What the gateway is to be told now. */
   next(): Said {
+    const { begun } = this;
+    if (this.#free.length === 0 && this.#open.size === 0 && this.#fresh.size === 0 && this.#rows.length === 0) {
+      this.#told = Math.max(this.#told, begun);
+      return { handled: begun, beside: NONE, begun };
+    }
     this.#settle();
     this.#begin();
     const [oldest] = this.#open.keys();

@@ -12,6 +12,7 @@ import { Link } from "./link.js";
 import type { Handlers, Tls } from "./link.js";
 import type { Member } from "./member.js";
 import { Decoder, Encoder } from "./parser.js";
+import type { Packet } from "./parser.js";
 import { Unsupported } from "./unsupported.js";
 import { Worker } from "./worker.js";
 
@@ -87,6 +88,7 @@ export class Server<
     const nodeGoneListeners: ((node: number) => void)[] = [];
     const local = {
       waiting: (namespace: string, id: string, ack: number) => adapters.get(namespace)?.waiting(id, ack),
+      receive: (namespace: string, id: string, packet: Packet) => adapters.get(namespace)?.receive(id, packet) ?? false,
       data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
       follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
       moved: (namespace: string, id: string, joined: string[], left: string[]) => adapters.get(namespace)?.moved(id, joined, left),

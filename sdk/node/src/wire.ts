@@ -57,7 +57,8 @@ export interface Wire {
   /** Appends a message to what is written. */
   append(message: FromWorker, to: Writer): void;
   write(message: FromWorker): Buffer;
-  read(bytes: Buffer): ToWorker;
+  /** Of these bytes, those from `at` to `end`. */
+  read(bytes: Buffer, at?: number, end?: number): ToWorker;
 }
 
 const root = protobuf.Root.fromJSON(schema as object).resolveAll();
@@ -155,8 +156,8 @@ function plainOf(command: Command): object {
 
 // ---- from the gateway -----------------------------------------------------------------------------------------------------------
 
-function read(bytes: Buffer): ToWorker {
-  const from = new Reader(bytes);
+function read(bytes: Buffer, at?: number, end?: number): ToWorker {
+  const from = new Reader(bytes, at, end);
   const message: ToWorker = { welcome: null, first: 0, items: [], commands: 0, goodbye: false, sure: 0 };
   while (from.more) {
     const field = from.number();
@@ -188,7 +189,9 @@ function read(bytes: Buffer): ToWorker {
 
 function readItem(from: Reader): Item {
   const begin = from.at;
-  const item = from.within(() => readEventItem(from));
+  const outer = from.enter();
+  const item = readEventItem(from);
+  from.leave(outer);
   if (item) return item;
   from.at = begin;
   return plain(itemType.toObject(itemType.decode(new Counting(from.copy())), PLAIN) as Item);
@@ -197,12 +200,13 @@ function readItem(from: Reader): Item {
 /** Nothing, if it is another item. */
 function readEventItem(from: Reader): Item | undefined {
   let event: Event | undefined;
-  let [redelivered, alone] = [false, false];
+  let redelivered = false;
+  let alone = false;
   while (from.more) {
     const field = from.number();
     switch (field) {
       case OF_ITEM.event:
-        event = from.within(() => readEvent(from));
+        event = readEvent(from);
         break;
       case OF_ITEM.redelivered:
         redelivered = from.number() !== 0;
@@ -223,8 +227,13 @@ function readEventItem(from: Reader): Item | undefined {
 }
 
 function readEvent(from: Reader): Event {
-  let [socket, event, args, traceparent, ack] = ["", "", "", "", 0];
+  let socket = "";
+  let event = "";
+  let args = "";
+  let traceparent = "";
+  let ack = 0;
   let attachments = NONE;
+  const outer = from.enter();
   while (from.more) {
     const field = from.number();
     switch (field) {
@@ -232,7 +241,7 @@ function readEvent(from: Reader): Event {
         socket = from.ascii();
         break;
       case OF_EVENT.event:
-        event = from.text();
+        event = from.name();
         break;
       case OF_EVENT.args:
         args = from.text();
@@ -251,6 +260,7 @@ function readEvent(from: Reader): Event {
         from.skip(field);
     }
   }
+  from.leave(outer);
   return { socket, event, args, attachments, ack, traceparent };
 }
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { Connection } from "./connection.js";
 import type { Owner } from "./connection.js";
-import { decode, encode } from "./codec.js";
+import { decode, decodeEvent, encode } from "./codec.js";
 import { Doorway } from "./doorway.js";
 import { Engine } from "./engine.js";
 import { Link } from "./link.js";
@@ -82,8 +82,9 @@ export class Worker implements Owner, Handlers {
 
   /** A command about sockets anywhere. Returns the links that did not take it. */
   everywhere(target: Target, make: (target: Target) => Command): Link[] {
-    const refused = this.#parts(target).filter(({ link, part }) => link.command(make(part)) === undefined);
-    return refused.map(({ link }) => link);
+    const refused: Link[] = [];
+    for (const { link, part } of this.#parts(target)) if (link.command(make(part)) === undefined) refused.push(link);
+    return refused;
   }
 
   /** The gateways that are told of sockets anywhere, with their parts. Each does it for its own node, so that all commands of its link
@@ -91,6 +92,8 @@ export class Worker implements Owner, Handlers {
   #parts(target: Target): { link: Link; part: Target }[] {
     const first = this.#links.find((link) => link.welcomed) ?? this.#links.find((link) => !link.closed);
     if (!first) return [];
+    // Most workers have one.
+    if (this.#links.length === 1) return [{ link: first, part: target }];
     const others = new Map<number, Link>();
     for (const link of this.#links) if (link.holdsNode && link.node !== first.node) others.set(link.node!, link);
     if (others.size === 0) return [{ link: first, part: target }];
@@ -305,11 +308,20 @@ export class Worker implements Owner, Handlers {
     const { ack } = event;
     const act = () => {
       if (member.stage !== "in") return;
-      const data = decode(event, event.event);
+      const data = decodeEvent(event.event, event);
       this.#touched.add(member);
-      member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack, link, number });
+      this.#receive(member, { type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack, link, number });
     };
     member.take(number, () => within(event.traceparent, () => marked(redelivered, act)));
+  }
+
+  /** What comes is handled one by one, in its order. Socket.IO's client would put each packet into a tick of its own, and all that are read at once
+   * would be there at once: the garbage collector then has most of the work. */
+  #receive(member: Member, packet: Packet): void {
+    const { connection, namespace, id } = member;
+    if (connection.isOverheard) return connection.receive(packet);
+    connection.arrived(packet);
+    if (!this.#local.receive(namespace, id, packet)) connection.emit("data", packet);
   }
 
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
@@ -423,7 +435,7 @@ export class Worker implements Owner, Handlers {
       if (waits && link.lives === lives) link.command({ reply: { told: told.told, ...encode(values) } });
       waits = false;
     };
-    const args = decode(told, told.event);
+    const args = decodeEvent(told.event, told);
     this.#local.told(told.namespace, waits ? [...args, answer] : args);
   }
 
@@ -454,9 +466,11 @@ export class Worker implements Owner, Handlers {
       case Type.Disconnect:
         return this.#disconnect(member);
       case Type.Ack:
-      case Type.BinaryAck:
+      case Type.BinaryAck: {
         this.#save(member);
-        return void member.command({ ack: { socket: member.id, ack: packet.id as number, ...encode(packet.data) } });
+        const { args, attachments } = encode(packet.data);
+        return void member.command({ ack: { socket: member.id, ack: packet.id as number, args, attachments } });
+      }
       default:
         return this.emit(member, packet, volatile);
     }
@@ -469,7 +483,8 @@ export class Worker implements Owner, Handlers {
     if (volatile && member.connection.wrote === turn) return;
     member.connection.wrote = turn;
     const [event, ...values] = packet.data as [unknown, ...unknown[]];
-    const emit = { to: only(member), event: String(event), ...encode(values), volatile };
+    const { args, attachments } = encode(values);
+    const emit = { to: only(member), event: String(event), args, attachments, volatile };
     this.#touched.add(member);
     const { id } = packet;
     if (id === undefined) return void member.command({ emit });
@@ -479,7 +494,7 @@ export class Worker implements Owner, Handlers {
     const done = ({ answers: [answer] }: Answers) => {
       if (!answer) return failed(new Error("the client did not answer, or has gone"));
       if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
-      member.connection.receive({ type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
+      this.#receive(member, { type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
     };
     this.query((query) => ({ ask: { query, emit, timeout_ms } }), timeout_ms, done, failed, member.link);
   }

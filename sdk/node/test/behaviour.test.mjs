@@ -93,6 +93,23 @@ test("admin-ui ended the worker: packets from the client were objects; it asks f
   await end(io);
 });
 
+test("an answer was heard before the event that its client had sent before it", async () => {
+  const io = await here.server();
+  const story = [];
+  io.on("connection", (socket) => {
+    socket.on("first", () => story.push("event"));
+    socket.emit("ask", () => story.push("answer"));
+  });
+  const client = open("/", { transports: ["websocket"] });
+  client.on("ask", (done) => {
+    client.emit("first");
+    done();
+  });
+  await until(() => story.length === 2);
+  assert.deepEqual(story, ["event", "answer"]);
+  await end(io);
+});
+
 test("a volatile event behind another one of the same turn is dropped, as the transport is busy", async () => {
   const io = await here.server();
   io.on("connection", (socket) => {

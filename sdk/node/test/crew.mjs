@@ -15,9 +15,14 @@ io.on("connection", (socket) => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     write("after", n);
   });
+  socket.on("throws", (n) => {
+    write("throws", n);
+    throw new Error(`${n}`);
+  });
   socket.on("deadly", () => process.exit(9));
   socket.on("delayed", async () => setTimeout(() => process.exit(9), 20));
 });
+if (process.env.SURVIVES) process.on("uncaughtException", ({ message }) => write("caught", message));
 process.on("SIGTERM", () => io.close().then(() => process.exit(0)));
 await io.ready;
 console.log("ready");

@@ -50,6 +50,33 @@ async function metric(name) {
   return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
+test("what a listener throws comes before the events behind it, if the process survives that", async () => {
+  process.env.SURVIVES = "1";
+  here = await stage();
+  const book = ledger();
+  await crew(book);
+  delete process.env.SURVIVES;
+  const socket = await client();
+  const words = ["note 1", "throws 2", "note 3", "throws 4", "throws 5", "note 6"];
+  // All at once, and they are one message for the worker.
+  for (const word of words) socket.emit(...word.split(" "));
+  const caught = (word) => (word.startsWith("throws") ? [word, word.replace("throws", "caught")] : [word]);
+  const expected = words.flatMap(caught).map((word) => `${word} 0`);
+  await until(() => book.lines().length >= expected.length);
+  assert.deepEqual(book.lines(), expected);
+});
+
+test("no event is handled behind one whose listener threw, if that ends the process", async () => {
+  here = await stage();
+  const book = ledger();
+  const doomed = await crew(book);
+  const socket = await client();
+  for (const word of ["note 1", "throws 2", "note 3", "note 4"]) socket.emit(...word.split(" "));
+  const [code] = await once(doomed, "exit");
+  assert.equal(code, 1);
+  assert.deepEqual(book.lines(), ["note 1 0", "throws 2 0"]);
+});
+
 test("of 5,000 events under way only 256 were marked, and one without arguments marked all others without", async () => {
   here = await stage('socket_max = "16MiB"\nqueue_max = "64MiB"');
   const book = ledger();

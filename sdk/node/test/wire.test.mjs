@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
+import { decode, decodeEvent, encode } from "../dist/codec.js";
 import { Frames } from "../dist/frames.js";
 import { wire } from "../dist/wire.js";
 import { Writer } from "../dist/writer.js";
@@ -85,8 +86,10 @@ test("a stream in any pieces is the same frames", () => {
   const stream = Buffer.concat(contents.flatMap((content, at) => [Buffer.from([at, 0, 0, content.length >> 8, content.length & 255]), content]));
   for (let piece = 1; piece <= stream.length; piece += 1) {
     const heard = [];
-    const frames = new Frames((kind, bytes) => heard.push([kind, bytes.toString()]));
-    for (let at = 0; at < stream.length; at += piece) frames.push(stream.subarray(at, at + piece));
+    const frames = new Frames((kind, bytes, at, end) => heard.push([kind, bytes.toString("utf8", at, end)]));
+    // One buffer for all pieces, with bytes of earlier ones behind the last.
+    const buffer = Buffer.alloc(stream.length, 255);
+    for (let at = 0; at < stream.length; at += piece) frames.push(buffer, stream.copy(buffer, 0, at, at + piece));
     assert.deepEqual(heard, contents.map((content, at) => [at, content.toString()]), `${piece}`);
   }
 });
@@ -97,6 +100,36 @@ test("a frame that announces too much is refused before it is read", () => {
   const torn = new Frames(() => assert.fail("nothing is whole"));
   torn.push(Buffer.from([0, 255]));
   assert.throws(() => torn.push(Buffer.from([255, 255, 255])), RangeError);
+});
+
+test("names of events are what they are, whichever came before", () => {
+  const letters = ["a", "b", "é", "\u0000", "🦀"];
+  // Names of the same place in the table, and too long ones, stand beside each other.
+  const names = [""];
+  for (let length = 1; length <= 40; length += 1) for (const one of letters) for (const other of letters) names.push(one.repeat(length - 1) + other, other + one.repeat(length - 1));
+  for (let round = 0; round < 3; round += 1) {
+    for (const name of names) {
+      const bytes = ToWorker.encode(ToWorker.fromObject({ items: [{ event: { socket, event: name } }] })).finish();
+      const [{ event }] = wire.read(Buffer.from(bytes)).items;
+      assert.equal(event.event, name);
+    }
+  }
+});
+
+test("any values are written as JSON has them, and read behind the event's name", () => {
+  const odd = { toJSON: () => "said" };
+  const lists = [[], ["x"], ['"\\\n\u2028\ud800'], [1], [undefined], [() => {}], [Symbol("s")], [NaN], [null], [odd], [Buffer.from("b")], ["x", Buffer.from("b")], ["a", ["b"], { c: odd }]];
+  for (const values of lists) {
+    const said = encode(values);
+    const bytes = values.some(Buffer.isBuffer);
+    if (!bytes) assert.equal(`[${said.args}]`, JSON.stringify(values));
+    const back = bytes ? values : JSON.parse(JSON.stringify(values));
+    assert.deepEqual(decode(said), back);
+    assert.deepEqual(decodeEvent("e", said), ["e", ...back]);
+  }
+  // Clients may write spaces where others write nothing.
+  assert.deepEqual(decodeEvent("e", { args: " ", attachments: [] }), ["e"]);
+  assert.throws(() => decodeEvent("e", { args: "1,", attachments: [] }), SyntaxError);
 });
 
 test("a room that is named by a number is one", () => {
