@@ -184,7 +184,7 @@ impl Group<'_, '_> {
         let _inside = Inside::enter();
         self.with(|parts, to| {
             let shards = shards(parts, to);
-            asking::fetch(parts, to, shards, millis(timeout), token);
+            listing::fetch(parts, to, shards, millis(timeout), token);
         });
     }
 
