@@ -147,7 +147,10 @@ impl OtherQuestions {
             }
             Part::Page(sockets) => {
                 self.bytes -= question.list.bytes;
-                question.keep(sockets, self.list_bytes_max.min(most.saturating_sub(self.bytes)));
+                question.keep(
+                    sockets,
+                    self.list_bytes_max.min(most.saturating_sub(self.bytes)),
+                );
                 self.bytes += question.list.bytes;
                 None
             }
@@ -158,7 +161,10 @@ impl OtherQuestions {
             } => {
                 self.bytes -= question.list.bytes;
                 question.list.is_cut |= !complete;
-                question.keep(sockets, self.list_bytes_max.min(most.saturating_sub(self.bytes)));
+                question.keep(
+                    sockets,
+                    self.list_bytes_max.min(most.saturating_sub(self.bytes)),
+                );
                 self.bytes += question.list.bytes;
                 let last = question.one_less(parts);
                 if last && question.list.is_cut {

@@ -81,7 +81,9 @@ pub(crate) fn fetched(parts: &mut Parts, target: &Target<'_>, round: RoundId) {
 /// The first page of the local sockets of a target, and the others. The turn pays for it, whoever gets it.
 fn first_page(parts: &mut Parts, target: &Target<'_>) -> (Found, Vec<SocketKey>) {
     let sockets = parts.rooms.select(&mut parts.people, target);
-    let keys = sockets.into_iter().map(|index| parts.people.socket_key(index));
+    let keys = sockets
+        .into_iter()
+        .map(|index| parts.people.socket_key(index));
     let mut rest: Vec<SocketKey> = keys.collect();
     let (sockets, bytes) = describe(parts, &mut rest);
     parts.line.budget.list(bytes);
@@ -171,6 +173,7 @@ fn begin(parts: &mut Parts, number: u64) -> Option<Vec<SocketKey>> {
     let is_ours = round.asker == parts.ids.me.place();
     if is_ours && !parts.rounds.takes_more(round.number) {
         parts.rounds.end_list(number);
+        respond(parts, round, Response::Sockets(Found::default()));
         return None;
     }
     let takes = takes(parts, round);

@@ -194,10 +194,14 @@ mod tests {
     #[test]
     fn lists_of_each_kind_go_on_in_turn_and_held_ones_later() {
         let mut lists = lists();
-        [1, 2, 3].into_iter().for_each(|list| lists.goes_on(list, false));
+        [1, 2, 3]
+            .into_iter()
+            .for_each(|list| lists.goes_on(list, false));
         [11, 12].into_iter().for_each(|list| lists.is_asked(list));
         lists.hold(21, 100);
-        let next = |lists: &mut Lists, now_ms| std::iter::from_fn(|| lists.next(now_ms)).collect::<Vec<_>>();
+        let next = |lists: &mut Lists, now_ms| {
+            std::iter::from_fn(|| lists.next(now_ms)).collect::<Vec<_>>()
+        };
         assert_eq!(next(&mut lists, 100), [1, 11, 2, 12, 3]);
         assert_eq!(lists.next_due_ms(100), Some(105));
         assert_eq!(lists.next(104), None);
@@ -209,7 +213,9 @@ mod tests {
     #[test]
     fn a_list_that_is_under_way_comes_first() {
         let mut lists = lists();
-        [1, 2].into_iter().for_each(|list| lists.goes_on(list, false));
+        [1, 2]
+            .into_iter()
+            .for_each(|list| lists.goes_on(list, false));
         assert_eq!(lists.next(0), Some(1));
         lists.goes_on(1, true);
         assert_eq!(lists.next(0), Some(1));

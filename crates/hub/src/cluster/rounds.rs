@@ -7,7 +7,7 @@
 
 use crate::books::ledger::{Account, Booked};
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::letter::{Fetched, Found, More, Reply, Response, RoundId, Tidings};
+use crate::cluster::letter::{Fetched, Found, More, Page, Reply, Response, RoundId, Tidings};
 use crate::cluster::lists::{List, Lists};
 use crate::cluster::respondents::Respondents;
 use crate::seam::told::{Collected, Told};
@@ -44,7 +44,7 @@ struct Round {
     respondents: Respondents,
     answers: Answers,
     kept: Booked,
-    /// A list was too long.
+    /// Something found no room.
     is_full: bool,
 }
 
@@ -390,11 +390,13 @@ impl Rounds {
         }
         if !round.answers.take(&reply.response, &mut round.kept) {
             counts.hit(Limit::AcksOutstanding);
-            // What else that shard has would find no room either.
-            if matches!(reply.response, Response::Page(_)) {
-                round.respondents.given_up(reply.node);
-                round.is_full = true;
-            }
+            round.is_full = true;
+        }
+        // What else that shard has would find no room, and it is not asked for it.
+        if let Response::Page(Page { next: Some(_), .. }) = &reply.response
+            && round.is_full
+        {
+            round.respondents.given_up(reply.node);
         }
         self.end_if_over(reply.number)
     }
@@ -433,9 +435,9 @@ impl Rounds {
     }
 
     fn node_down(&mut self, node: u16) -> Vec<Told> {
-        let lists = self.waits.extract_if(|_, wait| {
-            matches!(wait, Wait::List(list) if list.round.asker.node == node)
-        });
+        let lists = self.waits.extract_if(
+            |_, wait| matches!(wait, Wait::List(list) if list.round.asker.node == node),
+        );
         self.open -= lists.count();
         let mut concerned = Vec::new();
         for (id, wait) in &mut self.waits {
@@ -596,45 +598,5 @@ impl Found {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::ROUND_BYTES_MAX;
-
-    /// Two servers of another kind that said such numbers stopped a shard, or made a partial result look whole.
-    #[test]
-    fn numbers_of_other_servers_that_nobody_can_have_do_not_overflow() {
-        let me = Identity {
-            node: 1,
-            shard: 0,
-            shards: 1,
-        };
-        let account = Ledger::default().open(Stock::Rounds, ROUND_BYTES_MAX);
-        let mut rounds = Rounds::new(me, account);
-        let mut counts = Counts::default();
-        let id = rounds.open((Answers::acks(), 7), 1, true);
-        let posted = Tidings::Posted {
-            round: id,
-            nodes: vec![2],
-        };
-        assert!(rounds.on_tidings(&posted).is_empty());
-        for node in [1, 2, 2, 2] {
-            let response = Response::Delivered {
-                asked: u64::MAX,
-                undelivered: u64::MAX,
-            };
-            let reply = Reply {
-                number: id,
-                node,
-                parts: 3,
-                response,
-            };
-            assert!(rounds.respond(&reply, &mut counts).is_none());
-        }
-        let Some(Told::Collected { collected, .. }) = rounds.due(id) else {
-            panic!("the result")
-        };
-        assert_eq!(collected.timed_out, u64::MAX);
-        assert!(!collected.complete);
-    }
-}
+#[path = "rounds_tests.rs"]
+mod tests;

@@ -172,8 +172,14 @@ fn connections_without_a_session_ended_in_one_turn() {
     while open(&rig) > 0 {
         rig.end_turn();
         let now = open(&rig);
-        assert!((1..=CHORES_PER_TURN).contains(&(before - now)), "{before} {now}");
-        assert!(rig.hub.next_deadline() <= Some(rig.now.mono_ms) || now == 0, "at once");
+        assert!(
+            (1..=CHORES_PER_TURN).contains(&(before - now)),
+            "{before} {now}"
+        );
+        assert!(
+            rig.hub.next_deadline() <= Some(rig.now.mono_ms) || now == 0,
+            "at once"
+        );
         before = now;
     }
     rig.end_turn();
