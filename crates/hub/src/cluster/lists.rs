@@ -159,7 +159,8 @@ impl Lists {
         if now_ms >= self.held_until_ms {
             self.asked.append(&mut self.held);
         }
-        let asked_is_next = std::mem::replace(&mut self.asked_is_next, !self.asked_is_next);
+        let asked_is_next = self.asked_is_next;
+        self.asked_is_next = !asked_is_next;
         let (first, second) = match asked_is_next {
             true => (&mut self.asked, &mut self.own),
             false => (&mut self.own, &mut self.asked),

@@ -3,7 +3,7 @@
 use crate::cluster::letter::{Scope, Target};
 use crate::cluster::send::Reach;
 use crate::cluster::wire::Ask;
-use crate::cluster::{asking, send};
+use crate::cluster::{asking, listing, send};
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::life::ending;

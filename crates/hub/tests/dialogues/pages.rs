@@ -597,7 +597,7 @@ impl Story<'_> {
         self.nodes.pass(TIMEOUT_MS + 1);
         self.settle();
         let late: Vec<u64> = self.open.keys().copied().collect();
-        assert_eq!(late, [], "they wait for ever");
+        assert!(late.is_empty(), "they wait for ever: {late:?}");
         self.nodes.pass(TIMEOUT_MS + 1);
         for node in 0..self.count {
             self.nodes.resume(node);
