@@ -116,6 +116,13 @@ fn nodes(lister: &Lister, count: u16, bytes_max: usize) -> Nodes {
     nodes
 }
 
+/// So many clients come to a shard of a node.
+fn crowd(nodes: &mut Nodes, (node, at): (usize, usize), count: usize) {
+    for _ in 0..count {
+        nodes.net(node).client(at);
+    }
+}
+
 /// Pages of so many sockets, and of so many bytes.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 64 << 10;
@@ -196,7 +203,7 @@ fn pages_leave_one_by_one_when_they_are_asked_for() {
     let lister = Lister::default();
     let mut nodes = nodes(&lister, 2, 32 << 20);
     let asker = nodes.client(0, 0);
-    (0..SOCKETS).for_each(|_| drop(nodes.net(1).client(0)));
+    crowd(&mut nodes, (1, 0), SOCKETS);
     nodes.settle();
     nodes.net(0).say(asker, "42[\"fetch\",1]");
     nodes.carry_from(0);
@@ -233,7 +240,7 @@ fn a_page_waits_for_room_on_its_way() {
     let lister = Lister::default();
     let mut nodes = nodes(&lister, 2, 1 << 20);
     let asker = nodes.client(0, 0);
-    (0..1_000).for_each(|_| drop(nodes.net(1).client(0)));
+    crowd(&mut nodes, (1, 0), 1_000);
     nodes.settle();
     nodes.engine_holds(1, 600 << 10);
     nodes.say(0, asker, "42[\"fetch\",1]");
@@ -260,7 +267,7 @@ fn a_list_ends_with_its_node() {
     let lister = Lister::default();
     let mut nodes = nodes(&lister, 2, 32 << 20);
     let asker = nodes.client(0, 0);
-    (0..1_000).for_each(|_| drop(nodes.net(1).client(0)));
+    crowd(&mut nodes, (1, 0), 1_000);
     nodes.settle();
     let begin = |nodes: &mut Nodes| {
         nodes.net(0).say(asker, "42[\"fetch\",1]");
@@ -305,7 +312,7 @@ fn a_node_before_pages_gets_a_long_list_in_one_piece() {
     let lister = Lister::default();
     let mut nodes = nodes(&lister, 2, 32 << 20);
     let asker = nodes.client(0, 1);
-    (0..SOCKETS).for_each(|_| drop(nodes.net(1).client(0)));
+    crowd(&mut nodes, (1, 0), SOCKETS);
     nodes.settle();
     nodes.reads_as(1, without_pages);
     nodes.net(0).say(asker, "42[\"fetch\",1]");
@@ -333,7 +340,7 @@ fn a_server_of_another_kind_hears_a_list_in_pages() {
     const SOCKETS: usize = 1_000;
     let lister = Lister::default();
     let mut nodes = nodes(&lister, 1, 32 << 20);
-    (0..SOCKETS).for_each(|_| drop(nodes.net(0).client(1)));
+    crowd(&mut nodes, (0, 1), SOCKETS);
     let deed = Deed {
         namespace: "/".to_owned(),
         rooms: vec!["room".to_owned()],
