@@ -1,10 +1,10 @@
 //! What a hub does with a letter of another hub.
 
 use crate::cluster::asking;
-use crate::cluster::listing;
 use crate::cluster::letter::{
     Broadcast, ByHome, Letter, Order, RoomNews, RoundId, Target, borrowed,
 };
+use crate::cluster::listing;
 use crate::cluster::send;
 use crate::life::{chronicling, ending, returning};
 use crate::parts::Parts;
