@@ -145,19 +145,27 @@ impl OtherQuestions {
                 let last = last && question.want != Want::Word;
                 last.then(|| answer(question.want, question.sockets, List::default()))
             }
+            Part::Page(sockets) => {
+                self.bytes -= question.list.bytes;
+                question.keep(
+                    sockets,
+                    self.list_bytes_max.min(most.saturating_sub(self.bytes)),
+                );
+                self.bytes += question.list.bytes;
+                None
+            }
             Part::Found {
                 sockets,
                 parts,
                 complete,
             } => {
-                let list = &mut question.list;
-                self.bytes -= list.bytes;
-                list.is_cut |= !complete;
-                if !list.is_cut {
-                    let room = self.list_bytes_max.min(most.saturating_sub(self.bytes));
-                    list.take(question.want, sockets, room);
-                }
-                self.bytes += list.bytes;
+                self.bytes -= question.list.bytes;
+                question.list.is_cut |= !complete;
+                question.keep(
+                    sockets,
+                    self.list_bytes_max.min(most.saturating_sub(self.bytes)),
+                );
+                self.bytes += question.list.bytes;
                 let last = question.one_less(parts);
                 if last && question.list.is_cut {
                     self.cut += 1;
@@ -211,6 +219,13 @@ impl OtherQuestions {
 }
 
 impl Question {
+    /// Keeps what a shard found, as far as there is room.
+    fn keep(&mut self, sockets: Vec<Fetched>, room: usize) {
+        if !self.list.is_cut {
+            self.list.take(self.want, sockets, room);
+        }
+    }
+
     /// Whether that was the last part.
     fn one_less(&mut self, parts: u64) -> bool {
         let left = self.parts.unwrap_or(parts).saturating_sub(1);

@@ -43,7 +43,9 @@ pub enum Part {
         /// Shards that answer in all.
         parts: u64,
     },
-    /// Its sockets.
+    /// Some of its sockets; others follow.
+    Page(Vec<Fetched>),
+    /// Its sockets, or the last of them.
     Found {
         /// Which.
         sockets: Vec<Fetched>,

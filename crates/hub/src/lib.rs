@@ -51,7 +51,9 @@ pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::chronicle_mail::{ChronicleMail, Unadopted};
 pub use cluster::foreign;
 pub use cluster::inbox::{Inbox, Read};
-pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Scope, Target, Tidings};
+pub use cluster::letter::{
+    Answer, Fetched, Found, Letter, More, Page, Response, Scope, Target, Tidings,
+};
 pub use cluster::send::Reach;
 pub use cluster::shared::{Outlets, Process};
 pub use cluster::wire::Unreadable;

@@ -630,7 +630,9 @@ impl Bridge {
         let parts = u16::try_from(reply.servers).unwrap_or(u16::MAX);
         let Round { shard, number } = reply.round;
         let response = words::response(reply.told);
-        self.deliver(&self.inbox.response(shard, number, parts, response));
+        for read in self.inbox.response(shard, number, parts, response) {
+            self.deliver(&read);
+        }
     }
 
     fn deliver(&self, read: &Read) {

@@ -4,7 +4,7 @@ use crate::access::held::Held;
 use crate::clients::conn::Conn;
 use crate::cluster::shared::{Distrusted, Process};
 use crate::config::Config;
-use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::slot::{ConnId, ConnKey, SessionId};
 use addresses::Addresses;
 use admission::Admission;
 use budgets::Budgets;
@@ -45,6 +45,8 @@ pub(crate) struct Access {
     pub(crate) drain: Drain,
     /// Until then a drained hub waits for nodes that take its parked sockets.
     pub(crate) takers_until_ms: u64,
+    /// Connections that had no session when all had been told to go; they are closed a few at a time.
+    pub(crate) idle: Vec<ConnKey>,
     /// Sessions that are asked to go elsewhere, while others come.
     pub(crate) thinning: Option<Leaving>,
 }
@@ -63,6 +65,7 @@ impl Access {
             distrusted: Arc::clone(&process.distrusted),
             drain: Drain::default(),
             takers_until_ms: 0,
+            idle: Vec::new(),
             thinning: None,
         }
     }
@@ -85,7 +88,8 @@ impl Access {
     pub(crate) fn next_look(&self, now_ms: u64) -> Option<u64> {
         let thinning = self.thinning.as_ref();
         let thinning = thinning.map(|leaving| leaving.next_due(now_ms));
-        [self.drain.next_due(now_ms), thinning]
+        let idle = (!self.idle.is_empty()).then_some(now_ms);
+        [self.drain.next_due(now_ms), thinning, idle]
             .into_iter()
             .flatten()
             .min()

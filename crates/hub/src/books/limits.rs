@@ -26,10 +26,14 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
     false => 16 * 1024,
 };
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
-/// Bytes of lists of sockets that a turn makes or takes in: some 8,000 sockets, each of which costs a few allocations.
-pub(crate) const LIST_BYTES_PER_TURN: usize = 1024 * 1024;
-/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, rooms that are
-/// announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
+/// Bytes of lists of sockets that a turn makes or takes in: some 2,000 sockets, each of which costs a few allocations.
+pub(crate) const LIST_BYTES_PER_TURN: usize = 256 * 1024;
+/// Sockets of one page of a list, and bytes after which a page ends: what is said to clients waits for no more than a few pages.
+pub(crate) const PAGE_SOCKETS: usize = 256;
+pub(crate) const PAGE_BYTES: usize = 64 * 1024;
+const _: () = assert!(PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN);
+/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
+/// that lists describe, rooms that are announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
 pub const CHORES_PER_TURN: usize = 1024;
 /// Messages of other shards that are worked on in one turn.
 pub(crate) const MAILS_PER_TURN: usize = 4096;
@@ -76,7 +80,7 @@ pub(crate) const PARTED_MAX: usize = 32;
 pub(crate) const REFRESHES: u32 = 30;
 pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 
-/// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. All that is above
+/// Bytes of the answers and lists that all open rounds of a shard keep, and of the lists that it makes for others. All that is above
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 

@@ -1,9 +1,7 @@
-//! Broadcasts with ack and fetches, from the asker's shard and on each shard that takes part.
+//! Broadcasts with ack, from the asker's shard and on each shard that takes part; answers to rounds of any kind.
 
-use crate::books::limits::ROUND_BYTES_MAX;
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Found, Letter, Order, Reply, Response, RoundId, Target,
-    Tidings,
+    Answer, Broadcast, Letter, More, Next, Order, Reply, Response, RoundId, Target, Tidings,
 };
 use crate::cluster::rounds::{Acked, Answers, News};
 use crate::cluster::send::{self, Reach};
@@ -17,13 +15,13 @@ use crate::seam::told::{Collected, Told};
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::SocketKey;
 
-fn acks_admitted(parts: &mut Parts, more: usize) -> bool {
+pub(crate) fn acks_admitted(parts: &mut Parts, more: usize) -> bool {
     let max = parts.books.config.limits.acks_outstanding_max;
     parts.rounds.admits(more, max, &mut parts.books.counts)
 }
 
 /// Sees to an id's deadline.
-fn watch_ack(parts: &mut Parts, id: u64, timeout_ms: u64) {
+pub(crate) fn watch_ack(parts: &mut Parts, id: u64, timeout_ms: u64) {
     let due = parts.clock.now.mono_ms.saturating_add(timeout_ms);
     parts.clock.timers.arm_ack(due, id);
     let rounds = &parts.rounds;
@@ -110,7 +108,7 @@ pub(crate) fn ack_due(parts: &mut Parts, id: u64) {
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
 }
 
-fn respond(parts: &mut Parts, round: RoundId, response: Response) {
+pub(crate) fn respond(parts: &mut Parts, round: RoundId, response: Response) {
     let (me, asker) = (parts.ids.me.place(), round.asker);
     if asker.node != me.node {
         return send::respond_away(parts, round, &response);
@@ -130,11 +128,32 @@ fn respond(parts: &mut Parts, round: RoundId, response: Response) {
 
 /// Something about a round of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
-    if let Response::Sockets(found) = &reply.response {
-        parts.line.budget.list(found.bytes());
+    if let Response::Sockets(_) | Response::Page(_) = &reply.response {
+        parts.line.budget.list(reply.response.bytes());
     }
     let told = parts.rounds.respond(reply, &mut parts.books.counts);
     parts.outbound.tell_all(told);
+    if let Response::Page(page) = &reply.response
+        && let Some(next) = page.next
+        && parts.rounds.takes_more(reply.number)
+    {
+        ask_more(parts, reply, next);
+    }
+}
+
+/// The next page of a list is asked for when the one before it is taken in: so few are under way.
+fn ask_more(parts: &mut Parts, reply: &Reply, next: Next) {
+    let asker = parts.ids.me.place();
+    let more = More {
+        asker,
+        round: reply.number,
+        list: next.list,
+    };
+    if reply.node != asker.node {
+        send::ask_more_away(parts, reply.node, next.shard, &more);
+    } else if next.shard < parts.ids.me.shards {
+        send::send_to(parts, next.shard, more);
+    }
 }
 
 /// The way to other nodes says something.
@@ -154,26 +173,34 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
 }
 
 /// Opens a round of so many shards, and of other nodes if there are any.
-fn round(
+pub(crate) fn round(
     parts: &mut Parts,
     target: &Target<'_>,
     question: (Answers, u64),
     shards: u32,
     timeout_ms: u64,
 ) -> Option<RoundId> {
-    if !acks_admitted(parts, 1) {
-        return None;
-    }
     let abroad = send::has_away(parts, target);
+    acks_admitted(parts, 1).then(|| open_round(parts, question, (shards, abroad), timeout_ms))
+}
+
+/// The same, however many answers are waited for.
+pub(crate) fn open_round(
+    parts: &mut Parts,
+    question: (Answers, u64),
+    (shards, abroad): (u32, bool),
+    timeout_ms: u64,
+) -> RoundId {
     let number = parts.rounds.open(question, shards, abroad);
     watch_ack(parts, number, timeout_ms);
-    Some(RoundId {
+    RoundId {
         asker: parts.ids.me.place(),
         number,
         ack: parts.rounds.next_id(),
         timeout_ms,
         parts: 0,
-    })
+        pages: false,
+    }
 }
 
 /// Broadcast whose receivers must answer; the handler gets `collected` with the token.
@@ -213,7 +240,7 @@ pub(crate) fn collect(
 }
 
 /// Other nodes are asked, or the round is told that they cannot be.
-fn ask_away(parts: &mut Parts, target: &Target<'_>, ask: Ask<'_>, round: RoundId) {
+pub(crate) fn ask_away(parts: &mut Parts, target: &Target<'_>, ask: Ask<'_>, round: RoundId) {
     if send::send_away(parts, target, ask) == Reach::ThisNode {
         let round = round.number;
         on_tidings(parts, &Tidings::Refused { round });
@@ -260,35 +287,6 @@ pub(crate) fn take_part(
     respond(parts, round, delivered);
 }
 
-/// Asks these shards and this one for the sockets a target means; the handler gets `found` with the token.
-pub(crate) fn fetch(
-    parts: &mut Parts,
-    target: &Target<'_>,
-    shards: ShardSet,
-    timeout_ms: u64,
-    token: u64,
-) {
-    let mut here = describe(parts, target);
-    let alone = shards.is_empty() && !send::has_away(parts, target);
-    let round = if alone {
-        None
-    } else {
-        let question = (Answers::sockets(), token);
-        round(parts, target, question, shards.len() + 1, timeout_ms)
-    };
-    let Some(round) = round else {
-        here.complete &= alone;
-        let told = Told::Found { token, found: here };
-        return parts.outbound.tell(told);
-    };
-    if !shards.is_empty() {
-        let of = Address::from(target);
-        send::send_all(parts, shards, Order::Fetch { of, round });
-    }
-    ask_away(parts, target, Ask::Fetch(round), round);
-    respond(parts, round, Response::Sockets(here));
-}
-
 /// Asks the handlers of all other servers of a namespace; the handler gets `collected` with the token.
 pub(crate) fn ask_servers(
     parts: &mut Parts,
@@ -328,35 +326,4 @@ pub(crate) fn server_asked(parts: &mut Parts, what: &Broadcast, round: Option<Ro
 /// The handler answers another server.
 pub(crate) fn answer_server(parts: &mut Parts, ack: ServerAck, answer: Answer) {
     respond(parts, ack.round, Response::Ack(answer));
-}
-
-/// Another shard fetches.
-pub(crate) fn fetched(parts: &mut Parts, target: &Target<'_>, round: RoundId) {
-    let found = describe(parts, target);
-    respond(parts, round, Response::Sockets(found));
-}
-
-/// Local sockets of a target. The turn pays for the list, whoever gets it.
-fn describe(parts: &mut Parts, target: &Target<'_>) -> Found {
-    let (mut sockets, mut bytes, mut complete) = (Vec::new(), 0, true);
-    for index in parts.rooms.select(&mut parts.people, target) {
-        let Some(socket) = parts.people.sockets.get(index) else {
-            continue;
-        };
-        let extra = socket.extra.as_ref();
-        let data = extra.and_then(|extra| extra.data.as_deref());
-        let fetched = Fetched {
-            id: socket.id.to_string(),
-            rooms: parts.rooms.names_of(&parts.people, index),
-            data: data.unwrap_or("{}").to_owned(),
-        };
-        bytes += fetched.bytes();
-        if bytes > ROUND_BYTES_MAX {
-            complete = false;
-            break;
-        }
-        sockets.push(fetched);
-    }
-    parts.line.budget.list(bytes);
-    Found { sockets, complete }
 }

@@ -4,7 +4,7 @@
 use crate::books::ledger::{Ledger, Stock};
 use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
-use crate::cluster::letter::{Address, Response, Return, RoundId, Target};
+use crate::cluster::letter::{Address, More, Response, Return, RoundId, Target};
 use crate::cluster::saves::Saves;
 use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
@@ -463,6 +463,13 @@ impl Away {
         self.parcel.letter(numbers, None, |out| {
             wire::write_response(out, of, response);
         })
+    }
+
+    /// A question for the next page of a list of a shard of a node; its bytes.
+    pub(crate) fn more(&mut self, node: u16, shard: u16, more: &More) -> usize {
+        let numbers = self.only(node);
+        self.parcel
+            .letter(numbers, None, |out| wire::write_more(out, shard, more))
     }
 
     /// A letter to one node; its bytes.

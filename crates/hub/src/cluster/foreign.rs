@@ -1,8 +1,9 @@
 //! Servers of another kind in the same cluster. The control plane speaks their languages; to hubs they are one more node.
 
+use crate::books::limits::PAGE_SOCKETS;
 use crate::cluster::inbox::{Inbox, Read};
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Order, OwnedAuthor, Reply, Response, RoundId,
+    Address, Answer, Broadcast, Found, Order, OwnedAuthor, Page, Reply, Response, RoundId,
 };
 use crate::cluster::wire::{self, Post, Unreadable};
 use crate::tables::id::Place;
@@ -84,9 +85,11 @@ pub enum Overheard {
 pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
-        Post::Count { .. } | Post::Present { .. } | Post::Forget { .. } | Post::Return { .. } => {
-            return Ok(Overheard::Ours);
-        }
+        Post::Count { .. }
+        | Post::Present { .. }
+        | Post::Forget { .. }
+        | Post::More { .. }
+        | Post::Return { .. } => return Ok(Overheard::Ours),
         Post::Response {
             round,
             parts,
@@ -179,16 +182,38 @@ impl Inbox {
         self.order(order(deed))
     }
 
-    /// What one of `parts` other servers says to a round of one of our shards.
-    pub fn response(&self, shard: u16, round: u64, parts: u16, response: Response) -> Read {
-        let reply = Reply {
-            number: round,
-            node: ELSEWHERE,
-            parts,
-            response,
+    /// What one of `parts` other servers says to a round of one of our shards. A long list is pages, which come by themselves.
+    pub fn response(&self, shard: u16, round: u64, parts: u16, response: Response) -> Vec<Read> {
+        let reply = |response| {
+            let reply = Reply {
+                number: round,
+                node: ELSEWHERE,
+                parts,
+                response,
+            };
+            self.reply(shard, reply)
         };
-        self.reply(shard, reply)
+        in_pages(response).into_iter().map(reply).collect()
     }
+}
+
+/// The pages of a long list, and the rest of it; any other answer as it is.
+fn in_pages(response: Response) -> Vec<Response> {
+    let Response::Sockets(Found {
+        mut sockets,
+        complete,
+    }) = response
+    else {
+        return vec![response];
+    };
+    let mut all = Vec::new();
+    while sockets.len() > PAGE_SOCKETS {
+        let sockets = sockets.split_off(sockets.len() - PAGE_SOCKETS);
+        let next = None;
+        all.push(Response::Page(Page { sockets, next }));
+    }
+    all.push(Response::Sockets(Found { sockets, complete }));
+    all
 }
 
 fn order(deed: Deed) -> Order {
@@ -202,6 +227,7 @@ fn order(deed: Deed) -> Order {
         ack: 0,
         timeout_ms,
         parts: 0,
+        pages: false,
     };
     match deed.what {
         What::Event(event) => Order::Broadcast(broadcast(of, event), None),

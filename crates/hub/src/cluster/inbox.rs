@@ -97,6 +97,7 @@ impl Inbox {
                 };
                 self.reply(shard, reply)
             }
+            Post::More { shard, more } => self.one(shard, Letter::More(more)),
             Post::Return { door, step } => self.step(door, step),
         })
     }
@@ -172,11 +173,16 @@ impl Inbox {
 
     /// An answer for the shard that asked.
     pub(crate) fn reply(&self, shard: u16, reply: Reply) -> Read {
+        self.one(shard, Letter::Response(reply))
+    }
+
+    /// A letter for one shard, if it is there.
+    fn one(&self, shard: u16, letter: Letter) -> Read {
         let mut shards = ShardSet::default();
         if shard < self.shards {
             shards.insert(shard);
         }
-        let letter = Arc::new(Letter::Response(reply));
+        let letter = Arc::new(letter);
         Read { letter, shards }
     }
 

@@ -111,6 +111,8 @@ pub struct RoundId {
     pub timeout_ms: u64,
     /// Shards of the receivers' node that take part, if it is not the asker's.
     pub parts: u16,
+    /// The asker asks for each page of a long list. Nodes before this version take it in one piece.
+    pub pages: bool,
 }
 
 /// An answer to an event that asked for an ack: raw JSON elements and attachments.
@@ -151,8 +153,36 @@ pub struct Found {
 
 impl Found {
     pub(crate) fn bytes(&self) -> usize {
-        self.sockets.iter().map(Fetched::bytes).sum()
+        bytes_of(&self.sockets)
     }
+}
+
+fn bytes_of(sockets: &[Fetched]) -> usize {
+    sockets.iter().map(Fetched::bytes).sum()
+}
+
+/// Some of the sockets that a shard has to say; [`Found`] ends its list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The sockets.
+    pub sockets: Vec<Fetched>,
+    /// How to ask for the next page; `None`: it comes by itself.
+    pub(crate) next: Option<Next>,
+}
+
+/// A list of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) shard: u16,
+    pub(crate) list: u64,
+}
+
+/// The asker of a round wants the next page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct More {
+    pub(crate) asker: Place,
+    pub(crate) round: u64,
+    pub(crate) list: u64,
 }
 
 impl Fetched {
@@ -211,8 +241,10 @@ pub enum Response {
     Ack(Answer),
     /// One of them left without an answer.
     Gone,
-    /// What a shard has to say to a fetch.
+    /// What a shard has to say to a fetch, or the end of that.
     Sockets(Found),
+    /// Some of it.
+    Page(Page),
 }
 
 impl Response {
@@ -220,6 +252,7 @@ impl Response {
         match self {
             Self::Ack(answer) => answer.bytes(),
             Self::Sockets(found) => found.bytes(),
+            Self::Page(page) => bytes_of(&page.sockets),
             Self::Delivered { .. } | Self::Gone => 0,
         }
     }
@@ -352,6 +385,8 @@ pub enum Letter {
     Order(Order),
     /// Something about a round.
     Response(Reply),
+    /// To a shard that makes a list.
+    More(More),
     /// Something about a room.
     Room(RoomNews),
     /// Something that the link to other nodes reports.
@@ -474,6 +509,12 @@ impl From<Order> for Letter {
     }
 }
 
+impl From<More> for Letter {
+    fn from(more: More) -> Self {
+        Self::More(more)
+    }
+}
+
 impl From<RoomNews> for Letter {
     fn from(gossip: RoomNews) -> Self {
         Self::Room(gossip)
@@ -492,7 +533,7 @@ impl Letter {
         let content = match self {
             Self::Order(order) => order.bytes(),
             Self::Response(reply) => reply.response.bytes(),
-            Self::Uplink(_) => 0,
+            Self::Uplink(_) | Self::More(_) => 0,
             Self::ByHome(inner) => inner.letter.bytes(),
             Self::Return(step) => step.message.bytes(),
             Self::Chronicle(news) => news.0.bytes(),

@@ -9,6 +9,8 @@ pub mod foreign;
 pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod letter;
+pub(crate) mod listing;
+pub(crate) mod lists;
 pub mod mailbox;
 pub(crate) mod receive;
 pub(crate) mod respondents;

@@ -4,6 +4,7 @@ use crate::cluster::asking;
 use crate::cluster::letter::{
     Broadcast, ByHome, Letter, Order, RoomNews, RoundId, Target, borrowed,
 };
+use crate::cluster::listing;
 use crate::cluster::send;
 use crate::life::{chronicling, ending, returning};
 use crate::parts::Parts;
@@ -17,6 +18,7 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
     match read {
         Letter::Order(order) => asked(parts, order),
         Letter::Response(reply) => asking::take_response(parts, reply),
+        Letter::More(more) => listing::more(parts, more),
         Letter::Uplink(tidings) => {
             asking::on_tidings(parts, tidings);
             returning::on_tidings(parts, tidings);
@@ -67,7 +69,7 @@ fn asked(parts: &mut Parts, order: &Order) {
         Order::Disconnect { of, close } => {
             of.with(|target| ending::disconnect_selected(parts, target, *close));
         }
-        Order::Fetch { of, round } => of.with(|target| asking::fetched(parts, target, *round)),
+        Order::Fetch { of, round } => of.with(|target| listing::fetched(parts, target, *round)),
         Order::Server(what, round) => asking::server_asked(parts, what, *round),
     }
 }

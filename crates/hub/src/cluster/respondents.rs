@@ -67,9 +67,17 @@ impl Respondents {
                 there.one_less(reply.parts);
             }
             Response::Sockets(_) => there.one_less(reply.parts),
+            Response::Page(_) => there.takes_part(reply.parts),
             Response::Ack(_) | Response::Gone => there.owing = there.owing.saturating_sub(1),
         }
         true
+    }
+
+    /// One of this node's shards, which has answered in part, is not waited for any more.
+    pub(crate) fn given_up(&mut self, node: u16) {
+        if let Some(there) = self.there.iter_mut().find(|there| there.node == node) {
+            there.one_less(0);
+        }
     }
 
     /// A node is gone; how many sockets there will never answer.
@@ -100,9 +108,13 @@ impl There {
         }
     }
 
+    fn takes_part(&mut self, parts: u16) {
+        self.silent.get_or_insert(u32::from(parts));
+    }
+
     fn one_less(&mut self, parts: u16) {
-        let silent = self.silent.unwrap_or(u32::from(parts));
-        self.silent = Some(silent.saturating_sub(1));
+        self.takes_part(parts);
+        self.silent = self.silent.map(|silent| silent.saturating_sub(1));
     }
 }
 

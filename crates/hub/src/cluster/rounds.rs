@@ -7,7 +7,8 @@
 
 use crate::books::ledger::{Account, Booked};
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::letter::{Found, Reply, Response, RoundId, Tidings};
+use crate::cluster::letter::{Fetched, Found, More, Page, Reply, Response, RoundId, Tidings};
+use crate::cluster::lists::{List, Lists};
 use crate::cluster::respondents::Respondents;
 use crate::seam::told::{Collected, Told};
 use crate::tables::id::Identity;
@@ -32,6 +33,8 @@ enum Wait {
         receivers: Vec<SocketKey>,
         owing: usize,
     },
+    /// Sockets of this shard, for an asker that may be anywhere.
+    List(List),
 }
 
 /// A question to many.
@@ -41,6 +44,8 @@ struct Round {
     respondents: Respondents,
     answers: Answers,
     kept: Booked,
+    /// Something found no room.
+    is_full: bool,
 }
 
 /// What a question to many has brought.
@@ -83,8 +88,10 @@ pub(crate) struct Rounds {
     waits: HashMap<u64, Wait, FixedState>,
     /// Answers that sockets owe. In order of sockets, so that one that goes finds its own.
     owed: BTreeSet<(SocketKey, u64)>,
-    /// Rounds of ours.
+    /// Rounds of ours, and lists.
     open: usize,
+    /// Which lists go on.
+    pub(crate) lists: Lists,
     /// Answers and lists that these keep.
     account: Account,
     /// The next ack id. Each shard gives out every n-th.
@@ -99,6 +106,7 @@ impl Rounds {
             waits: HashMap::default(),
             owed: BTreeSet::new(),
             open: 0,
+            lists: Lists::new(account.another()),
             account,
             next: u64::from(me.shard),
             stride: u64::from(me.shards),
@@ -270,7 +278,43 @@ impl Rounds {
             respondents: Respondents::new(self.node, shards, abroad),
             answers,
             kept,
+            is_full: false,
         }))
+    }
+
+    // ---- lists ----------------------------------------------------------------------------------------------------------------
+
+    /// Opens a list of these sockets. `None`: there is no room for it.
+    pub(crate) fn open_list(&mut self, round: RoundId, rest: Vec<SocketKey>) -> Option<u64> {
+        let list = self.lists.list(round, rest)?;
+        self.open += 1;
+        Some(self.wait(Wait::List(list)))
+    }
+
+    pub(crate) fn list(&mut self, id: u64) -> Option<&mut List> {
+        match self.waits.get_mut(&id)? {
+            Wait::List(list) => Some(list),
+            Wait::One { .. } | Wait::Part { .. } | Wait::Round(_) => None,
+        }
+    }
+
+    /// A list is over, or nobody wants it any more.
+    pub(crate) fn end_list(&mut self, id: u64) {
+        if self.list(id).is_some() {
+            self.waits.remove(&id);
+            self.open -= 1;
+        }
+    }
+
+    /// The asker of a list wants its next page. One that asks twice gets one.
+    pub(crate) fn more(&mut self, more: &More) {
+        let Some(list) = self.list(more.list) else {
+            return;
+        };
+        let is_its = (list.round.asker, list.round.number) == (more.asker, more.round);
+        if is_its && !std::mem::replace(&mut list.is_waiting, true) {
+            self.lists.is_asked(more.list);
+        }
     }
 
     /// These sockets here got a broadcast under this ack id.
@@ -334,28 +378,38 @@ impl Rounds {
                 }
                 Some(News::Asker(round, Response::Gone))
             }
-            Wait::Round(_) => None,
+            Wait::Round(_) | Wait::List(_) => None,
         }
     }
 
     /// A shard, here or on another node, answers a round of ours. Returns the result if it was the last answer.
     pub(crate) fn respond(&mut self, reply: &Reply, counts: &mut Counts) -> Option<Told> {
-        let room = self.account.room();
         let round = self.round(reply.number)?;
         if !round.respondents.heard(reply) {
             return None;
         }
-        let taken = round.answers.take(&reply.response, room);
-        if !taken.is_some_and(|bytes| round.kept.grow(bytes)) {
+        if !round.answers.take(&reply.response, &mut round.kept) {
             counts.hit(Limit::AcksOutstanding);
+            round.is_full = true;
+        }
+        // What else that shard has would find no room, and it is not asked for it.
+        if let Response::Page(Page { next: Some(_), .. }) = &reply.response
+            && round.is_full
+        {
+            round.respondents.given_up(reply.node);
         }
         self.end_if_over(reply.number)
+    }
+
+    /// A round of ours takes more of the lists that it is told in part.
+    pub(crate) fn takes_more(&mut self, id: u64) -> bool {
+        self.round(id).is_some_and(|round| !round.is_full)
     }
 
     fn round(&mut self, id: u64) -> Option<&mut Round> {
         match self.waits.get_mut(&id)? {
             Wait::Round(round) => Some(round),
-            Wait::One { .. } | Wait::Part { .. } => None,
+            Wait::One { .. } | Wait::Part { .. } | Wait::List(_) => None,
         }
     }
 
@@ -381,6 +435,10 @@ impl Rounds {
     }
 
     fn node_down(&mut self, node: u16) -> Vec<Told> {
+        let lists = self.waits.extract_if(
+            |_, wait| matches!(wait, Wait::List(list) if list.round.asker.node == node),
+        );
+        self.open -= lists.count();
         let mut concerned = Vec::new();
         for (id, wait) in &mut self.waits {
             let Wait::Round(round) = wait else {
@@ -416,6 +474,7 @@ impl Rounds {
             self.waits.remove(&id);
             return None;
         }
+        self.end_list(id);
         self.end(id)
     }
 
@@ -432,7 +491,8 @@ impl Rounds {
     pub(crate) fn heap_bytes(&self) -> usize {
         // A receiver is in the list of its round and in the tree of owed answers, whose nodes are half full at worst.
         let receiver = size_of::<SocketKey>() + 2 * size_of::<(SocketKey, u64)>();
-        self.waits.allocation_size() + self.owed.len() * receiver + self.account.bytes()
+        let tables = self.waits.allocation_size() + self.lists.heap_bytes();
+        tables + self.owed.len() * receiver + self.account.bytes()
     }
 }
 
@@ -463,7 +523,8 @@ impl Round {
             }
             Answers::Sockets(mut found) => {
                 found.complete &= is_whole;
-                Told::Found { token, found }
+                let kept = Some(self.kept);
+                Told::Found { token, found, kept }
             }
         }
     }
@@ -484,17 +545,22 @@ impl Answers {
         })
     }
 
-    /// Takes in what a shard says; the bytes that are kept of it, or `None` if an answer was too large.
-    fn take(&mut self, response: &Response, room: usize) -> Option<usize> {
-        match self {
-            Self::Acks { asked, collected } => collected.take(response, asked, room),
-            Self::Sockets(found) => found.take(response, room),
+    /// Takes in what a shard says. `false`: some of it found no room.
+    fn take(&mut self, response: &Response, kept: &mut Booked) -> bool {
+        match (self, response) {
+            (Self::Acks { asked, collected }, response) => collected.take(response, asked, kept),
+            (Self::Sockets(found), Response::Sockets(there)) => {
+                found.complete &= there.complete;
+                found.take(&there.sockets, kept)
+            }
+            (Self::Sockets(found), Response::Page(page)) => found.take(&page.sockets, kept),
+            (Self::Sockets(_), _) => true,
         }
     }
 }
 
 impl Collected {
-    fn take(&mut self, response: &Response, asked: &mut u64, room: usize) -> Option<usize> {
+    fn take(&mut self, response: &Response, asked: &mut u64, kept: &mut Booked) -> bool {
         match response {
             Response::Delivered {
                 asked: there,
@@ -507,78 +573,30 @@ impl Collected {
             Response::Gone => self.gone = self.gone.saturating_add(1),
             Response::Ack(answer) => {
                 self.acked += 1;
-                let bytes = answer.bytes();
-                if bytes > room {
-                    return None;
+                if !kept.grow(answer.bytes()) {
+                    return false;
                 }
                 self.answers.push(answer.clone());
-                return Some(bytes);
             }
-            Response::Sockets(_) => {}
+            Response::Sockets(_) | Response::Page(_) => {}
         }
-        Some(0)
+        true
     }
 }
 
 impl Found {
-    fn take(&mut self, response: &Response, mut room: usize) -> Option<usize> {
-        let Response::Sockets(there) = response else {
-            return Some(0);
-        };
-        self.complete &= there.complete;
-        let before = room;
-        for socket in &there.sockets {
-            let Some(rest) = room.checked_sub(socket.bytes()) else {
+    fn take(&mut self, sockets: &[Fetched], kept: &mut Booked) -> bool {
+        for socket in sockets {
+            if !kept.grow(socket.bytes()) {
                 self.complete = false;
-                break;
-            };
-            room = rest;
+                return false;
+            }
             self.sockets.push(socket.clone());
         }
-        Some(before - room)
+        true
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::ROUND_BYTES_MAX;
-
-    /// Two servers of another kind that said such numbers stopped a shard, or made a partial result look whole.
-    #[test]
-    fn numbers_of_other_servers_that_nobody_can_have_do_not_overflow() {
-        let me = Identity {
-            node: 1,
-            shard: 0,
-            shards: 1,
-        };
-        let account = Ledger::default().open(Stock::Rounds, ROUND_BYTES_MAX);
-        let mut rounds = Rounds::new(me, account);
-        let mut counts = Counts::default();
-        let id = rounds.open((Answers::acks(), 7), 1, true);
-        let posted = Tidings::Posted {
-            round: id,
-            nodes: vec![2],
-        };
-        assert!(rounds.on_tidings(&posted).is_empty());
-        for node in [1, 2, 2, 2] {
-            let response = Response::Delivered {
-                asked: u64::MAX,
-                undelivered: u64::MAX,
-            };
-            let reply = Reply {
-                number: id,
-                node,
-                parts: 3,
-                response,
-            };
-            assert!(rounds.respond(&reply, &mut counts).is_none());
-        }
-        let Some(Told::Collected { collected, .. }) = rounds.due(id) else {
-            panic!("the result")
-        };
-        assert_eq!(collected.timed_out, u64::MAX);
-        assert!(!collected.complete);
-    }
-}
+#[path = "rounds_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
-use crate::cluster::letter::{Found, Letter, Response, Return, RoundId, Scope, Target};
+use crate::cluster::letter::{Found, Letter, More, Response, Return, RoundId, Scope, Target};
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
 use crate::recovery::circle::Door;
@@ -178,6 +178,15 @@ pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) 
             _ => response,
         };
         let bytes = away.respond(of, response);
+        parts.line.budget.post(bytes);
+        parts.books.counts.sent_away += 1;
+    }
+}
+
+/// The next page of a list is asked for. It always leaves: no more than one is asked for at a time.
+pub(crate) fn ask_more_away(parts: &mut Parts, node: u16, shard: u16, more: &More) {
+    if let Some(away) = &mut parts.away {
+        let bytes = away.more(node, shard, more);
         parts.line.budget.post(bytes);
         parts.books.counts.sent_away += 1;
     }

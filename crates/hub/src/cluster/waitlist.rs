@@ -1,6 +1,7 @@
 //! What is said to clients and waits: acks, and whole outputs. It stands in the order in which it came, each for one number.
 
 use crate::books::ledger::{Account, Booked};
+use crate::books::limits::CHORES_PER_TURN;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::VecDeque;
@@ -127,9 +128,12 @@ impl Waitlist {
         self.take_while(|parked| parked.ticket < first)
     }
 
-    /// What has waited for long enough.
+    /// What has waited for long enough: the turn's share.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Waits> {
-        self.take_while(|parked| parked.due_ms <= now_ms)
+        let parked = self.parked.iter().take(CHORES_PER_TURN);
+        let due = parked.take_while(|parked| parked.due_ms <= now_ms);
+        let count = due.count();
+        self.take_first(count)
     }
 
     /// What waits for such a ticket, wherever it stands.
@@ -145,9 +149,9 @@ impl Waitlist {
         own.into_iter().map(|parked| parked.what).collect()
     }
 
-    /// The largest ticket of what is due.
+    /// The largest ticket of what `due` returns.
     pub(crate) fn last_due(&self, now_ms: u64) -> Option<u64> {
-        let parked = self.parked.iter();
+        let parked = self.parked.iter().take(CHORES_PER_TURN);
         let late = parked.take_while(|parked| parked.due_ms <= now_ms);
         late.map(|parked| parked.ticket).max()
     }
@@ -159,8 +163,12 @@ impl Waitlist {
     fn take_while(&mut self, ready: impl Fn(&Parked) -> bool) -> Vec<Waits> {
         let count = self.parked.iter().take_while(|parked| ready(parked));
         let count = count.count();
-        let ready = self.parked.drain(..count);
-        ready.map(|parked| parked.what).collect()
+        self.take_first(count)
+    }
+
+    fn take_first(&mut self, count: usize) -> Vec<Waits> {
+        let first = self.parked.drain(..count);
+        first.map(|parked| parked.what).collect()
     }
 
     /// Bytes of the list; those of what waits are in the books.
@@ -196,5 +204,21 @@ mod tests {
         assert_eq!(list.before(2).len(), 2);
         let parked = (0..PARKED_MAX + 5).filter(|_| list.put(1, ack(0), 0).is_none());
         assert_eq!(parked.count(), PARKED_MAX);
+    }
+
+    /// When other nodes were away, all that had waited for them left before anybody was served.
+    #[test]
+    fn all_that_had_waited_for_long_enough_left_in_one_turn() {
+        let account = Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX);
+        let mut list = Waitlist::new(50, account);
+        let session = Key::new(SlotId::at(0), 0);
+        let output = || Waits::Output(Carrier::Polls(session));
+        let all = 2 * CHORES_PER_TURN as u64 + 3;
+        (0..all).for_each(|ticket| assert!(list.put(ticket, output(), 0).is_none()));
+        assert_eq!(list.last_due(50), Some(CHORES_PER_TURN as u64 - 1));
+        let turns = [50; 4].map(|now_ms| list.due(now_ms).len());
+        assert_eq!(turns, [CHORES_PER_TURN, CHORES_PER_TURN, 3, 0]);
+        assert!(list.put(all, output(), 50).is_none());
+        assert_eq!((list.due(99).len(), list.next_due_ms()), (0, Some(100)));
     }
 }

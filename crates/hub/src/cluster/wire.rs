@@ -1,8 +1,9 @@
 //! Letters between nodes as bytes: `kind u8 | body`. Events keep their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
 
+use crate::books::limits::SHARDS_MAX;
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Found, Order, OwnedAuthor, Response, Return, RoundId,
-    Target, borrowed,
+    Address, Answer, Broadcast, Fetched, Found, More, Next, Order, OwnedAuthor, Page, Response,
+    Return, RoundId, Target, borrowed,
 };
 use crate::dialect::speech::Emit;
 use crate::recovery::bytes as steps;
@@ -32,6 +33,12 @@ const STAMPED: u8 = 13;
 const RETURN: u8 = 14;
 /// An event that stands at a place of a bus, with or without its number.
 const SPOTTED: u8 = 15;
+/// Only nodes that answered with a page get it.
+const MORE: u8 = 16;
+
+/// Set in the number of the asker's shard: it asks for the pages of long lists. Nodes that know no pages send it back as it is.
+const PAGES: u16 = 1 << 15;
+const _: () = assert!(SHARDS_MAX <= PAGES as usize);
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +76,11 @@ pub(crate) enum Post {
         round: u64,
         parts: u16,
         response: Response,
+    },
+    /// To this shard.
+    More {
+        shard: u16,
+        more: More,
     },
     /// A step by which a shard of that node, or of this one, takes a socket from another.
     Return {
@@ -122,7 +134,8 @@ fn spot(out: &mut Vec<u8>, spot: &Spot) {
 }
 
 fn round(out: &mut Vec<u8>, round: RoundId) {
-    number(out, u64::from(round.asker.shard));
+    let pages = if round.pages { PAGES } else { 0 };
+    number(out, u64::from(round.asker.shard | pages));
     number(out, round.number);
     number(out, round.timeout_ms);
 }
@@ -238,14 +251,36 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
         Response::Sockets(found) => {
             out.push(3);
             out.push(u8::from(found.complete));
-            number(out, found.sockets.len() as u64);
-            for socket in &found.sockets {
-                bytes(out, socket.id.as_bytes());
-                names(out, &borrowed(&socket.rooms));
-                bytes(out, socket.data.as_bytes());
+            sockets(out, &found.sockets);
+        }
+        Response::Page(page) => {
+            out.push(4);
+            out.push(u8::from(page.next.is_some()));
+            if let Some(next) = page.next {
+                number(out, u64::from(next.shard));
+                number(out, next.list);
             }
+            sockets(out, &page.sockets);
         }
     }
+}
+
+fn sockets(out: &mut Vec<u8>, all: &[Fetched]) {
+    number(out, all.len() as u64);
+    for socket in all {
+        bytes(out, socket.id.as_bytes());
+        names(out, &borrowed(&socket.rooms));
+        bytes(out, socket.data.as_bytes());
+    }
+}
+
+/// Appends a question for the next page of a list of this shard of another node.
+pub(crate) fn write_more(out: &mut Vec<u8>, shard: u16, more: &More) {
+    out.push(MORE);
+    number(out, u64::from(shard));
+    number(out, u64::from(more.asker.shard));
+    number(out, more.round);
+    number(out, more.list);
 }
 
 /// Appends a step by which a shard takes a socket from another.
@@ -276,7 +311,7 @@ pub(crate) fn write_return(out: &mut Vec<u8>, door: Door, step: &Return) {
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=SPOTTED).contains(kind) {
+    if !(EVENT..=MORE).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -346,12 +381,15 @@ impl Reader<'_> {
 
     fn round(&mut self, node: u16) -> Option<RoundId> {
         let shard = self.small()?;
+        let pages = shard & PAGES != 0;
+        let shard = shard & !PAGES;
         Some(RoundId {
             asker: Place { node, shard },
             number: self.number()?,
             ack: 0,
             timeout_ms: self.number()?,
             parts: 0,
+            pages,
         })
     }
 
@@ -361,6 +399,9 @@ impl Reader<'_> {
         }
         if kind == RETURN {
             return self.step(node);
+        }
+        if kind == MORE {
+            return self.more(node);
         }
         let of = self.address()?;
         Some(Post::Order(match kind {
@@ -443,7 +484,8 @@ impl Reader<'_> {
     }
 
     fn response(&mut self) -> Option<Post> {
-        let (shard, round, parts) = (self.small()?, self.number()?, self.small()?);
+        let shard = self.small()? & !PAGES;
+        let (round, parts) = (self.number()?, self.small()?);
         let response = match self.byte()? {
             0 => Response::Delivered {
                 asked: self.number()?,
@@ -458,6 +500,17 @@ impl Reader<'_> {
                 complete: self.flag()?,
                 sockets: self.list(Self::fetched)?,
             }),
+            4 => {
+                let next = match self.flag()? {
+                    true => Some(Next {
+                        shard: self.small()?,
+                        list: self.number()?,
+                    }),
+                    false => None,
+                };
+                let sockets = self.list(Self::fetched)?;
+                Response::Page(Page { sockets, next })
+            }
             _ => return None,
         };
         Some(Post::Response {
@@ -466,6 +519,17 @@ impl Reader<'_> {
             parts,
             response,
         })
+    }
+
+    fn more(&mut self, node: u16) -> Option<Post> {
+        let (shard, asker) = (self.small()?, self.small()?);
+        let asker = Place { node, shard: asker };
+        let more = More {
+            asker,
+            round: self.number()?,
+            list: self.number()?,
+        };
+        Some(Post::More { shard, more })
     }
 
     fn people(&mut self) -> Option<Word> {

@@ -15,6 +15,13 @@ const ROUND: RoundId = RoundId {
     ack: 0,
     timeout_ms: 1_000,
     parts: 2,
+    pages: false,
+};
+
+const MORE_OF: More = More {
+    asker: ROUND.asker,
+    round: ROUND.number,
+    list: 1 << 30,
 };
 
 fn samples() -> Vec<Vec<u8>> {
@@ -62,6 +69,10 @@ fn samples() -> Vec<Vec<u8>> {
         Ask::Leave(&[]),
         Ask::Disconnect { close: true },
         Ask::Fetch(ROUND),
+        Ask::Fetch(RoundId {
+            pages: true,
+            ..ROUND
+        }),
         Ask::Server(&emit, Some(ROUND)),
         Ask::Server(&emit, None),
         Ask::Count {
@@ -91,8 +102,19 @@ fn samples() -> Vec<Vec<u8>> {
         }),
         Response::Gone,
         Response::Sockets(Found {
-            sockets: vec![socket],
+            sockets: vec![socket.clone()],
             complete: true,
+        }),
+        Response::Page(Page {
+            sockets: vec![socket.clone()],
+            next: Some(Next {
+                shard: 2,
+                list: MORE_OF.list,
+            }),
+        }),
+        Response::Page(Page {
+            sockets: vec![socket],
+            next: None,
         }),
     ];
     let mut samples: Vec<Vec<u8>> = Vec::new();
@@ -106,6 +128,7 @@ fn samples() -> Vec<Vec<u8>> {
     responses
         .iter()
         .for_each(|response| add(&|out| write_response(out, ROUND, response)));
+    add(&|out| write_more(out, 2, &MORE_OF));
     for door in [Door::All, Door::Home, Door::Shard(3), Door::ByHome(2)] {
         let claim = Claim {
             by: STAMP.from,
@@ -185,6 +208,7 @@ fn again(post: &Post) -> Vec<u8> {
             };
             write_response(&mut out, of, response);
         }
+        Post::More { shard, more } => write_more(&mut out, *shard, more),
         Post::Return { door, step } => write_return(&mut out, *door, step),
     }
     out
@@ -214,6 +238,28 @@ fn an_event_of_the_version_before_is_read() {
     bytes(&mut older, b"{}");
     older.extend(&event[head..]);
     assert_eq!(again(&read(&older, 9).expect("a letter")), event);
+}
+
+/// A node before pages sends the number of the asker's shard back as it is, and answers in one piece.
+#[test]
+fn a_node_that_knows_no_pages_answers_the_shard_that_asked() {
+    let pages = true;
+    let mut letter = Vec::new();
+    let to = Target::default();
+    write(&mut letter, &to, Ask::Fetch(RoundId { pages, ..ROUND }));
+    let Ok(Post::Order(Order::Fetch { round, .. })) = read(&letter, 9) else {
+        panic!("a fetch")
+    };
+    assert_eq!((round.asker, round.pages), (ROUND.asker, true));
+    let shard = ROUND.asker.shard | PAGES;
+    let asker = Place { node: 9, shard };
+    let mut answer = Vec::new();
+    let found = Response::Sockets(Found::default());
+    write_response(&mut answer, RoundId { asker, ..ROUND }, &found);
+    let Ok(Post::Response { shard, round, .. }) = read(&answer, 9) else {
+        panic!("an answer")
+    };
+    assert_eq!((shard, round), (ROUND.asker.shard, ROUND.number));
 }
 
 /// What was cut off or changed is refused or read as another letter: never a panic, never memory that the bytes do not pay for.

@@ -199,6 +199,7 @@ fn round_of(record: &handoff::Round) -> RoundId {
         ack: record.id,
         timeout_ms: record.timeout_ms,
         parts: 0,
+        pages: false,
     }
 }
 

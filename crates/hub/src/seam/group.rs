@@ -3,7 +3,7 @@
 use crate::cluster::letter::{Scope, Target};
 use crate::cluster::send::Reach;
 use crate::cluster::wire::Ask;
-use crate::cluster::{asking, send};
+use crate::cluster::{asking, listing, send};
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
 use crate::life::ending;
@@ -184,7 +184,7 @@ impl Group<'_, '_> {
         let _inside = Inside::enter();
         self.with(|parts, to| {
             let shards = shards(parts, to);
-            asking::fetch(parts, to, shards, millis(timeout), token);
+            listing::fetch(parts, to, shards, millis(timeout), token);
         });
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Outbound {
     decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     effects: Vec<Effect>,
     /// Lists among it are booked.
-    told: VecDeque<(Told, Option<Booked>)>,
+    told: VecDeque<Told>,
     lists: Account,
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
@@ -64,11 +64,12 @@ impl Outbound {
 
     /// The handler is to know something.
     pub(crate) fn tell(&mut self, mut told: Told) {
-        let booked = match &mut told {
-            Told::Found { found, .. } => self.book(found),
-            _ => None,
-        };
-        self.told.push_back((told, booked));
+        if let Told::Found { found, kept, .. } = &mut told
+            && kept.is_none()
+        {
+            *kept = self.book(found);
+        }
+        self.told.push_back(told);
     }
 
     pub(crate) fn tell_all(&mut self, told: impl IntoIterator<Item = Told>) {
@@ -120,8 +121,7 @@ impl Outbound {
     }
 
     pub(crate) fn next_news(&mut self) -> Option<Told> {
-        let (told, _) = self.told.pop_front()?;
-        Some(told)
+        self.told.pop_front()
     }
 
     /// Packets that waited come before later decisions.
@@ -155,7 +155,11 @@ mod tests {
             sockets: vec![socket],
             complete: true,
         };
-        Told::Found { token: 0, found }
+        Told::Found {
+            token: 0,
+            found,
+            kept: None,
+        }
     }
 
     /// A worker's message with 200 requests for a list of 3 MB took 505 MB, when all of it came in one call.

@@ -130,7 +130,7 @@ impl Stage {
                     self.call_now(None, |handler, cx| handler.collected(cx, token, collected));
                 }
                 Told::Server { what, ack } => self.tell_of_server(&what, ack),
-                Told::Found { token, found } => {
+                Told::Found { token, found, .. } => {
                     self.call_now(None, |handler, cx| handler.found(cx, token, found));
                 }
             }

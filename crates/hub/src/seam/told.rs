@@ -1,6 +1,7 @@
 //! What a handler is told once it is not running, in the order in which it happened.
 
 use crate::books::close::DisconnectReason;
+use crate::books::ledger::Booked;
 use crate::cluster::letter::{Answer, Broadcast, Found};
 use crate::seam::event::ServerAck;
 use crate::tables::slot::SocketKey;
@@ -44,6 +45,8 @@ pub(crate) enum Told {
     Found {
         token: u64,
         found: Found,
+        /// Its bytes, if they are in the books already.
+        kept: Option<Booked>,
     },
     Server {
         what: Box<Broadcast>,

@@ -13,7 +13,7 @@ use crate::parts::Parts;
 use crate::recovery::exchange::Abroad;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
-use crate::tables::slot::{ConnId, SessionKey, SocketId};
+use crate::tables::slot::{ConnKey, SessionKey, SocketId};
 use std::collections::HashSet;
 use wire::plain;
 
@@ -163,10 +163,11 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
             parts.access.drain = Drain::Done;
             parts.access.takers_until_ms = parts.clock.now.mono_ms + leaving.takers_ms();
             parts.line.answers_are_last = true;
-            close_idle_conns(parts);
+            parts.access.idle = idle_conns(parts);
         }
         other => parts.access.drain = other,
     }
+    close_idle_conns(parts);
 }
 
 /// Nobody is here, and nobody is away who might be taken by another node.
@@ -239,13 +240,21 @@ fn owes_answers(parts: &Parts, session: &Session) -> bool {
 }
 
 /// Connections without a session: kept-alive HTTP and half-made requests.
+fn idle_conns(parts: &Parts) -> Vec<ConnKey> {
+    let conns = &parts.line.conns;
+    let idle = conns.iter().filter(|(_, slot)| slot.state == State::Head);
+    idle.map(|(index, _)| conns.key(index)).collect()
+}
+
+/// Closes the turn's share of them.
 fn close_idle_conns(parts: &mut Parts) {
-    let idle: Vec<ConnId> = parts
-        .line
-        .conns
-        .iter()
-        .filter(|(_, slot)| slot.state == State::Head)
-        .map(|(index, _)| index)
-        .collect();
-    idle.into_iter().for_each(|conn| conns::finish(parts, conn));
+    for _ in 0..CHORES_PER_TURN {
+        let Some(conn) = parts.access.idle.pop() else {
+            return;
+        };
+        let slot = parts.line.conns.live(conn);
+        if slot.is_some_and(|slot| slot.state == State::Head) {
+            conns::finish(parts, conn.id());
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::access::tokens;
 use crate::books::limits::CHORES_PER_TURN;
-use crate::cluster::{asking, waiting};
+use crate::cluster::{asking, listing, waiting};
 use crate::hearing::{decisions, expiry};
 use crate::life::{chronicling, returning, roll, shedding};
 use crate::parts::Parts;
@@ -60,6 +60,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
         };
         asking::ack_due(&mut stage.parts, id);
     }
+    listing::step(&mut stage.parts);
     chronicling::end_late(&mut stage.parts);
     waiting::release_late(&mut stage.parts);
     returning::tick(&mut stage.parts);
@@ -119,8 +120,9 @@ pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let returns = returns.and_then(|recovery| recovery.next_deadline_ms());
     let people = parts.rooms.rolls.next_due_ms();
     let takers = drain::awaits_takers(parts);
+    let lists = parts.rounds.lists.next_due_ms(mono_ms);
     [
-        due, announce, drain, expiry, join, roll, returns, people, takers,
+        due, announce, drain, expiry, join, roll, returns, people, takers, lists,
     ]
     .into_iter()
     .flatten()

@@ -21,6 +21,7 @@ mod memory;
 mod newcomers;
 mod nodes;
 mod opening;
+mod pages;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod polling;

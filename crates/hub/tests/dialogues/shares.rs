@@ -150,3 +150,37 @@ fn nobody_leaves_untold_and_nobody_is_told_twice() {
         assert!(rig.wires.links[client].ended);
     }
 }
+
+/// All connections without a session were closed in the turn in which the last session had been told to go.
+#[test]
+fn connections_without_a_session_ended_in_one_turn() {
+    let mut rig = Rig::new(Config::default(), Box::new(Loner::default()), 1);
+    rig.checks = false;
+    let conns: Vec<usize> = (0..CROWD)
+        .map(|_| {
+            let conn = rig.open();
+            rig.bytes(conn, b"GET /half HTTP/1.1\r\n");
+            conn
+        })
+        .collect();
+    rig.turn(|turn| turn.drain(0, 0));
+    let open = |rig: &Rig| {
+        let open = conns.iter();
+        open.filter(|conn| !rig.wires.links[**conn].ended).count()
+    };
+    let mut before = CROWD;
+    while open(&rig) > 0 {
+        rig.end_turn();
+        let now = open(&rig);
+        assert!(
+            (1..=CHORES_PER_TURN).contains(&(before - now)),
+            "{before} {now}"
+        );
+        assert!(
+            rig.hub.next_deadline() <= Some(rig.now.mono_ms) || now == 0,
+            "at once"
+        );
+        before = now;
+    }
+    assert!(rig.hub.has_let_go());
+}

@@ -23,6 +23,8 @@ struct Process_ {
     cut_off: bool,
     /// Its own do.
     muted: bool,
+    /// What becomes of the letters that it reads.
+    reads_as: fn(&[u8]) -> Vec<u8>,
 }
 
 pub struct Nodes(Vec<Process_>);
@@ -57,6 +59,7 @@ impl Nodes {
                 held: HashMap::new(),
                 cut_off: false,
                 muted: false,
+                reads_as: <[u8]>::to_vec,
             }
         };
         Self((1..=count).map(one).collect())
@@ -74,6 +77,38 @@ impl Nodes {
     /// What it has for others waits; what others have for it comes.
     pub fn mute(&mut self, node: usize, muted: bool) {
         self.0[node].muted = muted;
+    }
+
+    /// Reads letters of other nodes and servers for the hubs of a node.
+    pub fn inbox(&self, node: usize) -> &Inbox {
+        &self.0[node].inbox
+    }
+
+    /// So many bytes of a node wait for the engine.
+    pub fn engine_holds(&mut self, node: usize, bytes: usize) {
+        self.0[node].uplink.engine_holds(bytes);
+    }
+
+    /// A node gets all letters in this form, as one of another version would have them.
+    pub fn reads_as(&mut self, node: usize, form: fn(&[u8]) -> Vec<u8>) {
+        self.0[node].reads_as = form;
+    }
+
+    /// All hubs of a node have another turn.
+    pub fn resume(&mut self, node: usize) {
+        (0..usize::from(SHARDS)).for_each(|shard| self.net(node).resume(shard));
+    }
+
+    /// What a node has for others now arrives. Nobody has a turn without it.
+    pub fn carry_from(&mut self, node: usize) {
+        if self.0[node].cut_off {
+            return;
+        }
+        let parcels = self.net(node).parcels();
+        for parcel in &parcels {
+            self.0[node].uplink.took(parcel);
+            self.carry(node, parcel);
+        }
     }
 
     /// Whether sockets go from node to node, as a node takes it.
@@ -247,7 +282,8 @@ impl Nodes {
         if self.0[to].cut_off {
             return;
         }
-        let read = self.0[to].inbox.read(from as u16 + 1, bytes);
+        let bytes = (self.0[to].reads_as)(bytes);
+        let read = self.0[to].inbox.read(from as u16 + 1, &bytes);
         let read = read.expect("a letter");
         read.shards()
             .for_each(|shard| self.net(to).deliver(shard, &read.letter));

@@ -76,19 +76,22 @@ pub(super) fn part(parts: u16, response: Response) -> Part {
         },
         Response::Ack(answer) => Part::Ack(args(answer)),
         Response::Gone => Part::Gone,
-        Response::Sockets(found) => {
-            let socket = |socket: Fetched| verb::Fetched {
-                id: socket.id,
-                rooms: socket.rooms,
-                data: socket.data,
-            };
-            Part::Found {
-                complete: found.complete,
-                sockets: found.sockets.into_iter().map(socket).collect(),
-                parts,
-            }
-        }
+        Response::Page(page) => Part::Page(sockets(page.sockets)),
+        Response::Sockets(found) => Part::Found {
+            complete: found.complete,
+            sockets: sockets(found.sockets),
+            parts,
+        },
     }
+}
+
+fn sockets(found: Vec<Fetched>) -> Vec<verb::Fetched> {
+    let socket = |socket: Fetched| verb::Fetched {
+        id: socket.id,
+        rooms: socket.rooms,
+        data: socket.data,
+    };
+    found.into_iter().map(socket).collect()
 }
 
 /// What other servers say to a question of ours.

@@ -129,8 +129,8 @@ impl Bridge {
                     told,
                 }) => {
                     let (shard, number) = (round.shard, round.number);
-                    let read = inbox.response(shard, number, servers as u16, response(told));
-                    outcome.deliver(&read);
+                    let reads = inbox.response(shard, number, servers as u16, response(told));
+                    reads.iter().for_each(|read| outcome.deliver(read));
                 }
                 other => panic!("no server of this kind is there: {other:?}"),
             }
@@ -182,7 +182,7 @@ fn part(parts: u16, response: Response) -> Part {
         },
         Response::Ack(answer) => Part::Ack(args(answer)),
         Response::Gone => Part::Gone,
-        Response::Sockets(_) => panic!("nobody asks which sockets there are"),
+        Response::Sockets(_) | Response::Page(_) => panic!("nobody asks which sockets there are"),
     }
 }
 

@@ -248,3 +248,42 @@ fn a_list_that_was_too_large_for_redis_was_sent_to_node_servers() {
     assert_eq!(gateway.metric("sockeye_foreign_cut_lists_total"), 2.0);
     assert!(gateway.logged("compat.list_bytes_max", PATIENCE));
 }
+
+/// Each shard has more than a page of such a list.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_list_of_many_pages_is_whole_while_clients_come_and_go() {
+    const MANY: usize = 700;
+    let redis = Redis::start();
+    let gateways: [Gateway; 2] = gateways(&redis);
+    let come = |gateway| {
+        let mut member = member(gateway, "r1");
+        // So a page has fewer than a hundred sockets.
+        for room in ["x", "y"] {
+            member.ask("join", &[json!(room.repeat(250))]);
+        }
+        member
+    };
+    let members: Vec<SocketIo> = gateways
+        .iter()
+        .flat_map(|gateway| (0..MANY / 2).map(move |_| come(gateway)))
+        .collect();
+    let stay: BTreeSet<String> = members.iter().map(|member| member.id.clone()).collect();
+    for gateway in &gateways {
+        let all = || fetched(gateway, "r1") == (stay.clone(), true);
+        assert!(eventually(PATIENCE, all), "{:?}", fetched(gateway, "r1").1);
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        gateways
+            .iter()
+            .for_each(|gateway| drop(scope.spawn(|| restless(gateway, &stop))));
+        for gateway in gateways.iter().cycle().take(20) {
+            let (found, complete) = fetched(gateway, "r1");
+            assert!(complete, "nobody was silent");
+            assert!(stay.is_subset(&found), "{} of {MANY}", found.len());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
