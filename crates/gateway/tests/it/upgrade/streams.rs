@@ -131,7 +131,7 @@ fn a_stream_that_went_over_comes_back_to_its_place() {
     let mut again = Stream::to(addr, target, &format!("Last-Event-ID: {last}\r\n"));
     let told = loop {
         let message = again.message();
-        if message["type"] == "history" && message["room"] == "a" {
+        if message["type"] == "history" && message["payload"]["room"] == "a" {
             break message;
         }
     };
