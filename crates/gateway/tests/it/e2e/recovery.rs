@@ -6,6 +6,7 @@ use crate::harness::{Gateway, RawConn, eventually};
 use client::OpCode;
 use client::conn::upgrade_request;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::process::Command;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -56,8 +57,8 @@ impl Client {
     }
 
     /// `None`: its connection ends before it is welcome.
-    pub fn tries(gateway: &Gateway, auth: &Value) -> Option<Self> {
-        let mut conn = RawConn::try_connect(gateway.addr).ok()?;
+    pub fn tries(addr: SocketAddr, auth: &Value) -> Option<Self> {
+        let mut conn = RawConn::try_connect(addr).ok()?;
         conn.try_send(upgrade_request(SIO, ""));
         let response = conn.response_within(PATIENCE).ok()?;
         if response.status != 101 {
