@@ -68,8 +68,8 @@ impl Client {
     }
 
     /// `None`: its connection ends before it is welcome.
-    pub fn tries(gateway: &Gateway, auth: &Value) -> Option<Self> {
-        let mut conn = RawConn::try_connect(gateway.addr).ok()?;
+    pub fn tries(addr: SocketAddr, auth: &Value) -> Option<Self> {
+        let mut conn = RawConn::try_connect(addr).ok()?;
         conn.try_send(upgrade_request(SIO, ""));
         let response = conn.response_within(PATIENCE).ok()?;
         if response.status != 101 {
