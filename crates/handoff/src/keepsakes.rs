@@ -74,6 +74,9 @@ pub struct Stamp {
     pub shard: u32,
     #[prost(uint64, tag = "3")]
     pub number: u64,
+    /// Which life of that shard it was.
+    #[prost(fixed64, tag = "4")]
+    pub life: u64,
 }
 
 /// A membership, or somebody whom an event names: 0 everyone, 1 a room, 2 a user, 3 one socket.
@@ -165,6 +168,9 @@ pub struct Journal {
     /// Namespaces in which somebody spoke to each node by itself, for all shards.
     #[prost(message, repeated, tag = "9")]
     pub apart: Vec<Apart>,
+    /// This life of the shard, which goes on in the next process.
+    #[prost(fixed64, tag = "10")]
+    pub life: u64,
 }
 
 /// A namespace whose sockets stay at their nodes for a while.

@@ -330,6 +330,7 @@ fn entry(age_ms: u64) -> keepsakes::Entry {
             node: 153,
             shard: 154,
             number: 155000000,
+            life: 203,
         }),
         namespace: text(156),
         headings: vec![member(1, 157), member(2, 158)],
@@ -399,6 +400,7 @@ fn keepsakes() -> Keepsakes {
         node,
         shard: 175,
         number: 176,
+        life: 204,
     };
     Keepsakes {
         log: Some(keepsakes::Log {
@@ -430,6 +432,7 @@ fn keepsakes() -> Keepsakes {
                 namespace: text(195),
                 age_ms: 196,
             }],
+            life: 205,
         }),
         parked: vec![keepsakes::Parked {
             socket: vec![197; 15],

@@ -54,9 +54,9 @@ impl Stamps {
         self.last()
     }
 
-    /// The process before gave out numbers up to this.
-    pub(crate) fn go_on_from(&mut self, last: u64) {
-        self.last = self.last.max(last);
+    /// The process before gave out numbers up to this: the life of the shard is the same one.
+    pub(crate) fn go_on_from(&mut self, life: ShardLife, last: u64) {
+        (self.life, self.last) = (life, last);
     }
 
     /// The one that was drawn last.

@@ -2,6 +2,7 @@
 
 use super::Recovery;
 use crate::recovery::journal::handing::{stamps, vector_of};
+use crate::recovery::stamp::ShardLife;
 use handoff::keepsakes as record;
 
 impl Recovery {
@@ -15,6 +16,7 @@ impl Recovery {
         record::Journal {
             given: stamps(&self.given),
             last: self.stamps.last().number,
+            life: self.stamps.last().life.0,
             claims: self.claims,
             apart: apart
                 .into_iter()
@@ -30,7 +32,7 @@ impl Recovery {
             return false;
         }
         self.given = vector_of(&word.given);
-        self.stamps.go_on_from(word.last);
+        self.stamps.go_on_from(ShardLife(word.life), word.last);
         self.claims = self.claims.max(word.claims);
         for apart in &word.apart {
             self.apart

@@ -3,7 +3,7 @@
 use super::{Entry, Journal, What, index_cost};
 use crate::recovery::headings::{Heading, Kind, Membership};
 use crate::recovery::said::Said;
-use crate::recovery::stamp::{Stamp, Vector};
+use crate::recovery::stamp::{ShardLife, Stamp, Vector};
 use crate::tables::id::Place;
 use crate::tables::slot::HeadingId;
 use handoff::bounds::{NAME_BYTES_MAX, RECORD_BYTES_MAX, ROOMS_MAX};
@@ -42,6 +42,7 @@ fn stamp_record(stamp: Stamp) -> record::Stamp {
         node: u32::from(stamp.from.node),
         shard: u32::from(stamp.from.shard),
         number: stamp.number,
+        life: stamp.life.0,
     }
 }
 
@@ -50,8 +51,11 @@ fn stamp_of(record: &record::Stamp) -> Option<Stamp> {
         node: u16::try_from(record.node).ok()?,
         shard: u16::try_from(record.shard).ok()?,
     };
-    let number = record.number;
-    Some(Stamp { from, number })
+    Some(Stamp {
+        from,
+        life: ShardLife(record.life),
+        number: record.number,
+    })
 }
 
 /// Names of so many headings fit into a record.
