@@ -4,7 +4,7 @@ use super::family;
 use crate::program;
 use anyhow::{Context, Result};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait,
 };
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -109,7 +109,8 @@ impl Watch {
     /// Waits for all that have ended, orphans too. What the last gateway ended with, if it did and nobody took over from it.
     fn reap(&mut self) -> Option<WaitStatus> {
         let mut last = None;
-        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+        // Of any group: a gateway has one of its own.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == self.main {
                 last = Some(status);
             } else if self.successor == Some(pid) {
