@@ -287,6 +287,13 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conns));
     }
 
+    /// All that goes has gone, and what is kept for those who come is another process's.
+    pub fn all_handed_over(&mut self) {
+        if let Some(recovery) = &mut self.hub.stage.parts.recovery {
+            recovery.journal.end();
+        }
+    }
+
     /// Takes no more sessions and closes those that are here within this time, each in a pause of its client. One that never pauses
     /// has `patience_ms` more.
     pub fn drain(&mut self, window_ms: u64, patience_ms: u64) {

@@ -126,6 +126,7 @@ impl Shard {
             }
             turn.handed_over(session, &conns);
         }
+        turn.all_handed_over();
         // Those who stay are closed at once, for what others say does not reach them any more.
         turn.drain(0, 0);
     }

@@ -223,6 +223,8 @@ pub(crate) struct Journal {
     seen: Vector,
     /// The last place at which something is missing: what another node said was lost.
     gap: u64,
+    /// Another process goes on with it: a place that was given here now would be something else's there.
+    is_over: bool,
 }
 
 impl Journal {
@@ -240,6 +242,7 @@ impl Journal {
             index: Headings::default(),
             seen: Vector::default(),
             gap: 0,
+            is_over: false,
         }
     }
 
@@ -443,6 +446,9 @@ impl Journal {
         let Moment { now_ms, stamp, .. } = moment;
         if let Some(stamp) = stamp {
             self.seen.see(stamp);
+        }
+        if self.is_over {
+            return self.head();
         }
         let at = self.head() + 1;
         let mut ids = SmallVec::<[HeadingId; 2]>::new();

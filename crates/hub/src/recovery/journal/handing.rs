@@ -154,6 +154,11 @@ impl Journal {
         }
     }
 
+    /// Another process has it from now on: whoever is told something here gets the last place that is known there.
+    pub(crate) fn end(&mut self) {
+        self.is_over = true;
+    }
+
     /// Entries of the process before, which had them from this place on. `false`: they do not follow what came before.
     pub(crate) fn take_in(&mut self, first: u64, records: &[record::Entry], now_ms: u64) -> bool {
         if records.is_empty() {
