@@ -1,4 +1,5 @@
-//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1, C2, C9 and C19 are the names of the review that found them.
+//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1 to C19 are the names of the review that found them; ADR 76 says
+//! what forbids the others.
 #![cfg(feature = "faults")]
 
 use cluster::faults as of_nodes;
@@ -40,6 +41,26 @@ fn kept(seed: u64) -> Plan {
     }
 }
 
+fn recovers(seed: u64) -> Plan {
+    Plan {
+        recovers: true,
+        // Letters are lost for good.
+        ring_bytes: 4_000,
+        ..kept(seed)
+    }
+}
+
+/// One node with few clients, whose hubs stand still: mailboxes hold more than one letter of each of its clients.
+fn slow(seed: u64) -> Plan {
+    Plan {
+        nodes: 1,
+        hubs: 3,
+        people: 6,
+        mailbox_max: Some(8),
+        ..kept(seed)
+    }
+}
+
 fn in_hubs(fault: of_hubs::Fault) -> impl Fn(bool) {
     move |is_back| of_hubs::put_back(is_back.then_some(fault))
 }
@@ -58,6 +79,24 @@ fn c1_an_event_for_two_rooms_that_is_two_letters_is_found() {
 fn c2_two_logs_of_one_name_are_found() {
     let fault = in_hubs(of_hubs::Fault::LogsAlike);
     is_found(fault, kept, &["was told that it resumes"]);
+}
+
+#[test]
+fn c3_an_id_that_does_not_say_of_which_room_is_found() {
+    let fault = in_hubs(of_hubs::Fault::PlaceOfAnyRoom);
+    is_found(fault, kept, &["event stream"]);
+}
+
+#[test]
+fn c4_lists_that_are_in_no_book_are_found() {
+    let fault = in_hubs(of_hubs::Fault::ListsUncounted);
+    is_found(fault, plan, &["bytes of lists of sockets in one turn"]);
+}
+
+#[test]
+fn c10_a_home_whose_letters_hold_nobody_is_found() {
+    let fault = in_hubs(of_hubs::Fault::HomeHoldsNobody);
+    is_found(fault, slow, &["messages of other hubs wait"]);
 }
 
 #[test]
@@ -94,4 +133,20 @@ fn letters_that_leave_before_others_are_heard_are_found() {
 fn a_client_that_is_told_of_its_connect_before_other_nodes_know_of_it_is_found() {
     let fault = in_hubs(of_hubs::Fault::WelcomeEarly);
     is_found(fault, kept, &["missed"]);
+}
+
+#[test]
+fn a_client_that_missed_lost_letters_and_is_told_that_it_did_not_is_found() {
+    let fault = in_hubs(of_hubs::Fault::LossForgotten);
+    is_found(fault, recovers, &["missed"]);
+}
+
+/// What is found is not found without the fault.
+#[test]
+fn without_a_fault_nothing_is_found() {
+    for plan in [plan, kept, recovers, slow] {
+        for seed in 0..40 {
+            play(plan(seed), &Script::whole(seed));
+        }
+    }
 }

@@ -6,6 +6,8 @@
 pub enum Fault {
     /// A turn did not count the messages that it sent to other shards.
     LettersUncounted,
+    /// Lists of sockets that a hub made for its own handler were in no book.
+    ListsUncounted,
     /// One flush answered all waiting polls, however many bytes that were.
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.
@@ -16,8 +18,14 @@ pub enum Fault {
     WelcomeEarly,
     /// Logs of two nodes that began in the same millisecond had one name.
     LogsAlike,
+    /// The id of an event did not say of which room: each moved the place of its event stream in all rooms.
+    PlaceOfAnyRoom,
+    /// Publishers did not wait for a slow shard of members, only for the home of the namespace, whose letters held nobody.
+    HomeHoldsNobody,
     /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
     NewcomerSlow,
+    /// A client that was away when letters of another node were lost got its socket back all the same.
+    LossForgotten,
     /// The ack of an event left before the event was stored.
     AckEarly,
     /// After a failover of the store, records did not say that something may be lost.

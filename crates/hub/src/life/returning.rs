@@ -2,6 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
+use crate::books::faults::{self, Fault};
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
 use crate::life::{deeds, ending, gaps, parking};
@@ -364,7 +365,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             recovery.break_claims(*node)
         }
         Tidings::Missed { node, lost } => {
-            if *lost {
+            if *lost && !faults::is_back(Fault::LossForgotten) {
                 recovery.journal.breaks(parts.clock.now.mono_ms);
             }
             let broken = recovery.break_claims(*node);

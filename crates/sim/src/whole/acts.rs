@@ -2,7 +2,7 @@
 
 use super::due::{Due, MS, SECOND};
 use super::life::Life;
-use super::plan::Plan;
+use super::plan::{Plan, WINDOW};
 use super::report::Report;
 use super::server::CLIENT;
 use super::streams::count;
@@ -35,6 +35,11 @@ pub(crate) fn play(plan: Plan, script: &Script) -> Report {
     world.finish()
 }
 
+/// After this time nothing is kept of a client that is cut off.
+fn kept_us() -> u64 {
+    WINDOW.as_micros() as u64 + 2 * SECOND
+}
+
 impl World {
     fn act(&mut self) {
         if self.plan.troubles && self.chance(2) {
@@ -42,6 +47,9 @@ impl World {
         }
         if self.plan.kept && self.chance(8) {
             self.listen();
+        }
+        if self.plan.recovers && self.chance(8) {
+            self.break_off();
         }
         match self.dice.usize(..100) {
             0..14 => self.connect(),
@@ -143,10 +151,11 @@ impl World {
         self.lives[life].is_dead = true;
         self.lives[life].held.clear();
         for name in 0..self.people.len() {
-            if self.people[name].life == life && !self.people[name].is_gone() {
-                self.is_gone(name);
+            if self.people[name].life == life {
+                self.loses_its_node(name, time_us);
             }
         }
+        self.relays_break(life, time_us);
         (0..self.streams.len()).for_each(|at| self.stream_is_cut(at, life));
         self.calendar
             .note(self.now_us + 3 * time_us, Due::Restart { number });
@@ -169,10 +178,10 @@ impl World {
         }
         self.workers_speak = false;
         self.read_all();
-        let rest_us = if self.report.troubles > 0 {
-            GIVEN_UP_US
-        } else {
-            3 * SECOND
+        let rest_us = match self.plan {
+            _ if self.report.troubles > 0 => GIVEN_UP_US,
+            Plan { recovers: true, .. } => kept_us(),
+            _ => 3 * SECOND,
         };
         self.pass(rest_us);
         self.all_streams_come();
@@ -190,6 +199,7 @@ impl World {
         (self.report.due, self.report.excused) = (self.books.due, self.books.excused);
         (self.report.answered, self.report.refused) = (self.deeds.answered, self.deeds.refused);
         self.report.redelivered = self.deeds.again;
+        self.report.lists = self.deeds.lists;
         self.check_departure();
         self.report
     }
@@ -260,6 +270,9 @@ impl World {
             }
         }
         (0..self.streams.len()).for_each(|at| self.stream_breaks(at));
+        if self.plan.recovers {
+            self.pass(kept_us());
+        }
         self.pass(SECOND);
         for link in 0..self.links.len() {
             if self.links[link].conn.is_some() {
@@ -297,6 +310,8 @@ impl World {
                 0,
                 "seed {seed}: output of nobody on life {at}"
             );
+            let lists = life.office.lists();
+            assert_eq!(lists, 0, "seed {seed}: workers of life {at} wait for lists");
             assert_eq!(
                 life.office.kept(),
                 (0, 0),
