@@ -31,13 +31,11 @@
 
 mod check;
 mod client;
-mod elsewhere;
 mod handler;
 mod listener;
 mod listening;
 mod names;
 mod network;
-mod other_node;
 mod people;
 mod plain;
 mod plan;

@@ -144,7 +144,8 @@ fn a_client_that_missed_lost_letters_and_is_told_that_it_did_not_is_found() {
 /// What is found is not found without the fault.
 #[test]
 fn without_a_fault_nothing_is_found() {
-    for plan in [plan, kept, recovers, slow] {
+    let plans: [fn(u64) -> Plan; 4] = [plan, kept, recovers, slow];
+    for plan in plans {
         for seed in 0..40 {
             play(plan(seed), &Script::whole(seed));
         }

@@ -149,7 +149,7 @@ fn seat(
     let witness = Box::new(Witness {
         shard: me.shard,
         rules: rules.build(me.shard),
-        names_users: false,
+        names_users: true,
         diary: Arc::clone(diary),
         streams: BTreeSet::new(),
     });

@@ -369,15 +369,8 @@ impl World {
             }
         } else if packet.starts_with("42[\"history\"") {
             self.take_history(name, packet);
-        } else if packet.starts_with("42[\"say-") || packet.starts_with("42[\"tell-") {
-            let numbers = digits(packet);
-            // The kind of packet, room or rooms, publisher, number.
-            let at = if packet.starts_with("42[\"say-") {
-                3
-            } else {
-                4
-            };
-            self.books.hear(name, numbers[at]);
+        } else if let Some(at) = place_of_number(packet) {
+            self.books.hear(name, digits(packet)[at]);
         } else if packet.starts_with("42[\"sockeye:gap\"") {
             self.report.gaps += 1;
         } else {
@@ -415,5 +408,15 @@ impl World {
         let is_full = kept.len() >= HISTORY_EVENTS_MAX || text.len() >= HISTORY_BYTES_MAX / 2;
         self.report.histories += 1;
         self.books.take_history(name, room, kept, is_full);
+    }
+}
+
+/// Where the number is among those of an event: behind the kind of packet, the room, rooms or user, and the publisher.
+fn place_of_number(packet: &str) -> Option<usize> {
+    let (kind, _) = packet.strip_prefix("42[\"")?.split_once('-')?;
+    match kind {
+        "say" | "greet" => Some(3),
+        "tell" => Some(4),
+        _ => None,
     }
 }

@@ -106,7 +106,6 @@ impl Plan {
             padding: 0,
             kept: self.kept,
             tokens: false,
-            elsewhere: false,
             upgrades: false,
             loss: 0,
         }

@@ -116,10 +116,37 @@ impl World {
         let was_away = std::mem::replace(&mut person.is_away, false);
         let is_same = pid.is_some() && pid == person.pid;
         let life = person.life;
+        let is_user = person.client.sid.is_some();
         person.pid = pid;
-        if !was_away {
+        if was_away {
+            self.is_back(name, life, is_same);
+        }
+        if is_user && !is_same {
+            self.is_greeted(name);
+        }
+    }
+
+    /// Whoever speaks to a user that was let in reaches it, on whichever node.
+    fn is_greeted(&mut self, name: usize) {
+        let room = self.plan.rooms + 1 + name;
+        self.books.join(name, room);
+        let life = self.people[name].life;
+        let people = self.people.iter().enumerate();
+        let others = people.filter(|(_, one)| one.may_speak() && one.life != life);
+        let others: Vec<usize> = others.map(|(other, _)| other).collect();
+        if others.is_empty() {
             return;
         }
+        let other = others[self.delays.usize(..others.len())];
+        let speaker = &self.people[other];
+        let as_whom = (other, speaker.publisher);
+        let number = self.books.say_as(as_whom, vec![room], speaker.life);
+        let padding = self.plan.padding();
+        let greeting = format!("42[\"greet-{name}\",{other},{number},\"{padding}\"]");
+        self.packet(other, &greeting);
+    }
+
+    fn is_back(&mut self, name: usize, life: usize, is_same: bool) {
         self.tell(|| format!("client {name} is back, as the same socket: {is_same}"));
         self.books.comes_back(name, life, is_same);
         if !is_same {
