@@ -1,8 +1,8 @@
 //! A client comes back: its socket is found on whichever shard has it, taken, and goes on where it stopped. ADR 38.
 
 use crate::books::close::CloseReason;
-use crate::books::metrics::Returned;
 use crate::books::faults::{self, Fault};
+use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
 use crate::life::{deeds, ending, gaps, parking};

@@ -7,6 +7,7 @@ use super::report::Report;
 use super::server::CLIENT;
 use super::streams::count;
 use super::world::World;
+use hub::Stock;
 use seeds::Script;
 use std::sync::atomic::Ordering;
 
@@ -270,16 +271,16 @@ impl World {
             }
         }
         (0..self.streams.len()).for_each(|at| self.stream_breaks(at));
-        if self.plan.recovers {
-            self.pass(kept_us());
-        }
         self.pass(SECOND);
         for link in 0..self.links.len() {
             if self.links[link].conn.is_some() {
                 self.on_the_way(link, Due::Broken { link });
             }
         }
-        self.pass(2 * SECOND);
+        self.pass(match self.plan.recovers {
+            true => kept_us(),
+            false => 2 * SECOND,
+        });
         // A heartbeat may be on its way.
         let waits = |life: &Life| !life.is_dead && life.uplink.waiting() > 0;
         for _ in 0..TRIES {
@@ -288,44 +289,34 @@ impl World {
             }
             self.pass(7 * MS);
         }
-        let seed = self.seed;
-        for (at, life) in self
-            .lives
-            .iter()
-            .enumerate()
-            .filter(|(_, life)| !life.is_dead)
-        {
-            // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
-            if self.report.losses + self.report.successions == 0 {
-                let open = life.diary.lock().expect("no handler panicked").open;
-                assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
-            }
-            assert_eq!(
-                life.uplink.waiting(),
-                0,
-                "seed {seed}: bytes for other nodes on life {at}"
-            );
-            assert_eq!(
-                life.process.waiting.bytes(),
-                0,
-                "seed {seed}: output of nobody on life {at}"
-            );
-            let lists = life.office.lists();
-            assert_eq!(lists, 0, "seed {seed}: workers of life {at} wait for lists");
-            assert_eq!(
-                life.office.kept(),
-                (0, 0),
-                "seed {seed}: sockets and bytes of a backend"
-            );
-            for seat in &life.hubs {
-                let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
-                assert_eq!(acks, 0, "seed {seed}: acks of the gone on life {at}");
-                assert_eq!(
-                    seat.hub.conns(),
-                    0,
-                    "seed {seed}: connections of the gone on life {at}"
-                );
-            }
+        let lives = self.lives.iter().enumerate();
+        let living = lives.filter(|(_, life)| !life.is_dead);
+        living.for_each(|(at, life)| self.check_nothing_is_left(at, life));
+    }
+
+    fn check_nothing_is_left(&self, at: usize, life: &Life) {
+        let of = format!("seed {}: on life {at}", self.seed);
+        // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
+        let ends_rounds = self.report.losses + self.report.successions == 0;
+        if ends_rounds {
+            let open = life.diary.lock().expect("no handler panicked").open;
+            assert_eq!(open, 0, "{of} rounds have no result");
+        }
+        assert_eq!(life.uplink.waiting(), 0, "{of} bytes wait for other nodes");
+        assert_eq!(life.process.waiting.bytes(), 0, "{of} output of nobody");
+        assert_eq!(life.office.lists(), 0, "{of} workers wait for lists");
+        assert_eq!(life.office.kept(), (0, 0), "{of} a backend keeps sockets");
+        for seat in &life.hubs {
+            let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
+            assert_eq!(acks, 0, "{of} acks of the gone");
+            assert_eq!(seat.hub.conns(), 0, "{of} connections of the gone");
+            let kept = |stock: Stock| seat.cells.kept[stock as usize].load(Ordering::Relaxed);
+            let mut sums = [Stock::Questions, Stock::Lists, Stock::Acks]
+                .map(kept)
+                .to_vec();
+            sums.extend(ends_rounds.then(|| kept(Stock::Rounds)));
+            let sum: u64 = sums.iter().sum();
+            assert_eq!(sum, 0, "{of} bytes are kept for the gone: {sums:?}");
         }
     }
 }

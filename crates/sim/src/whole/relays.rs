@@ -84,7 +84,10 @@ impl World {
         let client = &person.client;
         let waits = client.polling && client.main == link
             || person.is_posting && client.post == Some(link)
-            || client.probe.as_ref().is_some_and(|probe| probe.link == link);
+            || client
+                .probe
+                .as_ref()
+                .is_some_and(|probe| probe.link == link);
         if !waits || person.is_gone() {
             return;
         }
