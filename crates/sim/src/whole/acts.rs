@@ -310,6 +310,8 @@ impl World {
             let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
             assert_eq!(acks, 0, "{of} acks of the gone");
             assert_eq!(seat.hub.conns(), 0, "{of} connections of the gone");
+            let windows = seat.hub.count_windows();
+            assert_eq!(windows, 0, "{of} sockets wait for the gone");
             let kept = |stock: Stock| seat.cells.kept[stock as usize].load(Ordering::Relaxed);
             let mut sums = [Stock::Questions, Stock::Lists, Stock::Acks]
                 .map(kept)

@@ -5,7 +5,7 @@ use hub::config::{Config, Offsets, Recover, Recovery};
 use std::time::Duration;
 
 /// For so long a socket whose connection broke is kept.
-pub(crate) const WINDOW: Duration = Duration::from_secs(10);
+pub(crate) const WINDOW: Duration = Duration::from_secs(5);
 
 /// Mailboxes of odd seeds are long with three messages. Each client may send one more, and a frame of another node that is passed on may
 /// bring hundreds.
@@ -87,7 +87,7 @@ impl Plan {
 
     /// So many messages of other hubs may wait in a mailbox. All stop reading from their clients only where each of many has sent one.
     pub(crate) fn letters_max(&self) -> usize {
-        self.mailbox_max.map_or(LETTERS_MAX, |max| 2 * max)
+        self.mailbox_max.map_or(LETTERS_MAX, |max| 3 * max)
     }
 
     /// What a message carries beside its numbers.
