@@ -2,8 +2,8 @@
 
 use crate::names::{digits, user};
 use hub::{
-    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
-    Keeping, Protocol, SocketKey,
+    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found,
+    Handler, Keeping, Protocol, SocketKey,
 };
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,6 +210,10 @@ impl Handler for Witness {
             diary.returns += 1;
         }
         self.rules.disconnected(cx, socket, reason);
+    }
+
+    fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {
+        self.rules.found(cx, token, found);
     }
 
     fn collected(&mut self, _: &mut Context<'_>, token: u64, collected: Collected) {

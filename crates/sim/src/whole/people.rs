@@ -84,7 +84,7 @@ impl World {
         }
         self.people[name].is_posting = true;
         let old = self.people[name].client.post;
-        let old = old.filter(|link| self.links[*link].conn.is_some());
+        let old = old.filter(|link| self.may_ask_again(*link));
         let link = match old {
             Some(link) if self.delays.bool() => link,
             _ => self.dial_session(name),
@@ -262,6 +262,7 @@ impl World {
             }
         } else if String::from_utf8_lossy(bytes).ends_with("\r\n\r\nok") {
             self.people[name].is_posting = false;
+            self.ends_relay(link);
             self.pay(name);
             self.go_on(name);
         } else if !bytes.is_empty() {
@@ -295,6 +296,9 @@ impl World {
         }
         if whole > 0 {
             self.people[name].client.polling = false;
+            if self.people[name].client.transport == Transport::Polling {
+                self.ends_relay(self.people[name].client.main);
+            }
             self.go_on(name);
         }
     }
@@ -318,7 +322,7 @@ impl World {
             return;
         }
         let Some(poll) = client.poll() else { return };
-        if self.delays.bool() || self.links[self.people[name].client.main].conn.is_none() {
+        if self.delays.bool() || !self.may_ask_again(self.people[name].client.main) {
             self.people[name].client.main = self.dial_session(name);
         }
         self.people[name].client.polling = true;

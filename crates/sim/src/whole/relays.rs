@@ -57,6 +57,19 @@ impl World {
         });
     }
 
+    /// The next request of a client may go by this connection. A relayed one brings a single request.
+    pub(crate) fn may_ask_again(&self, link: usize) -> bool {
+        self.links[link].conn.is_some() && self.links[link].via.is_none()
+    }
+
+    /// The request of a connection was answered. If it is relayed, its client ends it.
+    pub(crate) fn ends_relay(&mut self, link: usize) {
+        if self.links[link].via.is_some() && !self.links[link].is_over {
+            self.links[link].owner = Owner::Nobody;
+            self.on_the_way(link, Due::End { link });
+        }
+    }
+
     /// What a dead node carried breaks on both sides, and what came to it for other nodes is lost.
     pub(crate) fn relays_break(&mut self, dead: usize, time_us: u64) {
         for link in 0..self.links.len() {
