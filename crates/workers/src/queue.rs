@@ -217,7 +217,10 @@ mod tests {
             _ => false,
         });
         let whole = whole.count();
-        assert!((1..20).contains(&whole), "{whole} lists within 20,000 bytes");
+        assert!(
+            (1..20).contains(&whole),
+            "{whole} lists within 20,000 bytes"
+        );
         assert_eq!(inlet.figures.queued.load(Ordering::Relaxed), 0);
     }
 }
