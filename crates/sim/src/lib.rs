@@ -21,12 +21,10 @@
 //! | a connection that waits for a long mailbox is never read again | POSTs without answer |
 //! | logs of two nodes have one name (C2) \* | an event stream was told that it resumes where it does not |
 //! | an id of an event stream does not say of which room (C3) \* | an event stream missed one of a room |
-//! | lists of sockets are in no book (C4) \* | too many bytes of lists of sockets in one turn |
 //! | a newcomer that has to wait for other nodes is slow (C9) \* | a client was closed, and did nothing |
 //! | publishers wait for the home of a namespace only (C10) \* | too many messages wait for a hub that stands still |
 //! | a node with a lower epoch is never heard (C19) \* | joins wait for ever |
 //! | letters leave before others have told what they hold \* | a message was missed, or somebody waits for ever |
-//! | letters were lost, and a client that was away is told that it missed nothing \* | a message was missed |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 
 mod check;

@@ -6,8 +6,6 @@
 pub enum Fault {
     /// A turn did not count the messages that it sent to other shards.
     LettersUncounted,
-    /// Lists of sockets that a hub made for its own handler were in no book.
-    ListsUncounted,
     /// One flush answered all waiting polls, however many bytes that were.
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.
@@ -24,8 +22,6 @@ pub enum Fault {
     HomeHoldsNobody,
     /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
     NewcomerSlow,
-    /// A client that was away when letters of another node were lost got its socket back all the same.
-    LossForgotten,
     /// The ack of an event left before the event was stored.
     AckEarly,
     /// After a failover of the store, records did not say that something may be lost.

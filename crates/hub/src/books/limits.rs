@@ -27,10 +27,7 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
 };
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
 /// Bytes of lists of sockets that a turn makes or takes in: some 8,000 sockets, each of which costs a few allocations.
-pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
-    true => 512,
-    false => 1024 * 1024,
-};
+pub const LIST_BYTES_PER_TURN: usize = 1024 * 1024;
 /// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, rooms that are
 /// announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
 pub const CHORES_PER_TURN: usize = 1024;

@@ -1,7 +1,6 @@
 //! A client comes back: its socket is found on whichever shard has it, taken, and goes on where it stopped. ADR 38.
 
 use crate::books::close::CloseReason;
-use crate::books::faults::{self, Fault};
 use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
 use crate::cluster::send;
@@ -365,7 +364,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             recovery.break_claims(*node)
         }
         Tidings::Missed { node, lost } => {
-            if *lost && !faults::is_back(Fault::LossForgotten) {
+            if *lost {
                 recovery.journal.breaks(parts.clock.now.mono_ms);
             }
             let broken = recovery.break_claims(*node);
