@@ -40,10 +40,6 @@ pub struct Report {
     pub(crate) asks: Vec<(usize, u64)>,
     /// Rounds whose question each client received.
     pub(crate) questions: Vec<BTreeSet<u64>>,
-    /// What another node said behind each client's CONNECT, until the client hears it or goes.
-    pub(crate) welcomes: BTreeMap<usize, u64>,
-    /// How many clients heard it.
-    pub welcomed: usize,
     /// Rounds that had a result, and sockets whose end a handler heard of.
     pub rounds: usize,
     pub returns: usize,

@@ -7,6 +7,9 @@ const WEBSOCKET: &str = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nH
     Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
+/// What a node says of a session that it does not know.
+pub(crate) const UNKNOWN: &str = "Session ID unknown";
+
 fn text_frame(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     frame::write_masked(&mut out, true, OpCode::Text, text.as_bytes(), [1, 2, 3, 4]);
@@ -31,6 +34,8 @@ struct Reader {
     input: Vec<u8>,
     upgraded: bool,
     closed: bool,
+    /// A request was not answered as it should be.
+    refused: bool,
     /// Frames are plain messages, in MessagePack or not.
     plain: Option<bool>,
 }
@@ -53,6 +58,8 @@ pub struct Client {
     pub main: usize,
     pub post: Option<usize>,
     pub sid: Option<String>,
+    /// By which it can ask for its socket when it comes back.
+    pub pid: Option<String>,
     /// Was answered its CONNECT.
     pub joined: bool,
     pub gone: bool,
@@ -78,6 +85,7 @@ impl Client {
             main,
             post,
             sid: None,
+            pid: None,
             joined: false,
             gone: false,
             polling: transport == Transport::Polling,
@@ -114,10 +122,24 @@ impl Client {
     /// A packet as bytes for `main` (WebSocket) or `post` (polling).
     pub fn packet(&self, text: &str) -> Vec<u8> {
         match self.transport {
-            Transport::WebSocket => return text_frame(text),
-            Transport::Plain { is_packed } => return plain::write(text, is_packed),
-            Transport::Polling => {}
+            Transport::WebSocket => text_frame(text),
+            Transport::Plain { is_packed } => plain::write(text, is_packed),
+            Transport::Polling => self.post(text),
         }
+    }
+
+    /// A node does not know its session.
+    pub fn is_unknown(&self) -> bool {
+        let probe = self.probe.as_ref();
+        self.reader.refused || probe.is_some_and(|probe| probe.reader.refused)
+    }
+
+    /// The request that ends a session of long-polling.
+    pub fn end(&self) -> Vec<u8> {
+        self.post("1")
+    }
+
+    fn post(&self, text: &str) -> Vec<u8> {
         let sid = self.sid.as_deref().unwrap_or_default();
         format!(
             "POST /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{text}",
@@ -190,6 +212,9 @@ impl Client {
             self.sid = open.get(..20).map(str::to_owned);
         } else if packet.starts_with("40{") {
             self.joined = true;
+            let pid = packet.split_once("\"pid\":\"");
+            let pid = pid.and_then(|(_, rest)| rest.split('"').next());
+            self.pid = pid.map(str::to_owned);
         } else if packet == "1" {
             self.gone = true;
         } else if packet != "6" {
@@ -231,14 +256,15 @@ impl Reader {
         });
         let length: usize = length.map_or(0, |text| text.trim().parse().expect("a length"));
         let body = self.input.get(end..end + length)?;
-        assert!(
-            head.starts_with("HTTP/1.1 200"),
-            "{head}{}",
-            String::from_utf8_lossy(body)
-        );
         let body = String::from_utf8_lossy(body).into_owned();
+        self.refused |= head.starts_with("HTTP/1.1 400") && body.contains(UNKNOWN);
+        assert!(
+            self.refused || head.starts_with("HTTP/1.1 200"),
+            "{head}{body}"
+        );
         // The answer to a POST.
-        let text = if body == "ok" { String::new() } else { body };
+        let is_nothing = body == "ok" || self.refused;
+        let text = if is_nothing { String::new() } else { body };
         Some((text, end + length))
     }
 }

@@ -1,9 +1,9 @@
 //! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
 
-use crate::names::user;
+use crate::names::{digits, user};
 use hub::{
-    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
-    Keeping, Protocol, SocketKey,
+    AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found,
+    Handler, Keeping, Protocol, SocketKey,
 };
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,9 +99,8 @@ impl Handler for Witness {
             diary.broken.push(broken);
         }
         drop(diary);
-        if self.names_users {
-            let digits: String = auth.chars().filter(char::is_ascii_digit).collect();
-            let client = digits.parse().expect("the name of a client");
+        let client = digits(auth).first().copied();
+        if let Some(client) = client.filter(|_| self.names_users) {
             let mut socket = cx.socket(socket);
             socket.set_user(&user(client)).expect("it is here");
         }
@@ -177,6 +176,12 @@ impl Handler for Witness {
             cx.socket(socket).to(&rooms).emit(&tell);
             return;
         }
+        if let Some(client) = event.name.strip_prefix("greet-") {
+            let user = user(client.parse().expect("the name of a client"));
+            let greeting = Emit::new(event.name, event.args);
+            cx.of("/").to_users(&[&user]).emit(&greeting);
+            return;
+        }
         let Some(room) = event.name.strip_prefix("ask-") else {
             return self.rules.event(cx, socket, event);
         };
@@ -205,6 +210,10 @@ impl Handler for Witness {
             diary.returns += 1;
         }
         self.rules.disconnected(cx, socket, reason);
+    }
+
+    fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {
+        self.rules.found(cx, token, found);
     }
 
     fn collected(&mut self, _: &mut Context<'_>, token: u64, collected: Collected) {

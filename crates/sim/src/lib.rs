@@ -20,20 +20,20 @@
 //! | a round that could not ask everybody is called complete | a round is complete, and a client of the room was not asked |
 //! | a connection that waits for a long mailbox is never read again | POSTs without answer |
 //! | logs of two nodes have one name (C2) \* | an event stream was told that it resumes where it does not |
+//! | an id of an event stream does not say of which room (C3) \* | an event stream missed one of a room |
 //! | a newcomer that has to wait for other nodes is slow (C9) \* | a client was closed, and did nothing |
+//! | publishers wait for the home of a namespace only (C10) \* | too many messages wait for a hub that stands still |
 //! | a node with a lower epoch is never heard (C19) \* | joins wait for ever |
 //! | letters leave before others have told what they hold \* | a message was missed, or somebody waits for ever |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 
 mod check;
 mod client;
-mod elsewhere;
 mod handler;
 mod listener;
 mod listening;
 mod names;
 mod network;
-mod other_node;
 mod people;
 mod plain;
 mod plan;

@@ -14,6 +14,6 @@ pub(crate) fn sid(bytes: &[u8]) -> String {
 }
 
 /// The user of a client.
-pub(crate) fn user(client: usize) -> String {
+pub(crate) fn user(client: u64) -> String {
     format!("user-{client}")
 }

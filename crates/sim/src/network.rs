@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use hub::mailbox::{Receiver, Sender, Weigh};
 use hub::metrics::Cells;
-use hub::{AskKey, ConnId, Effect, Hub, Letter, Parcel, Sink, Slices, Writes, Written};
+use hub::{AskKey, ConnId, Effect, Hub, Letter, Sink, Slices, Writes, Written};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -118,8 +118,6 @@ pub(crate) struct Wires<'a> {
     pub(crate) links: &'a mut Vec<Link>,
     pub(crate) mail: &'a mut BTreeMap<(usize, usize), Mail>,
     pub(crate) moves: &'a mut Vec<Move>,
-    /// What hubs have told another node, if there is one.
-    pub(crate) told: Option<&'a mut Vec<VecDeque<(u64, Parcel)>>>,
     pub(crate) mailbox: &'a Receiver<Post>,
     pub(crate) questions: &'a mut Vec<Question>,
     /// In which order writes are done.
@@ -213,10 +211,7 @@ impl hub::World for Wires<'_> {
                 queue.push_back((self.origin, letter));
             }
             Effect::Pass { .. } => panic!("seed {}: nobody is outside", self.seed),
-            Effect::Away(parcel) => {
-                let told = self.told.as_mut().expect("another node");
-                told[self.node].push_back((self.origin, parcel));
-            }
+            Effect::Away(_) => panic!("seed {}: there is no other node", self.seed),
             Effect::Relay { .. } => panic!("seed {}: no session is elsewhere", self.seed),
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { key, .. } => self.questions.push((self.node, key, self.origin)),

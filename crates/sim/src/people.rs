@@ -159,7 +159,6 @@ impl World {
     }
 
     pub(crate) fn leave_everything(&mut self, name: usize) {
-        self.report.welcomes.remove(&name);
         let asked = self.asked.range_mut((name, 0)..=(name, u64::MAX));
         asked.for_each(|(_, room)| *room = None);
         for room in 0..self.plan.rooms {
@@ -296,12 +295,8 @@ impl World {
                 }
                 self.go_on(name);
             } else if self.clients[name].main == link {
-                let (greeted, joined) =
-                    (self.clients[name].sid.is_some(), self.clients[name].joined);
+                let greeted = self.clients[name].sid.is_some();
                 let whole = self.clients[name].receive(&bytes);
-                if self.clients[name].joined && !joined {
-                    self.welcome_from_elsewhere(name);
-                }
                 self.answer(name, greeted, whole > 0);
             } else if String::from_utf8_lossy(&bytes).ends_with("\r\n\r\nok") {
                 self.posting.remove(&name);
@@ -446,12 +441,6 @@ impl World {
                     from: self.step,
                     until: u64::MAX,
                 });
-            }
-        } else if let Some(number) = packet.strip_prefix("42[\"behind\",") {
-            let number = digits(number)[0];
-            if self.report.welcomes.get(&name) == Some(&number) {
-                self.report.welcomes.remove(&name);
-                self.report.welcomed += 1;
             }
         } else if packet.starts_with("42[\"history\"") {
             self.take_history(name, packet);

@@ -15,9 +15,7 @@ pub struct Plan {
     pub kept: bool,
     /// Hubs ask about tokens, and the answers take their time.
     pub tokens: bool,
-    /// There is another node, which speaks to clients of this one. Rooms keep no events then.
-    pub elsewhere: bool,
-    /// Processes take over from each other. There is no other node then.
+    /// Processes take over from each other.
     pub upgrades: bool,
     /// Percent of the messages between hubs that are lost: 0 but for proving that the checks can fail.
     pub loss: usize,

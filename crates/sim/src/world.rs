@@ -5,7 +5,6 @@ use crate::client::Client;
 use crate::handler::{Diary, Witness};
 use crate::listener::Listener;
 use crate::network::{Link, Mail, Move, Node, Post, Question, Spending, Wires};
-use crate::other_node::{Elsewhere, uplink};
 use crate::plan::Plan;
 use crate::settings::{config, rules};
 use fastrand::Rng;
@@ -68,8 +67,6 @@ pub(crate) struct World {
     pub(crate) questions: Vec<Question>,
     pub(crate) diary: Arc<Mutex<Diary>>,
     pub(crate) numbers: u64,
-    /// The other node.
-    pub(crate) elsewhere: Option<Elsewhere>,
     pub(crate) listeners: Vec<Listener>,
     /// Links on which clients poll.
     pub(crate) polls: BTreeSet<usize>,
@@ -86,9 +83,7 @@ impl World {
             wall_ms: WALL_MS,
         };
         let config = Arc::new(config(&plan, seed));
-        let mut process = Process::new(&config.rates);
-        process.uplink = plan.elsewhere.then(uplink);
-        let elsewhere = Elsewhere::beside(&process, plan.hubs, &config);
+        let process = Process::new(&config.rates);
         let mut world = World {
             script: script.clone(),
             config,
@@ -110,7 +105,6 @@ impl World {
             questions: Vec::new(),
             diary: Arc::default(),
             numbers: 0,
-            elsewhere,
             listeners: Vec::new(),
             polls: BTreeSet::new(),
             report: Report::default(),
@@ -136,7 +130,7 @@ impl World {
             let witness = Box::new(Witness {
                 shard,
                 rules: rules.build(shard),
-                names_users: plan.elsewhere,
+                names_users: false,
                 diary: Arc::clone(&self.diary),
                 streams: BTreeSet::new(),
             });
@@ -167,12 +161,6 @@ impl World {
         };
         self.dice = dice;
         self.wake_up();
-        if self.plan.elsewhere {
-            (0..self.dice.usize(..3)).for_each(|_| self.carry_between_nodes());
-            if self.chance(5) {
-                self.say_from_elsewhere();
-            }
-        }
         if self.plan.kept && !self.plan.tokens && self.chance(8) {
             self.listen();
         }
@@ -424,7 +412,6 @@ impl World {
             links: &mut self.links,
             mail: &mut self.mail,
             moves: &mut self.moves,
-            told: self.elsewhere.as_mut().map(|there| &mut there.told),
         };
         f(hub.turn(self.now, &mut wires))
     }
@@ -493,8 +480,7 @@ impl World {
         let links = self.links.iter().map(|link| link.since);
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|node| node.unread_since.min(node.held_since));
-        let between = self.elsewhere.iter().flat_map(Elsewhere::steps);
-        let all = mail.chain(moves).chain(links).chain(nodes).chain(between);
+        let all = mail.chain(moves).chain(links).chain(nodes);
         all.min().unwrap_or(u64::MAX)
     }
 
@@ -531,9 +517,8 @@ impl World {
             while !self.questions.is_empty() {
                 self.answer_question();
             }
-            while !self.mail.is_empty() || !self.moves.is_empty() || self.is_between_nodes() {
+            while !self.mail.is_empty() || !self.moves.is_empty() {
                 self.begin_step();
-                self.carry_between_nodes();
                 self.deliver_mail();
                 self.carry_out_move();
                 self.hear();
@@ -552,12 +537,8 @@ impl World {
             "seed {}: POSTs without answer",
             self.seed
         );
-        // An ack that waited for another node is nobody's if its socket left meanwhile.
-        let left = |room: &Option<usize>| self.plan.elsewhere && room.is_none();
         assert!(
-            self.asked
-                .iter()
-                .all(|((name, _), room)| self.clients[*name].gone || left(room)),
+            self.asked.keys().all(|(name, _)| self.clients[*name].gone),
             "seed {}: no ack for {:?}",
             self.seed,
             self.asked
@@ -567,24 +548,12 @@ impl World {
             "seed {}: an upgrade without an end",
             self.seed
         );
-        assert!(
-            self.report.welcomes.is_empty(),
-            "seed {}: behind CONNECT of client {:?} another node was not heard",
-            self.seed,
-            self.report.welcomes
-        );
         self.check_counts();
         self.check_rounds();
         self.report.check(self.seed);
         self.check_listening();
         self.check_departure();
         self.report
-    }
-
-    /// Something is on its way between the nodes.
-    fn is_between_nodes(&self) -> bool {
-        let there = self.elsewhere.as_ref();
-        there.is_some_and(|there| there.steps().next().is_some())
     }
 
     /// Nothing is on its way, and no hub keeps anything for later.
@@ -651,8 +620,7 @@ impl World {
         (0..self.listeners.len()).for_each(|at| self.break_off(at));
         for _ in 0..5 {
             self.begin_step();
-            while !self.mail.is_empty() || self.is_between_nodes() {
-                self.carry_between_nodes();
+            while !self.mail.is_empty() {
                 self.deliver_mail();
             }
             self.advance(300);

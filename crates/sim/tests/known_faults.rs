@@ -18,7 +18,6 @@ fn plan(seed: u64) -> Plan {
         padding: 1_000,
         kept: seed.is_multiple_of(2),
         tokens: false,
-        elsewhere: seed % 2 == 1,
         upgrades: false,
         loss: 0,
     }
@@ -72,9 +71,4 @@ fn a_kept_event_that_parts_with_its_record_is_found() {
 #[test]
 fn an_event_for_two_rooms_that_is_two_letters_is_found() {
     is_found(Fault::RoomByRoom, &["in kept room", "in room"]);
-}
-
-#[test]
-fn a_client_that_is_told_of_its_connect_before_other_nodes_know_of_it_is_found() {
-    is_found(Fault::WelcomeEarly, &["behind CONNECT of client"]);
 }

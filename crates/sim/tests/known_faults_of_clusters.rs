@@ -1,4 +1,5 @@
-//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1, C2, C9 and C19 are the names of the review that found them.
+//! Faults that clusters once had, put back one at a time: the first seeds find each of them. C1 to C19 are the names of the review that found them; ADR 76 says
+//! what forbids the others.
 #![cfg(feature = "faults")]
 
 use cluster::faults as of_nodes;
@@ -40,6 +41,17 @@ fn kept(seed: u64) -> Plan {
     }
 }
 
+/// One node with few clients, whose hubs stand still: mailboxes hold more than one letter of each of its clients.
+fn slow(seed: u64) -> Plan {
+    Plan {
+        nodes: 1,
+        hubs: 3,
+        people: 6,
+        mailbox_max: Some(8),
+        ..kept(seed)
+    }
+}
+
 fn in_hubs(fault: of_hubs::Fault) -> impl Fn(bool) {
     move |is_back| of_hubs::put_back(is_back.then_some(fault))
 }
@@ -58,6 +70,18 @@ fn c1_an_event_for_two_rooms_that_is_two_letters_is_found() {
 fn c2_two_logs_of_one_name_are_found() {
     let fault = in_hubs(of_hubs::Fault::LogsAlike);
     is_found(fault, kept, &["was told that it resumes"]);
+}
+
+#[test]
+fn c3_an_id_that_does_not_say_of_which_room_is_found() {
+    let fault = in_hubs(of_hubs::Fault::PlaceOfAnyRoom);
+    is_found(fault, kept, &["event stream"]);
+}
+
+#[test]
+fn c10_a_home_whose_letters_hold_nobody_is_found() {
+    let fault = in_hubs(of_hubs::Fault::HomeHoldsNobody);
+    is_found(fault, slow, &["messages of other hubs wait"]);
 }
 
 #[test]

@@ -28,6 +28,8 @@ fn clusters_keep_their_promises() {
             sum(|report| report.crossed),
             20,
         ),
+        ("news of workers", sum(|report| report.news), 20),
+        ("lists of sockets", sum(|report| report.lists), 1),
         ("troubles", sum(|report| report.troubles), 2),
     ];
     println!("{histories} histories: {said:?}");
@@ -38,6 +40,11 @@ fn clusters_keep_their_promises() {
         ("redelivered", Some(sum(|report| report.redelivered))),
         ("refused", Some(sum(|report| report.refused))),
         ("successions", Some(sum(|report| report.successions))),
+        ("relays", Some(sum(|report| report.relays))),
+        ("unknown sessions", Some(sum(|report| report.unknown))),
+        ("came back as the same", Some(sum(|report| report.returns))),
+        ("as another", Some(sum(|report| report.strangers))),
+        ("gaps", Some(sum(|report| report.gaps))),
     ] {
         println!("{name}: {longest:?}");
     }
@@ -52,10 +59,13 @@ fn clusters_keep_their_promises() {
         sum(|report| report.deaths),
         sum(|report| report.successions),
         sum(|report| report.redelivered),
+        sum(|report| report.relays) / histories,
+        sum(|report| report.returns) / histories,
+        sum(|report| report.strangers),
     ];
     assert!(
         rare.iter().all(|count| *count > 0),
-        "{rare:?} deaths, successions and events that came again"
+        "{rare:?} deaths, successions, events that came again, relays, clients that came back, and some that were not known any more"
     );
 }
 

@@ -184,3 +184,43 @@ impl Outlet {
         self.figures.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::proto::{Found, Member};
+
+    fn list(query: u64) -> Up {
+        Up::Found(Found {
+            query,
+            sockets: vec![Member {
+                socket: "x".repeat(1_000),
+                ..Member::default()
+            }],
+            incomplete: false,
+        })
+    }
+
+    /// Lists of sockets weighed nothing on their way to workers: any number of them waited.
+    #[test]
+    fn lists_for_workers_were_in_no_book() {
+        let settings = Settings {
+            queue_bytes_max: 20_000,
+            ..Settings::default()
+        };
+        let (inlet, mut outlet) = open(&settings, Arc::default());
+        assert!((0..100).all(|query| inlet.up(list(query))));
+        let mut taken = Vec::new();
+        assert_eq!(outlet.take(&mut taken, 1_000), 100, "each is answered");
+        let whole = taken.iter().filter(|(up, _)| match up {
+            Up::Found(found) => !found.incomplete && found.sockets.len() == 1,
+            _ => false,
+        });
+        let whole = whole.count();
+        assert!(
+            (1..20).contains(&whole),
+            "{whole} lists within 20,000 bytes"
+        );
+        assert_eq!(inlet.figures.queued.load(Ordering::Relaxed), 0);
+    }
+}

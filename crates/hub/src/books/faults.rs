@@ -16,6 +16,10 @@ pub enum Fault {
     WelcomeEarly,
     /// Logs of two nodes that began in the same millisecond had one name.
     LogsAlike,
+    /// The id of an event did not say of which room: each moved the place of its event stream in all rooms.
+    PlaceOfAnyRoom,
+    /// Publishers did not wait for a slow shard of members, only for the home of the namespace, whose letters held nobody.
+    HomeHoldsNobody,
     /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
     NewcomerSlow,
     /// The ack of an event left before the event was stored.

@@ -27,11 +27,17 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
 };
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
 /// Bytes of lists of sockets that a turn makes or takes in: some 2,000 sockets, each of which costs a few allocations.
-pub(crate) const LIST_BYTES_PER_TURN: usize = 256 * 1024;
+pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
+    true => 512,
+    false => 256 * 1024,
+};
 /// Sockets of one page of a list, and bytes after which a page ends: what is said to clients waits for no more than a few pages.
 pub(crate) const PAGE_SOCKETS: usize = 256;
 pub(crate) const PAGE_BYTES: usize = 64 * 1024;
-const _: () = assert!(PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN);
+const _: () = assert!(
+    SMALL_SHARES
+        || PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN
+);
 /// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
 /// that lists describe, rooms that are announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
 pub const CHORES_PER_TURN: usize = 1024;

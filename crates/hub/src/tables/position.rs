@@ -1,5 +1,6 @@
 //! Where an event stands in a log, and how far an event stream has come in the rooms that it asked for.
 
+use crate::books::faults::{self, Fault};
 use crate::books::limits::POSITIONS_MAX;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -108,7 +109,8 @@ impl Reading {
         self.enter(at.log);
         let mut any = false;
         for asked in &mut self.rooms {
-            if asked.state == State::Told && rooms.contains(&&*asked.name) {
+            let is_its = asked.state == State::Told && rooms.contains(&&*asked.name);
+            if is_its || faults::is_back(Fault::PlaceOfAnyRoom) {
                 asked.offset = asked.offset.max(Some(at.offset));
                 any = true;
             }

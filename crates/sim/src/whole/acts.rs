@@ -2,11 +2,12 @@
 
 use super::due::{Due, MS, SECOND};
 use super::life::Life;
-use super::plan::Plan;
+use super::plan::{Plan, WINDOW};
 use super::report::Report;
 use super::server::CLIENT;
 use super::streams::count;
 use super::world::World;
+use hub::Stock;
 use seeds::Script;
 use std::sync::atomic::Ordering;
 
@@ -35,6 +36,11 @@ pub(crate) fn play(plan: Plan, script: &Script) -> Report {
     world.finish()
 }
 
+/// After this time nothing is kept of a client that is cut off.
+fn kept_us() -> u64 {
+    WINDOW.as_micros() as u64 + 2 * SECOND
+}
+
 impl World {
     fn act(&mut self) {
         if self.plan.troubles && self.chance(2) {
@@ -42,6 +48,9 @@ impl World {
         }
         if self.plan.kept && self.chance(8) {
             self.listen();
+        }
+        if self.plan.recovers && self.chance(8) {
+            self.break_off();
         }
         match self.dice.usize(..100) {
             0..14 => self.connect(),
@@ -143,10 +152,11 @@ impl World {
         self.lives[life].is_dead = true;
         self.lives[life].held.clear();
         for name in 0..self.people.len() {
-            if self.people[name].life == life && !self.people[name].is_gone() {
-                self.is_gone(name);
+            if self.people[name].life == life {
+                self.loses_its_node(name, time_us);
             }
         }
+        self.relays_break(life, time_us);
         (0..self.streams.len()).for_each(|at| self.stream_is_cut(at, life));
         self.calendar
             .note(self.now_us + 3 * time_us, Due::Restart { number });
@@ -169,10 +179,10 @@ impl World {
         }
         self.workers_speak = false;
         self.read_all();
-        let rest_us = if self.report.troubles > 0 {
-            GIVEN_UP_US
-        } else {
-            3 * SECOND
+        let rest_us = match self.plan {
+            _ if self.report.troubles > 0 => GIVEN_UP_US,
+            Plan { recovers: true, .. } => kept_us(),
+            _ => 3 * SECOND,
         };
         self.pass(rest_us);
         self.all_streams_come();
@@ -190,6 +200,7 @@ impl World {
         (self.report.due, self.report.excused) = (self.books.due, self.books.excused);
         (self.report.answered, self.report.refused) = (self.deeds.answered, self.deeds.refused);
         self.report.redelivered = self.deeds.again;
+        self.report.lists = self.deeds.lists;
         self.check_departure();
         self.report
     }
@@ -248,7 +259,8 @@ impl World {
                 *there.entry(room).or_default() += members;
             }
         }
-        there.retain(|_, members| *members > 0);
+        // A socket that moved has a room of its own where it is now.
+        there.retain(|room, members| *members > 0 && room.starts_with("room-"));
         assert_eq!(there, wanted, "seed {}: members of all nodes", self.seed);
     }
 
@@ -266,7 +278,10 @@ impl World {
                 self.on_the_way(link, Due::Broken { link });
             }
         }
-        self.pass(2 * SECOND);
+        self.pass(match self.plan.recovers {
+            true => kept_us(),
+            false => 2 * SECOND,
+        });
         // A heartbeat may be on its way.
         let waits = |life: &Life| !life.is_dead && life.uplink.waiting() > 0;
         for _ in 0..TRIES {
@@ -275,42 +290,36 @@ impl World {
             }
             self.pass(7 * MS);
         }
-        let seed = self.seed;
-        for (at, life) in self
-            .lives
-            .iter()
-            .enumerate()
-            .filter(|(_, life)| !life.is_dead)
-        {
-            // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
-            if self.report.losses + self.report.successions == 0 {
-                let open = life.diary.lock().expect("no handler panicked").open;
-                assert_eq!(open, 0, "seed {seed}: rounds of life {at} without a result");
-            }
-            assert_eq!(
-                life.uplink.waiting(),
-                0,
-                "seed {seed}: bytes for other nodes on life {at}"
-            );
-            assert_eq!(
-                life.process.waiting.bytes(),
-                0,
-                "seed {seed}: output of nobody on life {at}"
-            );
-            assert_eq!(
-                life.office.kept(),
-                (0, 0),
-                "seed {seed}: sockets and bytes of a backend"
-            );
-            for seat in &life.hubs {
-                let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
-                assert_eq!(acks, 0, "seed {seed}: acks of the gone on life {at}");
-                assert_eq!(
-                    seat.hub.conns(),
-                    0,
-                    "seed {seed}: connections of the gone on life {at}"
-                );
-            }
+        let lives = self.lives.iter().enumerate();
+        let living = lives.filter(|(_, life)| !life.is_dead);
+        living.for_each(|(at, life)| self.check_nothing_is_left(at, life));
+    }
+
+    fn check_nothing_is_left(&self, at: usize, life: &Life) {
+        let of = format!("seed {}: on life {at}", self.seed);
+        // A question that is lost between nodes, or an ack that the next process does not know, ends with its time, which is longer than a history.
+        let ends_rounds = self.report.losses + self.report.successions == 0;
+        if ends_rounds {
+            let open = life.diary.lock().expect("no handler panicked").open;
+            assert_eq!(open, 0, "{of} rounds have no result");
+        }
+        assert_eq!(life.uplink.waiting(), 0, "{of} bytes wait for other nodes");
+        assert_eq!(life.process.waiting.bytes(), 0, "{of} output of nobody");
+        assert_eq!(life.office.lists(), 0, "{of} workers wait for lists");
+        assert_eq!(life.office.kept(), (0, 0), "{of} a backend keeps sockets");
+        for seat in &life.hubs {
+            let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
+            assert_eq!(acks, 0, "{of} acks of the gone");
+            assert_eq!(seat.hub.conns(), 0, "{of} connections of the gone");
+            let windows = seat.hub.count_windows();
+            assert_eq!(windows, 0, "{of} sockets wait for the gone");
+            let kept = |stock: Stock| seat.cells.kept[stock as usize].load(Ordering::Relaxed);
+            let mut sums = [Stock::Questions, Stock::Lists, Stock::Acks]
+                .map(kept)
+                .to_vec();
+            sums.extend(ends_rounds.then(|| kept(Stock::Rounds)));
+            let sum: u64 = sums.iter().sum();
+            assert_eq!(sum, 0, "{of} bytes are kept for the gone: {sums:?}");
         }
     }
 }

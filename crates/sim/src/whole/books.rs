@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 struct Said {
     publisher: usize,
+    /// Who does not hear it: a client does not hear itself.
+    author: usize,
     rooms: Vec<usize>,
     /// The life of the node on which it was said.
     life: usize,
@@ -27,11 +29,38 @@ struct Stay {
     history: Option<(BTreeSet<u64>, usize)>,
 }
 
+/// A time that a client was connected to a life of a node: after this number, and up to that one.
+#[derive(Debug)]
+struct Visit {
+    life: usize,
+    from: u64,
+    until: u64,
+}
+
 #[derive(Debug, Default)]
 struct Ear {
-    life: usize,
+    /// The present one is the last.
+    visits: Vec<Visit>,
+    /// How much it had heard when its connection broke.
+    broke: usize,
     heard: Vec<u64>,
     stays: BTreeMap<usize, Vec<Stay>>,
+}
+
+impl Ear {
+    /// The life that it was connected to all the time.
+    fn home(&self) -> Option<usize> {
+        let [visit] = &*self.visits else {
+            return None;
+        };
+        Some(visit.life)
+    }
+
+    /// It was connected to this life when something happened there after that number.
+    fn was_at(&self, life: usize, number: u64) -> bool {
+        let mut visits = self.visits.iter();
+        visits.any(|visit| visit.life == life && visit.from <= number && number <= visit.until)
+    }
 }
 
 /// Letters that were given up: by which life, of which, and up to which number.
@@ -72,8 +101,19 @@ impl Books {
 
     /// Somebody says something on this life; its number.
     pub(crate) fn say(&mut self, publisher: usize, rooms: Vec<usize>, life: usize) -> u64 {
+        self.say_as((publisher, publisher), rooms, life)
+    }
+
+    /// A client says it, which is another publisher since it came back.
+    pub(crate) fn say_as(
+        &mut self,
+        (author, publisher): (usize, usize),
+        rooms: Vec<usize>,
+        life: usize,
+    ) -> u64 {
         self.said.push(Said {
             publisher,
+            author,
             rooms,
             life,
         });
@@ -88,10 +128,44 @@ impl Books {
 
     pub(crate) fn come(&mut self, who: usize, life: usize) {
         let ear = Ear {
-            life,
+            visits: vec![Visit {
+                life,
+                from: 0,
+                until: u64::MAX,
+            }],
             ..Ear::default()
         };
         self.ears.insert(who, ear);
+    }
+
+    /// Its connection breaks. What is said from now on is due if it gets its socket back.
+    pub(crate) fn breaks(&mut self, who: usize) {
+        let last = self.last();
+        let ear = self.ear(who);
+        ear.broke = ear.heard.len();
+        if let Some(visit) = ear.visits.last_mut() {
+            visit.until = last;
+        }
+    }
+
+    /// It comes back to a life, as the same socket or as another.
+    pub(crate) fn comes_back(&mut self, who: usize, life: usize, is_same: bool) {
+        let from = self.last();
+        let ear = self.ear(who);
+        let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
+        for stays in ear.stays.values_mut() {
+            // Nobody has told it that it is in: it will leave.
+            stays.retain(|stay| stay.is_told);
+            let stay = stays.last_mut().filter(|stay| stay.until == u64::MAX);
+            if let Some(stay) = stay.filter(|_| !is_same) {
+                (stay.until, stay.heard) = (left.unwrap_or(from), broke);
+            }
+        }
+        ear.visits.push(Visit {
+            life,
+            from,
+            until: u64::MAX,
+        });
     }
 
     fn ear(&mut self, who: usize) -> &mut Ear {
@@ -205,12 +279,13 @@ impl Books {
     pub(crate) fn may_be_lost(&self, number: u64, by: usize) -> bool {
         let said = &self.said[number as usize - 1];
         let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
-        is_gone || self.is_excused(number, by, said.life)
+        is_gone || self.is_excused(number, said.life, |loss| loss.by == by)
     }
 
-    fn is_excused(&self, number: u64, by: usize, of: usize) -> bool {
+    /// It was told to be lost, to somebody whom that concerns.
+    fn is_excused(&self, number: u64, of: usize, concerns: impl Fn(&Loss) -> bool) -> bool {
         let mut losses = self.losses.iter();
-        losses.any(|loss| loss.by == by && loss.of == of && number <= loss.upto)
+        losses.any(|loss| loss.of == of && number <= loss.upto && concerns(loss))
     }
 
     pub(crate) fn check(&mut self) {
@@ -266,7 +341,7 @@ impl Books {
         let due = (stay.from + 1..).take_while(|number| *number <= stay.until.min(self.last()));
         for number in due {
             let said = &self.said[number as usize - 1];
-            if !said.rooms.contains(&room) || said.publisher == who {
+            if !said.rooms.contains(&room) || said.author == who {
                 continue;
             }
             if got(&number) {
@@ -279,7 +354,7 @@ impl Books {
                         "seed {seed}: client {who} got {number} in room {room} and missed {missed} before it: {said:?}"
                     );
                 }
-            } else if self.is_excused(number, ear.life, said.life) {
+            } else if self.is_excused(number, said.life, |loss| ear.was_at(loss.by, loss.upto)) {
                 excused += 1;
             } else {
                 let may_miss = stay.until < u64::MAX
@@ -303,8 +378,9 @@ impl Books {
             let is_kept = |number: &u64| self.said[*number as usize - 1].rooms[0] < rooms;
             let numbers = ear.heard.iter().copied().filter(is_kept);
             let places: BTreeMap<u64, usize> = numbers.zip(0..).collect();
+            let Some(home) = ear.home() else { continue };
             let others = ears[at + 1..].iter();
-            for (other, theirs) in others.filter(|(_, theirs)| theirs.life == ear.life) {
+            for (other, theirs) in others.filter(|(_, theirs)| theirs.home() == Some(home)) {
                 let common: Vec<_> = theirs
                     .heard
                     .iter()

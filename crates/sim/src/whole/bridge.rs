@@ -60,6 +60,10 @@ impl Bridge {
     }
 
     fn said(&mut self, shard: u16, deed: Deed, now_ms: u64) {
+        if !deed.users.is_empty() {
+            // Other servers know no users of ours.
+            return;
+        }
         let to = Selection {
             rooms: deed.rooms,
             except: deed.except,

@@ -23,6 +23,8 @@ pub(crate) struct Deeds {
     pub(crate) answered: usize,
     pub(crate) refused: usize,
     pub(crate) again: usize,
+    /// Lists of sockets that workers got.
+    pub(crate) lists: usize,
 }
 
 impl Deeds {

@@ -44,6 +44,13 @@ pub(crate) enum Due {
         link: usize,
         read: Vec<u8>,
     },
+    /// Another node brings a connection.
+    Relayed {
+        life: usize,
+        hub: usize,
+        link: usize,
+        read: Vec<u8>,
+    },
     Open {
         link: usize,
     },
@@ -97,5 +104,9 @@ pub(crate) enum Due {
     },
     Restart {
         number: u16,
+    },
+    /// A client that was cut off comes back.
+    Back {
+        name: usize,
     },
 }

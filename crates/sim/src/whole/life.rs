@@ -73,6 +73,8 @@ impl Life {
         let namespaces = vec!["/".to_owned(), worker::NAMESPACE.to_owned()];
         let uplink = Uplink::new(usize::MAX, JOIN_WAIT);
         let uplink = Arc::new(uplink.naming(Naming::Nothing).serving(namespaces));
+        // All nodes are of one kind.
+        uplink.recovers(true, true);
         let mut process = Process::new(&make.config.rates);
         process.uplink = Some(Arc::clone(&uplink));
         let diary = Arc::<Mutex<Diary>>::default();
@@ -147,7 +149,7 @@ fn seat(
     let witness = Box::new(Witness {
         shard: me.shard,
         rules: rules.build(me.shard),
-        names_users: false,
+        names_users: true,
         diary: Arc::clone(diary),
         streams: BTreeSet::new(),
     });

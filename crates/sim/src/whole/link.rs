@@ -7,6 +7,8 @@ use hub::ConnId;
 pub(crate) enum Owner {
     Person(usize),
     Stream(usize),
+    /// Whoever had it is cut off.
+    Nobody,
 }
 
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(crate) struct Link {
     pub(crate) owner: Owner,
     pub(crate) life: usize,
     pub(crate) hub: usize,
+    /// The life of another node that relays it.
+    pub(crate) via: Option<usize>,
     /// The hub's name for it; `None`: it is not there yet, moves or is over.
     pub(crate) conn: Option<ConnId>,
     /// Its hub closed it.
@@ -32,6 +36,7 @@ impl Link {
             owner,
             life,
             hub,
+            via: None,
             conn: None,
             is_over: false,
             out: Vec::new(),

@@ -11,7 +11,7 @@ use hub::Place;
 use prost::Message;
 use rules::{Line, Word};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const WORKERS: usize = 2;
@@ -20,20 +20,39 @@ pub(crate) const PUBLISHERS: usize = 1_000_000;
 
 /// What hubs say to the backend, until it is read.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<Vec<Up>>);
+pub(crate) struct Queue(Mutex<Said>);
+
+#[derive(Default)]
+struct Said {
+    ups: Vec<Up>,
+    /// Bytes of the lists of this turn, and of its last one.
+    lists: (usize, usize),
+}
 
 impl Queue {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self) -> Vec<Up> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.said().ups)
+    }
+
+    /// Bytes of the lists of sockets that a turn made before its last one. The next turn begins.
+    pub(crate) fn end_turn(&self) -> usize {
+        let (all, last) = std::mem::take(&mut self.said().lists);
+        all - last
     }
 }
 
 impl Line for Queue {
     fn up(&self, up: Up) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(up);
+        let mut said = self.said();
+        if let Up::Found(found) = &up {
+            let bytes = found.encoded_len();
+            said.lists = (said.lists.0 + bytes, bytes);
+        }
+        said.ups.push(up);
         true
     }
 
@@ -149,6 +168,16 @@ impl Office {
 
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
+    }
+
+    /// Lists that workers wait for.
+    pub(crate) fn lists(&self) -> usize {
+        self.workers.iter().map(Worker::waits_for).sum()
+    }
+
+    /// As at the queue.
+    pub(crate) fn end_turn(&self) -> usize {
+        self.queue.end_turn()
     }
 
     fn carry_out(&mut self) -> Vec<(usize, Word)> {
@@ -284,12 +313,8 @@ impl Office {
 
 /// For everybody in the namespace.
 fn for_all(number: u64) -> Order {
-    let to = Target {
-        namespace: NAMESPACE.to_owned(),
-        ..Target::default()
-    };
     Order::Emit(Box::new(Emit {
-        to: Some(to),
+        to: Some(Target::all_of(NAMESPACE)),
         event: "news".to_owned(),
         args: number.to_string().into_bytes().into(),
         ..Emit::default()

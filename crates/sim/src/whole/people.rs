@@ -3,11 +3,11 @@
 use super::due::{Due, MS};
 use super::link::{Link, Owner};
 use super::person::Person;
+use super::returns::AGAIN_US;
 use super::world::World;
-use crate::client::{Client, Transport};
+use crate::client::{Client, Transport, UNKNOWN};
 use crate::names::digits;
 use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
-use std::collections::BTreeMap;
 
 impl World {
     /// A life that clients find.
@@ -24,6 +24,12 @@ impl World {
         let link = self.links.len() - 1;
         self.on_the_way(link, Due::Open { link });
         link
+    }
+
+    /// A new connection to the session of a client.
+    fn dial_session(&mut self, name: usize) -> usize {
+        let life = self.way_to(self.people[name].life);
+        self.dial(Owner::Person(name), life)
     }
 
     /// Something of a client comes to its node after all that came before it by the same connection.
@@ -54,14 +60,7 @@ impl World {
         let client = Client::new(transport, main, None);
         let hello = client.hello();
         self.tell(|| format!("client {name} comes to life {life} by {transport:?}"));
-        self.people.push(Person {
-            client,
-            life,
-            was_slow: false,
-            is_posting: false,
-            joins: BTreeMap::new(),
-            works: None,
-        });
+        self.people.push(Person::new(client, name, life));
         self.books.come(name, life);
         self.send(main, hello);
     }
@@ -85,10 +84,10 @@ impl World {
         }
         self.people[name].is_posting = true;
         let old = self.people[name].client.post;
-        let old = old.filter(|link| self.links[*link].conn.is_some());
+        let old = old.filter(|link| self.may_ask_again(*link));
         let link = match old {
             Some(link) if self.delays.bool() => link,
-            _ => self.dial(Owner::Person(name), self.people[name].life),
+            _ => self.dial_session(name),
         };
         self.people[name].client.post = Some(link);
         self.send(link, bytes);
@@ -96,7 +95,7 @@ impl World {
 
     pub(crate) fn say(&mut self, count: usize) {
         let Some(name) = self.someone() else { return };
-        let life = self.people[name].life;
+        let (life, publisher) = (self.people[name].life, self.people[name].publisher);
         let polls = self.people[name].client.transport == Transport::Polling;
         for _ in 0..if polls { 1 } else { count } {
             let room = self.dice.usize(..self.plan.rooms);
@@ -105,7 +104,7 @@ impl World {
                 true => (vec![room], format!("say-{room}")),
                 false => (vec![room, other], format!("tell-{room}-{other}")),
             };
-            let number = self.books.say(name, rooms, life);
+            let number = self.books.say_as((name, publisher), rooms, life);
             let padding = self.plan.padding();
             self.packet(
                 name,
@@ -167,7 +166,7 @@ impl World {
         if person.client.transport != Transport::Polling || person.client.probe.is_some() {
             return;
         }
-        let link = self.dial(Owner::Person(name), self.people[name].life);
+        let link = self.dial_session(name);
         if let Some(hello) = self.people[name].client.begin_upgrade(link) {
             self.send(link, hello);
         }
@@ -222,7 +221,7 @@ impl World {
     pub(crate) fn is_gone(&mut self, name: usize) {
         self.books.leave_all(name);
         // What it said last may not have been read.
-        self.books.end_publisher(name);
+        self.books.end_publisher(self.people[name].publisher);
         self.deeds.forget(name);
         let person = &mut self.people[name];
         person.joins.clear();
@@ -242,13 +241,18 @@ impl World {
             if let Some(answer) = self.people[name].client.receive_probe(bytes) {
                 self.send(link, answer);
             }
+            if self.people[name].client.is_unknown() {
+                return self.is_unknown(name);
+            }
             self.go_on(name);
         } else if self.people[name].client.main == link {
             self.hears_packets(name, bytes);
             let person = &self.people[name];
             let is_websocket = person.client.transport != Transport::Polling;
             let is_closed = is_websocket && self.links[link].is_over || person.is_gone();
-            if is_closed {
+            if is_closed && person.is_away {
+                self.is_not_let_in(name, AGAIN_US);
+            } else if is_closed {
                 let seed = self.seed;
                 assert!(
                     self.people[name].was_slow,
@@ -258,28 +262,43 @@ impl World {
             }
         } else if String::from_utf8_lossy(bytes).ends_with("\r\n\r\nok") {
             self.people[name].is_posting = false;
+            self.ends_relay(link);
             self.pay(name);
             self.go_on(name);
         } else if !bytes.is_empty() {
             let answer = String::from_utf8_lossy(bytes).into_owned();
+            if self.plan.relays && answer.contains(UNKNOWN) {
+                return self.is_unknown(name);
+            }
             panic!("seed {}: client {name} was answered {answer:?}", self.seed);
         }
     }
 
     fn hears_packets(&mut self, name: usize, bytes: &[u8]) {
         let client = &mut self.people[name].client;
-        let was_greeted = client.sid.is_some();
+        let (was_greeted, was_in) = (client.sid.is_some(), client.joined);
         let whole = client.receive(bytes);
-        let is_greeted = client.sid.is_some();
-        for packet in std::mem::take(&mut client.packets) {
+        let (is_greeted, is_in) = (client.sid.is_some(), client.joined);
+        let packets = std::mem::take(&mut client.packets);
+        if self.people[name].client.is_unknown() {
+            return self.is_unknown(name);
+        }
+        if is_in && !was_in {
+            self.is_let_in(name);
+        }
+        for packet in packets {
             self.on_packet(name, &packet);
         }
         self.pay(name);
         if is_greeted && !was_greeted {
-            self.packet(name, &format!("40{{\"name\":{name}}}"));
+            let connect = self.people[name].connect(name);
+            self.packet(name, &connect);
         }
         if whole > 0 {
             self.people[name].client.polling = false;
+            if self.people[name].client.transport == Transport::Polling {
+                self.ends_relay(self.people[name].client.main);
+            }
             self.go_on(name);
         }
     }
@@ -303,9 +322,8 @@ impl World {
             return;
         }
         let Some(poll) = client.poll() else { return };
-        if self.delays.bool() || self.links[self.people[name].client.main].conn.is_none() {
-            let life = self.people[name].life;
-            self.people[name].client.main = self.dial(Owner::Person(name), life);
+        if self.delays.bool() || !self.may_ask_again(self.people[name].client.main) {
+            self.people[name].client.main = self.dial_session(name);
         }
         self.people[name].client.polling = true;
         self.send(self.people[name].client.main, poll);
@@ -345,6 +363,9 @@ impl World {
         {
             return self.people[name].client.owed.push(format!("43{id}[]"));
         }
+        if packet.starts_with("42") {
+            self.people[name].note_offset(packet);
+        }
         if let Some(rest) = packet.strip_prefix("43") {
             let id = digits(rest).first().copied().expect("an ack id");
             if let Some(room) = self.people[name].joins.remove(&id) {
@@ -352,15 +373,10 @@ impl World {
             }
         } else if packet.starts_with("42[\"history\"") {
             self.take_history(name, packet);
-        } else if packet.starts_with("42[\"say-") || packet.starts_with("42[\"tell-") {
-            let numbers = digits(packet);
-            // The kind of packet, room or rooms, publisher, number.
-            let at = if packet.starts_with("42[\"say-") {
-                3
-            } else {
-                4
-            };
-            self.books.hear(name, numbers[at]);
+        } else if let Some(at) = place_of_number(packet) {
+            self.books.hear(name, digits(packet)[at]);
+        } else if packet.starts_with("42[\"sockeye:gap\"") {
+            self.report.gaps += 1;
         } else {
             panic!("seed {}: client {name} got {packet}", self.seed);
         }
@@ -374,7 +390,10 @@ impl World {
                 self.people[name].works = Some(true);
                 self.books.join(name, self.plan.rooms);
             }
-            "42" => self.books.hear(name, numbers[0]),
+            "42" => {
+                self.report.news += 1;
+                self.books.hear(name, numbers[0]);
+            }
             "43" => {
                 let number = (!rest.contains("error")).then(|| numbers[1]);
                 let answered = self.deeds.answer(name, numbers[0], number);
@@ -393,5 +412,15 @@ impl World {
         let is_full = kept.len() >= HISTORY_EVENTS_MAX || text.len() >= HISTORY_BYTES_MAX / 2;
         self.report.histories += 1;
         self.books.take_history(name, room, kept, is_full);
+    }
+}
+
+/// Where the number is among those of an event: behind the kind of packet, the room, rooms or user, and the publisher.
+fn place_of_number(packet: &str) -> Option<usize> {
+    let (kind, _) = packet.strip_prefix("42[\"")?.split_once('-')?;
+    match kind {
+        "say" | "greet" => Some(3),
+        "tell" => Some(4),
+        _ => None,
     }
 }

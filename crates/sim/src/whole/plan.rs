@@ -1,8 +1,15 @@
 //! How large a history of a cluster is, and what happens in it.
 
 use crate::settings;
-use hub::config::Config;
+use hub::config::{Config, Offsets, Recover, Recovery};
 use std::time::Duration;
+
+/// For so long a socket whose connection broke is kept.
+pub(crate) const WINDOW: Duration = Duration::from_secs(5);
+
+/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and a frame of another node that is passed on may
+/// bring hundreds.
+const LETTERS_MAX: usize = 1_000;
 
 /// Size of a history, and its troubles.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +26,18 @@ pub struct Plan {
     pub kept: bool,
     /// Messages are long, and so much waits in each process that each client is allowed little.
     pub squeezed: bool,
+    /// Clients whose connection breaks come back for their socket, to any node (level `node`).
+    pub recovers: bool,
+    /// Requests of clients come to any node.
+    pub relays: bool,
     /// There is a server of Node in the cluster.
     pub server: bool,
     /// Messages between nodes are lost for a while, nodes are cut off, freeze and die.
     pub troubles: bool,
     /// Bytes that a node keeps for repair.
     pub ring_bytes: usize,
+    /// Messages that may wait in the mailbox of a hub, if another number is to be played than of its seed.
+    pub mailbox_max: Option<usize>,
 }
 
 impl Plan {
@@ -39,9 +52,12 @@ impl Plan {
             polling: 25,
             kept: seed % 2 == 1,
             squeezed: seed % 8 == 5,
+            recovers: matches!(seed % 8, 1 | 3 | 7),
+            relays: seed % 6 == 1,
             server: seed % 3 == 2,
             troubles: !seed.is_multiple_of(4),
             ring_bytes: if seed % 8 == 7 { 4_000 } else { 8 << 20 },
+            mailbox_max: None,
         }
     }
 
@@ -49,10 +65,29 @@ impl Plan {
         let mut config = settings::config(&self.of_one_process(), seed);
         // Clients of the plain protocol answer no pings.
         config.plain_ping_interval = Duration::from_secs(1_000_000);
+        if self.recovers {
+            let recover = Recover {
+                window: WINDOW,
+                offsets: Offsets::All,
+                goes_abroad: true,
+                chronicle: false,
+                replicas: 0,
+            };
+            let namespaces = [("/".to_owned(), Some(recover))].into();
+            config.recovery = Recovery { namespaces };
+        }
+        if let Some(max) = self.mailbox_max {
+            config.limits.mailbox_messages_max = max;
+        }
         if self.squeezed {
             config.limits.waiting_bytes_max = 1;
         }
         config
+    }
+
+    /// So many messages of other hubs may wait in a mailbox. All stop reading from their clients only where each of many has sent one.
+    pub(crate) fn letters_max(&self) -> usize {
+        self.mailbox_max.map_or(LETTERS_MAX, |max| 3 * max)
     }
 
     /// What a message carries beside its numbers.
@@ -71,7 +106,6 @@ impl Plan {
             padding: 0,
             kept: self.kept,
             tokens: false,
-            elsewhere: false,
             upgrades: false,
             loss: 0,
         }

@@ -19,11 +19,21 @@ pub struct Report {
     pub answered: usize,
     pub refused: usize,
     pub redelivered: usize,
+    /// News of workers that clients heard, and lists that workers got.
+    pub news: usize,
+    pub lists: usize,
     /// Messages that the server of Node heard.
     pub crossed: usize,
     /// Processes that went on as others, and what went to them.
     pub successions: usize,
     pub carried: usize,
+    /// Clients that came back as the same socket, those that came back as another, and times that one was told that it missed something.
+    pub returns: usize,
+    pub strangers: usize,
+    pub gaps: usize,
+    /// Connections that came by another node, and clients that were told that nobody knows their session.
+    pub relays: usize,
+    pub unknown: usize,
     /// The longest mailbox.
     pub mailbox_max: usize,
     /// Times that a node was told that letters are lost.

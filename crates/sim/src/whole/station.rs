@@ -204,12 +204,14 @@ impl Station {
                 Event::Up(peer) => {
                     self.uplink.meets(peer.node.0);
                     self.uplink.is_here(peer.node.0, true);
+                    self.uplink.relays_to(peer.node.0, true);
                     if self.gone.remove(&peer.node) {
                         self.tell_missed(peer.node, false, outcome);
                     }
                 }
                 Event::Down(peer) => {
                     self.uplink.is_here(peer.node.0, false);
+                    self.uplink.relays_to(peer.node.0, false);
                     self.gone.insert(peer.node);
                     outcome.gone.push(peer);
                     let node = peer.node.0;

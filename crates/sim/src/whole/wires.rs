@@ -41,7 +41,7 @@ pub(crate) struct Wires<'a> {
     /// Links with something to read, or at their end.
     pub(crate) fresh: &'a mut BTreeSet<usize>,
     pub(crate) mailbox: &'a Receiver<Mail>,
-    /// In their order; of a move, the link that moves.
+    /// In their order; of a move to another hub or node, the link that moves.
     pub(crate) effects: Vec<(Option<usize>, Effect)>,
 }
 
@@ -91,7 +91,7 @@ impl hub::World for Wires<'_> {
                     self.fresh.insert(link);
                 }
             }
-            Effect::Move { conn, .. } => {
+            Effect::Move { conn, .. } | Effect::Relay { conn, .. } => {
                 let link = self.conns.remove(&conn).expect("a connection of this hub");
                 self.links[link].conn = None;
                 self.effects.push((Some(link), effect));

@@ -5,12 +5,14 @@ use crate::names::digits;
 use backend::Link;
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
-use backend::proto::{self, FromWorker, Hello, ToWorker, Welcome};
+use backend::proto::{self, FromWorker, Hello, Target, ToWorker, Welcome};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The backend of all workers, and its namespace.
 pub(crate) const BACKEND: &str = "kitchen";
 pub(crate) const NAMESPACE: &str = "/work";
+/// So long a node waits for hubs that owe a list.
+const FETCH_MS: u32 = 3_000;
 
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -30,6 +32,9 @@ pub(crate) struct Worker {
     /// Commands that the gateway may not have, with their numbers.
     kept: VecDeque<(u64, proto::Command)>,
     sockets: BTreeSet<String>,
+    /// Lists of sockets that it asked for, by their numbers, and how many it has asked for.
+    lists: BTreeSet<u64>,
+    asked: u64,
     /// It does nothing until then, or is not there.
     pub(crate) frozen_until: u64,
     pub(crate) back_at: u64,
@@ -51,6 +56,8 @@ impl Worker {
             commands: 0,
             kept: VecDeque::new(),
             sockets: BTreeSet::new(),
+            lists: BTreeSet::new(),
+            asked: 0,
             frozen_until: 0,
             back_at: 0,
         }
@@ -139,21 +146,48 @@ impl Worker {
         self.up.push_back((at_ms, frame));
     }
 
-    fn handle(&mut self, item: proto::Item, deeds: &mut Deeds) -> Option<Order> {
+    /// Lists of sockets that it waits for.
+    pub(crate) fn waits_for(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// All sockets of the namespace on this node, as `fetchSockets` in a handler of `connection` asks for them.
+    fn fetch(&mut self) -> Order {
+        self.asked += 1;
+        self.lists.insert(self.asked);
+        Order::Fetch(proto::Fetch {
+            query: self.asked,
+            of: Some(Target {
+                local: true,
+                ..Target::all_of(NAMESPACE)
+            }),
+            timeout_ms: FETCH_MS,
+        })
+    }
+
+    fn handle(&mut self, item: proto::Item, deeds: &mut Deeds) -> Vec<Order> {
         match item.what.expect("an item") {
             What::Connect(connect) => {
                 self.sockets.insert(connect.socket.clone());
-                Some(Order::Decision(proto::Decision {
+                let decision = Order::Decision(proto::Decision {
                     socket: connect.socket,
                     admit: true,
                     ..proto::Decision::default()
-                }))
+                });
+                vec![decision, self.fetch()]
             }
             What::Resume(resume) => {
                 let connect = resume.connect.expect("what the client said");
                 self.sockets.insert(connect.socket);
-                None
+                Vec::new()
             }
+            What::Found(found) => {
+                let was_asked = self.lists.remove(&found.query);
+                assert!(was_asked, "a worker got a list that it did not ask for");
+                deeds.lists += 1;
+                Vec::new()
+            }
+            What::Failed(failed) => panic!("a command of a worker failed: {failed:?}"),
             What::Event(event) => {
                 let known = self.sockets.contains(&event.socket);
                 assert!(
@@ -162,25 +196,27 @@ impl Worker {
                 );
                 let said = digits(std::str::from_utf8(&event.args).expect("text"));
                 deeds.handle(said[0] as usize, said[1], item.redelivered, self.run());
-                (event.ack != 0).then(|| {
+                let ack = (event.ack != 0).then(|| {
                     Order::Ack(proto::Ack {
                         socket: event.socket,
                         ack: event.ack,
                         args: said[1].to_string().into_bytes().into(),
                         attachments: Vec::new(),
                     })
-                })
+                });
+                ack.into_iter().collect()
             }
             What::Gone(gone) => {
                 self.sockets.remove(&gone.socket);
-                None
+                Vec::new()
             }
             What::Part(part) => {
                 let had = self.sockets.remove(&part.socket);
                 let socket = part.socket;
-                (!had).then_some(Order::Ended(proto::Ended { socket }))
+                let ended = (!had).then_some(Order::Ended(proto::Ended { socket }));
+                ended.into_iter().collect()
             }
-            _ => None,
+            _ => Vec::new(),
         }
     }
 }

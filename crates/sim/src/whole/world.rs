@@ -21,6 +21,7 @@ use cluster::frame::Peer;
 use cluster::node::Limits;
 use fastrand::Rng;
 use hub::config::Config;
+use hub::limits::LIST_BYTES_PER_TURN;
 use hub::{Effect, Moved, Now, Spent, Turn};
 use rules::{Action, EventRule, NamespaceRules, Rules, Word};
 use seeds::Script;
@@ -28,9 +29,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const WALL_MS: u64 = 1_750_000_000_000;
-/// Mailboxes of odd seeds are long with three messages. Each client may send one more, and a frame of another node that is passed on may
-/// bring hundreds.
-const MAILBOX_MAX: usize = 1_000;
 const FIRST_EPOCH: u64 = 1_000;
 /// Clocks of backends begin with this.
 const WORKERS_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -42,7 +40,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) plan: Plan,
     pub(crate) dice: Rng,
-    /// How long things are under way.
+    /// How long things are under way, and by which way.
     pub(crate) delays: Rng,
     pub(crate) now_us: u64,
     pub(crate) step: usize,
@@ -120,6 +118,11 @@ impl World {
         self.dice.usize(..100) < percent
     }
 
+    /// The same of what is no step.
+    pub(crate) fn chance_of(&mut self, percent: usize) -> bool {
+        self.delays.usize(..100) < percent
+    }
+
     fn now(&self) -> Now {
         Now {
             mono_ms: self.now_us / MS,
@@ -192,20 +195,21 @@ impl World {
             | Due::Heard { life, .. }
             | Due::Bridge { life }
             | Due::Move { life, .. }
+            | Due::Relayed { life, .. }
             | Due::Tick { life } => Some(*life),
             Due::Open { link }
             | Due::Input { link, .. }
             | Due::Writable { link }
             | Due::Broken { link }
             | Due::End { link } => Some(self.links[*link].life),
-            Due::Server { .. } | Due::Thaw { .. } | Due::Restart { .. } => None,
+            Due::Server { .. } | Due::Thaw { .. } | Due::Restart { .. } | Due::Back { .. } => None,
         }
     }
 
     /// The hub by whose turn it happens.
     fn hub_of(&self, due: &Due) -> Option<usize> {
         match due {
-            Due::Turn { hub, .. } | Due::Move { hub, .. } => Some(*hub),
+            Due::Turn { hub, .. } | Due::Move { hub, .. } | Due::Relayed { hub, .. } => Some(*hub),
             Due::Open { link }
             | Due::Input { link, .. }
             | Due::Writable { link }
@@ -281,6 +285,9 @@ impl World {
             Due::Move {
                 hub, link, read, ..
             } => self.move_here(hub, link, read),
+            Due::Relayed {
+                hub, link, read, ..
+            } => self.relayed_here(hub, link, read),
             Due::Open { link } => self.open(link),
             Due::Input { link, mut bytes } => {
                 self.with_conn(link, |turn, conn| turn.bytes(conn, &mut bytes));
@@ -290,6 +297,7 @@ impl World {
             Due::End { link } => self.with_conn(link, |turn, conn| turn.eof(conn)),
             Due::Thaw { life } => self.thaw(life),
             Due::Restart { number } => self.restart(number),
+            Due::Back { name } => self.come_back(name),
         }
     }
 
@@ -471,7 +479,7 @@ impl World {
             .count();
         self.report.mailbox_max = self.report.mailbox_max.max(waiting);
         assert!(
-            waiting <= MAILBOX_MAX,
+            waiting <= self.plan.letters_max(),
             "seed {}: {waiting} messages of other hubs wait for hub {hub} of life {life}",
             self.seed
         );
@@ -566,6 +574,12 @@ impl World {
         turn.end(false, |_| Spent::default());
         let effects = wires.effects;
         seat.hub.check_invariants();
+        let lists = self.lives[life].office.end_turn();
+        assert!(
+            lists < LIST_BYTES_PER_TURN,
+            "seed {}: {lists} bytes of lists of sockets in one turn before the last",
+            self.seed
+        );
         let broken = self.lives[life].diary.lock().expect("whole").broken.clone();
         assert!(broken.is_empty(), "seed {}: {broken:?}", self.seed);
         for (link, effect) in effects {
@@ -599,7 +613,9 @@ impl World {
                 let at_us = self.lives[life].arrival((hub, self.plan.hubs), at_us);
                 self.calendar.note(at_us, Due::Parcel { life, parcel });
             }
-            Effect::Relay { .. } => panic!("seed {}: nothing is relayed", self.seed),
+            Effect::Relay { owner, read, .. } => {
+                self.relay(life, link.expect("what is relayed"), owner, read);
+            }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { ask, .. } => panic!("seed {}: nobody can answer {ask:?}", self.seed),
             Effect::Close { .. } | Effect::Shutdown { .. } | Effect::Log(_) => {}
@@ -613,6 +629,7 @@ impl World {
             match self.links[link].owner {
                 Owner::Person(name) => self.person_hears(name, link, &bytes),
                 Owner::Stream(at) => self.stream_hears(at, link, &bytes),
+                Owner::Nobody => {}
             }
         }
     }
