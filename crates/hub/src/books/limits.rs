@@ -35,8 +35,7 @@ pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
 pub(crate) const PAGE_SOCKETS: usize = 256;
 pub(crate) const PAGE_BYTES: usize = 64 * 1024;
 const _: () = assert!(
-    SMALL_SHARES
-        || PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN
+    SMALL_SHARES || PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN
 );
 /// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
 /// that lists describe, rooms that are announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.

@@ -342,7 +342,8 @@ impl Net {
                     Handed::Keeps(piece) => keep(&mut heirs, at, *piece)?,
                     Handed::Goes(conns, _, record) => {
                         let name = *conns.first().expect("nobody polls");
-                        let own = |client: &&mut &mut Client| (client.at, client.conn) == (at, name);
+                        let own =
+                            |client: &&mut &mut Client| (client.at, client.conn) == (at, name);
                         let client = clients.iter_mut().find(own);
                         heirs.arrives(at, &record, client.map(|client| &mut **client))?;
                     }
