@@ -7,6 +7,7 @@ use crate::bounds::{
 use crate::counting::{Counter, Limiters, Rest, Share};
 use crate::keepsakes::{Keepsakes, check_return};
 use crate::record::{Claims, Conn, Polling, Post, Probe, Reading, Session, Socket, Unit, Visitor};
+use crate::unfit::{Unfit, need};
 use std::collections::HashSet;
 
 /// Bytes of an id.
@@ -20,32 +21,6 @@ const ENGINE: [u32; 2] = [1, 2];
 const FATE_MAX: u32 = 3;
 const TOLD_MAX: u32 = 2;
 const DEFLATE_MAX: u32 = 2;
-
-/// What is wrong with a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfit {
-    /// The field, with its value if that tells something.
-    pub field: String,
-    /// What it should be.
-    pub wanted: &'static str,
-}
-
-impl std::fmt::Display for Unfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: it must be {}", self.field, self.wanted)
-    }
-}
-
-impl std::error::Error for Unfit {}
-
-pub(crate) fn need(
-    holds: bool,
-    field: impl Into<String>,
-    wanted: &'static str,
-) -> Result<(), Unfit> {
-    let field = field.into();
-    holds.then_some(()).ok_or(Unfit { field, wanted })
-}
 
 /// The ids that came, so that none comes twice.
 #[derive(Debug, Default)]

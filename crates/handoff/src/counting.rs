@@ -4,7 +4,7 @@ use crate::bounds::{
     BUCKETS_MAX, COUNT_MAX, COUNTER_NAME_BYTES_MAX, RATES_MAX, STATE_US_MAX, STATES_OF_PAGE,
     TABLE_PAGES_MAX,
 };
-use crate::check::{Unfit, need};
+use crate::unfit::{Unfit, need};
 use prost::Message;
 use std::collections::HashSet;
 

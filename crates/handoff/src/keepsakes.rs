@@ -4,7 +4,7 @@
 use crate::bounds::{
     APART_MAX, EVENTS_OF_ROOM_MAX, FORMERS_MAX, NAME_BYTES_MAX, ORIGINS_MAX, PLACE_LIMIT, ROOMS_MAX,
 };
-use crate::check::{Unfit, need};
+use crate::unfit::{Unfit, need};
 use prost::Message;
 use std::collections::HashSet;
 

@@ -14,8 +14,9 @@ pub mod keepsakes;
 mod marks;
 mod message;
 mod record;
+mod unfit;
 
-pub use check::{Ledger, Unfit};
+pub use check::Ledger;
 pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
 pub use keepsakes::Keepsakes;
 pub use marks::Marks;
@@ -24,6 +25,7 @@ pub use record::{
     Asked, Attached, Claims, Conn, Grants, Heart, Lifeline, Owed, Polling, Post, Probe, Reached,
     Reading, Round, Session, Socket, Unit, Visitor,
 };
+pub use unfit::Unfit;
 
 /// The version of the record that this build writes, and the oldest one that it reads.
 pub const VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! The record of commands of a bus that a shard has carried out: another process that reads them again leaves them out.
 
 use crate::bounds::{MARKS_OF_PAGE, NAME_BYTES_MAX};
-use crate::check::{Unfit, need};
+use crate::unfit::{Unfit, need};
 use prost::Message;
 
 /// Numbers in a row of one part of a bus.

@@ -75,18 +75,7 @@ fn until_commit(
     parts: &Parts,
     course: &Course,
 ) -> Result<Given, Broken> {
-    let own = (OLDEST, VERSION);
-    let version = agree(own, (hello.oldest, hello.newest)).ok_or_else(|| {
-        Broken::Refused(format!(
-            "this process writes records of version {OLDEST} to {VERSION}, and the successor reads {} to {}: restart instead, which sends clients away and lets them come back",
-            hello.oldest, hello.newest
-        ))
-    })?;
-    if let Some(differs) = hello.fit.as_ref().and_then(|fit| parts.fit.differs(fit)) {
-        return Err(Broken::Refused(format!(
-            "the successor has another configuration: {differs}; restart instead, or take the change back"
-        )));
-    }
+    let version = agreed(hello, parts)?;
     let census = parts.givers.census(hello.takes, SHARD)?;
     let welcome = Welcome {
         version,
@@ -140,6 +129,21 @@ fn until_commit(
     Ok(Given {
         sessions,
         stood_still: began.elapsed(),
+    })
+}
+
+/// The version of the record that both know, if the successor fits in the place of this process.
+fn agreed(hello: &Hello, parts: &Parts) -> Result<u32, Broken> {
+    if let Some(differs) = hello.fit.as_ref().and_then(|fit| parts.fit.differs(fit)) {
+        return Err(Broken::Refused(format!(
+            "the successor has another configuration: {differs}; restart instead, or take the change back"
+        )));
+    }
+    agree((OLDEST, VERSION), (hello.oldest, hello.newest)).ok_or_else(|| {
+        Broken::Refused(format!(
+            "this process writes records of version {OLDEST} to {VERSION}, and the successor reads {} to {}: restart instead, which sends clients away and lets them come back",
+            hello.oldest, hello.newest
+        ))
     })
 }
 

@@ -211,12 +211,7 @@ impl Takeover {
                 Broken::Strange(format!("cannot open the store of history: {fault}"))
             })?;
         }
-        if left_out > 0 {
-            tracing::warn!(
-                left_out,
-                "rooms with their events, or sockets without a connection, of the process before have no place in this configuration: their clients begin anew"
-            );
-        }
+        tell_left_out(left_out);
         line.say(Kind::Built, STEP)?;
         // An end without a word is no word: nobody may serve clients that another process may still have.
         let tally = line.expect::<Tally>(Kind::Commit, COMMIT)?;
@@ -226,6 +221,15 @@ impl Takeover {
             connections,
             tally,
         })
+    }
+}
+
+fn tell_left_out(left_out: u64) {
+    if left_out > 0 {
+        tracing::warn!(
+            left_out,
+            "rooms with their events, or sockets without a connection, of the process before have no place in this configuration: their clients begin anew"
+        );
     }
 }
 
