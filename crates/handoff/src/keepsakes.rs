@@ -343,7 +343,7 @@ fn check_entry(entry: &Entry) -> Result<(), Unfit> {
     ];
     let count = count.into_iter().filter(|is| *is).count();
     need(
-        count <= 1 && (count == 1) == !entry.headings.is_empty(),
+        count <= 1 && (count == 1) != entry.headings.is_empty(),
         "entries",
         "one thing for somebody, or nothing for nobody",
     )?;
