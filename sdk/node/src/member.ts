@@ -23,6 +23,8 @@ export class Member {
   begun = false;
   /** Another worker waits for it, while middleware works on it. */
   parting = false;
+  /** Its client has gone, and handlers hear of it soon. */
+  leaving = false;
   /** It began again, in another session than its first. */
   returned = false;
   readonly link: Link;

@@ -240,11 +240,15 @@ export class Worker implements Owner, Handlers {
     const known = resumes && there?.readyState !== "open" ? undefined : there;
     const connection = known ?? new Connection(connect, key, this, asked);
     const member = join(connection);
+    const earlier = this.#members.get(member.id);
+    // Its client came back with the id that it had, and the end of its connection before is not handled yet.
+    let ending = earlier?.leaving ? earlier : undefined;
     this.#members.set(member.id, member);
     const begin = () => {
       if (connection.readyState !== "open") return member.stage === "resuming" ? this.#again(member) : this.#refuse(member, "the session has ended");
       // The same client left this namespace a moment ago: what middleware and handlers make of that comes first.
-      const before = connection.members.get(member.namespace);
+      const before = connection.members.get(member.namespace) ?? ending;
+      ending = undefined;
       if (before) {
         connection.waiting += 1;
         return before.whenOver(() => ((connection.waiting -= 1), begin()));
@@ -327,6 +331,7 @@ export class Worker implements Owner, Handlers {
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
     const member = this.#members.get(socket);
     if (!member) return;
+    member.leaving = true;
     // Events before it are handled in later ticks of this turn.
     link.hold(number);
     setImmediate(() => {
@@ -539,7 +544,7 @@ export class Worker implements Owner, Handlers {
   readonly #parting = new Map<Connection, Member[]>();
 
   #drop(member: Member): void {
-    this.#members.delete(member.id);
+    if (this.#members.get(member.id) === member) this.#members.delete(member.id);
     this.#touched.delete(member);
     const { connection } = member;
     if (connection.members.get(member.namespace) === member) connection.members.delete(member.namespace);

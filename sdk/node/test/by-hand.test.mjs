@@ -2,6 +2,8 @@
 // client library. Where this gateway differs from Socket.IO's server, a test says so.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import { Adapter } from "socket.io-adapter";
 import { Server } from "@sockeye/server";
 import { poll, post, stage, until } from "./stage.mjs";
@@ -186,4 +188,51 @@ test("an adapter is taken whose methods nobody would call, and any other is refu
   await caller.say("1");
   const other = await plain.server({ adapter: Adapter });
   await other.close();
+});
+
+/** In a thread of its own, so that it works while the server's stands still: it ends a session and brings the next one to the same socket. */
+const RETURNER = `
+const { parentPort, workerData: { stage, url, session, shown, busy } } = require("node:worker_threads");
+import(stage).then(async ({ poll, post }) => {
+  await post(url, session, "1");
+  const next = JSON.parse((await (await poll(url)).text()).slice(1)).sid;
+  await post(url, next, "40" + JSON.stringify(shown));
+  // What the gateway tells the server of both is in one piece there.
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  parentPort.postMessage(next);
+  Atomics.store(busy, 0, 1);
+  Atomics.notify(busy, 0);
+});`;
+
+test("a client that comes back while its server is busy is there after the end of its connection before", async (t) => {
+  const sockets = [];
+  const io = await gateway.server({ connectionStateRecovery: {} }, (io) =>
+    io.on("connection", (socket) => {
+      sockets.push(socket);
+      socket.on("ask", (answer) => answer("here"));
+      socket.on("disconnect", () => (socket.left = true));
+    }),
+  );
+  t.after(() => io.close());
+  const caller = await Caller.open(gateway.url);
+  await until(() => sockets.length === 1);
+  io.emit("hello");
+  const [, offset] = await caller.event();
+  const busy = new Int32Array(new SharedArrayBuffer(4));
+  const stage = new URL("./stage.mjs", import.meta.url).href;
+  const workerData = { stage, url: gateway.url, session: caller.session, shown: { pid: caller.pid, offset }, busy };
+  const thread = new Worker(RETURNER, { eval: true, workerData });
+  assert.equal(Atomics.wait(busy, 0, 0, 20_000), "ok");
+  const [session] = await once(thread, "message");
+  const back = Object.assign(new Caller(), { url: gateway.url, session });
+  const answer = await back.next();
+  assert.equal(JSON.parse(answer.slice(2)).sid, caller.sid, answer);
+  await until(() => sockets.length === 2);
+  assert.deepEqual(sockets.map(({ left }) => left), [true, undefined]);
+  assert.equal(io.sockets.sockets.get(caller.sid), sockets[1]);
+  await back.say('427["ask"]');
+  assert.equal(await back.next(), '437["here"]');
+  await back.say("1");
+  await until(() => sockets[1].left);
+  assert.equal(io.sockets.sockets.size, 0);
 });
