@@ -458,14 +458,14 @@ impl Node<'_> {
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
                 if ended.is_ok() && self.has_handed_over() {
-                    return self.leave();
+                    return self.leave(false);
                 }
                 return ended.context("cannot go on");
             }
             // Asked first: where another process serves, operators are served there.
             let part = self.facts.vitals.ended();
             if self.host.as_ref().is_some_and(Host::is_gone) {
-                return self.leave();
+                return self.leave(false);
             }
             if let Some(part) = part {
                 bail!(
@@ -505,7 +505,8 @@ impl Node<'_> {
     }
 
     /// Another process serves: those who could not go there have been told to come back, and are waited for.
-    fn leave(&mut self) -> Result<()> {
+    /// `hurries`: this process was told to stop.
+    fn leave(&mut self, mut hurries: bool) -> Result<()> {
         carrier::stop(&self.facts);
         let grace = self.loaded.resolved.server.drain_grace;
         let (began, mut ended) = (Instant::now(), None);
@@ -519,9 +520,11 @@ impl Node<'_> {
             let relayed = self.relays.as_ref().map_or(0, Relays::open)
                 + bodies::open_transfers(&self.facts)
                 + self.facts.owed.count() as u64;
+            // A supervisor waits for this process before it stops the one that serves.
+            hurries |= matches!(self.wishes.try_recv(), Ok(Wish::Stop));
             match ended {
-                Some(ended) if relayed == 0 || ended.is_err() => {
-                    tracing::info!("stopped: another process serves");
+                Some(ended) if relayed == 0 || hurries || ended.is_err() => {
+                    tracing::info!(relayed, "stopped: another process serves");
                     return ended.context("cannot drain");
                 }
                 Some(_) => std::thread::sleep(LOOK_INTERVAL),
@@ -591,7 +594,7 @@ impl Node<'_> {
     /// stop so far.
     fn drain(&mut self, mut stops: usize) -> Result<Left> {
         if self.host.as_ref().is_some_and(|host| !host.stop()) {
-            return self.leave().map(|()| Left::Ends);
+            return self.leave(stops > 0).map(|()| Left::Ends);
         }
         let server = &self.loaded.resolved.server;
         let (window, grace) = (server.drain_window, server.drain_grace);

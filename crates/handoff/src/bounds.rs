@@ -64,6 +64,8 @@ pub const COUNT_MAX: u64 = 1 << 60;
 pub const BUCKETS_MAX: usize = 64;
 /// Events that one room keeps.
 pub const EVENTS_OF_ROOM_MAX: usize = 1_024;
+/// Numbers that a process counts on from stay below.
+pub const NUMBER_LIMIT: u64 = 1 << 60;
 /// Names and places of a journal stay below.
 pub const PLACE_LIMIT: u64 = 1 << 48;
 /// Journals that a socket was in before the one that it is in.

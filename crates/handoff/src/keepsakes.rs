@@ -2,7 +2,8 @@
 //! away. It goes in pieces, which are bounded. Times are lengths, and places of a journal stay what they are.
 
 use crate::bounds::{
-    APART_MAX, EVENTS_OF_ROOM_MAX, FORMERS_MAX, NAME_BYTES_MAX, ORIGINS_MAX, PLACE_LIMIT, ROOMS_MAX,
+    APART_MAX, EVENTS_OF_ROOM_MAX, FORMERS_MAX, NAME_BYTES_MAX, NUMBER_LIMIT, ORIGINS_MAX,
+    PLACE_LIMIT, ROOMS_MAX,
 };
 use crate::unfit::{Unfit, need};
 use prost::Message;
@@ -299,6 +300,7 @@ impl Keepsakes {
                 "log.floor",
                 "no more than the last place",
             )?;
+            need(log.last < NUMBER_LIMIT, "log.last", "below 2^60")?;
         }
         self.rooms.iter().try_for_each(check_room)?;
         let count = self.entries.len() as u64;
@@ -404,6 +406,13 @@ fn check_journal(journal: &Journal) -> Result<(), Unfit> {
         near && journal.name > 0,
         "journal.name",
         "below 2^48, with its places",
+    )?;
+    need(journal.life != 0, "journal.life", "drawn")?;
+    let counted = [journal.last, journal.claims];
+    need(
+        counted.into_iter().all(|number| number < NUMBER_LIMIT),
+        "journal.last",
+        "below 2^60, with its claims",
     )?;
     need(
         journal.floor <= journal.head && journal.gap <= journal.head,

@@ -287,8 +287,9 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conns));
     }
 
-    /// All that goes has gone, and what is kept for those who come is another process's.
+    /// What is kept for those who come is another process's. Said before what goes is forgotten: that may say something.
     pub fn all_handed_over(&mut self) {
+        self.hub.stage.parts.rooms.kept.end();
         if let Some(recovery) = &mut self.hub.stage.parts.recovery {
             recovery.journal.end();
         }

@@ -119,6 +119,7 @@ impl Shard {
         let now = self.clock.now(Instant::now());
         self.door.hand_over(&self.hands.reactor);
         let mut turn = self.hub.turn(now, &mut self.hands);
+        turn.all_handed_over();
         for (session, conns) in gone {
             // A kernel that watches a socket for this process goes on with that while another process has it.
             for conn in &conns {
@@ -126,7 +127,6 @@ impl Shard {
             }
             turn.handed_over(session, &conns);
         }
-        turn.all_handed_over();
         // Those who stay are closed at once, for what others say does not reach them any more.
         turn.drain(0, 0);
     }

@@ -49,9 +49,11 @@ impl Pause {
                 let mut census = Census::default();
                 let is_secure = |conn| hands.streams.is_secure(conn);
                 hub.count_handed(takes, is_secure, |goes| census.count(goes));
-                census.windows = hub.count_windows();
                 census.outside = hub.count_outside();
-                (census.claimed, census.kept) = (hub.count_claimed(), hub.count_kept());
+                if takes & handoff::takes::KEEPSAKES != 0 {
+                    census.windows = hub.count_windows();
+                    (census.claimed, census.kept) = (hub.count_claimed(), hub.count_kept());
+                }
                 let _ = answer.send(census);
             }
             Wish::Listeners(answer) => {

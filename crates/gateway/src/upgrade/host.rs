@@ -339,7 +339,10 @@ fn describe_lacks(hello: &Hello, desk: &Desk, tell: &mut impl FnMut(String)) -> 
     let census = desk.parts.givers.census(hello.takes, STEP);
     let census = census.map_err(|why| why.to_string())?;
     tell("the successor is of an earlier build, which takes less than this one:".to_owned());
-    describe(&census).into_iter().for_each(tell);
+    describe(&census).into_iter().for_each(&mut *tell);
+    if hello.takes & takes::KEEPSAKES == 0 {
+        tell("it takes no events of rooms and no recovery: rooms begin with nothing, and a client that is away, or loses its connection later, comes back as a new one".to_owned());
+    }
     Ok(())
 }
 

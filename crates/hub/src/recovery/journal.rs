@@ -260,7 +260,7 @@ impl Journal {
 
     /// Something that another node said is lost: who has nothing from this place on may have missed it.
     pub(crate) fn breaks(&mut self, now_ms: u64) {
-        if self.gap == self.head() && !self.entries.is_empty() {
+        if self.is_over || self.gap == self.head() && !self.entries.is_empty() {
             return;
         }
         let gap = Entry {

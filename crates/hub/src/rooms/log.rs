@@ -48,6 +48,8 @@ pub(crate) struct Log {
     floor: u64,
     /// Has the bytes of all rings.
     account: Account,
+    /// Another process has it, and gives out its next positions.
+    is_over: bool,
 }
 
 impl Ring {
@@ -86,7 +88,13 @@ impl Log {
             offset: 0,
             floor: 0,
             account,
+            is_over: false,
         }
+    }
+
+    /// Another process goes on with it: here no position is given any more.
+    pub(crate) fn end(&mut self) {
+        self.is_over = true;
     }
 
     fn head(&mut self, ids: &mut Ids) -> Position {
@@ -109,6 +117,7 @@ impl Log {
         record: Record,
     ) -> Option<Position> {
         let text = match record {
+            _ if self.is_over => return None,
             Record::Passing => return None,
             Record::Lost => None,
             Record::Kept(text) => Some(text),

@@ -335,8 +335,14 @@ fn a_full_journal_gives_up_the_oldest_and_nobody_is_told_a_lie() {
     let mut speaker = Client::new(&gateway);
     let mut client = Client::new(&gateway);
     client.join("den");
+    let mut hall: Vec<Client> = (0..8).map(|_| Client::new(&gateway)).collect();
+    hall.iter_mut().for_each(|member| member.join("hall"));
     let (sid, auth) = (client.sid.clone(), client.lose());
     say(&mut speaker, "den", 0..100, &"x".repeat(1_000));
+    // It goes to each shard behind all that was said before.
+    say(&mut speaker, "hall", 0..1, "");
+    let heard = hall.iter_mut().map(|member| hears_all(member, 1));
+    assert!(heard.into_iter().all(|heard| heard == [0]));
     let back = Client::comes_back(&gateway, auth);
     assert_ne!(back.sid, sid);
     assert_eq!(outcome(&gateway, "trimmed"), 1.0);

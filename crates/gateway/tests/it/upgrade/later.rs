@@ -161,7 +161,7 @@ fn altered(kind: Kind, body: &[u8]) -> Vec<u8> {
 }
 
 /// How many follow.
-fn descriptors(kind: Kind, body: &[u8]) -> usize {
+pub fn descriptors(kind: Kind, body: &[u8]) -> usize {
     if !matches!(kind, Kind::Listeners | Kind::Sessions) {
         return 0;
     }

@@ -1,6 +1,7 @@
 //! Whoever else comes to the socket.
 
 use super::chain::{Chain, said};
+use super::later;
 use super::troubles::Pair;
 use handoff::{Batch, Fit, Hello, Kind, Said, Welcome, takes};
 use prost::Message;
@@ -73,7 +74,7 @@ fn hello_of(unix: &[String]) -> Hello {
             admin: "127.0.0.1:0".into(),
             ..Fit::default()
         }),
-        takes: takes::ALL,
+        takes: takes::ALL & !takes::KEEPSAKES,
     }
 }
 
@@ -156,7 +157,9 @@ pub fn go_until_of(chain: &Chain, unix: &[String], last: Step) -> Peer {
                 sessions += batch.sessions.len();
                 // It has not said that it takes them.
                 assert!(batch.keepsakes.is_empty());
-                peer.skip_descriptors();
+                if later::descriptors(Kind::Sessions, &body) > 0 {
+                    peer.skip_descriptors();
+                }
                 if last == Step::FirstBatch {
                     return peer;
                 }

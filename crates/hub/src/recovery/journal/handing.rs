@@ -200,7 +200,7 @@ impl Journal {
                 places.push_back(at);
             }
         }
-        // Times go up, whatever the way took. What is older than this process counts as old as it is: it stays for a window more at most.
+        // Times go up, whatever the way took.
         let last_ms = self.entries.back().map_or(0, |last| last.at_ms);
         let entry = Entry {
             at_ms: now_ms.saturating_sub(record.age_ms).max(last_ms),
