@@ -8,8 +8,13 @@ use handoff::{
 use prost::Message;
 
 const GOLDEN: &str = include_str!("golden/session_v1.hex");
+/// Bytes, and what they are.
+type Other = (&'static str, fn() -> Session);
+/// A field, and how it becomes wrong.
+type Wrong = (&'static str, fn(&mut Session));
+
 /// Of what a record has in the place of a connection that carries everything.
-const OTHERS: [(&str, fn() -> Session); 2] = [
+const OTHERS: [Other; 2] = [
     (include_str!("golden/stream_v1.hex"), stream),
     (include_str!("golden/rising_v1.hex"), rising),
 ];
@@ -348,7 +353,7 @@ fn what_is_wrong_with_streams_and_ways_up_is_named() {
         let unfit = Ledger::default().admit(&session).expect_err("it is unfit");
         unfit.field
     };
-    let streams: [(&str, fn(&mut Session)); 6] = [
+    let streams: [Wrong; 6] = [
         ("reading", |stream| stream.reading = None),
         ("reading", |stream| stream.protocol = 1),
         ("reading.rooms.told = 3", |stream| {
@@ -379,7 +384,7 @@ fn what_is_wrong_with_streams_and_ways_up_is_named() {
         let polling = session.polling.as_mut().expect("it polls");
         polling.post.as_mut().expect("it posts")
     }
-    let rises: [(&str, fn(&mut Session)); 7] = [
+    let rises: [Wrong; 7] = [
         ("probe.conn", |session| probe(session).conn = None),
         ("probe.peer", |session| probe(session).peer.clear()),
         ("probe.conn.sent = 9", |session| {

@@ -445,6 +445,9 @@ fn keepsakes() -> Keepsakes {
     }
 }
 
+/// A field, and how it becomes wrong.
+type Wrong = (&'static str, fn(&mut Keepsakes));
+
 /// The bytes are as they were, and are read to the same record.
 fn keeps<M: Message + Default + PartialEq>(name: &str, record: &M) -> String {
     let bytes = record.encode_to_vec();
@@ -551,7 +554,7 @@ fn what_a_shard_keeps_is_looked_at() {
         let unfit = Ledger::default().admit_keepsakes(&keepsakes);
         unfit.expect_err("it is unfit").field
     };
-    let alterations: [(&str, fn(&mut Keepsakes)); 14] = [
+    let alterations: [Wrong; 14] = [
         ("log.floor", |all| {
             all.log.iter_mut().for_each(|log| log.floor = 179);
         }),
