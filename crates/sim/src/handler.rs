@@ -136,6 +136,10 @@ impl Handler for Witness {
     }
 
     fn arrived(&mut self, cx: &mut Context<'_>, socket: SocketKey, owed: Vec<(u64, AckTo)>) {
+        if is_stream(cx, socket) {
+            self.streams.insert(socket);
+            return self.rules.arrived(cx, socket, owed);
+        }
         let id = cx.socket(socket).id();
         let mut diary = self.diary();
         match id.and_then(|id| diary.names.get(&id.0).cloned()) {

@@ -32,18 +32,24 @@ pub fn quick(redis: &Redis, more: &str) -> String {
 
 /// Descriptions of nodes are read a moment after the nodes are heard.
 pub fn know_addresses(nodes: &[&Gateway]) {
+    know_addresses_by(nodes, "");
+}
+
+/// The same where the API asks for something in the head of a call.
+pub fn know_addresses_by(nodes: &[&Gateway], headers: &str) {
     for node in nodes {
         let known = eventually(PATIENCE, || {
-            let rows = list(node);
+            let rows = list(node, headers);
             let mut known = rows.iter().filter(|row| row["relay"].is_string());
             known.by_ref().count() == nodes.len()
         });
-        assert!(known, "{:?}", list(node));
+        assert!(known, "{:?}", list(node, headers));
     }
 }
 
-fn list(node: &Gateway) -> Vec<Value> {
-    let request = "GET /v1/nodes HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+fn list(node: &Gateway, headers: &str) -> Vec<Value> {
+    let request =
+        format!("GET /v1/nodes HTTP/1.1\r\nHost: admin\r\n{headers}Connection: close\r\n\r\n");
     let body = RawConn::exchange(node.admin, request).body;
     let json: Value = serde_json::from_str(&body).expect("JSON");
     json["nodes"].as_array().expect("nodes").clone()
@@ -303,7 +309,7 @@ fn relayed_requests_took_the_whole_reserve() {
 fn strangers_get_nothing_from_the_door_for_nodes() {
     let redis = Redis::start();
     let nodes: [Gateway; 2] = relaying(&redis, "");
-    let rows = list(&nodes[0]);
+    let rows = list(&nodes[0], "");
     let own = rows.iter().find(|row| row["number"] == number(&nodes[0]));
     let door = own.and_then(|row| row["relay"].as_str()?.parse().ok());
     let mut stranger = RawConn::connect(door.expect("an address"));
@@ -322,7 +328,7 @@ fn silent_strangers_at_the_door_for_nodes_kept_nodes_out() {
     let redis = Redis::start();
     let nodes: [Gateway; 2] = relaying(&redis, "");
     let session = opened(nodes[0].addr);
-    let rows = list(&nodes[0]);
+    let rows = list(&nodes[0], "");
     let own = rows.iter().find(|row| row["number"] == number(&nodes[0]));
     let door: SocketAddr = own
         .and_then(|row| row["relay"].as_str()?.parse().ok())
@@ -452,10 +458,10 @@ fn a_node_that_relays_nothing_answers_by_itself() {
     let nodes = [Gateway::start(&config(&redis, "")), Gateway::start(&off)];
     all_up(&nodes);
     let known = eventually(PATIENCE, || {
-        let rows = list(&nodes[1]);
+        let rows = list(&nodes[1], "");
         rows.iter().any(|row| row["relay"].is_string())
     });
-    assert!(known, "{:?}", list(&nodes[1]));
+    assert!(known, "{:?}", list(&nodes[1], ""));
     is_unknown(&poll_at(&nodes[1], &opened(nodes[0].addr)));
     is_unknown(&poll_at(&nodes[0], &opened(nodes[1].addr)));
     assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);

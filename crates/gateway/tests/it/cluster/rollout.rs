@@ -2,7 +2,7 @@
 //! in their order. Clients with recovery miss nothing.
 
 use super::departures::Service;
-use super::relay::know_addresses;
+use super::relay::know_addresses_by;
 use super::{all_up, closed};
 use crate::e2e::recovery::Client;
 use crate::harness::{Alone, Gateway, Stop};
@@ -11,13 +11,20 @@ use serde_json::{Value, json};
 use servers::Redis;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 const CLIENTS: usize = 24;
+/// The program's key, and its entry: the API of a cluster asks for one.
+static KEY: LazyLock<(String, String)> =
+    LazyLock::new(|| identity::keys::generate("program", &[]).expect("a key"));
 /// Proxies hear of an end later than the pod itself.
 const HEARS_LATE: Duration = Duration::from_secs(2);
+
+fn allowed() -> String {
+    format!("Authorization: Bearer {}\r\n", KEY.0)
+}
 
 /// What the chart says of the end of a pod, and how its configuration drains.
 struct Chart {
@@ -63,8 +70,9 @@ impl Chart {
         let pace =
             format!("shards = 2\nnode = {pod}\ndrain_window = {window:?}\ndrain_grace = {grace:?}");
         let recovers = format!(
-            "[namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = {level:?}\n\
-             [namespaces.\"/\".events.echo]\naction = \"reply\"\n"
+            "[admin]\napi_keys = [{:?}]\n[namespaces.\"/\"]\nclient_joins = true\n[namespaces.\"/\".recovery]\nlevel = {level:?}\n\
+             [namespaces.\"/\".events.echo]\naction = \"reply\"\n",
+            KEY.1
         );
         closed(redis, &recovers).replace("shards = 2", &pace)
     }
@@ -101,8 +109,8 @@ fn speaks(admin: &Mutex<SocketAddr>, said: &AtomicU64, over: &AtomicBool) {
         let n = said.fetch_add(1, Ordering::AcqRel);
         let body = json!({ "event": "say", "rooms": ["room"], "args": [{ "n": n }] });
         let admin = *admin.lock().expect("an address");
-        let headers = "Content-Type: application/json\r\n";
-        let answer = request(admin, "POST", "/v1/emit", headers, &body.to_string());
+        let headers = format!("Content-Type: application/json\r\n{}", allowed());
+        let answer = request(admin, "POST", "/v1/emit", &headers, &body.to_string());
         assert_eq!(answer.status, 202, "{answer:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -114,7 +122,7 @@ fn a_rolling_update(level: &str, count: usize) {
     let start = |pod: usize| Gateway::start(&chart.config(&redis, level, pod + 1));
     let mut pods: Vec<Gateway> = (0..count).map(start).collect();
     all_up(&pods);
-    know_addresses(&pods.iter().collect::<Vec<_>>());
+    know_addresses_by(&pods.iter().collect::<Vec<_>>(), &allowed());
     let service = Service::start(count);
     (0..)
         .zip(&pods)
@@ -149,13 +157,15 @@ fn a_rolling_update(level: &str, count: usize) {
             assert_eq!(status.code(), Some(0));
             pods[pod] = start(pod);
             all_up(&pods);
-            know_addresses(&pods.iter().collect::<Vec<_>>());
+            know_addresses_by(&pods.iter().collect::<Vec<_>>(), &allowed());
             service.add(pod, pods[pod].addr);
         }
         // Those who were sent away last come back.
         std::thread::sleep(Duration::from_secs(2));
         silent.store(true, Ordering::Release);
         program.join().expect("a program");
+        // What it said last is on its way.
+        std::thread::sleep(HEARS_LATE);
         over.store(true, Ordering::Release);
         let lives = lives.into_iter().map(|life| life.join().expect("a life"));
         lives.collect()
