@@ -108,25 +108,18 @@ impl Watch {
 
     /// Waits for all that have ended, orphans too. What the last gateway ended with, if it did and nobody took over from it.
     fn reap(&mut self) -> Option<WaitStatus> {
-        let mut last = None;
-        // Of any group: a gateway has one of its own.
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid == self.main {
-                last = Some(status);
-            } else if self.successor == Some(pid) {
-                self.successor = None;
-                tell(&format!(
-                    "process {pid} was to take over and has ended ({}): its log says why",
-                    told(status)
-                ));
-            }
-        }
+        let (mut last, mut beside) = (None, None);
+        self.collect(&mut last, &mut beside);
         let status = last?;
         let ended = self.main;
         // Its successor is a child of this process from the moment at which it ended.
         let heir = family::heir(std::process::id());
         let heir = heir.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let Some(heir) = heir else {
+            // A successor that ended in the same moment was the last that served.
+            self.collect(&mut last, &mut beside);
+            let was_left = status.exit_status() == Some(0) && !self.stops;
+            let status = beside.filter(|_| was_left).unwrap_or(status);
             tell(&format!("process {ended} has ended ({})", told(status)));
             return Some(status);
         };
@@ -142,6 +135,27 @@ impl Watch {
             self.pass(Signal::HUP);
         }
         None
+    }
+
+    /// What the gateway that serves ended with, and another one that failed.
+    fn collect(&mut self, last: &mut Option<WaitStatus>, beside: &mut Option<WaitStatus>) {
+        // Of any group: a gateway has one of its own.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if pid == self.main {
+                *last = Some(status);
+                continue;
+            }
+            if status.exit_status() != Some(0) {
+                *beside = Some(status);
+            }
+            if self.successor == Some(pid) {
+                self.successor = None;
+                tell(&format!(
+                    "process {pid} was to take over and has ended ({}): its log says why",
+                    told(status)
+                ));
+            }
+        }
     }
 
     fn stop(&mut self, signal: Signal) {
