@@ -563,7 +563,7 @@ impl Node<'_> {
         member.has_ended() == Some(Ended::Superseded)
     }
 
-    /// What others read of this node is how it stands now.
+    /// Others read the present state of this node.
     fn tell_others(&self) {
         if let Some(member) = &self.member {
             let _ = member.orders().send(Order::Renew);

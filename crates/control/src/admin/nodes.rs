@@ -202,7 +202,7 @@ impl Nodes {
         }
     }
 
-    /// What others read of this node is how it stands now.
+    /// Others read the present state of this node.
     fn tell_others(&self) {
         if let Some((_, orders)) = &self.others {
             let _ = orders.send(Order::Renew);

@@ -471,7 +471,7 @@ fn name_of(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// What an order means, as builds without `all` and `sockets` in their target said it, too: a call that is repeated at a node of another build is
+/// The meaning of an order, in the words of builds whose target had no `all` and no `sockets`: a call that is repeated at a node of such a build is
 /// the same call.
 fn digest_of_order(of: &Target, wanted: &Wanted, stored: bool) -> [u8; 32] {
     // A socket's id is the name of a room that holds it alone. Nobody is named where all are meant.

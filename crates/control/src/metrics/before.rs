@@ -1,4 +1,4 @@
-//! What the processes before this one have counted: a process that takes over goes on from there, so that no counter jumps back.
+//! Counts of the processes before this one: a process that takes over goes on from there, so that no counter jumps back.
 
 use super::row::{Kind, Metric};
 use super::{Buckets, Samples};
@@ -21,12 +21,12 @@ pub struct Counted {
     pub counts: Vec<u64>,
 }
 
-/// What was counted before, by name and label.
+/// Counts from before, by name and label.
 #[derive(Debug, Default)]
 pub struct Before(BTreeMap<String, BTreeMap<String, Counted>>);
 
 impl Before {
-    /// What no metric of this build is called is never asked for.
+    /// A name that no metric of this build has is never asked for.
     pub fn of(all: Vec<Counted>) -> Self {
         let mut own = Self::default();
         for one in all {
@@ -36,7 +36,7 @@ impl Before {
         own
     }
 
-    /// What a metric is with what was counted before.
+    /// The value of a metric, with its count from before.
     pub(super) fn and(&self, metric: &Metric, mut now: Samples) -> Samples {
         let Some(before) = self.0.get(metric.name).filter(|_| goes_on(metric)) else {
             return now;
