@@ -241,8 +241,9 @@ export class Worker implements Owner, Handlers {
     const connection = known ?? new Connection(connect, key, this, asked);
     const member = join(connection);
     const earlier = this.#members.get(member.id);
-    // Its client came back with the id that it had, and the end of its connection before is not handled yet.
-    let ending = earlier?.leaving ? earlier : undefined;
+    // Its client came back with the id that it had, and the end of its connection before is not handled yet. One that begins again waits for
+    // nobody: it would wait for itself.
+    let ending = earlier !== member && earlier?.leaving ? earlier : undefined;
     this.#members.set(member.id, member);
     const begin = () => {
       if (connection.readyState !== "open") return member.stage === "resuming" ? this.#again(member) : this.#refuse(member, "the session has ended");
