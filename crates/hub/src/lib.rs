@@ -66,6 +66,7 @@ pub use life::keepsakes::Unable;
 pub use life::staying::{Crossing, Stays};
 pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use recovery::chronicle::{Chronicle, ChronicleQuestion, ChronicleWord, Claiming, Saving};
+pub use rooms::directory::Expected;
 pub use rooms::history::{HistoryTap, Recorded};
 pub use rooms::keeping::{Form, Keeping, Keeps};
 pub use rooms::membership::JoinError;

@@ -4,7 +4,7 @@ mod handing;
 
 use crate::aim::{self, borrowed};
 use crate::doorway::{self, Doorway};
-use crate::line::Line;
+use crate::line::{Line, Spread};
 use crate::trace::{Arrival, TraceParent};
 use backend::proto::command::What;
 use backend::{Down, Name, Said, Up, Why, proto};
@@ -303,7 +303,7 @@ impl Desk {
         cx: &mut Context<'_>,
         line: &Arc<dyn Line>,
         down: Down,
-        leads: bool,
+        spread: Spread,
     ) -> Option<Box<Arrival>> {
         self.drop_unmade();
         match down {
@@ -327,13 +327,8 @@ impl Desk {
             Down::Reply { told, answer } => self.reply(cx, told, answer),
             Down::Verdict(verdict) => self.verdict(cx, line, verdict),
             Down::Unavailable { opening } => self.undecided(cx, opening),
-            Down::Move { by, what } => {
-                if leads {
-                    tell_nodes(cx, &what);
-                }
-                shift(cx, &what, by);
-            }
-            Down::Do(what) => self.order(cx, line, what, leads),
+            Down::Move { by, what } => self.shift(cx, &what, by, spread),
+            Down::Do(what) => self.order(cx, line, what, spread),
         }
         None
     }
@@ -402,18 +397,20 @@ impl Desk {
         }
     }
 
-    fn order(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, what: What, leads: bool) {
-        if leads {
-            tell_nodes(cx, &what);
-        }
+    fn order(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, what: What, spread: Spread) {
+        let leads = spread == Spread::Leads;
         match what {
             What::Emit(emit) => {
                 let attachments = as_vecs(&emit.attachments);
-                let one = self.only(cx, emit.to.as_ref());
                 let message = as_emit(&emit, &attachments);
-                match one {
+                match self.only(cx, emit.to.as_ref()) {
                     Some(key) => cx.socket(key).emit(&message),
-                    None => with(cx, emit.to.as_ref(), |to| to.apart(leads).emit(&message)),
+                    None => with(cx, emit.to.as_ref(), |to| match spread {
+                        Spread::Alone => {
+                            let _ = to.emit(&message);
+                        }
+                        Spread::Leads | Spread::Follows => to.apart(leads).emit(&message),
+                    }),
                 }
             }
             What::Disconnect(end) if end.drop => {
@@ -421,7 +418,16 @@ impl Desk {
                     cx.socket(key).drop_transport();
                 }
             }
+            What::Disconnect(end) if self.is_elsewhere(cx, end.of.as_ref(), spread) => {
+                with(cx, end.of.as_ref(), |of| {
+                    // Nobody waits to be told.
+                    let _ = of.disconnect(end.close);
+                });
+            }
             What::Disconnect(end) => {
+                if leads {
+                    away(cx, end.of.as_ref(), |of| of.disconnect(end.close));
+                }
                 with(cx, end.of.as_ref(), |of| of.here().disconnect(end.close));
             }
             What::SetData(set) => {
@@ -430,7 +436,7 @@ impl Desk {
                     cx.socket(key).set_data(&set.data);
                 }
             }
-            What::Ask(ask) => self.ask(cx, line, &ask, leads),
+            What::Ask(ask) => self.ask(cx, line, &ask, spread),
             What::Fetch(fetch) => {
                 let token = self.number();
                 self.queries.insert(token, (Arc::clone(line), fetch.query));
@@ -456,7 +462,13 @@ impl Desk {
         }
     }
 
-    fn ask(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, ask: &proto::Ask, leads: bool) {
+    fn ask(
+        &mut self,
+        cx: &mut Context<'_>,
+        line: &Arc<dyn Line>,
+        ask: &proto::Ask,
+        spread: Spread,
+    ) {
         let Some(emit) = &ask.emit else { return };
         let token = self.number();
         self.queries.insert(token, (Arc::clone(line), ask.query));
@@ -470,8 +482,10 @@ impl Desk {
                 }
             }
             None => {
-                with(cx, emit.to.as_ref(), |to| {
-                    to.apart(leads).collect(&message, timeout, token);
+                with(cx, emit.to.as_ref(), |to| match spread {
+                    Spread::Alone => to.collect(&message, timeout, token),
+                    Spread::Leads => to.apart(true).collect(&message, timeout, token),
+                    Spread::Follows => to.apart(false).collect(&message, timeout, token),
                 });
             }
         }
@@ -538,33 +552,37 @@ impl Desk {
         let is_there = cx.socket(key).namespace() == Some(target.namespace.as_str());
         is_there.then_some(key)
     }
-}
 
-fn shift(cx: &mut Context<'_>, what: &What, by: u64) {
-    match what {
-        What::Join(join) => with(cx, join.of.as_ref(), |of| {
-            of.here().join(&borrowed(&join.rooms), by);
-        }),
-        What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
-            of.here().leave(&borrowed(&leave.rooms), by);
-        }),
-        _ => {}
+    /// The one socket that is meant is not here, and no other shard is told of it: its client is away, or came back somewhere else.
+    fn is_elsewhere(&self, cx: &mut Context<'_>, of: Option<&Target>, spread: Spread) -> bool {
+        spread == Spread::Alone && self.only(cx, of).is_none()
     }
-}
 
-/// A shard's work for its own sockets, done for those of other nodes.
-fn tell_nodes(cx: &mut Context<'_>, what: &What) {
-    match what {
-        What::Join(join) => away(cx, join.of.as_ref(), |of| of.join(&borrowed(&join.rooms))),
-        What::Leave(leave) => {
-            away(cx, leave.of.as_ref(), |of| {
-                of.leave(&borrowed(&leave.rooms))
+    /// `by`: the worker that moves the sockets. The others hear of it.
+    fn shift(&self, cx: &mut Context<'_>, what: &What, by: u64, spread: Spread) {
+        let (of, rooms, joins) = match what {
+            What::Join(join) => (join.of.as_ref(), borrowed(&join.rooms), true),
+            What::Leave(leave) => (leave.of.as_ref(), borrowed(&leave.rooms), false),
+            _ => return,
+        };
+        if self.is_elsewhere(cx, of, spread) {
+            return with(cx, of, |of| {
+                let _ = match joins {
+                    true => of.join(&rooms),
+                    false => of.leave(&rooms),
+                };
             });
         }
-        What::Disconnect(end) if !end.drop => {
-            away(cx, end.of.as_ref(), |of| of.disconnect(end.close));
+        if spread == Spread::Leads {
+            away(cx, of, |of| match joins {
+                true => of.join(&rooms),
+                false => of.leave(&rooms),
+            });
         }
-        _ => {}
+        with(cx, of, |of| match joins {
+            true => of.here().join(&rooms, by),
+            false => of.here().leave(&rooms, by),
+        });
     }
 }
 

@@ -422,16 +422,11 @@ impl Handler for RulesHandler {
 
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
         match word.downcast::<Word>() {
-            Ok(word) if word.shard != self.desk.shard() => {
-                let (shard, bytes) = (word.shard, word.bytes());
-                cx.pass(shard, word, bytes);
-            }
-            Ok(word) => {
-                let Word {
-                    line, downs, leads, ..
-                } = *word;
-                for down in downs {
-                    let arrival = self.desk.carry_out(cx, &line, down, leads);
+            Ok(word) if word.shard() != self.desk.shard() => word.pass(cx),
+            Ok(mut word) => {
+                let (line, spread) = (Arc::clone(&word.line), word.spread);
+                for down in std::mem::take(&mut word.downs) {
+                    let arrival = self.desk.carry_out(cx, &line, down, spread);
                     self.tracks.turned_away(arrival);
                 }
             }

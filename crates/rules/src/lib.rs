@@ -28,7 +28,7 @@ pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 pub use errand::{Answer, Errand, Message, Outcome, Wanted};
 pub use large::Large;
-pub use line::{Line, Word};
+pub use line::{Line, Spread, Word};
 pub use shards::ToShards;
 pub use trace::{Doing, Span, TraceParent, Tracer};
 pub use uploads::{Announced, Unannounced, Uploads};

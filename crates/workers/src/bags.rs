@@ -2,7 +2,7 @@
 
 use super::shards::ToShards;
 use backend::Down;
-use rules::{Line, Word};
+use rules::{Line, Spread, Word};
 use std::sync::Arc;
 
 /// A shard does all of one letter in one go: its clients wait for no more than that.
@@ -28,10 +28,10 @@ impl Bags {
         }
     }
 
-    /// For one shard; it may wait for `send_all`.
+    /// About one socket, for the shard that has it; it may wait for `send_all`.
     pub(super) fn put(&mut self, shard: u16, down: Down) {
         if !down.goes_with_others() {
-            return self.send(shard, down, false);
+            return self.send(shard, down, Spread::Alone);
         }
         // A socket of a shard that there is not is nobody's.
         let Some(bag) = self.bags.get_mut(usize::from(shard)) else {
@@ -44,16 +44,20 @@ impl Bags {
     }
 
     /// At once, behind what waits for the same shard.
-    pub(super) fn send(&mut self, shard: u16, down: Down, leads: bool) {
+    pub(super) fn send(&mut self, shard: u16, down: Down, spread: Spread) {
         self.empty(shard);
-        self.hand_over(shard, vec![down], leads);
+        self.hand_over(shard, vec![down], spread);
     }
 
     /// To all shards, one of which tells other nodes, too.
     pub(super) fn send_to_all(&mut self, down: &Down) {
         let leads = self.home.unwrap_or(0);
         for shard in 0..self.shards.shards() {
-            self.send(shard, down.clone(), shard == leads);
+            let spread = match shard == leads {
+                true => Spread::Leads,
+                false => Spread::Follows,
+            };
+            self.send(shard, down.clone(), spread);
         }
     }
 
@@ -69,16 +73,11 @@ impl Bags {
     /// An event of a namespace that keeps some: its home sends it to all others.
     pub(super) fn publish(&mut self, home: u16, down: Down) {
         self.send_all();
-        self.hand_over(home, vec![down], true);
+        self.hand_over(home, vec![down], Spread::Leads);
     }
 
-    fn hand_over(&self, shard: u16, downs: Vec<Down>, leads: bool) {
-        let word = Word {
-            shard,
-            line: Arc::clone(&self.line),
-            downs,
-            leads,
-        };
+    fn hand_over(&self, shard: u16, downs: Vec<Down>, spread: Spread) {
+        let word = Word::new(shard, Arc::clone(&self.line), downs, spread);
         self.shards.send(self.home.unwrap_or(shard), word);
     }
 
@@ -90,7 +89,7 @@ impl Bags {
         let bag = self.bags.get_mut(usize::from(shard));
         if let Some(bag) = bag.filter(|bag| !bag.is_empty()) {
             let downs = std::mem::take(bag);
-            self.hand_over(shard, downs, false);
+            self.hand_over(shard, downs, Spread::Alone);
         }
     }
 }
@@ -186,11 +185,11 @@ mod tests {
         let sent = sent.0.lock().unwrap();
         let of = |shard| {
             let letters = sent.iter().filter(move |letter| letter.0 == shard);
-            letters.flat_map(|letter| &letter.1.downs).map(number)
+            letters.flat_map(|letter| letter.1.downs()).map(number)
         };
         assert!(of(1).eq(1..=72), "in their order");
         assert!(of(0).eq([1]));
-        let sizes: Vec<usize> = sent.iter().map(|letter| letter.1.downs.len()).collect();
+        let sizes: Vec<usize> = sent.iter().map(|letter| letter.1.downs().len()).collect();
         assert_eq!(sizes, [64, 6, 1, 1, 1]);
     }
     /// An event went straight to each shard, and was in no order with what its home had for them.
@@ -206,15 +205,16 @@ mod tests {
         bags.put(0, ack(4));
         bags.send_to_all(&ack(5));
         let sent = sent.0.lock().unwrap();
-        let way = |(by, word): &(u16, Word)| (*by, word.shard, number(&word.downs[0]), word.leads);
+        let way =
+            |(by, word): &(u16, Word)| (*by, word.shard(), number(&word.downs()[0]), word.spread());
         let ways: Vec<_> = sent.iter().map(way).collect();
         let expected = [
-            (0, 0, 1, false),
-            (1, 0, 2, false),
-            (1, 1, 3, true),
-            (1, 0, 4, false),
-            (1, 0, 5, false),
-            (1, 1, 5, true),
+            (0, 0, 1, Spread::Alone),
+            (1, 0, 2, Spread::Alone),
+            (1, 1, 3, Spread::Leads),
+            (1, 0, 4, Spread::Alone),
+            (1, 0, 5, Spread::Follows),
+            (1, 1, 5, Spread::Leads),
         ];
         assert_eq!(ways, expected);
     }

@@ -15,7 +15,7 @@ use backend::{Backend, Deadly, Down, Frame, Link, Outcome, SeenWorker, Stray, To
 use bridge::{Failures, Said};
 use prost::Message;
 use prost::bytes::Bytes;
-use rules::{Doing, Span, TraceParent, Tracer};
+use rules::{Doing, Span, Spread, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -397,8 +397,8 @@ impl Driver {
                     Some(home) => self.bags.publish(home, out.down),
                     None => self.bags.send_to_all(&out.down),
                 },
-                To::Shard(shard) => self.bags.send(shard, out.down, false),
-                To::One => self.bags.send(0, out.down, false),
+                To::Shard(shard) => self.bags.send(shard, out.down, Spread::Alone),
+                To::One => self.bags.send(0, out.down, Spread::Alone),
             }
         }
         self.part();

@@ -99,6 +99,28 @@ test("missed events come behind the answer to CONNECT, in order, once, each with
   await leaves(again, sockets);
 });
 
+/** The gateway believed that the socket was there still, and told its shard alone, where it was no more. */
+test("a socket that has just left gets what its handler says of it then, once it is back", async (t) => {
+  const { io, caller, sockets, shown } = await gone(t, { connectionStateRecovery: {} }, (io) =>
+    io.on("connection", (socket) => {
+      socket.on("disconnect", () => {
+        socket.emit("small", 1);
+        socket.emit("large", "x".repeat(20_000));
+        io.in(socket.id).socketsJoin("late room");
+        io.to("late room").emit("to its room", 2);
+      });
+    }),
+  );
+  const back = await Caller.open(gateway.url, shown);
+  assert.equal(back.sid, caller.sid);
+  const events = [await back.event(), await back.event(), await back.event()];
+  assert.deepEqual(events.map(([name]) => name), ["small", "large", "to its room"]);
+  await until(() => sockets.length === 2);
+  assert.ok(sockets[1].rooms.has("late room"));
+  await leaves(back, sockets);
+  io.in(caller.sid).disconnectSockets();
+});
+
 test("a server finds the id, the rooms and the data of the socket", async (t) => {
   const { caller, sockets, shown } = await gone(t, { connectionStateRecovery: {} }, (io) =>
     io.on("connection", (socket) => {
@@ -147,6 +169,31 @@ test("whoever shows a name that nobody has, or no name at all, is somebody new",
   assert.equal((await back.event())[0], "still there");
   await until(() => sockets.length === strange.length + 2);
   await leaves(back, sockets);
+});
+
+/** The shard that gives events their order passed the join on, and sent the event at once to those shards alone that had members before. */
+test("an event right after a join reaches the sockets of all shards", async (t) => {
+  const io = await gateway.server({ connectionStateRecovery: {} });
+  t.after(() => io.close());
+  const clients = Array.from({ length: 8 }, () => gateway.open("/", { transports: ["websocket"] }));
+  const heard = clients.map(() => []);
+  clients.forEach((client, at) => client.on("said", (round) => heard[at].push(round)));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  await until(() => io.of("/").sockets.size === clients.length);
+  const rounds = Array.from({ length: 50 }, (_, round) => round);
+  for (const round of rounds) {
+    for (const socket of io.of("/").sockets.values()) {
+      if (round % 2) socket.join(`room ${round}`);
+      else io.in(socket.id).socketsJoin(`room ${round}`);
+    }
+    io.to(`room ${round}`).emit("said", round);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  io.emit("said", "all");
+  await until(() => heard.every((one) => one.includes("all")));
+  for (const one of heard) assert.deepEqual(one, [...rounds, "all"]);
+  clients.forEach((client) => client.disconnect());
+  await until(() => io.of("/").sockets.size === 0);
 });
 
 test("without recovery nobody is told a name, and no event has an offset", async (t) => {

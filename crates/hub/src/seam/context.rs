@@ -8,6 +8,7 @@ use crate::cluster::waiting;
 use crate::dialect::speech::Emit;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
+use crate::rooms::directory::Expected;
 use crate::rooms::membership::is_room_name;
 use crate::rooms::presence::{Presence, Unwatched};
 use crate::rooms::room::RoomKind;
@@ -120,6 +121,12 @@ impl Context<'_> {
     pub fn drop_event(&mut self) {
         let _inside = Inside::enter();
         self.parts.books.counts.drop_message(Dropped::Rule);
+    }
+
+    /// Says that a word which is passed on lets sockets join these rooms. Until all that this returns is dropped, what is published to the
+    /// rooms goes to every shard: an event right after the word would else miss the shard that has it still to do.
+    pub fn expect(&self, namespace: &str, rooms: &[&str]) -> Vec<Expected> {
+        self.parts.rooms.expect(namespace, rooms)
     }
 
     /// Passes a word from outside on to the handler of another shard, after all that this shard has sent there. `bytes`: what it

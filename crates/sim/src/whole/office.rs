@@ -9,7 +9,7 @@ use backend::{Backend, Down, Frame, Link, Settings, To, Up};
 use fastrand::Rng;
 use hub::Place;
 use prost::Message;
-use rules::{Line, Word};
+use rules::{Line, Spread, Word};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -186,27 +186,31 @@ impl Office {
             match out.to {
                 To::Socket(name) => {
                     let place = Place::of_socket(name.as_str()).expect("a socket's id");
-                    words.push(self.word(place.shard, out.down, false));
+                    words.push(self.word(place.shard, out.down, Spread::Alone));
                 }
                 To::All => {
                     let all = 0..self.shards;
-                    words.extend(all.map(|shard| self.word(shard, out.down.clone(), shard == 0)));
+                    words.extend(all.map(|shard| {
+                        let spread = match shard {
+                            0 => Spread::Leads,
+                            _ => Spread::Follows,
+                        };
+                        self.word(shard, out.down.clone(), spread)
+                    }));
                 }
-                To::Shard(shard) => words.push(self.word(shard, out.down, false)),
-                To::One => words.push(self.word(0, out.down, false)),
+                To::Shard(shard) => words.push(self.word(shard, out.down, Spread::Alone)),
+                To::One => words.push(self.word(0, out.down, Spread::Alone)),
             }
         }
         words
     }
 
-    fn word(&self, shard: u16, down: Down, leads: bool) -> (usize, Word) {
-        let word = Word {
-            shard,
-            line: Arc::clone(&self.queue) as Arc<dyn Line>,
-            downs: vec![down],
-            leads,
-        };
-        (usize::from(shard), word)
+    fn word(&self, shard: u16, down: Down, spread: Spread) -> (usize, Word) {
+        let line = Arc::clone(&self.queue) as Arc<dyn Line>;
+        (
+            usize::from(shard),
+            Word::new(shard, line, vec![down], spread),
+        )
     }
 
     fn attach(&mut self, at: usize, around: &mut Around<'_>) {
