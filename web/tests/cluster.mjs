@@ -7,7 +7,8 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { io } from "socket.io-client";
-import { executable, freePort, Gateway } from "./gateway.mjs";
+import { freePort } from "../../conformance/ports.mjs";
+import { executable, Gateway } from "./gateway.mjs";
 import { startRedis } from "./redis.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
