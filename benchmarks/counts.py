@@ -9,8 +9,12 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "../conformance"))
+from ports import free_port
 
 CONFIG = """profile = "socket.io"
 [log]
@@ -74,9 +78,7 @@ def clients(port, protocol, count, at_once, events=0):
 
 class Server:
     def __init__(self, program, shards, under=()):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.protocol, command, variables = "bare", [program], {"PORT": str(self.port)}
         if shards:
             file = os.path.join(folder, "sockeye.toml")

@@ -7,6 +7,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve as absolute } from "node:path";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -26,14 +27,6 @@ const TEXT = "x".repeat(128);
 const LANES = 32;
 const PACE = 200;
 const API_KEY = "a-key-of-the-run";
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 function call(server, method, path, body) {
   return new Promise((resolve, reject) => {

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join, resolve as absolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const { Kafka, CompressionTypes, Partitioners, logLevel } = createRequire(new URL("../conformance/kafka/", import.meta.url))("kafkajs");
 const PARTITIONS = 4;
@@ -71,14 +72,6 @@ async function peer(broker, group) {
 }
 
 // ---- processes -------------------------------------------------------------------------------------------------------------------
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 function run(program, args, more) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe", "ipc"], ...more });

@@ -6,12 +6,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const { values } = parseArgs({
   options: { clients: { type: "string", default: "60" }, rate: { type: "string", default: "50" }, recovery: { type: "boolean", default: false } },
@@ -20,15 +20,6 @@ const CLIENTS = Number(values.clients);
 const { io } = createRequire(join(resolve(process.env.SDK), "package.json"))("socket.io-client");
 const folder = mkdtempSync(join(tmpdir(), "mixed-"));
 const children = new Set();
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 function start(program, args, options) {
   const child = spawn(program, args, options);

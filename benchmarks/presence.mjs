@@ -5,13 +5,14 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { WebSocket } = createRequire(here("../sdk/node/package.json"))("ws");
@@ -32,10 +33,7 @@ function start(program, args) {
 }
 
 async function redis() {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address();
-  await new Promise((done) => free.close(done));
+  const port = await freePort();
   start(REDIS, ["--port", String(port), "--save", ""]).stderr.resume();
   for (;;) {
     const socket = connect(port, "127.0.0.1");

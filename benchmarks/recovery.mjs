@@ -10,6 +10,7 @@ import { loadavg, tmpdir } from "node:os";
 import { join, resolve as absolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
@@ -36,13 +37,6 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 
 /** Below those that the kernel gives to clients: who asks such a port whether somebody listens may meet itself. */
-const freePort = () =>
-  new Promise((resolve) => {
-    const port = 15_000 + Math.floor(Math.random() * 15_000);
-    const server = net.createServer().on("error", () => resolve(freePort()));
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(port)));
-  });
-
 // ---- a node of Socket.IO ------------------------------------------------------------------------------------------------------
 
 async function socketIoNode() {

@@ -17,6 +17,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const text = (value) => ({ type: "string", default: value });
@@ -134,10 +135,7 @@ function start(program, args, stdio) {
 }
 
 async function redis(folder) {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address();
-  await new Promise((done) => free.close(done));
+  const port = await freePort();
   const child = start("redis-server", ["--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--dir", folder], ["ignore", "pipe", "ignore"]);
   for await (const line of createInterface({ input: child.stdout })) if (line.includes("Ready to accept connections")) break;
   child.stdout.resume();

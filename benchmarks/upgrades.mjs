@@ -11,12 +11,12 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs, promisify } from "node:util";
+import { freePort } from "../conformance/ports.mjs";
 
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
@@ -138,15 +138,6 @@ function start(program, args, stdio) {
   children.add(child);
   child.once("exit", () => children.delete(child));
   return child;
-}
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** A process of this file in another role; the lines that it says. */

@@ -14,6 +14,8 @@ server_pids=()
 
 start_servers() {
   trap stop_servers EXIT
+  # It keeps them until this program ends. There are fewer variants.
+  coproc PORTS { node "$here/ports.mjs" 19; }
   need_variant main
   url="$started_url"
   need_variant patient "${PATIENCE[@]}"
@@ -104,7 +106,7 @@ stop_servers() {
 start_variant() {
   local name="$1" port deadline=$((SECONDS + START_TIMEOUT_SECONDS))
   shift
-  port="$(free_port)"
+  read -r port <&"${PORTS[0]}"
   # Unquoted on purpose: the command may have arguments.
   $server --port "$port" "$@" > "$CONFORMANCE_RUN_DIR/server-$name.log" 2>&1 &
   local pid=$!
@@ -117,11 +119,4 @@ start_variant() {
   done
   server_pids+=("$pid")
   started_url="http://127.0.0.1:$port"
-}
-
-# One that the kernel gives to no client and to nobody who asks for any.
-free_port() {
-  local port
-  while port=$((22000 + RANDOM % 10000)); (exec 3<> "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
-  echo "$port"
 }

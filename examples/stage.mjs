@@ -1,14 +1,15 @@
 // Everything that an example runs on: gateways (and Redis, if there is more than one), its programs, what they need, and a front door for each gateway. What dies is
 // started again.
 import { execFileSync, spawn } from "node:child_process";
-import { randomBytes, randomInt } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { freePort } from "../conformance/ports.mjs";
 import { Database } from "./database.mjs";
 import { openFront } from "./front.mjs";
 import { pythonOf } from "./python.mjs";
@@ -35,24 +36,7 @@ function redisProgram() {
   return existsSync(unpacked) ? unpacked : "redis-server";
 }
 
-/** Below those that the system gives to outgoing connections: what dies shall find its port free when it comes back. */
-async function freePort() {
-  for (;;) {
-    const server = createServer();
-    const found = await new Promise((resolve) => {
-      server.once("error", () => resolve());
-      server.listen(randomInt(10_000, 32_000), () => resolve(server.address().port));
-    });
-    await new Promise((resolve) => server.close(resolve));
-    if (found) return found;
-  }
-}
-
-async function freePorts(count) {
-  const ports = new Set();
-  while (ports.size < count) ports.add(await freePort());
-  return [...ports];
-}
+const freePorts = (count) => Promise.all(Array.from({ length: count }, freePort));
 
 /** A process that is started again when it ends, until it is told to stop, or ends by itself at once twice in a row. */
 class Supervised {

@@ -1,5 +1,5 @@
 // Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks
-// at their screens; then at an operator's, over two minutes of traffic, and at two nodes with Redis and a
+// at their screens; then at an operator's, over five minutes of traffic, and at two nodes with Redis and a
 // worker. `node screenshots.mjs chat`, `console` or `nodes` takes only these; `look FOLDER` takes every
 // page of the console on a desk and on a phone, light and dark, to be looked at.
 
@@ -113,7 +113,8 @@ async function chat(browser) {
 const ROOMS = ["ladder", "sonar", "hatchery", "field-notes", "weir/north", "weir/south", "orders"];
 const USERS = ["maya", "tom", "ines", "ada", "grace", "linus", "noor", "piotr", "yuki", "sam"];
 const CLIENTS = 120;
-const TRAFFIC_MS = 110_000;
+/** As long as the overview looks back. */
+const TRAFFIC_MS = 295_000;
 
 /** Two more clients each second, and each says something now and then, until it is to stop. */
 async function traffic(watched, clients, stop) {
@@ -161,24 +162,25 @@ async function consolePictures(browser) {
 
 const DESK = { viewport: { width: 1280, height: 830 }, deviceScaleFactor: 1.25 };
 
-/** Someone at the second node who says something now and then, and asks the worker. */
-async function talker([first, second]) {
+/** Someone at the second node who says something now and then to a room of both, and asks the worker. */
+async function talker(nodes) {
   const options = { transports: ["websocket"], forceNew: true };
-  const talker = io(second.gateway.url, options);
-  const meal = io(`${first.gateway.url}/meal`, options);
-  await talker.emitWithAck("join", "ladder");
+  const room = Array.from({ length: 40 }, (_, n) => io(nodes[n % 2].gateway.url, options));
+  const meal = io(`${nodes[0].gateway.url}/meal`, options);
+  await Promise.all(room.map((one) => one.emitWithAck("join", "ladder")));
+  const talker = room.at(-1);
   const timer = setInterval(() => {
     talker.emit("reading", { counter: 7, fish: 3 });
     meal.emit("order", "soup", () => {});
   }, 400);
-  return () => [clearInterval(timer), talker.disconnect(), meal.disconnect()];
+  return () => [clearInterval(timer), ...[...room, meal].map((one) => one.disconnect())];
 }
 
 async function withCluster(look) {
   const cluster = await Cluster.start();
   let stop;
   try {
-    await cluster.worker();
+    await cluster.worker(2);
     await cluster.crowd(2000);
     stop = await talker(cluster.watched);
     await look(cluster.watched[0], cluster);
@@ -198,8 +200,9 @@ async function nodesPictures(browser) {
   await withCluster(async (first) => {
     const ops = await Operator.enter(browser, first, "ops", { ...DESK, colorScheme: "light" });
     await ops.open("nodes");
-    // Rates need two answers, and other nodes tell of their sessions each five seconds.
-    await sleep(9000);
+    // Other nodes tell of their sessions each five seconds, and rates need two answers.
+    await ops.sees("#main p", /^2 nodes with 2,\d+ sessions/);
+    await sleep(12_000);
     await take(ops, "console-nodes.png");
     await follow(ops);
     await take(ops, "console-trace.png");

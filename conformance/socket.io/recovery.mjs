@@ -5,12 +5,12 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { freePort } from "../ports.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const SDK = here("../../sdk/node");
@@ -22,14 +22,6 @@ const ROUNDS = 3;
 /** The example listens on 3000; here each copy has a port of its own. */
 const PORTS = `import { Server } from "node:net"; const { listen } = Server.prototype;
 Server.prototype.listen = function (port, ...rest) { return listen.call(this, port === 3000 ? Number(process.env.PORT) : port, ...rest); };`;
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 /** A copy of the example in which `socket.io` is the library. */
 function workshop(checkout, kind, folder) {

@@ -6,13 +6,14 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createConnection, createServer } from "node:net";
+import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { within } from "../js/peer/patience.js";
+import { freePort } from "../ports.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const SDK = here("../../sdk/node");
@@ -33,15 +34,6 @@ async function until(is, what) {
     if (Date.now() > end) throw new Error(`waited ${PATIENCE_MS / 1_000} s for ${what}`);
     await sleep(5);
   }
-}
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 const answers = (port) =>

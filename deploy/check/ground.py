@@ -4,10 +4,13 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "conformance"))
+from ports import free_port
 DEPLOY = ROOT / "deploy"
 SOCKEYE = os.environ["SOCKEYE_BIN"]
 # Of each check the function and the variable that it needs, or None, in the order of the files.

@@ -7,13 +7,12 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import tomllib
 
-from ground import NotRun, ROOT, SOCKEYE, check, default, read, run
+from ground import NotRun, ROOT, SOCKEYE, check, default, free_port, read, run
 
 
 def instructions(text):
@@ -122,8 +121,7 @@ def runs_until_it_is_told_to_stop(image, settings):
     name, _, admin = settings["ENV"].partition("=")
     public, private = settings["EXPOSE"].split()
     assert admin == f"0.0.0.0:{private}" and default("listen").rstrip('"]').endswith(f":{public}"), settings
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        env = {name: admin.replace(private, str(free.getsockname()[1]))}
+    env = {name: admin.replace(private, str(free_port()))}
 
     def enter():
         os.chroot(image)

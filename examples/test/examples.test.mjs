@@ -2,27 +2,22 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { freePort } from "../../conformance/ports.mjs";
 import { WAIT_MS, atEnd, newVisitor, onSockeye, openPage } from "./browser.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-/** The same file, with `socket.io` for the import. Its port may be taken before it listens: then it ends, and another one is tried. */
+/** The same file, with `socket.io` for the import. */
 async function onSocketIo(app) {
-  for (let tries = 0; tries < 5; tries++) {
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address();
-    await new Promise((resolve) => server.close(resolve));
-    const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
-    atEnd(() => child.kill("SIGKILL"));
-    const listens = await Promise.race([once(child.stdout, "data").then(() => true), once(child, "exit").then(() => false)]);
-    const url = `http://localhost:${port}`;
-    if (listens) return { urls: [url, url] };
-  }
-  throw new Error(`${app} did not begin to listen`);
+  const port = await freePort();
+  const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
+  atEnd(() => child.kill("SIGKILL"));
+  const listens = await Promise.race([once(child.stdout, "data").then(() => true), once(child, "exit").then(() => false)]);
+  if (!listens) throw new Error(`${app} did not begin to listen`);
+  const url = `http://localhost:${port}`;
+  return { urls: [url, url] };
 }
 
 async function visit(url, path = "/") {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math/rand"
 	"net"
 	"os"
 	"os/exec"
@@ -102,23 +101,10 @@ func TestTheTraceOfAnEventReachesItsHandler(t *testing.T) {
 	}
 }
 
-// freePort is one that the kernel gives to no client and to nobody who asks for any: a server would find it taken.
-func freePort() int {
-	dice := rand.New(rand.NewSource(time.Now().UnixNano()))
-	for {
-		port := 22_000 + dice.Intn(10_000)
-		free, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			free.Close()
-			return port
-		}
-	}
-}
-
 // redis starts one, and gives the lines of configuration for it.
 func redis(t *testing.T) string {
 	t.Helper()
-	port := freePort()
+	port := freePort(t)
 	server := start(t, exec.Command("redis-server", "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()))
 	server.line("Ready to accept connections")
 	return fmt.Sprintf("[cluster]\nadapter = \"redis\"\nurls = [\"redis://127.0.0.1:%d\"]\nsecret = \"of this test and of no other one\"\n", port)

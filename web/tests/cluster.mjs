@@ -7,7 +7,8 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { io } from "socket.io-client";
-import { executable, freePort, Gateway } from "./gateway.mjs";
+import { freePort } from "../../conformance/ports.mjs";
+import { executable, Gateway } from "./gateway.mjs";
 import { startRedis } from "./redis.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -89,11 +90,11 @@ backend = "kitchen"
     return join(copy, "dist/wrapper.mjs");
   }
 
-  /** A worker of the first node's, in a process of its own. */
-  async worker() {
+  /** A worker of the first so many nodes, in a process of its own. */
+  async worker(nodes = 1) {
     this.library ??= this.#library();
-    const address = `127.0.0.1:${this.watched[0].workers}`;
-    this.newest = await this.#begin(["worker.mjs", this.library, address, this.cook.key]);
+    const addresses = this.watched.slice(0, nodes).map(({ workers }) => `127.0.0.1:${workers}`);
+    this.newest = await this.#begin(["worker.mjs", this.library, `${addresses}`, this.cook.key]);
     return this.newest;
   }
 

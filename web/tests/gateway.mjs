@@ -3,10 +3,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
-import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../../conformance/ports.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const EXIT_MS = 20_000;
@@ -33,22 +33,6 @@ export function executable() {
     throw new Error(`no gateway at ${bin}: run \`cargo build --release\`, or set SOCKEYE_BIN`);
   }
   return bin;
-}
-
-/** One that the kernel gives to no client and to nobody who asks for any: the server would find it taken, now or after a restart. */
-export async function freePort() {
-  for (;;) {
-    const port = 22_000 + Math.floor(Math.random() * 10_000);
-    const server = createServer().listen(port, "127.0.0.1");
-    const listens = once(server, "listening").then(
-      () => true,
-      () => false,
-    );
-    if (!(await listens)) continue;
-    server.close();
-    await once(server, "close");
-    return port;
-  }
 }
 
 /** Whether none of its threads runs (proc_pid_stat(5)). */

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "./gateway.mjs";
+import { freePort } from "../../conformance/ports.mjs";
 
 async function answers(port) {
   const socket = connect(port, "127.0.0.1");

@@ -7,7 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { freePort, Gateway } from "./gateway.mjs";
+import { freePort } from "../../conformance/ports.mjs";
+import { Gateway } from "./gateway.mjs";
 import { launchBrowser } from "./person.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "sockeye-webtransport-"));

@@ -29,7 +29,7 @@ fn whole(args: &[String], bin: &str) -> Vec<String> {
     [suite.as_slice(), flags].concat()
 }
 
-/// Screenshots of the chat page for the documents.
+/// Pictures of the chat page and of the console for the documents.
 pub fn demo() -> Result<()> {
     install::browser()?;
     install::npm("web")?;

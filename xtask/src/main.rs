@@ -102,7 +102,7 @@ enum Command {
     Words,
     /// List sentences and cells of the documents that are too long, and sentences without a subject.
     Style,
-    /// Take the screenshots of the chat page that the documents show.
+    /// Take the pictures of the chat page and of the console that the documents show.
     Demo,
 }
 

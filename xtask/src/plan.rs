@@ -68,18 +68,22 @@ const fn foreign(name: &'static str, run: fn() -> Step) -> Entry {
     step(Lane::Foreign, name, run)
 }
 
-/// Lints, the build of tests and tests that compute stand where other tests wait: two cores would be busy for eight minutes with nothing else.
+/// Lints, the build of tests and tests that compute stand where other tests wait: two cores would be busy for eight minutes with nothing
+/// else. Of the rows of clients, each takes about as long as the browser.
 pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
     step(Lane::Fast, "format of libfuzzer", fuzz_format),
     check("law", law::run),
     check("tidy", tidy::run),
     step(Lane::Binary, BUILD, build),
-    step(Lane::Binary, "gateway tests", gateway_tests),
+    beside(
+        Group::Gateway,
+        step(Lane::Binary, "gateway tests", gateway_tests),
+    ),
+    beside(Group::Gateway, step(Lane::Fast, "lints", lints)),
     step(Lane::Binary, "workers by gRPC", workers_by_grpc),
     beside(Group::Waiting, foreign(FOREIGN_TESTS[0], foreign_tests)),
-    beside(Group::Waiting, step(Lane::Fast, "lints", lints)),
-    after(
+    beside(
         Group::Waiting,
         foreign("tests of crates, built", build_tests),
     ),
@@ -87,27 +91,30 @@ pub const ENTRIES: &[Entry] = &[
         Group::Crates,
         foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
     ),
+    beside(
+        Group::Crates,
+        step(Lane::Binary, "bench tests", bench_tests),
+    ),
     beside(Group::Crates, step(Lane::Fast, "unit tests", unit_tests)),
     after(Group::Crates, step(Lane::Fast, "web check", web_check)),
-    step(Lane::Binary, "bench tests", bench_tests),
     // Workers and examples use it beside each other.
     foreign("node library", node_library),
     beside(Group::Clients, foreign("browser", browser)),
-    beside(Group::Clients, foreign("js clients", js_clients)),
-    beside(Group::Clients, foreign("python clients", python_clients)),
-    beside(Group::Clients, foreign("java clients", java_clients)),
-    beside(
-        Group::Clients,
-        autobahn_step(Lane::Foreign, "autobahn", autobahn),
-    ),
-    beside(Group::Clients, foreign("python workers", python_workers)),
-    beside(Group::Clients, foreign("go workers", go_workers)),
-    beside(Group::Clients, foreign("client library", client_library)),
-    beside(Group::Clients, foreign("examples", examples)),
     beside(Group::Clients, foreign("node workers", node_workers)),
     after(
         Group::Clients,
         foreign("clients of a worker", clients_of_a_worker),
+    ),
+    beside(Group::Clients, foreign("examples", examples)),
+    beside(Group::Clients, foreign("python workers", python_workers)),
+    after(Group::Clients, foreign("client library", client_library)),
+    beside(Group::Clients, foreign("go workers", go_workers)),
+    after(Group::Clients, foreign("java clients", java_clients)),
+    beside(Group::Clients, foreign("js clients", js_clients)),
+    after(Group::Clients, foreign("python clients", python_clients)),
+    beside(
+        Group::Clients,
+        autobahn_step(Lane::Foreign, "autobahn", autobahn),
     ),
     foreign("what is installed", what_is_installed),
     foreign("js timing", js_timing),
@@ -155,7 +162,7 @@ pub fn fuzz_format() -> Step {
 
 pub fn lints() -> Step {
     cargo("lints", "clippy", "--all-targets -- --deny warnings")
-        .behind_others()
+        .while_others_wait()
         .takes("2 min")
 }
 
@@ -164,7 +171,7 @@ fn build_tests() -> Step {
     let tests = test_targets(|package| package != "gateway");
     cargo("tests of crates, built", "test", "--no-run --lib --bins")
         .args(&tests)
-        .behind_others()
+        .while_others_wait()
         .takes("4 min")
 }
 
@@ -217,10 +224,12 @@ fn workers_by_grpc() -> Step {
     .takes("1 min")
 }
 
+/// They wait for what a scenario's users do.
 fn bench_tests() -> Step {
-    let tests = test_targets(|package| package == "bench");
+    let mut args = test_targets(|package| package == "bench");
+    args.extend(["--", "--test-threads", "8"].map(str::to_owned));
     cargo("bench tests", "test", "--no-fail-fast")
-        .args(&tests)
+        .args(&args)
         .leaves_foreign_tests()
         .may_try_again()
         .takes("1 min")

@@ -31,7 +31,8 @@ pub struct Step {
     takes: &'static str,
     leaves_foreign_tests: bool,
     second_try: bool,
-    behind_others: bool,
+    /// Words before the program.
+    behind: &'static [&'static str],
     limit: Duration,
 }
 
@@ -49,7 +50,7 @@ impl Step {
             takes: "",
             leaves_foreign_tests: false,
             second_try: false,
-            behind_others: false,
+            behind: &[],
             limit: STEP_MAX,
         }
     }
@@ -72,10 +73,16 @@ impl Step {
         self
     }
 
-    /// It computes while others wait, and hardly ever instead of them: what they measure stays what it is. Beside others that compute it
-    /// goes on, ten times slower.
+    /// It computes while others wait, and hardly ever instead of them. Beside others that compute it goes on, ten times slower.
     pub fn behind_others(mut self) -> Self {
-        self.behind_others = true;
+        self.behind = &["nice", "-n", "10"];
+        self
+    }
+
+    /// It computes while others wait, and never instead of them: one that wakes up has its core at once, so what others measure stays
+    /// what it is (SCHED_IDLE, sched(7)). Beside others that compute it stands still.
+    pub fn while_others_wait(mut self) -> Self {
+        self.behind = &["chrt", "--idle", "0"];
         self
     }
 
@@ -134,11 +141,7 @@ impl Step {
 
     /// The program and its arguments.
     fn words(&self) -> Vec<String> {
-        let nice = ["nice", "-n", "10"].map(str::to_owned);
-        let mut words: Vec<String> = match self.behind_others {
-            true => nice.to_vec(),
-            false => Vec::new(),
-        };
+        let mut words: Vec<String> = self.behind.iter().map(|&word| word.to_owned()).collect();
         words.push(self.program.clone());
         words.extend(self.args.iter().cloned());
         words
@@ -503,7 +506,7 @@ mod tests {
     fn what_is_shown_can_be_typed() {
         let step = Step::new("x", "npm ci").in_folder("web").env("A", "1");
         assert_eq!(step.shown(), "(cd web && A=1 npm ci)");
-        let behind = Step::new("x", "cargo clippy").behind_others();
-        assert_eq!(behind.shown(), "nice -n 10 cargo clippy");
+        let behind = Step::new("x", "cargo clippy").while_others_wait();
+        assert_eq!(behind.shown(), "chrt --idle 0 cargo clippy");
     }
 }

@@ -57,9 +57,11 @@ pub struct Entry {
 pub enum Group {
     /// Neighbour to nobody.
     Alone,
-    /// Tests that wait, and what computes meanwhile.
+    /// Tests of the gateway alone, and what computes meanwhile.
+    Gateway,
+    /// Its tests that wait for other programs, and what computes meanwhile.
     Waiting,
-    /// Of crates beside the gateway: those that wait for servers, and those that compute.
+    /// Of the other crates: those that wait, and those that compute.
     Crates,
     Clients,
 }

@@ -4,7 +4,6 @@ use crate::redis::Redis;
 use crate::{free_ports, wait_for};
 use std::fs;
 
-const ATTEMPTS: usize = 5;
 const MASTERS: usize = 3;
 const NODES: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
@@ -55,16 +54,6 @@ impl Cluster {
 
     /// With a node timeout in milliseconds and more settings for every node.
     pub fn start_with(node_timeout_ms: u32, args: &[&str]) -> Cluster {
-        // A port may be taken by somebody else between finding and using it.
-        let mut attempts = (0..ATTEMPTS).map(|_| Cluster::attempt(node_timeout_ms, args));
-        let cluster = attempts.find_map(|cluster| cluster);
-        let cluster =
-            cluster.expect("the cluster did not start: the logs of its nodes stand above");
-        cluster.wait_until_whole();
-        cluster
-    }
-
-    fn attempt(node_timeout_ms: u32, args: &[&str]) -> Option<Cluster> {
         let free: [u16; 2 * NODES] = free_ports();
         let (ports, buses) = free.split_at(NODES);
         let node = |node: usize| {
@@ -81,8 +70,10 @@ impl Cluster {
             Redis::run(port, settings.collect(), folder, &[])
         };
         let nodes: Vec<Redis> = (0..NODES).map(node).collect();
-        let nodes: Option<Vec<Redis>> = nodes.into_iter().map(Redis::when_up).collect();
-        Some(Cluster { nodes: nodes? })
+        let nodes = nodes.into_iter().map(Redis::when_up).collect();
+        let cluster = Cluster { nodes };
+        cluster.wait_until_whole();
+        cluster
     }
 
     /// Waits until every slot is served and every replica follows its master.

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ fn turn() -> MutexGuard<'static, ()> {
 #[derive(Debug)]
 pub struct Kafka {
     port: u16,
-    child: Child,
+    child: Option<Child>,
     folder: TempDir,
 }
 
@@ -78,18 +78,12 @@ impl Kafka {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = settings(folder.path(), port, id, controllers);
         std::fs::write(folder.path().join("server.properties"), settings).expect("a file");
-        let mut child = java(
-            folder.path(),
-            &["kafka.tools.StorageTool", "format", "-t", ID, "-c"],
-        );
-        let formatted = child.wait().expect("it ends");
-        let kafka = Kafka {
+        make_data(&folder.path().join("data"), port, id);
+        Kafka {
             port,
-            child,
+            child: None,
             folder,
-        };
-        assert!(formatted.success(), "{}", kafka.log());
-        kafka
+        }
     }
 
     /// Host and port, as clients name a broker.
@@ -99,19 +93,23 @@ impl Kafka {
 
     /// SIGKILL, as a machine that fails. What was acknowledged is in the files: the kernel has not failed.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     /// SIGTERM, as an operator stops it.
     pub fn stop(&mut self) {
         self.signal(Signal::TERM);
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
     }
 
     /// SIGSTOP: connections stay, and nothing answers.
     pub fn freeze(&self) {
-        freeze(self.child.id());
+        freeze(self.child.as_ref().expect("it runs").id());
     }
 
     /// Ends [`Kafka::freeze`].
@@ -127,12 +125,13 @@ impl Kafka {
 
     fn begin(&mut self) {
         self.kill();
-        self.child = java(self.folder.path(), &["kafka.Kafka"]);
+        self.child = Some(java(self.folder.path(), &["kafka.Kafka"]));
     }
 
     fn wait(&mut self) {
         wait_for("Kafka answers", || {
-            let ended = self.child.try_wait().expect("a child of ours");
+            let child = self.child.as_mut().expect("it was begun");
+            let ended = child.try_wait().expect("a child of ours");
             assert!(ended.is_none(), "Kafka ended: {}", self.log());
             self.is_up().then_some(())
         });
@@ -150,14 +149,47 @@ impl Kafka {
     }
 
     fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // One that has ended is as it should be.
-        let _ = kill_process(id.expect("a process id"), signal);
+        let id = self.child.as_ref().map(|child| child.id().cast_signed());
+        if let Some(id) = id.and_then(Pid::from_raw) {
+            // One that has ended is as it should be.
+            let _ = kill_process(id, signal);
+        }
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        log(self.folder.path())
     }
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+/// Makes the folder of what a broker keeps. Kafka's own tool does so once, since a JVM takes a second for it; each broker gets its files
+/// with a number and an id of its own.
+fn make_data(data: &Path, port: u16, id: usize) {
+    static MADE: OnceLock<(String, Vec<u8>)> = OnceLock::new();
+    let (properties, bootstrap) = MADE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let settings = settings(folder.path(), 1, 1, &[2]);
+        std::fs::write(folder.path().join("server.properties"), settings).expect("a file");
+        let tool = ["kafka.tools.StorageTool", "format", "-t", ID, "-c"];
+        let formatted = java(folder.path(), &tool).wait().expect("it ends");
+        assert!(formatted.success(), "{}", log(folder.path()));
+        let read = |name| std::fs::read(folder.path().join("data").join(name)).expect("its file");
+        let properties = String::from_utf8(read("meta.properties")).expect("text");
+        (properties, read("bootstrap.checkpoint"))
+    });
+    let own = |line: &str| match line.split_once('=') {
+        Some(("node.id", _)) => format!("node.id={id}\n"),
+        // 16 bytes in base64.
+        Some(("directory.id", _)) => format!("directory.id=sockeye-test-{port:08}A\n"),
+        _ => format!("{line}\n"),
+    };
+    let properties: String = properties.lines().map(own).collect();
+    std::fs::create_dir(data).expect("a folder");
+    std::fs::write(data.join("meta.properties"), properties).expect("a file");
+    std::fs::write(data.join("bootstrap.checkpoint"), bootstrap).expect("a file");
 }
 
 impl Drop for Kafka {

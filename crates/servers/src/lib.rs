@@ -15,6 +15,7 @@ mod nats;
 mod node;
 mod node_program;
 mod peer;
+mod ports;
 mod postgres;
 mod python;
 mod redis;
@@ -32,6 +33,7 @@ pub use kafka::Kafka;
 pub use nats::Nats;
 pub use node::NodePeer;
 pub use node_program::NodeProgram;
+pub use ports::{free_addr, free_ports};
 pub use postgres::Postgres;
 pub use python::{Python, installed};
 pub use redis::Redis;
@@ -42,11 +44,9 @@ pub use worker::{Handled, NodeWorker, handled};
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a healthy server answers well within, even on a machine that is busy with other tests.
@@ -117,25 +117,4 @@ fn one_at_a_time(folder: &Path, list: &str, script: &str) {
         "cannot install what {list} in {} names",
         folder.display()
     );
-}
-
-/// Ports that were free a moment ago, all different. They are none of those from which the kernel takes the ports of clients: one of these
-/// may be taken before the server is there, and while it is away.
-pub fn free_ports<const N: usize>() -> [u16; N] {
-    std::array::from_fn(|_| free_port())
-}
-
-fn free_port() -> u16 {
-    const FIRST: u32 = 12_000;
-    // Scripts take theirs from the next ten thousand.
-    const COUNT: u32 = 10_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Programs of tests beside each other begin at different places.
-    let begin = std::process::id().wrapping_mul(7_919);
-    let mut ports = (0..COUNT).map(|_| {
-        let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        u16::try_from(FIRST + next % COUNT).expect("below 32,768")
-    });
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.find(is_free).expect("a free port")
 }

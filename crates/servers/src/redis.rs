@@ -8,9 +8,6 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 
-/// A port may be taken by somebody else between finding and using it.
-const ATTEMPTS: usize = 5;
-
 #[derive(Debug)]
 pub struct Redis {
     port: u16,
@@ -42,7 +39,7 @@ impl Redis {
                 .chain(common)
                 .collect()
         };
-        Redis::attempt(prepare, settings, entry)
+        Redis::begin(prepare, settings, entry)
     }
 
     /// One that serves nothing but TLS, and asks clients for a certificate that its own one signed. `prepare` writes both files.
@@ -55,22 +52,18 @@ impl Redis {
             args.split_whitespace().map(str::to_owned).collect()
         };
         let files = ["--cacert", certificate, "--cert", certificate, "--key", key];
-        Redis::attempt(prepare, settings, &[&["--tls"], &files[..]].concat())
+        Redis::begin(prepare, settings, &[&["--tls"], &files[..]].concat())
     }
 
-    fn attempt(
+    fn begin(
         prepare: impl Fn(&Path),
         settings: impl Fn(u16) -> Vec<String>,
         entry: &[&str],
     ) -> Redis {
-        let mut attempts = (0..ATTEMPTS).map(|_| {
-            let [port] = free_ports();
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            prepare(folder.path());
-            Redis::run(port, settings(port), folder, entry).when_up()
-        });
-        let redis = attempts.find_map(|redis| redis);
-        redis.expect("redis-server did not start: its log stands above")
+        let [port] = free_ports();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        prepare(folder.path());
+        Redis::run(port, settings(port), folder, entry).when_up()
     }
 
     pub(crate) fn run(port: u16, args: Vec<String>, folder: TempDir, entry: &[&str]) -> Redis {
@@ -83,17 +76,14 @@ impl Redis {
         }
     }
 
-    /// Waits for its first answer; `None` = it ended.
-    pub(crate) fn when_up(mut self) -> Option<Redis> {
-        let up = wait_for("redis-server answers", || {
+    /// Waits for its first answer.
+    pub(crate) fn when_up(mut self) -> Redis {
+        wait_for("redis-server answers", || {
             let ended = !matches!(self.child.try_wait(), Ok(None));
-            let answer = self.ask(&["PING"]);
-            (ended || answer.trim() == "PONG").then_some(!ended)
+            assert!(!ended, "redis-server did not start:\n{}", self.log());
+            (self.ask(&["PING"]).trim() == "PONG").then_some(())
         });
-        if !up {
-            eprintln!("log of redis-server:\n{}", self.log());
-        }
-        up.then_some(self)
+        self
     }
 
     pub fn pid(&self) -> u32 {

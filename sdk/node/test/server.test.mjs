@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
+import { freePort } from "../../../conformance/ports.mjs";
 import { until, way } from "./stage.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -273,11 +273,7 @@ test("disconnect(true) ends the session, and `drop` of the connection lets the c
 });
 
 test("close() ended never while the gateway was out of reach", async () => {
-  const closed = createServer();
-  await once(closed.listen(0, "127.0.0.1"), "listening");
-  const { port } = closed.address();
-  await new Promise((done) => closed.close(done));
-  const io = server({ gateway: `127.0.0.1:${port}` });
+  const io = server({ gateway: `127.0.0.1:${await freePort()}` });
   await io.close();
 });
 

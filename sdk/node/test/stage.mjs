@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
+import { freePort } from "../../../conformance/ports.mjs";
 
 export const BINARY = process.env.SOCKEYE_BIN ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
 const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
@@ -96,18 +97,6 @@ export async function way(first) {
   };
   const cut = () => lead(goal);
   return { cut, address: `127.0.0.1:${server.address().port}`, lead, close: () => (server.close(), lead(undefined)) };
-}
-
-/** One that the kernel gives to no client and to nobody who asks for any: the server would find it taken, and the test wait for it. */
-async function freePort() {
-  for (;;) {
-    const port = 22_000 + Math.floor(Math.random() * 10_000);
-    const server = createServer().listen(port, "127.0.0.1");
-    const isFree = await Promise.race([once(server, "listening").then(() => true), once(server, "error").then(() => false)]).catch(() => false);
-    if (!isFree) continue;
-    await new Promise((done) => server.close(done));
-    return port;
-  }
 }
 
 /** A Redis of the test's own. */

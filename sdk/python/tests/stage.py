@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,9 @@ from aiohttp import ClientSession, web
 from sockeye_worker import Worker
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE / "../../../conformance"))
+from ports import free_port
+
 BINARY = os.environ.get("SOCKEYE_BIN", str(HERE / "../../../target/debug/sockeye"))
 CONFIG = """profile = "socket.io"
 [workers]
@@ -187,14 +188,6 @@ class Stage:
             writers.clear()
 
         return "127.0.0.1:%d" % server.sockets[0].getsockname()[1], cut
-
-
-def free_port():
-    """One that the kernel gives to no client and to nobody who asks for any: the server would find it taken."""
-    while True:
-        port = random.randrange(22_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 @contextlib.asynccontextmanager

@@ -36,9 +36,7 @@ fn what_is_expected_in_vain_is_a_fault() {
 
 #[test]
 fn where_nobody_listens_a_run_ends_before_it_begins() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
+    let url = format!("http://{}", servers::free_addr());
     let output = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
         .args(["run", "chat-10k", "--url", &url])
         .output()

@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
-use servers::Redis;
+use servers::{Redis, free_addr};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -225,9 +225,7 @@ fn a_refusal_of_another_type_let_the_client_in() {
 /// The endpoint's port is closed while clients come, speak and go.
 #[test]
 fn news_for_an_endpoint_that_was_away_arrive_later_in_order() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let addr = listener.local_addr().expect("an address");
-    drop(listener);
+    let addr = free_addr();
     let more = "decides = false\nretry_min = \"20ms\"\nretry_max = \"100ms\"";
     let gateway = gateway(addr, more);
     let mut sids = Vec::new();
@@ -271,9 +269,7 @@ fn news_for_an_endpoint_that_was_away_arrive_later_in_order() {
 
 #[test]
 fn newcomers_at_an_endpoint_that_is_away_are_refused_and_can_come_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let addr = listener.local_addr().expect("an address");
-    drop(listener);
+    let addr = free_addr();
     let more = "connect_timeout = \"300ms\"\nretry_min = \"20ms\"\nretry_max = \"50ms\"";
     let gateway = gateway(addr, more);
     let mut client = SocketIo::open(gateway.addr);
@@ -402,9 +398,7 @@ fn the_ends_of_the_last_sockets_were_lost_when_the_gateway_stopped() {
 /// A gateway that stopped while its endpoint was away lost what waited, and its last words were that all was well.
 #[test]
 fn news_that_a_stop_lost_were_not_mentioned() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let addr = listener.local_addr().expect("an address");
-    drop(listener);
+    let addr = free_addr();
     let mut gateway = gateway(addr, "decides = false");
     drop(SocketIo::connect(gateway.addr));
     let kept = "sockeye_backend_kept_bytes";

@@ -8,8 +8,8 @@ use super::{all_up_of, config};
 use crate::edges::server::Server;
 use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
-use servers::{Language, Redis, Roamers};
-use std::net::{SocketAddr, TcpListener};
+use servers::{Language, Redis, Roamers, free_addr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -89,12 +89,6 @@ fn until(what: &str, within: Duration, done: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     assert!(eventually(within, done), "{what}");
     began.elapsed()
-}
-
-/// A port that was free a moment ago.
-fn free_addr() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address")
 }
 
 /// Some stock clients of each kind, at both proxies.

@@ -1,14 +1,12 @@
 //! A foreign server as a child process: its configuration in a folder of its own, a free port, and its end.
 
 use crate::harness::{PATIENCE, eventually};
+use servers::free_addr;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-/// A port may be taken by somebody else between finding and using it.
-const ATTEMPTS: usize = 5;
 
 #[derive(Debug)]
 pub struct Server {
@@ -25,21 +23,6 @@ impl Server {
         args: impl Fn(&Path) -> Vec<String>,
         config: impl Fn(&Path, SocketAddr) -> String,
     ) -> Server {
-        let mut said = String::new();
-        for _ in 0..ATTEMPTS {
-            match Server::attempt(program, &args, &config) {
-                Ok(server) => return server,
-                Err(log) => said = log,
-            }
-        }
-        panic!("{program} did not start: {said}");
-    }
-
-    fn attempt(
-        program: &str,
-        args: &impl Fn(&Path) -> Vec<String>,
-        config: &impl Fn(&Path, SocketAddr) -> String,
-    ) -> Result<Server, String> {
         let files = tempfile::tempdir().expect("a temporary folder");
         let addr = free_addr();
         fs::write(files.path().join("config"), config(files.path(), addr)).expect("write");
@@ -57,11 +40,9 @@ impl Server {
         let up = eventually(PATIENCE, || {
             server.has_ended() || TcpStream::connect(addr).is_ok()
         });
-        if up && !server.has_ended() {
-            Ok(server)
-        } else {
-            Err(server.log())
-        }
+        let up = up && !server.has_ended();
+        assert!(up, "{program} did not start: {}", server.log());
+        server
     }
 
     fn has_ended(&mut self) -> bool {
@@ -81,9 +62,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_addr() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address")
 }

@@ -1,8 +1,8 @@
 //! The exporters of the last two rows of the dashboard: Debian's, of this machine and of a Redis.
 
 use crate::harness::{PATIENCE, RawConn, eventually};
-use servers::Redis;
-use std::net::{SocketAddr, TcpListener};
+use servers::{Redis, free_addr};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 /// Metrics of node_exporter in the dashboard and in the rules.
@@ -49,7 +49,7 @@ impl Exporter {
     }
 
     fn start(program: &str, args: &[String]) -> Exporter {
-        let addr = free();
+        let addr = free_addr();
         let mut command = Command::new(program);
         command
             .arg(format!("--web.listen-address={addr}"))
@@ -68,12 +68,6 @@ impl Drop for Exporter {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// For programs that cannot be asked which port they took: one that was free a moment ago.
-pub fn free() -> SocketAddr {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("its address")
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes a real gateway under load; every query of dashboard and alerts must have something to say.
 
 use super::dashboard::{dashboard, queries};
-use super::exporters::{Exporter, free};
+use super::exporters::Exporter;
 use super::{deploy, read};
 use crate::backend::receiver::{Receiver, Reply};
 use crate::harness::client::poll_request;
@@ -87,7 +87,7 @@ impl Prometheus {
         fs::write(&path, config).expect("write the configuration");
         let rules = deploy("prometheus/alerts.yml");
         fs::copy(rules, files.path().join("alerts.yml")).expect("copy the rules");
-        let addr = free();
+        let addr = servers::free_addr();
         let mut command = Command::new("prometheus");
         command
             .arg(format!("--config.file={}", path.display()))
