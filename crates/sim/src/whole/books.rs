@@ -282,6 +282,12 @@ impl Books {
         is_gone || self.is_excused(number, said.life, |loss| loss.by == by)
     }
 
+    /// One of two lives has lost something of the other.
+    pub(crate) fn have_lost(&self, one: usize, other: usize) -> bool {
+        let mut losses = self.losses.iter();
+        losses.any(|loss| [(one, other), (other, one)].contains(&(loss.by, loss.of)))
+    }
+
     /// It was told to be lost, to somebody whom that concerns.
     fn is_excused(&self, number: u64, of: usize, concerns: impl Fn(&Loss) -> bool) -> bool {
         let mut losses = self.losses.iter();

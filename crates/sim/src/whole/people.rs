@@ -186,6 +186,7 @@ impl World {
             let link = self.people[name].client.main;
             self.links[link].room = Some(self.dice.usize(..64));
             self.people[name].was_slow = true;
+            self.deeds.may_leave(name);
         }
     }
 
@@ -389,6 +390,10 @@ impl World {
             "40" => {
                 self.people[name].works = Some(true);
                 self.books.join(name, self.plan.rooms);
+                let id = rest.split('"').nth(3).expect("an id").to_owned();
+                if !self.people[name].was_slow {
+                    self.deeds.comes(name, self.people[name].life, id);
+                }
             }
             "42" => {
                 self.report.news += 1;
