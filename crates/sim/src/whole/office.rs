@@ -114,12 +114,15 @@ impl Office {
         }
     }
 
-    /// Another process goes on with what this one knows: workers come back to it by new links.
-    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
-        self.hear(around.now_ms);
+    /// All links are cut. What came by them is carried out.
+    pub(crate) fn cut_all(&mut self, around: &mut Around<'_>) {
         for at in 0..self.workers.len() {
             self.cut_one(at, around);
         }
+    }
+
+    /// Another process goes on with what this one knows: workers come back to it by new links.
+    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
         let mut heir = Self::new(queue, self.shards, self.lists);
         let record = self.backend.record(around.now_ms);
         let arrived = heir.backend.arrive(around.now_ms, &record, &HashSet::new());

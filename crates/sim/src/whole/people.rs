@@ -378,6 +378,7 @@ impl World {
             self.books.hear(name, digits(packet)[at]);
         } else if packet.starts_with("42[\"sockeye:gap\"") {
             self.report.gaps += 1;
+            self.books.tell_gap(name);
         } else {
             panic!("seed {}: client {name} got {packet}", self.seed);
         }

@@ -48,6 +48,7 @@ impl World {
             return;
         }
         self.lives[life].station.stand(true);
+        self.with_office(life, |office, around| office.cut_all(around));
         self.come_to_rest(life);
         let Some(place) = self.lives[life].station.record() else {
             self.tell(|| format!("node {number} does not hand over"));
