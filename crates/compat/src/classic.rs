@@ -168,9 +168,16 @@ pub fn encode(names: &Names, letter: &Letter) -> Option<Publish> {
             packed(&text, &event.args.attachments)
         }
         Verb::Answer {
-            request, answer, ..
+            request,
+            to,
+            answer,
         } => {
-            channel = names.responses(namespace);
+            channel = match answer {
+                // Servers before 7.1.0 have no channel of their own, and say their name with this question alone.
+                Answer::Emitted(_) => names.responses(namespace),
+                _ if to.is_empty() => names.responses(namespace),
+                _ => names.responses_to(namespace, to),
+            };
             encode_answer(&quoted(request), answer)
         }
         verb => {
@@ -245,6 +252,22 @@ fn encode_answer(id: &str, answer: &Answer) -> Vec<u8> {
             packed(&text, &args.attachments)
         }
     }
+}
+
+/// Where the name of a question stands in a long answer: before or after the one member that is long.
+const ENDS_BYTES: usize = 256;
+/// An answer of so many bytes is read, whoever asked.
+const SHORT_BYTES: usize = 4_096;
+
+/// Whether an answer may be to a question of the server with this uid, whose questions have names that begin with it. Servers answer each
+/// other in the same channel, and a list of sockets has megabytes: it is not read to find that out.
+pub fn may_answer(bytes: &[u8], uid: &str) -> bool {
+    if bytes.len() <= SHORT_BYTES {
+        return true;
+    }
+    let ends = [&bytes[..ENDS_BYTES], &bytes[bytes.len() - ENDS_BYTES..]];
+    let has = |end: &&[u8]| end.windows(uid.len()).any(|part| part == uid.as_bytes());
+    ends.iter().any(has)
 }
 
 /// Whether a message in the main channel is of this dialect: the others write maps or JSON there.

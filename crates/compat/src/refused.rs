@@ -15,7 +15,7 @@ pub enum Refused {
     TooMany,
     /// A type of message that we do not know.
     Unknown,
-    /// A channel that is none of ours, or a message that names another namespace than its channel.
+    /// A channel that is none of ours, a message that names another namespace than its channel, or a long answer to another server.
     Elsewhere,
     /// Written by a Sockeye node: the nodes talk to each other in another way.
     Own,

@@ -134,6 +134,9 @@ impl World {
 
     /// The old hubs forget what goes, and tell all others to come back.
     fn let_go(&mut self, gone: &[Gone], carried: &BTreeSet<String>, moved: &BTreeSet<usize>) {
+        for node in 0..self.nodes.len() {
+            self.turn(node, |mut turn| turn.all_handed_over());
+        }
         for one in gone {
             self.turn(one.node, |mut turn| {
                 turn.handed_over(one.session, &one.conns);

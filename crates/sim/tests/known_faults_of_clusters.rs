@@ -79,6 +79,17 @@ fn c3_an_id_that_does_not_say_of_which_room_is_found() {
 }
 
 #[test]
+fn c4_a_turn_that_makes_any_number_of_lists_is_found() {
+    let asking = |seed| Plan {
+        nodes: 1,
+        lists: 1_500,
+        ..plan(seed)
+    };
+    let fault = in_hubs(of_hubs::Fault::ListsUncounted);
+    is_found(fault, asking, &["bytes of lists of sockets in one turn"]);
+}
+
+#[test]
 fn c10_a_home_whose_letters_hold_nobody_is_found() {
     let fault = in_hubs(of_hubs::Fault::HomeHoldsNobody);
     is_found(fault, slow, &["messages of other hubs wait"]);

@@ -29,6 +29,10 @@ impl Plane {
             let read = clustered::decode(of.namespace(), body);
             // What comes by the pattern comes by the channel as well, while we take part; before that, nobody counts on us.
             self.take_in(Some(Dialect::Streams), read, way == Way::Channel, now_ms);
+        } else if matches!(of, Channel::Responses { .. })
+            && !classic::may_answer(body, &self.settings.uid)
+        {
+            self.refuse(Refused::Elsewhere);
         } else if !is_main || way == Way::Pattern {
             let read = classic::decode(of, body);
             self.take_in(Some(Dialect::Classic), read, true, now_ms);

@@ -394,10 +394,10 @@ fn a_classic_server_lists_our_rooms_and_we_its() {
     assert!(rooms.contains(&"42".to_owned()), "{rooms:?}");
 }
 
-/// A server that sends answers to the asker's own channel instead of the common one.
+/// A server that sends answers to the asker's own channel instead of the common one, as we do.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
-fn a_classic_server_that_asks_for_answers_in_its_own_channel_gets_them_in_the_common_one() {
+fn a_classic_server_that_answers_in_the_askers_own_channel_is_answered_there() {
     let redis = Redis::start();
     let mut peer = NodePeer::start_with(&redis.url(), "classic", "/,/lab", &["--specific"]);
     let mut member = Member::join(&redis.addr(), Dialect::Classic, LAB);

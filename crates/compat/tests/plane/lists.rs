@@ -2,8 +2,9 @@
 
 use super::{ask, hear, plane};
 use compat::classic::Publish;
-use compat::plane::{Part, Plane, Task};
-use compat::verb::{Fetched, Selection, Verb};
+use compat::plane::{Part, Plane, Task, Way};
+use compat::refused::Refused;
+use compat::verb::{Fetched, Selection, Verb, own_uid};
 
 #[test]
 fn a_classic_server_that_lists_rooms_gets_those_of_our_sockets() {
@@ -37,11 +38,32 @@ fn a_classic_server_that_lists_rooms_gets_those_of_our_sockets() {
         },
     );
     let tasks = plane.take();
-    let [Task::Publish(Publish { body, .. })] = &tasks[..] else {
+    let [Task::Publish(Publish { channel, body })] = &tasks[..] else {
         panic!("{tasks:?}")
     };
     let expected = r#"{"requestId":"qF_JZn","rooms":["a","b","r1"]}"#;
     assert_eq!(String::from_utf8_lossy(body), expected);
+    // In the common channel all nodes and servers got it.
+    assert_eq!(channel, "socket.io-response#/lab#3J1VvJ#");
+}
+
+/// Letters between nodes waited while a node read lists of megabytes that servers had for each other.
+#[test]
+fn a_list_for_another_server_was_read() {
+    let mut plane = plane();
+    let sockets = vec![r#"{"id":"a","rooms":["a"],"data":{}}"#; 1_000].join(",");
+    let mut hear = |body: String, why: Refused| {
+        let before = plane.tally().refused[why as usize];
+        plane.heard(Way::Channel, "socket.io-response#/lab#", body.as_bytes(), 10);
+        plane.tally().refused[why as usize] - before
+    };
+    let list = |id: &str| format!(r#"{{"requestId":"{id}","sockets":[{sockets}]"#);
+    // A fault at its end is not found.
+    assert_eq!(hear(list("qF_JZn"), Refused::Elsewhere), 1);
+    let ours = format!("{}-1", own_uid(1, 1));
+    assert_eq!(hear(list(&ours), Refused::Garbage), 1);
+    let named_last = format!(r#"{{"sockets":[{sockets}],"requestId":"{ours}""#);
+    assert_eq!(hear(named_last, Refused::Garbage), 1);
 }
 
 /// A part looked like all, and a message of many megabytes cut off all who heard it.

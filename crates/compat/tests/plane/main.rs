@@ -375,7 +375,7 @@ fn other_servers_get_the_sum_of_our_shards() {
     plane.answered(number, part(2));
     let count = |request| Verb::Answer {
         request,
-        to: String::new(),
+        to: "3J1VvJ".to_owned(),
         answer: Answer::Count(3),
     };
     let answer = Letter {

@@ -6,6 +6,8 @@
 pub enum Fault {
     /// A turn did not count the messages that it sent to other shards.
     LettersUncounted,
+    /// A turn did not count the lists of sockets that it made.
+    ListsUncounted,
     /// One flush answered all waiting polls, however many bytes that were.
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.

@@ -135,19 +135,20 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
     parts.outbound.tell_all(told);
     if let Response::Page(page) = &reply.response
         && let Some(next) = page.next
-        && parts.rounds.takes_more(reply.number)
     {
         ask_more(parts, reply, next);
     }
 }
 
-/// The next page of a list is asked for when the one before it is taken in: so few are under way.
+/// The next page of a list is asked for when the one before it is taken in: so few are under way. If it would find no room, the list need
+/// not be kept.
 fn ask_more(parts: &mut Parts, reply: &Reply, next: Next) {
     let asker = parts.ids.me.place();
     let more = More {
         asker,
         round: reply.number,
         list: next.list,
+        ends: !parts.rounds.takes_more(reply.number),
     };
     if reply.node != asker.node {
         send::ask_more_away(parts, reply.node, next.shard, &more);
@@ -181,26 +182,19 @@ pub(crate) fn round(
     timeout_ms: u64,
 ) -> Option<RoundId> {
     let abroad = send::has_away(parts, target);
-    acks_admitted(parts, 1).then(|| open_round(parts, question, (shards, abroad), timeout_ms))
-}
-
-/// The same, however many answers are waited for.
-pub(crate) fn open_round(
-    parts: &mut Parts,
-    question: (Answers, u64),
-    (shards, abroad): (u32, bool),
-    timeout_ms: u64,
-) -> RoundId {
+    if !acks_admitted(parts, 1) {
+        return None;
+    }
     let number = parts.rounds.open(question, shards, abroad);
     watch_ack(parts, number, timeout_ms);
-    RoundId {
+    Some(RoundId {
         asker: parts.ids.me.place(),
         number,
         ack: parts.rounds.next_id(),
         timeout_ms,
         parts: 0,
         pages: false,
-    }
+    })
 }
 
 /// Broadcast whose receivers must answer; the handler gets `collected` with the token.

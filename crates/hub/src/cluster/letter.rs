@@ -177,12 +177,14 @@ pub(crate) struct Next {
     pub(crate) list: u64,
 }
 
-/// The asker of a round wants the next page of a list.
+/// The asker of a round wants the next page of a list, or no more of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct More {
     pub(crate) asker: Place,
     pub(crate) round: u64,
     pub(crate) list: u64,
+    /// Its round is over, or has no room.
+    pub(crate) ends: bool,
 }
 
 impl Fetched {

@@ -45,16 +45,15 @@ pub(crate) fn fetch(
     token: u64,
 ) {
     let (mut here, rest) = first_page(parts, target);
-    let abroad = send::has_away(parts, target);
-    let alone = shards.is_empty() && !abroad;
+    let alone = shards.is_empty() && !send::has_away(parts, target);
+    let is_whole = alone && rest.is_empty();
     let question = (Answers::sockets(), token);
-    let round = match alone {
-        true if rest.is_empty() => None,
-        true => Some(asking::open_round(parts, question, (1, false), timeout_ms)),
+    let round = match is_whole {
+        true => None,
         false => asking::round(parts, target, question, shards.len() + 1, timeout_ms),
     };
     let Some(mut round) = round else {
-        here.complete = alone;
+        here.complete = is_whole;
         return parts.outbound.tell(Told::Found {
             token,
             found: here,
@@ -124,9 +123,7 @@ fn answer(parts: &mut Parts, round: RoundId, mut here: Found, rest: Vec<SocketKe
     if rest.is_empty() {
         return respond(parts, round, Response::Sockets(here));
     }
-    let is_ours = round.asker == parts.ids.me.place();
-    let is_admitted = is_ours || asking::acks_admitted(parts, 1);
-    let opened = is_admitted.then(|| parts.rounds.open_list(round, rest));
+    let opened = asking::acks_admitted(parts, 1).then(|| parts.rounds.open_list(round, rest));
     let Some(number) = opened.flatten() else {
         here.complete = false;
         return respond(parts, round, Response::Sockets(here));
@@ -140,7 +137,7 @@ fn answer(parts: &mut Parts, round: RoundId, mut here: Found, rest: Vec<SocketKe
     say(parts, number, false);
 }
 
-/// The asker of a list wants its next page.
+/// The asker of a list says what it wants of it.
 pub(crate) fn more(parts: &mut Parts, more: &More) {
     parts.rounds.more(more);
 }

@@ -35,15 +35,16 @@ impl List {
 
     /// Books what it keeps now; `false`: there is no room for it.
     fn book(&mut self) -> bool {
-        let (before, now) = (
-            self.kept.bytes(),
-            size_of_val(&*self.rest) + self.made_bytes,
-        );
+        let (before, now) = (self.kept.bytes(), self.rest_bytes() + self.made_bytes);
         if now > before {
             return self.kept.grow(now - before);
         }
         self.kept.set(now);
         true
+    }
+
+    fn rest_bytes(&self) -> usize {
+        self.rest.capacity() * size_of::<SocketKey>()
     }
 
     /// The sockets that are not described yet, for a moment.
@@ -57,6 +58,9 @@ impl List {
         match self.rest.is_empty() {
             true => self.rest = rest,
             false => debug_assert!(rest.is_empty(), "nothing was taken"),
+        }
+        if self.rest.capacity() > 2 * self.rest.len() {
+            self.rest.shrink_to_fit();
         }
         if !self.book() {
             self.made_bytes -= bytes;
@@ -87,7 +91,7 @@ impl List {
         let complete = self.made.complete;
         let made = std::mem::replace(&mut self.made, whole());
         (self.made.complete, self.made_bytes) = (complete, 0);
-        self.kept.set(size_of_val(&*self.rest));
+        self.kept.set(self.rest_bytes());
         made
     }
 }
@@ -148,10 +152,12 @@ impl Lists {
         self.asked.push_back(list);
     }
 
-    /// There is no room for a page on its way.
+    /// There is no room for a page on its way. It waits with those that wait already, and does not put them off.
     pub(crate) fn hold(&mut self, list: u64, now_ms: u64) {
+        if self.held.is_empty() {
+            self.held_until_ms = now_ms + HOLD_MS;
+        }
         self.held.push_back(list);
-        self.held_until_ms = now_ms + HOLD_MS;
     }
 
     /// The list that goes on now.
@@ -187,6 +193,8 @@ impl Lists {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
+    use crate::tables::id::Place;
+    use crate::tables::slot::{SlotId, SocketId};
 
     fn lists() -> Lists {
         Lists::new(Ledger::default().open(Stock::Rounds, 1_000))
@@ -208,6 +216,41 @@ mod tests {
         assert_eq!(lists.next(104), None);
         assert_eq!(next(&mut lists, 105), [21]);
         assert_eq!(lists.next_due_ms(200), None);
+    }
+
+    /// Each list that found no room put off all that waited.
+    #[test]
+    fn a_list_that_is_held_later_puts_off_no_other() {
+        let mut lists = lists();
+        lists.hold(1, 100);
+        lists.hold(2, 104);
+        assert_eq!(lists.next(105), Some(1));
+    }
+
+    /// Names of sockets that were described were kept until the last was, and were in no book.
+    #[test]
+    fn a_list_keeps_no_more_than_twice_what_it_needs_and_books_it() {
+        let account = Ledger::default().open(Stock::Rounds, 1 << 20);
+        let lists = Lists::new(account);
+        let round = RoundId {
+            asker: Place { node: 1, shard: 0 },
+            number: 1,
+            ack: 2,
+            timeout_ms: 3,
+            parts: 0,
+            pages: true,
+        };
+        let keys = (0..1_000).map(|n| SocketKey::new(SocketId::at(n), 0)).collect();
+        let mut list = lists.list(round, keys).expect("room");
+        while !list.is_described() {
+            let mut rest = list.take_rest();
+            rest.truncate(rest.len().saturating_sub(30));
+            list.add(Vec::new(), 0, rest);
+            let least = size_of::<SocketKey>() * list.rest.len();
+            let bytes = list.kept.bytes();
+            assert!((least..=2 * least).contains(&bytes), "{bytes} for {least}");
+            assert_eq!(bytes, list.rest.capacity() * size_of::<SocketKey>());
+        }
     }
 
     /// Half-made lists of many askers would take all room for lists together.

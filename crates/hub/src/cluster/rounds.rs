@@ -306,13 +306,15 @@ impl Rounds {
         }
     }
 
-    /// The asker of a list wants its next page. One that asks twice gets one.
+    /// The asker of a list wants its next page, or no more of it. One that asks twice gets one page.
     pub(crate) fn more(&mut self, more: &More) {
         let Some(list) = self.list(more.list) else {
             return;
         };
         let is_its = (list.round.asker, list.round.number) == (more.asker, more.round);
-        if is_its && !std::mem::replace(&mut list.is_waiting, true) {
+        if is_its && more.ends {
+            self.end_list(more.list);
+        } else if is_its && !std::mem::replace(&mut list.is_waiting, true) {
             self.lists.is_asked(more.list);
         }
     }

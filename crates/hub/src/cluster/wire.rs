@@ -274,13 +274,14 @@ fn sockets(out: &mut Vec<u8>, all: &[Fetched]) {
     }
 }
 
-/// Appends a question for the next page of a list of this shard of another node.
+/// Appends what the asker of a list of this shard of another node wants of it.
 pub(crate) fn write_more(out: &mut Vec<u8>, shard: u16, more: &More) {
     out.push(MORE);
     number(out, u64::from(shard));
     number(out, u64::from(more.asker.shard));
     number(out, more.round);
     number(out, more.list);
+    out.push(u8::from(more.ends));
 }
 
 /// Appends a step by which a shard takes a socket from another.
@@ -528,6 +529,7 @@ impl Reader<'_> {
             asker,
             round: self.number()?,
             list: self.number()?,
+            ends: self.flag()?,
         };
         Some(Post::More { shard, more })
     }

@@ -22,6 +22,7 @@ const MORE_OF: More = More {
     asker: ROUND.asker,
     round: ROUND.number,
     list: 1 << 30,
+    ends: true,
 };
 
 fn samples() -> Vec<Vec<u8>> {

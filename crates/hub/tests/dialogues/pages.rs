@@ -196,6 +196,44 @@ fn many_lists_at_once_take_bounded_memory_and_are_whole() {
     assert_eq!(kept(&net), 0);
 }
 
+/// Lists of a shard that was alone were made however many answers were waited for.
+#[test]
+fn lists_of_a_lone_shard_were_not_counted() {
+    const ASKED: usize = 30;
+    let lister = Lister::default();
+    let mut config = Config::default();
+    config.limits.acks_outstanding_max = 10;
+    let mut net = Net::new(1, &config, |_| Box::new(lister.clone()));
+    net.checks = false;
+    let clients: Vec<Client> = (0..2_000).map(|_| net.client(0)).collect();
+    let asks = (0..ASKED).map(|n| format!("42[\"fetch\",{n}]"));
+    net.say_all(clients[0], asks);
+    (0..100).for_each(|_| net.resume(0));
+    let lists = lister.lists();
+    assert_eq!(lists.len(), ASKED);
+    let (whole, begun): (Vec<_>, Vec<_>) = lists.iter().partition(|(_, found)| found.complete);
+    assert!(!whole.is_empty() && !begun.is_empty(), "{} are whole", whole.len());
+    assert!(whole.iter().all(|(_, found)| found.sockets.len() == 2_000));
+    assert!(begun.iter().all(|(_, found)| found.sockets.len() == PAGE));
+    assert_eq!(kept(&net), 0);
+}
+
+/// The rest of a list for which its asker had no room was kept until the deadline.
+#[test]
+fn what_an_asker_has_no_room_for_is_not_kept() {
+    const SOCKETS: usize = 1_200;
+    let lister = Lister::with_data(DATA_BYTES);
+    let mut nodes = nodes(&lister, 2, 32 << 20);
+    let asker = nodes.client(0, 0);
+    crowd(&mut nodes, (1, 0), SOCKETS);
+    nodes.settle();
+    nodes.say(0, asker, "42[\"fetch\",1]");
+    let found = lister.list().expect("a list of what found room");
+    assert!(!found.complete && found.sockets.len() < SOCKETS);
+    nodes.settle();
+    assert_eq!(kept(nodes.net(1)), 0);
+}
+
 /// All that the shards of a node had to say left at once, before what clients published then.
 #[test]
 fn pages_leave_one_by_one_when_they_are_asked_for() {

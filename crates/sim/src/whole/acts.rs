@@ -99,7 +99,8 @@ impl World {
                 self.freeze(number, times * time_us);
             }
             66..70 => self.kill(number, time_us),
-            90..96 if !self.plan.kept => self.hand_over(number),
+            // What a process carries for others ends with it.
+            90..96 if !self.plan.relays => self.hand_over(number),
             kind => {
                 let Some(life) = self.living(number) else {
                     return;

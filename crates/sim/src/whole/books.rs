@@ -41,6 +41,8 @@ struct Visit {
 struct Ear {
     /// The present one is the last.
     visits: Vec<Visit>,
+    /// The last number when it was told of each gap.
+    gaps: Vec<u64>,
     /// How much it had heard when its connection broke.
     broke: usize,
     heard: Vec<u64>,
@@ -60,6 +62,12 @@ impl Ear {
     fn was_at(&self, life: usize, number: u64) -> bool {
         let mut visits = self.visits.iter();
         visits.any(|visit| visit.life == life && visit.from <= number && number <= visit.until)
+    }
+
+    /// It came back to this life, and was told of a gap after that number.
+    fn was_told(&self, life: usize, number: u64) -> bool {
+        let came = self.visits.iter().any(|visit| visit.life == life);
+        came && self.gaps.iter().any(|gap| number <= *gap)
     }
 }
 
@@ -253,6 +261,12 @@ impl Books {
         stay.history = Some((history, heard));
     }
 
+    /// It is told that it missed something.
+    pub(crate) fn tell_gap(&mut self, who: usize) {
+        let last = self.last();
+        self.ear(who).gaps.push(last);
+    }
+
     pub(crate) fn lose(&mut self, by: usize, of: usize) {
         let upto = self.last();
         self.losses.push(Loss { by, of, upto });
@@ -280,6 +294,12 @@ impl Books {
         let said = &self.said[number as usize - 1];
         let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
         is_gone || self.is_excused(number, said.life, |loss| loss.by == by)
+    }
+
+    /// One of two lives has lost something of the other.
+    pub(crate) fn have_lost(&self, one: usize, other: usize) -> bool {
+        let mut losses = self.losses.iter();
+        losses.any(|loss| [(one, other), (other, one)].contains(&(loss.by, loss.of)))
     }
 
     /// It was told to be lost, to somebody whom that concerns.
@@ -354,7 +374,9 @@ impl Books {
                         "seed {seed}: client {who} got {number} in room {room} and missed {missed} before it: {said:?}"
                     );
                 }
-            } else if self.is_excused(number, said.life, |loss| ear.was_at(loss.by, loss.upto)) {
+            } else if self.is_excused(number, said.life, |loss| {
+                ear.was_at(loss.by, loss.upto) || ear.was_told(loss.by, loss.upto)
+            }) {
                 excused += 1;
             } else {
                 let may_miss = stay.until < u64::MAX

@@ -7,7 +7,7 @@ use compat::plane::{
 };
 use compat::verb::{self, Args, Letter, Selection, Verb, own_uid};
 use hub::foreign::{Deed, Event, Overheard, What, overhear};
-use hub::{Answer, Inbox, Read, Response};
+use hub::{Answer, Found, Inbox, Read, Response};
 use std::sync::Arc;
 
 /// The namespace that is shared, and what channels begin with.
@@ -27,35 +27,48 @@ pub(crate) struct Outcome {
     pub(crate) counts: bool,
 }
 
-pub(crate) struct Bridge(Plane);
+pub(crate) struct Bridge {
+    plane: Plane,
+    /// Who asks for sockets of a namespace that no server has: the shard, and the number of its question.
+    alone: Vec<(u16, u64)>,
+}
 
 impl Bridge {
     pub(crate) fn new(number: u16, epoch: u64) -> Self {
-        Self(Plane::new(Settings {
+        let settings = Settings {
             prefix: PREFIX.to_owned(),
             uid: own_uid(number, epoch),
             membership: [Membership::Always, Membership::Never, Membership::Never],
             mode: Mode::Dynamic,
             python: false,
             list_bytes_max: 1 << 20,
-        }))
+        };
+        Self {
+            plane: Plane::new(settings),
+            alone: Vec::new(),
+        }
     }
 
     /// It takes part from now on.
     pub(crate) fn begin(&mut self, now_ms: u64) {
-        self.0.enter(NAMESPACE, now_ms);
+        self.plane.enter(NAMESPACE, now_ms);
     }
 
     /// A hub has said this to other nodes.
     pub(crate) fn overheard(&mut self, shard: u16, letter: &[u8], now_ms: u64) {
         match overhear(letter).expect("a letter of a hub") {
             Overheard::Deed(deed) if deed.namespace == NAMESPACE => self.said(shard, deed, now_ms),
-            Overheard::Deed(_) | Overheard::Ours => {}
+            Overheard::Deed(deed) => {
+                if let What::Fetch { round, .. } = deed.what {
+                    self.alone.push((shard, round));
+                }
+            }
+            Overheard::Ours => {}
             Overheard::Response {
                 round,
                 parts,
                 response,
-            } => self.0.answered(round, part(parts, response)),
+            } => self.plane.answered(round, part(parts, response)),
         }
     }
 
@@ -71,7 +84,7 @@ impl Bridge {
         match deed.what {
             What::Event(event) => {
                 let event = event_of(event);
-                self.0.say(NAMESPACE, Verb::Broadcast { to, event }, now_ms);
+                self.plane.say(NAMESPACE, Verb::Broadcast { to, event }, now_ms);
             }
             What::Ask {
                 event,
@@ -88,7 +101,7 @@ impl Bridge {
                     shard,
                     number: round,
                 };
-                self.0.ask(NAMESPACE, round, ask, timeout_ms, now_ms);
+                self.plane.ask(NAMESPACE, round, ask, timeout_ms, now_ms);
             }
             other => panic!("nobody says {other:?}"),
         }
@@ -99,27 +112,35 @@ impl Bridge {
         let main = channel.strip_prefix(PREFIX);
         let is_main = main.is_some_and(|rest| rest.starts_with('#'));
         let way = if is_main { Way::Pattern } else { Way::Channel };
-        self.0.heard(way, channel, body, now_ms);
+        self.plane.heard(way, channel, body, now_ms);
     }
 
     pub(crate) fn listens(&mut self, topics: Vec<Topic>, now_ms: u64) {
-        self.0.hears(topics, true, now_ms);
+        self.plane.hears(topics, true, now_ms);
     }
 
     /// So many servers are there, and so many nodes.
     pub(crate) fn counted(&mut self, servers: u64, nodes: u64, now_ms: u64) {
         let counted = Counted([[servers + nodes, nodes], [0, 0], [0, 0]]);
-        self.0.counted(NAMESPACE, Some(counted), now_ms);
+        self.plane.counted(NAMESPACE, Some(counted), now_ms);
     }
 
     pub(crate) fn tick(&mut self, now_ms: u64) {
-        self.0.tick(now_ms);
+        self.plane.tick(now_ms);
     }
 
     /// What follows from all that.
     pub(crate) fn take(&mut self, inbox: &Inbox) -> Outcome {
         let mut outcome = Outcome::default();
-        for task in self.0.take() {
+        for (shard, round) in self.alone.drain(..) {
+            let nobody = Found {
+                sockets: Vec::new(),
+                complete: true,
+            };
+            let reads = inbox.response(shard, round, 1, Response::Sockets(nobody));
+            reads.iter().for_each(|read| outcome.deliver(read));
+        }
+        for task in self.plane.take() {
             match task {
                 Task::Publish(publish) => outcome.published.push(publish),
                 Task::Subscribe(topics) => outcome.topics.extend(topics),
@@ -139,7 +160,7 @@ impl Bridge {
                 other => panic!("no server of this kind is there: {other:?}"),
             }
         }
-        inbox.counts_foreign(NAMESPACE, self.0.others(NAMESPACE));
+        inbox.counts_foreign(NAMESPACE, self.plane.others(NAMESPACE));
         outcome
     }
 }

@@ -1,6 +1,7 @@
 //! Events for workers: who said them, who handled them, and who was answered.
 
-use std::collections::BTreeMap;
+use backend::proto::Found;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of a worker, as its node knows it: the number of the worker, and how often it began anew.
 pub(crate) type Run = (u64, u64);
@@ -25,6 +26,14 @@ pub(crate) struct Deeds {
     pub(crate) again: usize,
     /// Lists of sockets that workers got.
     pub(crate) lists: usize,
+    /// The life whose workers act.
+    pub(crate) life: usize,
+    /// Clients that know that they are with the workers, and are surely there: on which life, with which id.
+    there: BTreeMap<usize, (usize, String)>,
+    /// Lists that were asked for, by life, run and number: those of them that were there all the time.
+    asked: BTreeMap<(usize, (Run, u64)), BTreeMap<usize, String>>,
+    /// Whom a list lacks that is said to be whole: the life of its asker, and the client.
+    pub(crate) unlisted: Vec<(usize, usize)>,
 }
 
 impl Deeds {
@@ -78,6 +87,41 @@ impl Deeds {
     /// A client has gone: it waits for nothing.
     pub(crate) fn forget(&mut self, who: usize) {
         self.open.retain(|(name, _), _| *name != who);
+        self.may_leave(who);
+    }
+
+    /// A client is with the workers.
+    pub(crate) fn comes(&mut self, who: usize, life: usize, id: String) {
+        self.there.insert(who, (life, id));
+    }
+
+    /// It need not be in a list any more.
+    pub(crate) fn may_leave(&mut self, who: usize) {
+        self.there.remove(&who);
+        for there in self.asked.values_mut() {
+            there.remove(&who);
+        }
+    }
+
+    /// A worker asks who is there, on its node or everywhere.
+    pub(crate) fn ask(&mut self, list: (Run, u64), local: bool) {
+        let meant = self.there.iter();
+        let meant = meant.filter(|(_, (life, _))| !local || *life == self.life);
+        let meant = meant.map(|(who, (_, id))| (*who, id.clone()));
+        self.asked.insert((self.life, list), meant.collect());
+    }
+
+    pub(crate) fn find(&mut self, list: (Run, u64), found: &Found) {
+        self.lists += 1;
+        let there = self.asked.remove(&(self.life, list)).unwrap_or_default();
+        let sockets = found.sockets.iter();
+        let ids: BTreeSet<&str> = sockets.map(|found| found.socket.as_str()).collect();
+        assert_eq!(ids.len(), found.sockets.len(), "a list has a socket twice");
+        if !found.incomplete {
+            let lacks = there.into_iter().filter(|(_, id)| !ids.contains(&**id));
+            let lacks = lacks.map(|(who, _)| (self.life, who));
+            self.unlisted.extend(lacks);
+        }
     }
 
     /// Events were handled in order by each run, without a mark once, and all who wait were answered.

@@ -44,6 +44,7 @@ pub(crate) struct Make<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) hubs: usize,
     pub(crate) limits: Limits,
+    pub(crate) lists: usize,
 }
 
 pub(crate) struct Life {
@@ -104,7 +105,7 @@ impl Life {
             feed: VecDeque::new(),
             hubs,
             bridge: Bridge::new(number, epoch),
-            office: Office::new(queue, shards),
+            office: Office::new(queue, shards, make.lists),
             station: Station::new(me, make.limits, ways, shards, awaited),
             called_us: u64::MAX,
             uplink,

@@ -83,6 +83,8 @@ pub(crate) struct Office {
     queue: Arc<Queue>,
     shards: u16,
     workers: Vec<Worker>,
+    /// Lists of sockets that a worker asks for when a client comes.
+    lists: usize,
     instances: u64,
     links: u64,
 }
@@ -93,7 +95,7 @@ fn read(message: &FromWorker) -> Frame {
 }
 
 impl Office {
-    pub(crate) fn new(queue: Arc<Queue>, shards: u16) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, shards: u16, lists: usize) -> Self {
         let settings = Settings {
             window_bytes: 2_000,
             silent_after_ms: 1_000,
@@ -106,18 +108,22 @@ impl Office {
             queue,
             shards,
             workers: Vec::new(),
+            lists,
             instances: 0,
             links: 0,
         }
     }
 
-    /// Another process goes on with what this one knows: workers come back to it by new links.
-    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
-        self.hear(around.now_ms);
+    /// All links are cut. What came by them is carried out.
+    pub(crate) fn cut_all(&mut self, around: &mut Around<'_>) {
         for at in 0..self.workers.len() {
             self.cut_one(at, around);
         }
-        let mut heir = Self::new(queue, self.shards);
+    }
+
+    /// Another process goes on with what this one knows: workers come back to it by new links.
+    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
+        let mut heir = Self::new(queue, self.shards, self.lists);
         let record = self.backend.record(around.now_ms);
         let arrived = heir.backend.arrive(around.now_ms, &record, &HashSet::new());
         arrived.expect("a record of a backend");
@@ -139,7 +145,8 @@ impl Office {
         while self.workers.len() < WORKERS {
             self.instances += 1;
             let publisher = around.books.newcomer(PUBLISHERS);
-            self.workers.push(Worker::new(self.instances, publisher));
+            let worker = Worker::new(self.instances, publisher, self.lists);
+            self.workers.push(worker);
         }
         for at in 0..self.workers.len() {
             self.attach(at, around);

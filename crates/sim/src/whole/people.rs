@@ -186,6 +186,7 @@ impl World {
             let link = self.people[name].client.main;
             self.links[link].room = Some(self.dice.usize(..64));
             self.people[name].was_slow = true;
+            self.deeds.may_leave(name);
         }
     }
 
@@ -377,6 +378,7 @@ impl World {
             self.books.hear(name, digits(packet)[at]);
         } else if packet.starts_with("42[\"sockeye:gap\"") {
             self.report.gaps += 1;
+            self.books.tell_gap(name);
         } else {
             panic!("seed {}: client {name} got {packet}", self.seed);
         }
@@ -389,6 +391,10 @@ impl World {
             "40" => {
                 self.people[name].works = Some(true);
                 self.books.join(name, self.plan.rooms);
+                let id = rest.split('"').nth(3).expect("an id").to_owned();
+                if !self.people[name].was_slow {
+                    self.deeds.comes(name, self.people[name].life, id);
+                }
             }
             "42" => {
                 self.report.news += 1;

@@ -36,6 +36,8 @@ pub struct Plan {
     pub troubles: bool,
     /// Bytes that a node keeps for repair.
     pub ring_bytes: usize,
+    /// Lists of sockets that a worker asks for when a client comes to it.
+    pub lists: usize,
     /// Messages that may wait in the mailbox of a hub, if another number is to be played than of its seed.
     pub mailbox_max: Option<usize>,
 }
@@ -57,6 +59,7 @@ impl Plan {
             server: seed % 3 == 2,
             troubles: !seed.is_multiple_of(4),
             ring_bytes: if seed % 8 == 7 { 4_000 } else { 8 << 20 },
+            lists: 1,
             mailbox_max: None,
         }
     }

@@ -3,9 +3,10 @@
 
 use super::due::Due;
 use super::life::Life;
+use super::returns::AGAIN_US;
 use super::world::World;
 use crate::names::sid;
-use handoff::{Ledger, ShardWord};
+use handoff::{Keepsakes, Ledger, ShardWord};
 use hub::{ConnId, Handed, SessionId};
 use std::collections::BTreeSet;
 
@@ -47,13 +48,14 @@ impl World {
             return;
         }
         self.lives[life].station.stand(true);
+        self.with_office(life, |office, around| office.cut_all(around));
         self.come_to_rest(life);
         let Some(place) = self.lives[life].station.record() else {
             self.tell(|| format!("node {number} does not hand over"));
             return self.lives[life].station.stand(false);
         };
         self.tell(|| format!("another process goes on as node {number}"));
-        let (gone, onward) = self.records(life);
+        let (gone, pieces, onward) = self.records(life);
         self.let_go(life, &gone);
         let mut heir = self.heir(life, &place);
         let old = &mut self.lives[life];
@@ -74,6 +76,10 @@ impl World {
         self.lives[life] = heir;
         self.report.successions += 1;
         self.report.carried += gone.len();
+        for (hub, piece) in &pieces {
+            let left_out = self.turn(life, *hub, |turn| turn.keepsakes_arrived(piece));
+            assert_eq!(left_out, Ok(0), "seed {}", self.seed);
+        }
         for one in gone {
             self.arrives(life, &one);
         }
@@ -115,15 +121,22 @@ impl World {
         panic!("seed {}: life {life} does not come to rest", self.seed);
     }
 
-    fn records(&self, life: usize) -> (Vec<Gone>, Vec<ShardWord>) {
-        let (mut gone, mut ledger) = (Vec::new(), Ledger::default());
+    fn records(&self, life: usize) -> (Vec<Gone>, Vec<(usize, Keepsakes)>, Vec<ShardWord>) {
+        let (mut gone, mut pieces, mut ledger) = (Vec::new(), Vec::new(), Ledger::default());
         let seats = &self.lives[life].hubs;
         for (hub, seat) in seats.iter().enumerate() {
             let mut handing = seat.hub.handing(handoff::takes::ALL);
+            handing.keep_from(0);
             while let Some(handed) = seat.hub.hand(&mut handing, |_| false) {
                 let (session, conns, record) = match handed {
-                    // There is no bus, and nothing is asked for that is kept.
-                    Handed::Marks(_) | Handed::Keeps(_) => continue,
+                    // There is no bus.
+                    Handed::Marks(_) => continue,
+                    Handed::Keeps(piece) => {
+                        let admitted = ledger.admit_keepsakes(&piece);
+                        admitted.expect("a piece that fits");
+                        pieces.push((hub, *piece));
+                        continue;
+                    }
                     Handed::Goes(conns, session, record) => {
                         ledger.admit(&record).expect("a record that fits");
                         (Some(session), conns, Record::Session(record))
@@ -143,11 +156,15 @@ impl World {
                 });
             }
         }
-        (gone, seats.iter().map(|seat| seat.hub.onward()).collect())
+        let onward = seats.iter().map(|seat| seat.hub.onward());
+        (gone, pieces, onward.collect())
     }
 
     /// The old hubs forget what goes, and tell all others to come back.
     fn let_go(&mut self, life: usize, gone: &[Gone]) {
+        for hub in 0..self.plan.hubs {
+            self.turn(life, hub, |turn| turn.all_handed_over());
+        }
         for one in gone {
             for conn in &one.conns {
                 self.lives[life].hubs[one.hub].conns.remove(conn);
@@ -174,7 +191,7 @@ impl World {
             };
             if !goes {
                 self.tell(|| format!("client {name} stays behind"));
-                self.is_gone(name);
+                self.loses_its_node(name, AGAIN_US);
             }
         }
         for hub in 0..self.plan.hubs {
@@ -183,6 +200,9 @@ impl World {
             for link in std::mem::take(&mut seat.conns).into_values() {
                 self.links[link].end();
             }
+        }
+        for stream in self.streams.iter_mut().map(|stream| &mut stream.listener) {
+            stream.link = stream.link.filter(|link| !self.links[*link].is_over);
         }
         // What they said last is about those who went.
         self.calendar.take(|due| is_inside(due, life));

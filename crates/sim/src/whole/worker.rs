@@ -32,16 +32,17 @@ pub(crate) struct Worker {
     /// Commands that the gateway may not have, with their numbers.
     kept: VecDeque<(u64, proto::Command)>,
     sockets: BTreeSet<String>,
-    /// Lists of sockets that it asked for, by their numbers, and how many it has asked for.
+    /// Lists of sockets that it asked for, by their numbers, how many it has asked for, and how many it asks for when a client comes.
     lists: BTreeSet<u64>,
     asked: u64,
+    each: usize,
     /// It does nothing until then, or is not there.
     pub(crate) frozen_until: u64,
     pub(crate) back_at: u64,
 }
 
 impl Worker {
-    pub(crate) fn new(instance: u64, publisher: usize) -> Self {
+    pub(crate) fn new(instance: u64, publisher: usize, each: usize) -> Self {
         Self {
             instance,
             life: 0,
@@ -58,6 +59,7 @@ impl Worker {
             sockets: BTreeSet::new(),
             lists: BTreeSet::new(),
             asked: 0,
+            each,
             frozen_until: 0,
             back_at: 0,
         }
@@ -83,7 +85,7 @@ impl Worker {
     }
 
     pub(crate) fn begin_anew(&mut self, publisher: usize) {
-        let anew = Self::new(self.instance, publisher);
+        let anew = Self::new(self.instance, publisher, self.each);
         *self = Self {
             life: self.life + 1,
             ..anew
@@ -151,14 +153,16 @@ impl Worker {
         self.lists.len()
     }
 
-    /// All sockets of the namespace on this node, as `fetchSockets` in a handler of `connection` asks for them.
-    fn fetch(&mut self) -> Order {
+    /// All sockets of the namespace, on this node or on all in turn, as `fetchSockets` in a handler of `connection` asks for them.
+    fn fetch(&mut self, deeds: &mut Deeds) -> Order {
         self.asked += 1;
         self.lists.insert(self.asked);
+        let local = self.asked.is_multiple_of(2);
+        deeds.ask((self.run(), self.asked), local);
         Order::Fetch(proto::Fetch {
             query: self.asked,
             of: Some(Target {
-                local: true,
+                local,
                 ..Target::all_of(NAMESPACE)
             }),
             timeout_ms: FETCH_MS,
@@ -174,7 +178,8 @@ impl Worker {
                     admit: true,
                     ..proto::Decision::default()
                 });
-                vec![decision, self.fetch()]
+                let lists = (0..self.each).map(|_| self.fetch(deeds));
+                std::iter::once(decision).chain(lists).collect()
             }
             What::Resume(resume) => {
                 let connect = resume.connect.expect("what the client said");
@@ -184,7 +189,7 @@ impl Worker {
             What::Found(found) => {
                 let was_asked = self.lists.remove(&found.query);
                 assert!(was_asked, "a worker got a list that it did not ask for");
-                deeds.lists += 1;
+                deeds.find((self.run(), found.query), &found);
                 Vec::new()
             }
             What::Failed(failed) => panic!("a command of a worker failed: {failed:?}"),

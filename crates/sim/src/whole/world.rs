@@ -159,6 +159,7 @@ impl World {
             rules: &self.rules,
             hubs: self.plan.hubs,
             limits: self.limits(),
+            lists: self.plan.lists,
         };
         let mut dice = Rng::with_seed(self.delays.u64(..));
         Life::new(&make, me, awaited, &mut dice)
@@ -418,6 +419,7 @@ impl World {
         life: usize,
         act: impl FnOnce(&mut office::Office, &mut Around<'_>) -> R,
     ) -> R {
+        self.deeds.life = life;
         let mut around = Around {
             now_ms: WORKERS_MS + self.now_us / MS,
             dice: &mut self.delays,
@@ -437,6 +439,19 @@ impl World {
         }
         let words = self.with_office(life, |office, around| office.step(around));
         self.post_words(life, words);
+        self.check_lists();
+    }
+
+    /// A list that is said to be whole has all who were there all the time, but those of a node of which something was lost.
+    fn check_lists(&mut self) {
+        for (by, name) in std::mem::take(&mut self.deeds.unlisted) {
+            let of = self.people[name].life;
+            assert!(
+                self.books.have_lost(by, of),
+                "seed {}: a list of life {by} is said to be whole, and lacks client {name} of life {of}",
+                self.seed
+            );
+        }
     }
 
     pub(crate) fn post_words(&mut self, life: usize, words: Vec<(usize, Word)>) {
