@@ -179,7 +179,8 @@ fn a_gateway_that_is_killed_ends_the_container_with_its_signal() {
 
 /// The one before it waited for a client still, and ended with 0. So did the container, whose gateway had been killed.
 #[test]
-fn a_successor_that_is_killed_before_its_predecessor_has_ended_ends_the_container_with_its_signal() {
+fn a_successor_that_is_killed_before_its_predecessor_has_ended_ends_the_container_with_its_signal()
+{
     for by_signal in [true, false] {
         let pki = Pki::new();
         let mut chain = supervised(&format!("{CONFIG}{}", pki.section("")));
@@ -191,7 +192,9 @@ fn a_successor_that_is_killed_before_its_predecessor_has_ended_ends_the_containe
             true => chain.first.signal(Signal::USR2),
             false => drop(chain.upgrade()),
         }
-        let handed_over = chain.first.logged("handed over to another process", PATIENCE);
+        let handed_over = chain
+            .first
+            .logged("handed over to another process", PATIENCE);
         assert!(handed_over);
         signal(before, Signal::STOP);
         let mut others = children(&chain).into_iter().chain(children_of(before));
