@@ -77,16 +77,11 @@ impl From<&Called> for Known {
 impl Api {
     /// What is known of callers. Shards stand still, and what comes now waits before them. Where all nodes know of calls, they go on to do so.
     pub fn past(&self) -> Past {
-        let began = Instant::now();
-        while self.once.is_writing() && began.elapsed() < WRITING {
-            sleep(LOOK_INTERVAL);
-        }
-        let now = Instant::now();
         let calls = match self.ledger {
             Some(_) => Vec::new(),
-            None => self.once.known(now).into_iter().map(Into::into).collect(),
+            None => self.calls(),
         };
-        let used = self.rates.used(now).into_iter();
+        let used = self.rates.used(Instant::now()).into_iter();
         let used = used.map(|(caller, calls, left)| Used {
             caller,
             calls,
@@ -96,6 +91,15 @@ impl Api {
             calls,
             callers: used.collect(),
         }
+    }
+
+    fn calls(&self) -> Vec<Called> {
+        let began = Instant::now();
+        while self.once.is_writing() && began.elapsed() < WRITING {
+            sleep(LOOK_INTERVAL);
+        }
+        let known = self.once.known(Instant::now()).into_iter();
+        known.map(Into::into).collect()
     }
 
     /// Goes on with what another process knew of callers.

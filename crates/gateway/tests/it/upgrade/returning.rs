@@ -194,6 +194,33 @@ fn a_successor_that_is_killed_leaves_those_who_are_away_where_they_were() {
     come_back(&chain, lost, 0..210);
 }
 
+/// Behind many others it made a message that was too long, and the upgrade was given up.
+#[test]
+fn a_socket_that_is_too_large_for_a_record_is_left_behind_and_told() {
+    let limits = "[limits]\nroom_name_bytes_max = \"64KiB\"\nrooms_per_socket_max = 1000\n";
+    let mut chain = Chain::start(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 1\n{limits}{RECOVERS}"
+    ));
+    let rooms = |client: &mut Client, count: usize| {
+        (0..count).for_each(|n| client.join(&format!("{n:060000}")));
+    };
+    // Their pieces fill a batch almost, and the last one as well.
+    let small = (0..39).map(|_| {
+        let mut client = Client::new(&chain.first);
+        rooms(&mut client, 1);
+        (client.sid.clone(), client.breaks())
+    });
+    let small: Vec<_> = small.collect();
+    let mut large = Client::new(&chain.first);
+    rooms(&mut large, 279);
+    let (id, auth) = (large.sid.clone(), large.breaks());
+    sleep(Duration::from_millis(100));
+    chain.upgrade();
+    assert!(chain.first.logged("they are left behind", PATIENCE));
+    come_back(&chain, small, 0..0);
+    assert_ne!(Client::comes_back(&chain.first, auth).sid, id);
+}
+
 /// It cannot go, and comes back to its socket all the same.
 #[test]
 fn who_is_sent_away_comes_back_to_the_next_process_and_has_missed_nothing() {
