@@ -113,3 +113,41 @@ impl Api {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::once::{Once, Turn};
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    /// One that waits before the shards is refused there, and may be repeated; one that a shard may have is not.
+    #[test]
+    fn an_order_goes_to_the_next_process_as_soon_as_a_shard_may_have_it() {
+        let (once, now) = (Once::default(), Instant::now());
+        let name = || Name::new("ci", "/", "a");
+        let Ok(Turn::First(_answer, begun)) = once.begin(name(), [1; 32], now) else {
+            panic!("it is new");
+        };
+        assert!(!once.is_writing() && once.known(now).is_empty());
+        begun.store(true, Ordering::Release);
+        assert!(once.is_writing());
+        let later = now + Duration::from_secs(500);
+        let known = once.known(later).pop().expect("one");
+        let called = Called::from(known);
+        assert_eq!(called.age, Duration::from_secs(500));
+        let next = Once::default();
+        next.remember((&called).into(), later);
+        let Ok(Turn::Repeated(slot)) = next.begin(name(), [1; 32], later) else {
+            panic!("it is known");
+        };
+        let answer = slot.borrow().clone().expect("an answer");
+        assert_eq!(answer.expect_err("unknown").kind(), Kind::NoAnswer);
+        let other = next.begin(name(), [2; 32], later).expect_err("another");
+        assert_eq!(other.kind(), Kind::KeyReused);
+        let over = later + Duration::from_secs(101);
+        assert!(matches!(
+            next.begin(name(), [2; 32], over),
+            Ok(Turn::First(..))
+        ));
+    }
+}
