@@ -2,6 +2,9 @@
 // and the load generator, all with paced traffic, through upgrades of the one node and the other in turn. Counts what is lost, comes twice or out of order, and who is cut off.
 // With --idle N: so many idle sessions over as many gateways as descriptors need; each is upgraded once while all are open.
 // node upgrades.mjs [--clients 400] [--python 100] [--java 100] [--load 5000] [--nodes 2] [--upgrades 20] [--pause 3]   or   node upgrades.mjs --idle 100000 [--each 17000]
+// With --journal MIB, --away N, or both: one gateway with so much kept for clients that may come back, in events of --entry bytes, and so many sockets
+// without a connection. It is upgraded --upgrades times while 100 clients talk; what it keeps must be the same behind each upgrade.
+// node upgrades.mjs --journal 256 [--entry 1000] [--upgrades 5]   or   node upgrades.mjs --away 100000 [--each 17000] [--upgrades 5]
 // OTHER names another build: nodes are upgraded to it, all in turn, then back, and so on.
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages); redis-server is in PATH.
 // Clients in Python and Java need what conformance/run.sh installs; --python 0 --java 0 does without.
@@ -21,7 +24,7 @@ import { freePort } from "../conformance/ports.mjs";
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
-    clients: text("400"), python: text("100"), java: text("100"), load: text("5000"), nodes: text("2"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"),
+    clients: text("400"), python: text("100"), java: text("100"), load: text("5000"), nodes: text("2"), upgrades: text("20"), pause: text("3"), idle: text("0"), each: text("17000"), journal: text("0"), entry: text("1000"), away: text("0"),
     role: text("main"), urls: text(""), worker: text(""), key: text(""),
   },
 });
@@ -316,20 +319,68 @@ async function busy() {
   return faults === 0 && [0, 3].includes(bench.code);
 }
 
+/** On a busy machine connections come later than they are due: who has not come when the phase ends never comes. */
+const silent = (count, seconds) =>
+  `name = "idle"\nabout = "sessions that say nothing"\nprotocol = "socket.io"\n[[phases]]\nname = "opening"\narrivals = "1000/s"\nconnections = ${count}\nduration = "${Math.ceil(count / 200) + 5}s"\n` +
+  `[[phases]]\nname = "idle"\nduration = "${seconds}s"\n[flows.user]\nsteps = [{ connect = true }, { loop = [{ think = "1m" }] }]\n`;
+
+/** Clients in pairs: what one says is kept for both. They go on at a quieter pace. */
+const talking = (fillSeconds, bytes) =>
+  `name = "talking"\nabout = "pairs that talk"\nprotocol = "socket.io"\n[variables]\nroom = "pair-\${user / 2}"\n[payloads.said]\nsize = "${bytes}B"\n` +
+  `[[phases]]\nname = "opening"\narrivals = "100/s"\nconnections = 100\nduration = "5s"\n` +
+  (fillSeconds > 0 ? `[[phases]]\nname = "filling"\nduration = "${fillSeconds}s"\nrate = "4000/s"\n` : "") +
+  `[[phases]]\nname = "paced"\nduration = "600s"\nrate = "250/s"\n[flows.user]\nsteps = [\n  { connect = true },\n  { join = "\${room}" },\n` +
+  `  { wait = "${fillSeconds > 0 ? "filling" : "paced"}" },\n  { loop = [{ emit = "message", payload = "said", to = "\${room}", echo = true }], pace = "phase" },\n]\n`;
+
+async function kept() {
+  const [journal, away, each] = [number("journal") * 2 ** 20, number("away"), number("each")];
+  const node = await Node.open(
+    "kept",
+    `[limits]\nconns_max = 20000\nparked_sockets_max = ${2 * away + 1_000}\njournal_bytes_max = "${Math.max(number("journal"), 256)}MiB"\n[admission]\nturn_max = "0s"\n` +
+      `[namespaces."/"]\nclient_joins = true\nevents.message.action = "rooms"\nevents.message.echo = true\n[namespaces."/".recovery]\nlevel = "node"\nwindow = "30m"\n`,
+  );
+  const keeps = async () => ({ journal: await node.metric("sockeye_journal_bytes"), away: await node.metric("sockeye_parked_sockets") });
+  for (let left = away, n = 0; left > 0; left -= each, n++) {
+    const count = Math.min(each, left);
+    const before = (await keeps()).away;
+    const crowd = load(`away-${n}`, silent(count, 600), [node.url]);
+    await until(`${count} sessions`, async () => (await node.metric("sockeye_sessions")) >= count, 240);
+    // They are gone without a word.
+    crowd.kill("SIGKILL");
+    await until(`${count} are away`, async () => (await keeps()).away >= before + count);
+    console.error(JSON.stringify(await keeps()));
+  }
+  // An event stands in the journals of one shard or of both.
+  const filling = journal > 0 ? Math.ceil(journal / (4_000 * number("entry"))) + 10 : 0;
+  const talk = load("talking", talking(filling, number("entry")), [node.url]);
+  await until("a full journal", async () => talk.exitCode !== null || (await keeps()).journal >= journal * 0.97, 600);
+  // The quieter pace, and its first events.
+  await sleep(15_000);
+  const upgrades = [];
+  for (let n = 0; n < number("upgrades"); n++) {
+    const before = await keeps();
+    const done = await node.upgrade();
+    upgrades.push({ ...done, before, after: await keeps() });
+    console.error(`${JSON.stringify(upgrades.at(-1))}; load ${loadavg()[0].toFixed(1)}`);
+    await sleep(number("pause") * 1_000);
+  }
+  talk.kill("SIGINT");
+  const figures = upgrades.map(({ took, still, sessions, before, after }) => ({ took_ms: took, still_ms: still, sessions, before, after }));
+  const stood = spread(upgrades.map(({ still }) => still));
+  console.log(JSON.stringify({ upgrades: figures, stood_still_ms: stood, load: loadavg() }, null, 1));
+  return upgrades.every(({ before, after }) => after.away === before.away && after.journal >= before.journal * 0.97);
+}
+
 async function idle() {
   const each = number("each");
   const gateways = Math.ceil(number("idle") / each);
-  // On a busy machine connections come later than they are due: who has not come when the phase ends never comes.
-  const scenario = (count) =>
-    `name = "idle"\nabout = "sessions that say nothing"\nprotocol = "socket.io"\n[[phases]]\nname = "opening"\narrivals = "1000/s"\nconnections = ${count}\nduration = "${Math.ceil(count / 200) + 5}s"\n` +
-    `[[phases]]\nname = "idle"\nduration = "${gateways * 60 + 60}s"\n[flows.user]\nsteps = [{ connect = true }, { loop = [{ think = "1m" }] }]\n`;
   const [nodes, loads] = [[], []];
   let left = number("idle");
   for (let n = 0; n < gateways; n++) {
     const count = Math.min(each, left);
     left -= count;
     const node = await Node.open(`idle-${n}`, `[limits]\nconns_max = 20000\n[admission]\nturn_max = "0s"\n`);
-    loads.push(load(`idle-${n}`, scenario(count), [node.url]));
+    loads.push(load(`idle-${n}`, silent(count, gateways * 60 + 60), [node.url]));
     await until(`${count} sessions`, async () => (await node.metric("sockeye_sessions")) >= count, 240);
     nodes.push(node);
     console.error(`${count} sessions at gateway ${n + 1}; load ${loadavg()[0].toFixed(1)}`);
@@ -351,7 +402,8 @@ if (options.role === "worker") await worker();
 else if (options.role === "crowd") await crowd();
 else {
   try {
-    process.exitCode = (await (number("idle") > 0 ? idle() : busy())) ? 0 : 1;
+    const keeps = number("journal") + number("away") > 0;
+    process.exitCode = (await (keeps ? kept() : number("idle") > 0 ? idle() : busy())) ? 0 : 1;
   } finally {
     for (const child of children) child.kill("SIGKILL");
     for (const pid of pids) {

@@ -67,6 +67,21 @@ fn a_place_is_read_as_it_was_written() {
     assert!(Node::restored(peer(2), Limits::default(), &place).is_err());
 }
 
+/// Until its first heartbeat had come back, nobody was looked for at other nodes: clients were new who had come in that moment.
+#[test]
+fn the_next_process_of_a_node_was_deaf_for_a_moment() {
+    let place = place();
+    let mut node = Node::restored(peer(1), Limits::default(), &place).expect("a place");
+    let began_us = node.now_us();
+    for (passed_us, hears) in [(0, true), (SECOND, true), (3 * SECOND, false)] {
+        node.begin(began_us + passed_us);
+        assert_eq!(node.hears_all_peers(2 * SECOND), hears, "{passed_us}");
+    }
+    let mut new = Node::new(peer(9), Limits::default());
+    new.begin(SECOND);
+    assert!(!new.hears_all_peers(2 * SECOND), "it has heard nothing yet");
+}
+
 #[test]
 fn torn_and_altered_places_are_refused_or_can_be_driven() {
     let whole = place();

@@ -25,7 +25,7 @@ impl ToShards for Errands {
         let mut gate = gate();
         match &mut *gate {
             // The gate stays locked: what passed it is in a mailbox before `hold` returns.
-            Gate::Open => self.0.send(home, Box::new(errand), bytes),
+            Gate::Open => pass(&self.0, home, errand, bytes),
             Gate::Held(held) if held.len() < HELD_MAX => {
                 held.push((self.0.clone(), home, errand, bytes));
             }
@@ -35,6 +35,11 @@ impl ToShards for Errands {
             }
         }
     }
+}
+
+fn pass(shards: &ToHandlers, home: u16, errand: Errand, bytes: usize) {
+    errand.begins();
+    shards.send(home, Box::new(errand), bytes);
 }
 
 /// An errand on its way to a shard, and what it costs.
@@ -71,7 +76,7 @@ pub fn reopen() {
     let mut gate = gate();
     if let Gate::Held(held) = std::mem::replace(&mut *gate, Gate::Open) {
         for (shards, home, errand, bytes) in held {
-            shards.send(home, Box::new(errand), bytes);
+            pass(&shards, home, errand, bytes);
         }
     }
 }

@@ -76,6 +76,7 @@ fn server_api(
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
         namespaces: cluster::whole_world(config),
+        past: facts.take_past(),
     };
     Api::new(settings, Errands::of(shards))
 }
@@ -92,7 +93,7 @@ pub fn gate(
     let room = (shards, rules);
     let api = Arc::new(server_api(config, credentials, room, facts, ledger));
     // Nobody else sets it.
-    let _ = facts.api.set(api.books());
+    let _ = facts.api.set(Arc::clone(&api));
     bridges::open(facts, &api)?;
     let bring = shards.doorway();
     let bring = Box::new(move |stream, client| {

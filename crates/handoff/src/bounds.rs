@@ -62,6 +62,16 @@ pub const COUNTER_NAME_BYTES_MAX: usize = 256;
 pub const COUNT_MAX: u64 = 1 << 60;
 /// Bounds of a histogram.
 pub const BUCKETS_MAX: usize = 64;
+/// Calls of the server API under Idempotency-Keys, and callers with a rate.
+pub const CALLS_MAX: usize = 100_000;
+/// See [`CALLS_MAX`].
+pub const CALLERS_MAX: usize = 65_536;
+/// An Idempotency-Key, and the digest of what was called for under it.
+pub const KEY_BYTES_MAX: usize = 255;
+/// See [`KEY_BYTES_MAX`].
+pub const DIGEST_BYTES: usize = 32;
+/// The answer to a call.
+pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Events that one room keeps.
 pub const EVENTS_OF_ROOM_MAX: usize = 1_024;
 /// Numbers that a process counts on from stay below.
@@ -70,9 +80,11 @@ pub const NUMBER_LIMIT: u64 = 1 << 60;
 pub const PLACE_LIMIT: u64 = 1 << 48;
 /// Journals that a socket was in before the one that it is in.
 pub const FORMERS_MAX: usize = 8;
-/// Shards of which a journal knows how far it has seen them.
-pub const ORIGINS_MAX: usize = 262_144;
+/// Lives of shards of which a journal knows how far it has seen them: four of each.
+pub const ORIGINS_MAX: usize = 4 * 262_144;
 /// Namespaces that are told apart by what was said there to each node.
 pub const APART_MAX: usize = 1_000;
 /// What a shard keeps goes in pieces of so many bytes, and one thing more.
 pub const PIECE_BYTES: usize = BATCH_BYTES / 4;
+/// Such a thing. It fits into a message with a batch and a piece before it.
+pub const THING_BYTES_MAX: usize = RECORD_BYTES_MAX - 2 * PIECE_BYTES;

@@ -1,9 +1,10 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX,
-    RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
+    ATTACHMENTS_MAX, CALLERS_MAX, CALLS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX,
+    OWED_MAX, PARTED_MAX, RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
 };
+use crate::calls::{Called, Caller};
 use crate::counting::{Counter, Limiters, Rest, Share};
 use crate::keepsakes::{Keepsakes, check_return};
 use crate::record::{Claims, Conn, Polling, Post, Probe, Reading, Session, Socket, Unit, Visitor};
@@ -40,6 +41,9 @@ pub struct Ledger {
     /// Users and addresses with a share, by kind.
     shares: HashSet<(u32, u64)>,
     rests: HashSet<u32>,
+    /// Calls by caller, namespace and key.
+    calls: HashSet<[String; 3]>,
+    callers: HashSet<String>,
 }
 
 impl Ledger {
@@ -148,6 +152,27 @@ impl Ledger {
             format!("counters = {} {}", counter.name, counter.label),
             "at most 16,384, each once",
         )
+    }
+
+    /// Looks at a call of the server API.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_call(&mut self, call: &Called) -> Result<(), Unfit> {
+        call.check()?;
+        let name = [&call.caller, &call.namespace, &call.key].map(String::clone);
+        let is_new = self.calls.len() < CALLS_MAX && self.calls.insert(name);
+        need(is_new, "calls.key", "at most 100,000, each once")
+    }
+
+    /// Looks at what a caller has used of its rate.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn admit_caller(&mut self, caller: &Caller) -> Result<(), Unfit> {
+        caller.check()?;
+        let is_new = self.callers.len() < CALLERS_MAX && self.callers.insert(caller.name.clone());
+        need(is_new, "callers.name", "at most 65,536, each once")
     }
 
     /// Looks at a record. One that is refused leaves no trace.

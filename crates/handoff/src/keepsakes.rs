@@ -423,7 +423,7 @@ fn check_journal(journal: &Journal) -> Result<(), Unfit> {
         ("journal.seen", &journal.seen),
         ("journal.given", &journal.given),
     ] {
-        need(stamps.len() <= ORIGINS_MAX, field, "at most 262,144")?;
+        need(stamps.len() <= ORIGINS_MAX, field, "at most 1,048,576")?;
         stamps
             .iter()
             .try_for_each(|stamp| check_stamp(field, stamp))?;

@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub mod bounds;
+mod calls;
 mod check;
 pub mod cluster;
 mod counting;
@@ -16,6 +17,7 @@ mod message;
 mod record;
 mod unfit;
 
+pub use calls::{Called, Caller};
 pub use check::Ledger;
 pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
 pub use keepsakes::Keepsakes;

@@ -1,5 +1,6 @@
 //! The messages between two processes. Each is a byte that says what it is, its length in four bytes, and itself.
 
+use crate::calls::{Called, Caller};
 use crate::cluster::Membership;
 use crate::counting::{Counter, Limiters, Onset, Rest, Share};
 use crate::keepsakes::Keepsakes;
@@ -272,6 +273,12 @@ pub struct Batch {
     /// What this shard keeps for those who come. No descriptors follow.
     #[prost(message, repeated, tag = "14")]
     pub keepsakes: Vec<Keepsakes>,
+    /// Calls of the server API, of the whole process. No descriptors follow.
+    #[prost(message, repeated, tag = "15")]
+    pub calls: Vec<Called>,
+    /// What its callers have used of their rates. No descriptors follow.
+    #[prost(message, repeated, tag = "16")]
+    pub callers: Vec<Caller>,
 }
 
 impl Batch {

@@ -3,8 +3,8 @@
 
 use handoff::bounds::STATES_OF_PAGE;
 use handoff::{
-    Counter, Heart, Keepsakes, Ledger, Lifeline, Limiters, Marks, Onset, Polling, Rest, Session,
-    Share, Socket, Visitor, backend, cluster, history, keepsakes,
+    Called, Caller, Counter, Heart, Keepsakes, Ledger, Lifeline, Limiters, Marks, Onset, Polling,
+    Rest, Session, Share, Socket, Visitor, backend, cluster, history, keepsakes,
 };
 use prost::Message;
 use std::fmt::Write;
@@ -316,6 +316,25 @@ fn counter() -> Counter {
     }
 }
 
+fn called() -> Called {
+    Called {
+        caller: text(203),
+        namespace: text(204),
+        key: text(205),
+        digest: vec![206; 32],
+        age_ms: 207,
+        answer: text(208),
+    }
+}
+
+fn caller() -> Caller {
+    Caller {
+        name: text(209),
+        used: 210,
+        left_ms: 211,
+    }
+}
+
 fn member(kind: u32, number: u32) -> keepsakes::Member {
     keepsakes::Member {
         kind,
@@ -479,6 +498,8 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Keepsakes", &keepsakes()),
         keeps("Return", &returns()),
         keeps("Socket", &socket("A")),
+        keeps("Called", &called()),
+        keeps("Caller", &caller()),
     ];
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");
@@ -512,6 +533,38 @@ fn what_was_counted_comes_once() {
         admitted += usize::from(ledger.admit_counter(&other).is_ok());
     }
     assert_eq!(admitted, handoff::bounds::COUNTERS_MAX);
+}
+
+#[test]
+fn what_was_called_for_comes_once() {
+    let mut ledger = Ledger::default();
+    assert_eq!(ledger.admit_call(&called()), Ok(()));
+    let again = ledger.admit_call(&called()).expect_err("it is there");
+    assert_eq!(again.field, "calls.key");
+    assert_eq!(ledger.admit_caller(&caller()), Ok(()));
+    assert!(ledger.admit_caller(&caller()).is_err());
+    let wrong: [(&str, fn(&mut Called)); 5] = [
+        ("calls.caller", |call| call.caller = "x".repeat(65_537)),
+        ("calls.key", |call| call.key.clear()),
+        ("calls.digest", |call| call.digest.truncate(31)),
+        ("calls.age_ms", |call| call.age_ms = u64::MAX),
+        ("calls.answer", |call| call.answer.clear()),
+    ];
+    for (field, alter) in wrong {
+        let mut call = Called {
+            key: text(1),
+            ..called()
+        };
+        alter(&mut call);
+        let unfit = ledger.admit_call(&call).expect_err(field);
+        assert!(unfit.field.starts_with(field), "{unfit}");
+    }
+    let endless = Caller {
+        name: text(1),
+        left_ms: u64::MAX,
+        ..caller()
+    };
+    assert!(ledger.admit_caller(&endless).is_err());
 }
 
 /// Each beginning and each changed byte is refused or is a record: nothing panics.

@@ -4,6 +4,8 @@ use crate::aim::{borrowed, with};
 use hub::{Author, Collected, Context, Emit, Found, Presence, Reach, Spot, Unwatched};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::Target;
 
@@ -15,7 +17,12 @@ pub struct Errand {
     pub what: Wanted,
     /// Called once. An errand that is lost is dropped with it.
     pub answer: Answer,
+    /// Whoever has to know whether it may be carried out by now.
+    pub begun: Begun,
 }
+
+/// Set as soon as a shard may have the errand.
+pub type Begun = Option<Arc<AtomicBool>>;
 
 /// Called on a shard's thread: it must not block.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
@@ -84,6 +91,13 @@ pub enum Outcome {
 }
 
 impl Errand {
+    /// It is on its way to a shard.
+    pub fn begins(&self) {
+        if let Some(begun) = &self.begun {
+            begun.store(true, Ordering::Release);
+        }
+    }
+
     /// Its cost in bytes while it waits.
     pub fn bytes(&self) -> usize {
         let names = |names: &[String]| -> usize {
@@ -119,7 +133,9 @@ pub(crate) struct Errands {
 
 impl Errands {
     pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, errand: Errand) {
-        let Errand { of, what, answer } = errand;
+        let Errand {
+            of, what, answer, ..
+        } = errand;
         let reach = match what {
             Wanted::Present => {
                 let room = of.rooms.first().map_or("", String::as_str);

@@ -26,7 +26,7 @@ mod uploads;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
-pub use errand::{Answer, Errand, Message, Outcome, Wanted};
+pub use errand::{Answer, Begun, Errand, Message, Outcome, Wanted};
 pub use large::Large;
 pub use line::{Line, Spread, Word};
 pub use shards::ToShards;

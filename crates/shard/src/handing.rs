@@ -99,6 +99,7 @@ impl Shard {
             gone.push((session, conns));
         }
         sessions.stays = handing.take_stays();
+        sessions.too_large = handing.take_too_large();
         Ok((!sessions.is_empty()).then_some(sessions))
     }
 

@@ -72,4 +72,12 @@ fn count(bytes: &[u8]) {
         let _ = ledger.admit_counter(counter);
         assert!(ledger.admit_counter(counter).is_err());
     }
+    for call in &batch.calls {
+        let _ = ledger.admit_call(call);
+        assert!(ledger.admit_call(call).is_err());
+    }
+    for caller in &batch.callers {
+        let _ = ledger.admit_caller(caller);
+        assert!(ledger.admit_caller(caller).is_err());
+    }
 }

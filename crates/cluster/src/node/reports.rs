@@ -69,10 +69,14 @@ impl Node {
         up.map(|neighbour| neighbour.inlet.peer())
     }
 
-    /// Whether the engine works, and no peer that is up was silent for so long while it did.
+    /// Whether the engine works, and neither it nor a peer that is up was silent for so long. A thread that got no time for a moment heard nobody
+    /// meanwhile, and goes on.
     pub fn hears_all_peers(&self, silence_us: u64) -> bool {
+        let is_recent = |back_us: u64| self.now_us - back_us < silence_us;
+        let mut own = [self.probe_back_us, self.beat_back_us].into_iter();
         let mut up = self.neighbours.values().filter(|one| one.up);
-        self.hears_all() && up.all(|one| one.silent_us < silence_us)
+        own.all(|back_us| back_us.is_some_and(is_recent))
+            && up.all(|one| one.silent_us < silence_us)
     }
 
     /// Bytes of frames that the engine has not taken yet.

@@ -32,7 +32,7 @@ pub(super) async fn carry_out(
     };
     let answer = work.await;
     if once::is_carried_out(&answer) {
-        page.done(&text_of(&answer)).await;
+        page.done(&text_of(&answer, ANSWER_BYTES_MAX)).await;
     } else {
         page.abandon().await;
     }
@@ -52,24 +52,25 @@ fn refused(name: &Name, refusal: Refusal) -> Problem {
     Problem::new(Kind::Busy, detail)
 }
 
-fn text_of(answer: &Answer) -> String {
+/// In the words that nodes have for each other, of so many bytes at most.
+pub(super) fn text_of(answer: &Answer, bytes_max: usize) -> String {
     let told = match answer {
         Ok(Done::Accepted(accepted)) => Told::Accepted(*accepted),
         Ok(Done::Collected(collected)) => Told::Collected(collected.clone()),
         Err(problem) => Told::NoAnswer(problem.message()),
     };
     let text = serde_json::to_string(&told).unwrap_or_default();
-    if text.len() <= ANSWER_BYTES_MAX {
+    if text.len() <= bytes_max {
         return text;
     }
     let why = format!(
-        "the call was carried out, and its answer has {} bytes: only the node that was asked first has it",
+        "the call was carried out, and its answer has {} bytes: only the process that was asked first has it",
         text.len()
     );
     serde_json::to_string(&Told::NoAnswer(why)).unwrap_or_default()
 }
 
-fn answer_of(text: &str) -> Answer {
+pub(super) fn answer_of(text: &str) -> Answer {
     match serde_json::from_str(text) {
         Ok(Told::Accepted(accepted)) => Ok(Done::Accepted(accepted)),
         Ok(Told::Collected(collected)) => Ok(Done::Collected(collected)),
@@ -120,11 +121,12 @@ mod tests {
             Ok(Done::Collected(collected("[{\"a\": 1e400}]"))),
             Err(Problem::new(Kind::NoAnswer, "why")),
         ] {
-            let again = answer_of(&text_of(&answer));
+            let again = answer_of(&text_of(&answer, ANSWER_BYTES_MAX));
             assert_eq!(format!("{again:?}"), format!("{answer:?}"));
         }
         let long = format!("[{:?}]", "x".repeat(ANSWER_BYTES_MAX));
-        let long = answer_of(&text_of(&Ok(Done::Collected(collected(&long)))));
+        let long = Ok(Done::Collected(collected(&long)));
+        let long = answer_of(&text_of(&long, ANSWER_BYTES_MAX));
         assert_eq!(long.expect_err("too long").kind(), Kind::NoAnswer);
     }
 

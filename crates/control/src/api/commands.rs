@@ -36,7 +36,12 @@ impl Api {
         };
         let (answer, answered) = oneshot::channel();
         let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-        self.shards.send(Errand { of, what, answer });
+        self.shards.send(Errand {
+            of,
+            what,
+            answer,
+            begun: None,
+        });
         Ok(Carrying::new(answered))
     }
 

@@ -131,7 +131,7 @@ impl Api {
         // The last events that rooms keep in memory have no user and no place: all of the room, or of the namespace, go.
         let of = Target::all_of(namespace);
         let forget = Wanted::Forget(rooms.into_iter().collect());
-        let forgotten = self.ask(of, forget, Duration::ZERO).await?;
+        let forgotten = self.ask(of, (forget, None), Duration::ZERO).await?;
         let everywhere = matches!(forgotten, Outcome::Done { everywhere: true });
         Ok(Deleted {
             deleted,

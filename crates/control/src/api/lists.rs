@@ -141,7 +141,7 @@ impl Api {
             return Err(Problem::new(Kind::Busy, detail));
         };
         match self
-            .ask(of, Wanted::Fetch(NODES_TIMEOUT), NODES_TIMEOUT)
+            .ask(of, (Wanted::Fetch(NODES_TIMEOUT), None), NODES_TIMEOUT)
             .await?
         {
             Outcome::Found(found) => Ok(found),

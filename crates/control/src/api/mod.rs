@@ -12,6 +12,7 @@ mod larder;
 mod lists;
 mod model;
 mod once;
+mod past;
 mod presences;
 pub(crate) mod problem;
 
@@ -28,6 +29,7 @@ pub use grpc::routes;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
 pub use once::{KEYS_MAX, REMEMBERED};
+pub use past::{ANSWER_BYTES_MAX, Called, Past, Used};
 
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::history::History;
@@ -46,7 +48,7 @@ use nodes::ledger::Ledger;
 use once::{Once, Turn};
 use problem::{Kind, Problem};
 use rules::large::event_bytes;
-use rules::{Errand, Message, Outcome, ToShards, Wanted};
+use rules::{Begun, Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -86,6 +88,8 @@ pub struct Settings {
     pub audit: Arc<Audit>,
     /// Orders that all nodes of a cluster know.
     pub ledger: Option<Arc<Ledger>>,
+    /// What the process before knew of callers.
+    pub past: Past,
 }
 
 #[cfg(test)]
@@ -104,6 +108,7 @@ impl Settings {
             keeping: Arc::default(),
             audit: Arc::default(),
             ledger: None,
+            past: Past::default(),
         }
     }
 }
@@ -137,7 +142,7 @@ impl fmt::Debug for Api {
 
 impl Api {
     pub fn new(settings: Settings, shards: Box<dyn ToShards>) -> Self {
-        Self {
+        let api = Self {
             shards,
             keys: settings.keys,
             room_name_bytes_max: settings.room_name_bytes_max,
@@ -155,12 +160,14 @@ impl Api {
             once: Once::default(),
             ledger: settings.ledger,
             books: Arc::default(),
-        }
+        };
+        api.go_on_from(settings.past);
+        api
     }
 
     /// The sources of metrics.
-    pub fn books(&self) -> Arc<Books> {
-        Arc::clone(&self.books)
+    pub fn books(&self) -> &Arc<Books> {
+        &self.books
     }
 
     pub(crate) fn large(&self) -> &Namespaces {
@@ -237,7 +244,7 @@ impl Api {
         self.check_local(&of, &wanted)?;
         note(caller, &wanted, &of);
         let Some(key) = key else {
-            return self.carry_out(of, wanted, stored).await;
+            return self.carry_out(of, (wanted, stored), None).await;
         };
         if key.is_empty() || key.len() > once::KEY_BYTES_MAX {
             let detail = format!(
@@ -251,10 +258,10 @@ impl Api {
         let digest = digest_of_order(&of, &wanted, stored);
         let mut slot = match self.once.begin(name.clone(), digest, Instant::now())? {
             Turn::Repeated(slot) => slot,
-            Turn::First(sender) => {
+            Turn::First(sender, begun) => {
                 let (api, slot) = (Arc::clone(self), sender.subscribe());
                 tokio::spawn(async move {
-                    let work = api.carry_out(of, wanted, stored);
+                    let work = api.carry_out(of, (wanted, stored), Some(begun));
                     let (answer, is_ours) = match &api.ledger {
                         Some(ledger) => across::carry_out(ledger, &name, digest, work).await,
                         None => (work.await, true),
@@ -288,7 +295,12 @@ impl Api {
         }
     }
 
-    async fn carry_out(&self, of: Target, wanted: Wanted, stored: bool) -> once::Answer {
+    async fn carry_out(
+        &self,
+        of: Target,
+        (wanted, stored): (Wanted, bool),
+        begun: Begun,
+    ) -> once::Answer {
         let mut wanted = self.make_small(&of.namespace, wanted).await?;
         let history = self.history.as_ref().filter(|_| stored);
         let receipt = history.map(|history| history.receipt());
@@ -304,7 +316,7 @@ impl Api {
             Wanted::Ask(_, timeout) => *timeout,
             _ => Duration::ZERO,
         };
-        match self.ask(of, wanted, within).await? {
+        match self.ask(of, (wanted, begun), within).await? {
             Outcome::Done { everywhere } => {
                 if let Some(receipt) = receipt {
                     receipt.stored(GRACE).await.map_err(not_stored)?;
@@ -366,7 +378,12 @@ impl Api {
     }
 
     /// Sends an errand and waits for what comes of it; `within`: what others have for their answers.
-    async fn ask(&self, of: Target, what: Wanted, within: Duration) -> Result<Outcome, Problem> {
+    async fn ask(
+        &self,
+        of: Target,
+        (what, begun): (Wanted, Begun),
+        within: Duration,
+    ) -> Result<Outcome, Problem> {
         // Clients may take a minute: calls that need none of them do not wait behind those that do.
         let (places, waiting) = match what {
             Wanted::Ask(..) => (&self.questions, "events wait for the answers of clients"),
@@ -378,7 +395,12 @@ impl Api {
         };
         let (answer, answered) = oneshot::channel();
         let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-        self.shards.send(Errand { of, what, answer });
+        self.shards.send(Errand {
+            of,
+            what,
+            answer,
+            begun,
+        });
         match tokio::time::timeout(within + GRACE, answered).await {
             Ok(Ok(Outcome::Moved)) => Err(Problem::new(
                 Kind::Busy,

@@ -4,7 +4,8 @@ use super::model::{self, Done};
 use super::problem::{Kind, Problem};
 use axum::http::{HeaderMap, HeaderValue};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -30,6 +31,15 @@ pub(super) struct Name {
     key: Key,
 }
 
+/// An order that was carried out, or may be; without an answer where nobody knows it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) name: Name,
+    pub(super) digest: [u8; 32],
+    pub(super) age: Duration,
+    pub(super) answer: Option<Answer>,
+}
+
 /// An idempotency key is for one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -51,6 +61,12 @@ impl Name {
     /// For others than this node: keys may be secrets of programs.
     pub(super) fn digest(&self) -> [u8; 32] {
         super::digest_of(&(&self.caller, &self.key))
+    }
+
+    /// The names of the API key and of the namespace, and the key.
+    pub(super) fn parts(self) -> [String; 3] {
+        let Self { caller, key } = self;
+        [caller, key.namespace, key.text]
     }
 
     pub(super) fn reused(&self) -> Problem {
@@ -98,14 +114,16 @@ struct Remembered {
     digest: [u8; 32],
     since: Instant,
     slot: Slot,
+    /// A shard may have it.
+    begun: Arc<AtomicBool>,
     bytes: usize,
 }
 
 /// The verdict on an order.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// It is new: the answer goes there.
-    First(watch::Sender<Option<Answer>>),
+    /// It is new: the answer goes there, and it is noted when a shard may have the order.
+    First(watch::Sender<Option<Answer>>, Arc<AtomicBool>),
     /// It was carried out or is under way.
     Repeated(Slot),
 }
@@ -132,17 +150,57 @@ impl Once {
             ));
         }
         let (sender, slot) = watch::channel(None);
+        let begun = Arc::new(AtomicBool::new(false));
         let remembered = Remembered {
             digest,
             since: now,
             slot,
+            begun: Arc::clone(&begun),
             bytes: 0,
         };
-        memory.len += 1;
-        let Name { caller, key } = name;
-        let orders = memory.callers.entry(caller).or_default();
-        orders.by_key.insert(key, remembered);
-        Ok(Turn::First(sender))
+        memory.insert(name, remembered);
+        Ok(Turn::First(sender, begun))
+    }
+
+    /// Shards may have orders whose answers are not here.
+    pub(super) fn is_writing(&self) -> bool {
+        let memory = self.memory();
+        let orders = memory.callers.values();
+        let mut all = orders.flat_map(|orders| orders.by_key.values());
+        all.any(|known| known.has_begun() && known.slot.borrow().is_none())
+    }
+
+    /// All that was carried out, or may be.
+    pub(super) fn known(&self, now: Instant) -> Vec<Known> {
+        let memory = self.memory();
+        let orders = memory.callers.iter();
+        let all = orders.flat_map(|(caller, orders)| {
+            let own = orders.by_key.iter();
+            own.map(move |(key, known)| (caller, key, known))
+        });
+        let kept = all.filter(|(_, _, known)| known.has_begun() && known.is_kept(now));
+        let known = kept.map(|(caller, key, known)| Known {
+            name: Name {
+                caller: caller.clone(),
+                key: key.clone(),
+            },
+            digest: known.digest,
+            age: now.saturating_duration_since(known.since),
+            answer: known.slot.borrow().clone(),
+        });
+        known.collect()
+    }
+
+    /// Remembers what another process did.
+    pub(super) fn remember(&self, known: Known, now: Instant) {
+        let remembered = Remembered {
+            digest: known.digest,
+            since: now.checked_sub(known.age).unwrap_or(now),
+            bytes: known.answer.as_ref().map_or(0, bytes),
+            slot: watch::channel(known.answer).1,
+            begun: Arc::new(AtomicBool::new(true)),
+        };
+        self.memory().insert(known.name, remembered);
     }
 
     /// The order came to an end. One that was not carried out here may be tried again.
@@ -157,6 +215,7 @@ impl Once {
             let forgotten = orders.by_key.remove(key).is_some();
             memory.len -= usize::from(forgotten);
         } else if let Some(known) = orders.by_key.get_mut(key) {
+            known.begun.store(true, Ordering::Release);
             known.bytes = bytes(answer);
             let bytes = known.bytes;
             orders.bytes += bytes;
@@ -173,12 +232,24 @@ impl Remembered {
     fn is_kept(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) < REMEMBERED
     }
+
+    fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
 }
 
 impl Memory {
     fn get_mut(&mut self, name: &Name) -> Option<&mut Remembered> {
         let orders = self.callers.get_mut(&name.caller)?;
         orders.by_key.get_mut(&name.key)
+    }
+
+    fn insert(&mut self, name: Name, order: Remembered) {
+        let Name { caller, key } = name;
+        let orders = self.callers.entry(caller).or_default();
+        self.bytes += order.bytes;
+        orders.bytes += order.bytes;
+        self.len += usize::from(orders.by_key.insert(key, order).is_none());
     }
 
     fn is_full_for(&self, caller: &str) -> bool {
@@ -255,7 +326,7 @@ mod tests {
     fn an_order_is_carried_out_once_for_ten_minutes() {
         let (once, now) = (Once::default(), Instant::now());
         let begin = |key, digest, at| once.begin(name(key), [digest; 32], at);
-        assert!(matches!(begin("a", 1, now), Ok(Turn::First(_))));
+        assert!(matches!(begin("a", 1, now), Ok(Turn::First(..))));
         // While it is under way, too.
         assert!(matches!(begin("a", 1, now), Ok(Turn::Repeated(_))));
         once.end(&name("a"), &DONE, true);
@@ -265,7 +336,7 @@ mod tests {
         assert_eq!(other.kind(), Kind::KeyReused);
         assert!(matches!(
             begin("a", 2, now + REMEMBERED),
-            Ok(Turn::First(_))
+            Ok(Turn::First(..))
         ));
     }
 
@@ -321,7 +392,7 @@ mod tests {
             matches!(begin("shop", 0, now), Ok(Turn::Repeated(_))),
             "none is forgotten early"
         );
-        assert!(matches!(begin("bank", 0, now), Ok(Turn::First(_))));
+        assert!(matches!(begin("bank", 0, now), Ok(Turn::First(..))));
         // The answers are bounded in the same way.
         let answer = super::super::model::Answer {
             args: serde_json::value::RawValue::from_string(format!(
@@ -345,11 +416,11 @@ mod tests {
             true,
         );
         assert_eq!(full(begin("bank", 1, now)), Some(Kind::Busy));
-        assert!(matches!(begin("post", 0, now), Ok(Turn::First(_))));
+        assert!(matches!(begin("post", 0, now), Ok(Turn::First(..))));
         for caller in ["shop", "bank"] {
             assert!(matches!(
                 begin(caller, KEYS_MAX, now + REMEMBERED),
-                Ok(Turn::First(_))
+                Ok(Turn::First(..))
             ));
         }
     }

@@ -39,7 +39,8 @@ impl Api {
 
     async fn present(&self, namespace: &str, room: &str) -> Result<Presence, Problem> {
         let of = Target::room(namespace, room);
-        let found = self.ask(of, Wanted::Present, TURN_TIMEOUT).await?;
+        let wanted = (Wanted::Present, None);
+        let found = self.ask(of, wanted, TURN_TIMEOUT).await?;
         let Outcome::Present(found) = found else {
             return Err(stopping());
         };

@@ -418,7 +418,12 @@ async fn announce(
 async fn send(announcer: &Announcer, of: Target, what: Wanted) -> Result<Outcome, Refusal> {
     let (answer, answered) = oneshot::channel();
     let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-    announcer.shards.send(Errand { of, what, answer });
+    announcer.shards.send(Errand {
+        of,
+        what,
+        answer,
+        begun: None,
+    });
     let answered = tokio::time::timeout(FETCH_TIMEOUT + GRACE, answered).await;
     answered.ok().and_then(Result::ok).ok_or_else(no_answer)
 }

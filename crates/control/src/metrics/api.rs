@@ -42,8 +42,8 @@ pub(super) const API: &[Metric] = &[
 
 /// Zeros until somebody can call.
 fn of_books<T>(view: &View<'_>, read: impl Fn(&Books) -> T) -> T {
-    let books = view.node.api.get();
-    books.map_or_else(|| read(&Books::default()), |books| read(books))
+    let api = view.node.api.get();
+    api.map_or_else(|| read(&Books::default()), |api| read(api.books()))
 }
 
 /// Of all these durations.

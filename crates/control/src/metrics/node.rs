@@ -3,7 +3,7 @@
 use super::before::Before;
 use super::detection::Detection;
 use super::load;
-use crate::api;
+use crate::api::{Api, Past};
 use crate::bodies::Bodies;
 use crate::bridge::Bridges;
 use crate::history::History;
@@ -25,7 +25,7 @@ use process::owed::Owed;
 use process::vitals::Vitals;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bounds that alerts compare with.
@@ -85,8 +85,10 @@ pub struct Node {
     pub backends: OnceLock<BTreeMap<String, Arc<workers::Figures>>>,
     /// What is known of all of them.
     pub workers: Arc<workers::Facts>,
-    /// Calls of the server API.
-    pub api: OnceLock<Arc<api::Books>>,
+    /// The server API.
+    pub api: OnceLock<Arc<Api>>,
+    /// What the process before knew of its callers, until the server API has it.
+    pub past: Mutex<Past>,
     /// Large bodies, if they are kept.
     pub bodies: OnceLock<Arc<Bodies>>,
     /// The store of history, if there is one.
@@ -108,6 +110,20 @@ impl Node {
             log: Arc::clone(&self.log),
             facts: Arc::clone(&self.workers),
         }
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the process before knew of callers.
+    pub fn note_past(&self, past: Past) {
+        *self.past() = past;
+    }
+
+    /// The same, for the server API.
+    pub fn take_past(&self) -> Past {
+        std::mem::take(&mut *self.past())
     }
 
     /// Bytes that wait outside of shards, by part.

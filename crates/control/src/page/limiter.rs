@@ -72,6 +72,24 @@ impl<K: Hash + Eq> Windows<K> {
         }
     }
 
+    /// What is used of windows that have not ended, and how long they last.
+    pub(crate) fn used(&self, now: Instant) -> Vec<(K, u32, Duration)>
+    where
+        K: Clone,
+    {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = windows.iter().filter(|(_, window)| window.ends > now);
+        let used = open.map(|(key, window)| (key.clone(), window.used, window.ends - now));
+        used.collect()
+    }
+
+    /// So much of a window is used.
+    pub(crate) fn go_on(&self, key: K, (used, left): (u32, Duration), now: Instant) {
+        let ends = now + left.min(self.rate.per);
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.insert(key, Window { ends, used });
+    }
+
     /// Counts a request; `None`: too many are remembered already.
     pub(crate) fn count(&self, key: K, now: Instant) -> Option<Standing> {
         let Rate { events, per, .. } = self.rate;

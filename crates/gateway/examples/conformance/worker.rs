@@ -99,6 +99,7 @@ impl Counter {
             manners: manners(config),
         };
         let nobody = api::Settings {
+            past: api::Past::default(),
             keys: Keyring::default(),
             rate: Rate::new(1, Duration::from_secs(1)),
             room_name_bytes_max: config.limits.room_name_bytes_max,

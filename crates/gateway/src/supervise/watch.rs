@@ -25,6 +25,8 @@ struct Watch {
     main: Pid,
     /// One that was started to take over.
     successor: Option<Pid>,
+    /// What another one failed with. If the gateway ends with 0 and was not told to, it had handed over to that one.
+    beside: Option<WaitStatus>,
     /// The container ends: whichever gateway serves is told.
     stops: bool,
     reloaded: Option<Instant>,
@@ -64,6 +66,7 @@ pub fn run(program: Option<PathBuf>, words: Vec<OsString>) -> Result<ExitCode> {
             words,
             main,
             successor: None,
+            beside: None,
             stops: false,
             reloaded: None,
         };
@@ -108,26 +111,30 @@ impl Watch {
 
     /// Waits for all that have ended, orphans too. What the last gateway ended with, if it did and nobody took over from it.
     fn reap(&mut self) -> Option<WaitStatus> {
-        let (mut last, mut beside) = (None, None);
-        self.collect(&mut last, &mut beside);
-        let status = last?;
+        let status = self.collect()?;
         let ended = self.main;
         // Its successor is a child of this process from the moment at which it ended.
         let heir = family::heir(std::process::id());
         let heir = heir.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let Some(heir) = heir else {
-            // A successor that ended in the same moment was the last that served.
-            self.collect(&mut last, &mut beside);
+            // A successor may have ended in the same moment.
+            self.collect();
             let was_left = status.exit_status() == Some(0) && !self.stops;
-            let status = beside.filter(|_| was_left).unwrap_or(status);
-            tell(&format!("process {ended} has ended ({})", told(status)));
-            return Some(status);
+            let Some(other) = self.beside.filter(|_| was_left) else {
+                tell(&format!("process {ended} has ended ({})", told(status)));
+                return Some(status);
+            };
+            tell(&format!(
+                "process {ended} has ended, and so had the one that took over from it ({})",
+                told(other)
+            ));
+            return Some(other);
         };
         tell(&format!(
             "process {heir} goes on in the place of {ended}, which has ended ({})",
             told(status)
         ));
-        (self.main, self.successor) = (heir, None);
+        (self.main, self.successor, self.beside) = (heir, None, None);
         if self.stops {
             self.pass(Signal::TERM);
         }
@@ -137,16 +144,17 @@ impl Watch {
         None
     }
 
-    /// What the gateway that serves ended with, and another one that failed.
-    fn collect(&mut self, last: &mut Option<WaitStatus>, beside: &mut Option<WaitStatus>) {
+    /// Waits for all that have ended. What the gateway that serves ended with, if it did.
+    fn collect(&mut self) -> Option<WaitStatus> {
+        let mut last = None;
         // Of any group: a gateway has one of its own.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == self.main {
-                *last = Some(status);
+                last = Some(status);
                 continue;
             }
             if status.exit_status() != Some(0) {
-                *beside = Some(status);
+                self.beside = Some(status);
             }
             if self.successor == Some(pid) {
                 self.successor = None;
@@ -156,6 +164,7 @@ impl Watch {
                 ));
             }
         }
+        last
     }
 
     fn stop(&mut self, signal: Signal) {

@@ -1,10 +1,11 @@
-//! What was counted before goes on: how much of the rates is used, and the counters of metrics.
+//! What was counted before goes on: how much of the rates is used, the counters of metrics, and calls of the server API.
 
 use super::line::{Broken, Line};
+use control::api::{self, Past};
 use control::metrics::node::Node as Facts;
 use control::metrics::{Before, Counted, Shards as Cells, counted};
-use handoff::bounds::COUNTERS;
-use handoff::{Batch, Counter, Kind, Ledger};
+use handoff::bounds::{ANSWER_BYTES_MAX, BATCH_BYTES, COUNTERS};
+use handoff::{Batch, Called, Caller, Counter, Kind, Ledger};
 use shard::{Limiting, Shards};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 const STEP: Duration = Duration::from_secs(10);
 /// Pages of the table of limiters in one message.
 const PAGES: usize = 16;
+const _: () = assert!(api::ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX);
 
 /// Where it is counted in this process.
 #[derive(Debug)]
@@ -77,7 +79,73 @@ impl Books {
                 },
             )?;
         }
-        Ok(())
+        self.facts
+            .api
+            .get()
+            .map_or(Ok(()), |api| send_past(line, api.past()))
+    }
+}
+
+/// Calls are short, and their answers may be long.
+fn send_past(line: &mut Line, past: Past) -> Result<(), Broken> {
+    let callers: Vec<Caller> = past.callers.into_iter().map(written_caller).collect();
+    for some in callers.chunks(COUNTERS) {
+        let callers = some.to_vec();
+        let batch = Batch {
+            callers,
+            ..Batch::default()
+        };
+        say(line, &batch)?;
+    }
+    let mut calls = past.calls.into_iter().map(written_call).peekable();
+    while calls.peek().is_some() {
+        let (mut batch, mut bytes) = (Batch::default(), 0);
+        while bytes < BATCH_BYTES
+            && let Some(call) = calls.next()
+        {
+            bytes += call.size();
+            batch.calls.push(call);
+        }
+        say(line, &batch)?;
+    }
+    Ok(())
+}
+
+fn written_call(call: api::Called) -> Called {
+    Called {
+        caller: call.caller,
+        namespace: call.namespace,
+        key: call.key,
+        digest: call.digest.to_vec(),
+        age_ms: call.age.as_millis() as u64,
+        answer: call.answer,
+    }
+}
+
+fn written_caller(used: api::Used) -> Caller {
+    Caller {
+        name: used.caller,
+        used: used.calls,
+        left_ms: used.left.as_millis() as u64,
+    }
+}
+
+fn read_call(call: Called) -> api::Called {
+    api::Called {
+        caller: call.caller,
+        namespace: call.namespace,
+        key: call.key,
+        digest: call.digest.try_into().unwrap_or_default(),
+        age: Duration::from_millis(call.age_ms),
+        answer: call.answer,
+    }
+}
+
+fn read_caller(caller: Caller) -> api::Used {
+    api::Used {
+        caller: caller.name,
+        calls: caller.used,
+        left: Duration::from_millis(caller.left_ms),
     }
 }
 
@@ -111,6 +179,7 @@ fn read(counter: Counter) -> Counted {
 pub struct Gathered {
     limiting: Limiting,
     counters: Vec<Counter>,
+    past: Past,
 }
 
 impl Gathered {
@@ -118,6 +187,7 @@ impl Gathered {
         Self {
             limiting,
             counters: Vec::new(),
+            past: Past::default(),
         }
     }
 
@@ -140,13 +210,22 @@ impl Gathered {
             ledger.admit_counter(counter).map_err(unfit)?;
         }
         self.counters.append(&mut batch.counters);
+        for call in batch.calls.drain(..) {
+            ledger.admit_call(&call).map_err(unfit)?;
+            self.past.calls.push(read_call(call));
+        }
+        for caller in batch.callers.drain(..) {
+            ledger.admit_caller(&caller).map_err(unfit)?;
+            self.past.callers.push(read_caller(caller));
+        }
         Ok(())
     }
 
-    /// The exporter goes on from there.
+    /// The exporter goes on from there, and so does the server API.
     pub fn go_on(self, facts: &Facts) {
         let all = self.counters.into_iter().map(read).collect();
         // Nobody else sets it.
         let _ = facts.before.set(Before::of(all));
+        facts.note_past(self.past);
     }
 }

@@ -280,12 +280,13 @@ fn send_sessions(
     stays: bool,
     journals: &Journals,
 ) -> Result<u64, Broken> {
-    let mut sessions = 0;
+    let (mut sessions, mut too_large) = (0, 0);
     for (number, onward) in frozen.shards() {
         let shard = u32::from(number);
         line.send(Kind::Shard, &onward, STEP)?;
         while let Some(more) = frozen.more(number, journals.copied(number), SHARD)? {
             sessions += more.records.len() as u64;
+            too_large += more.too_large;
             let batch = Batch {
                 shard,
                 sessions: more.records,
@@ -301,6 +302,12 @@ fn send_sessions(
                 backends::send_stays(line, more.stays)?;
             }
         }
+    }
+    if too_large > 0 {
+        tracing::warn!(
+            too_large,
+            "sockets without a connection have rooms and data for more than a record: they are left behind, and their clients come back as new ones"
+        );
     }
     Ok(sessions)
 }

@@ -157,6 +157,10 @@ impl Leaving {
         }
     }
 
+    pub(crate) fn awaits(&self) -> bool {
+        self.awaits_others
+    }
+
     pub(crate) fn others_have_left(&mut self) {
         self.awaits_others = false;
     }

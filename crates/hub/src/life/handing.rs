@@ -123,6 +123,11 @@ impl Handing {
         std::mem::take(&mut self.stays)
     }
 
+    /// Sockets without a connection that are too large to go, since this was asked last.
+    pub fn take_too_large(&mut self) -> u64 {
+        self.keeping.as_mut().map_or(0, Keeping::take_too_large)
+    }
+
     /// The next that goes; `None`: that were all.
     pub(crate) fn next(
         &mut self,

@@ -10,7 +10,7 @@ use crate::recovery::pid::Pid;
 use crate::recovery::record::{Life, Lifeline, Record};
 use crate::tables::slot::SocketId;
 use handoff::Keepsakes;
-use handoff::bounds::{PIECE_BYTES, RECORD_BYTES_MAX};
+use handoff::bounds::{PIECE_BYTES, THING_BYTES_MAX};
 use handoff::keepsakes as record;
 use wire::base64url::Id20;
 
@@ -29,6 +29,8 @@ pub(crate) struct Keeping {
     parked_at: u32,
     /// Sockets whose sessions do not go: their clients find the next process.
     left: Vec<record::Parked>,
+    /// Sockets without a connection that are too large for a record, and that nobody was told of.
+    too_large: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,12 +119,23 @@ impl Keeping {
                 return;
             };
             self.parked_at = at + 1;
-            let record = parked_record(own, left_ms);
-            if record.size() <= RECORD_BYTES_MAX {
+            if let Some(record) = self.fitting(parked_record(own, left_ms)) {
                 bytes += record.size();
                 piece.parked.push(record);
             }
         }
+    }
+
+    /// `None`: its client comes back as a new one.
+    fn fitting(&mut self, record: record::Parked) -> Option<record::Parked> {
+        let fits = record.size() <= THING_BYTES_MAX;
+        self.too_large += u64::from(!fits);
+        fits.then_some(record)
+    }
+
+    /// How many are left behind that nobody was told of.
+    pub(crate) fn take_too_large(&mut self) -> u64 {
+        std::mem::take(&mut self.too_large)
     }
 
     /// The sockets of a session that does not go: it ends here, and its clients come back there.
@@ -132,7 +145,8 @@ impl Keeping {
             return;
         }
         for index in &session.sockets {
-            self.left.extend(left(parts, *index));
+            let left = left(parts, *index).and_then(|left| self.fitting(left));
+            self.left.extend(left);
         }
     }
 
@@ -214,8 +228,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     let namespace = parts.people.label(socket.namespace)?;
     let window = parts.books.config.recovery.of(namespace)?.window;
     let own = parking::record(parts, index, lifeline)?;
-    let record = parked_record(&own, window.as_millis() as u64);
-    (record.size() <= RECORD_BYTES_MAX).then_some(record)
+    Some(parked_record(&own, window.as_millis() as u64))
 }
 
 // ---- coming ---------------------------------------------------------------------------------------------------------------------

@@ -363,16 +363,14 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             recovery.forget_node(*node);
             recovery.break_claims(*node)
         }
-        Tidings::Missed { node, lost } => {
-            if *lost {
-                recovery.journal.breaks(parts.clock.now.mono_ms);
-            }
+        Tidings::Missed { node, lost: true } => {
+            recovery.journal.breaks(parts.clock.now.mono_ms);
             let broken = recovery.break_claims(*node);
-            if *lost {
-                gaps::tell_all(parts);
-            }
+            gaps::tell_all(parts);
             broken
         }
+        // It is to be asked whom it has: claims that it takes part in began when it was there.
+        Tidings::Missed { .. } => return,
         Tidings::Posted { .. } | Tidings::Refused { .. } => return,
     };
     broken

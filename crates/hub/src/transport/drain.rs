@@ -30,7 +30,10 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     }
     let mut sessions = sessions(parts);
     shuffle(&mut sessions, parts.ids.random());
-    let untold = match parts.access.drain.leaving() {
+    // All others may have left since the order before this one: nobody says so again.
+    let before = parts.access.drain.leaving();
+    let awaits_others = awaits_others && before.as_ref().is_none_or(|before| before.awaits());
+    let untold = match before {
         None => sessions.len(),
         Some(before) => {
             let untold: HashSet<SessionKey> = before.untold().iter().copied().collect();

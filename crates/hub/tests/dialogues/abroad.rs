@@ -259,6 +259,26 @@ fn in_doubt_it_is_a_new_socket_and_everybody_is_answered() {
     );
 }
 
+/// A process that goes on for another one is told of all nodes: who had come in the moment before was told to be somebody new.
+#[test]
+fn news_of_a_node_that_is_there_ended_claims_that_had_just_begun() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.say(&mut nodes, "\"join\",\"room\"");
+    guest.is_cut(&mut nodes);
+    let other = Guest::new(&mut nodes, 0, 1);
+    other.say(&mut nodes, "\"tell\",\"room\",\"once\"");
+    nodes.mute(1, true);
+    guest.asks(&mut nodes, 1, 0);
+    nodes.comes_back(0);
+    nodes.mute(1, false);
+    nodes.settle();
+    let texts = nodes.texts(1, guest.client);
+    let reply = texts.iter().find(|text| text.starts_with("40"));
+    assert_eq!(member(reply.expect("an answer"), "sid"), guest.sid);
+    assert_eq!(guest.read(&texts), ["once"]);
+}
+
 /// A node of the version before is there: sockets stay where they are, and nobody is asked.
 #[test]
 fn with_a_node_that_takes_no_part_nothing_goes_from_node_to_node() {

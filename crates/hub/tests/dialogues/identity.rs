@@ -526,6 +526,7 @@ fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
         },
         what: Wanted::Disconnect { close: true },
         answer: Box::new(|_| {}),
+        begun: None,
     };
     rig.turn(|turn| turn.outside(Box::new(errand)));
     rig.finish_turn();

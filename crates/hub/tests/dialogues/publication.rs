@@ -96,6 +96,7 @@ fn errand(event: &str, args: &str) -> Box<Errand> {
             ..Message::default()
         }),
         answer: Box::new(|_| {}),
+        begun: None,
     })
 }
 

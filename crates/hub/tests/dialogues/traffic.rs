@@ -317,3 +317,16 @@ fn a_drain_in_a_hurry_takes_the_place_of_one_that_is_under_way() {
     assert_eq!(told.matches("SERVER_SHUTDOWN").count(), 1, "{told}");
     assert!(rig.hub.has_let_go());
 }
+
+/// All others had left, which is said once. The order that came behind it waited for that for ever.
+#[test]
+fn a_drain_in_a_hurry_waited_for_others_that_had_left() {
+    let mut rig = Rig::lab(Config::default(), 1);
+    rig.turn(|turn| {
+        turn.drain_beside_others(60_000, 60_000);
+        turn.others_have_left();
+        turn.drain_beside_others(0, 0);
+    });
+    rig.pass(Duration::from_millis(100));
+    assert!(rig.hub.has_let_go());
+}

@@ -255,6 +255,7 @@ impl Bridge {
             of,
             what: Wanted::Emit(message),
             answer: Box::new(|_| {}),
+            begun: None,
         });
     }
 

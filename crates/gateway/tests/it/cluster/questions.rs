@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A key that allows everything, and its entry.
-static KEY: LazyLock<(String, String)> =
+pub static KEY: LazyLock<(String, String)> =
     LazyLock::new(|| identity::keys::generate("ops", &[]).expect("a key"));
 
 /// The table that opens the server API.

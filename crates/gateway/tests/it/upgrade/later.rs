@@ -46,6 +46,10 @@ struct Loose {
     rests: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "14")]
     keepsakes: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "15")]
+    calls: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "16")]
+    callers: Vec<Vec<u8>>,
 }
 
 /// A later build takes over from the process that serves, and is the one that serves then.
@@ -144,6 +148,7 @@ fn altered(kind: Kind, body: &[u8]) -> Vec<u8> {
             let mut batch = Loose::decode(body).expect("a batch");
             let records = batch.sessions.iter_mut().chain(&mut batch.visitors);
             let records = records.chain(&mut batch.marks).chain(&mut batch.keepsakes);
+            let records = records.chain(&mut batch.calls).chain(&mut batch.callers);
             records.for_each(|record| record.extend_from_slice(&UNKNOWN));
             batch.encode_to_vec()
         }

@@ -1,5 +1,6 @@
 //! `sockeye upgrade`: a new process takes over live connections, and their clients notice nothing.
 
+mod calls;
 pub mod chain;
 mod clustered;
 mod endpoints;

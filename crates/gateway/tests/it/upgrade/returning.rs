@@ -6,10 +6,10 @@ use crate::cluster::all_up_of;
 use crate::cluster::roam::RoundRobin;
 use crate::e2e::recovery::{Client, say};
 use crate::harness::client::SocketIo;
-use crate::harness::{PATIENCE, RawConn, eventually};
+use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use crate::tls::pki::{Pki, Secure};
 use serde_json::{Value, json};
-use servers::{Redis, stock_returns};
+use servers::{Cable, Redis, stock_returns};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const RECOVERS: &str = "[namespaces.\"/\"]\nclient_joins = true\n\
     [namespaces.\"/\".events.say]\naction = \"rooms\"\nroom_field = \"room\"\n\
     [namespaces.\"/\".events.echo]\naction = \"reply\"\n";
 const CLIENTS: usize = 24;
+/// From a node to Redis.
+const WAY: Duration = Duration::from_millis(150);
 
 fn start(more: &str) -> Chain {
     Chain::start(&format!("{CONFIG}{more}\n{RECOVERS}"))
@@ -42,6 +44,14 @@ fn hears(client: &mut Client, count: usize) -> Vec<u64> {
     });
     assert!(came, "{numbers:?}");
     numbers
+}
+
+/// What became of those who came back to a node.
+fn outcomes(node: &Gateway) -> String {
+    let metrics = node.metrics().into_iter();
+    let returns =
+        metrics.filter(|(name, count)| name.starts_with("sockeye_returns_total") && *count > 0.0);
+    format!("{:?}", returns.collect::<Vec<_>>())
 }
 
 /// They have missed these numbers, and nothing else.
@@ -184,6 +194,33 @@ fn a_successor_that_is_killed_leaves_those_who_are_away_where_they_were() {
     come_back(&chain, lost, 0..210);
 }
 
+/// Behind many others it made a message that was too long, and the upgrade was given up.
+#[test]
+fn a_socket_that_is_too_large_for_a_record_is_left_behind_and_told() {
+    let limits = "[limits]\nroom_name_bytes_max = \"64KiB\"\nrooms_per_socket_max = 1000\n";
+    let mut chain = Chain::start(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 1\n{limits}{RECOVERS}"
+    ));
+    let rooms = |client: &mut Client, count: usize| {
+        (0..count).for_each(|n| client.join(&format!("{n:060000}")));
+    };
+    // Their pieces fill a batch almost, and the last one as well.
+    let small = (0..39).map(|_| {
+        let mut client = Client::new(&chain.first);
+        rooms(&mut client, 1);
+        (client.sid.clone(), client.breaks())
+    });
+    let small: Vec<_> = small.collect();
+    let mut large = Client::new(&chain.first);
+    rooms(&mut large, 279);
+    let (id, auth) = (large.sid.clone(), large.breaks());
+    sleep(Duration::from_millis(100));
+    chain.upgrade();
+    assert!(chain.first.logged("they are left behind", PATIENCE));
+    come_back(&chain, small, 0..0);
+    assert_ne!(Client::comes_back(&chain.first, auth).sid, id);
+}
+
 /// It cannot go, and comes back to its socket all the same.
 #[test]
 fn who_is_sent_away_comes_back_to_the_next_process_and_has_missed_nothing() {
@@ -323,16 +360,50 @@ fn stock_clients_that_come_back_through_upgrades_miss_nothing() {
     assert!(upgrades > 2, "{upgrades} upgrades");
 }
 
+fn clustered(redis: &Redis) -> String {
+    format!(
+        "{CONFIG}[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{RECOVERS}",
+        redis.url()
+    )
+}
+
+/// It is far from Redis: none of its words has come back when its first clients are there, and nothing says that others are silent.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn who_came_to_a_successor_before_it_had_heard_itself_was_somebody_new() {
+    let redis = Redis::start();
+    let cable = Cable::far(redis.port(), WAY);
+    let near = clustered(&redis);
+    let far = near.replace(&redis.addr(), &cable.addr());
+    let mut chains = [near, far].map(|config| Chain::start(&config));
+    all_up_of(&chains.each_ref().map(|chain| &chain.first));
+    let mut speaker = Client::new(&chains[0].first);
+    let away = members(&chains[0], 6).into_iter();
+    let lost: Vec<_> = away
+        .map(|client| (client.sid.clone(), client.breaks()))
+        .collect();
+    say(&mut speaker, "den", 0..5, "");
+    chains[1].upgrade();
+    let node = &chains[1].first;
+    let addr = node.addr;
+    std::thread::scope(|scope| {
+        let come = |(id, auth)| (id, scope.spawn(move || Client::through(addr, auth)));
+        let coming: Vec<_> = lost.into_iter().map(come).collect();
+        for (id, client) in coming {
+            let mut client = client.join().expect("it is welcome");
+            assert_eq!(client.sid, id, "{}", outcomes(node));
+            assert_eq!(hears(&mut client, 5), [0, 1, 2, 3, 4]);
+        }
+    });
+}
+
 /// The number of the node goes over, and with it whatever names a place of its journals: its sockets go to other nodes behind an upgrade, and
 /// those of others come to it.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn who_comes_back_to_another_node_behind_an_upgrade_has_missed_nothing() {
     let redis = Redis::start();
-    let config = format!(
-        "{CONFIG}[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n{RECOVERS}",
-        redis.url()
-    );
+    let config = clustered(&redis);
     let mut chains = [(); 2].map(|()| Chain::start(&config));
     all_up_of(&chains.each_ref().map(|chain| &chain.first));
     let mut speakers = [0, 1].map(|node: usize| Client::new(&chains[node].first));
@@ -352,8 +423,10 @@ fn who_comes_back_to_another_node_behind_an_upgrade_has_missed_nothing() {
         say(&mut speakers[0], "den", begun + 15..begun + 20, "");
         for (node, lost) in lost.into_iter().enumerate() {
             for (id, auth) in lost {
-                let mut client = Client::comes_back(&chains[1 - node].first, auth);
-                assert_eq!(client.sid, id, "round {round}, from node {node}");
+                let other = &chains[1 - node].first;
+                let mut client = Client::comes_back(other, auth);
+                let why = || format!("round {round}, from node {node}: {}", outcomes(other));
+                assert_eq!(client.sid, id, "{}", why());
                 let mut missed = Vec::new();
                 let came = eventually(PATIENCE, || {
                     missed.extend(client.hears());

@@ -2,8 +2,11 @@
 
 use super::chain::{Chain, ends, lives, said, signal};
 use super::troubles::Pair;
+use crate::e2e::recovery::Client;
 use crate::harness::{PATIENCE, eventually};
+use crate::tls::pki::{Pki, Secure};
 use rustix::process::Signal;
+use serde_json::json;
 use std::fs::{self, Permissions};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
@@ -56,10 +59,13 @@ fn stat(pid: u32) -> Option<(String, u32)> {
 
 /// Children of the supervisor, those that have ended and that nobody has waited for included.
 fn children(chain: &Chain) -> Vec<u32> {
+    children_of(chain.first.pid())
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("processes");
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let own =
-        numbers.filter(|pid| stat(*pid).is_some_and(|(_, parent)| parent == chain.first.pid()));
+    let own = numbers.filter(|pid| stat(*pid).is_some_and(|(_, of)| of == parent));
     own.collect()
 }
 
@@ -171,6 +177,44 @@ fn a_gateway_that_is_killed_ends_the_container_with_its_signal() {
     assert_eq!(exit_code(&mut chain), Some(128 + 9));
 }
 
+/// The one before it waited for a client still, and ended with 0. So did the container, whose gateway had been killed.
+#[test]
+fn a_successor_that_is_killed_before_its_predecessor_has_ended_ends_the_container_with_its_signal()
+{
+    for by_signal in [true, false] {
+        let pki = Pki::new();
+        let mut chain = supervised(&format!("{CONFIG}{}", pki.section("")));
+        let conn = pki.client().connect(Secure::addr_of(&chain.first));
+        let conn = conn.upgraded("/socket.io/?EIO=4&transport=websocket", "");
+        let stays = Client::over(conn, json!({}));
+        let before = gateway(&chain);
+        match by_signal {
+            true => chain.first.signal(Signal::USR2),
+            false => drop(chain.upgrade()),
+        }
+        let handed_over = chain
+            .first
+            .logged("handed over to another process", PATIENCE);
+        assert!(handed_over);
+        signal(before, Signal::STOP);
+        let mut others = children(&chain).into_iter().chain(children_of(before));
+        let successor = others.find(|pid| *pid != before).expect("a successor");
+        signal(successor, Signal::KILL);
+        let ended = eventually(PATIENCE, || {
+            stat(successor).is_none_or(|(state, _)| state == "Z")
+        });
+        assert!(ended);
+        if by_signal {
+            let told = "was to take over and has ended";
+            assert!(chain.first.logged(told, PATIENCE));
+        }
+        assert!(lives(before), "it is stopped");
+        drop(stays);
+        signal(before, Signal::CONT);
+        assert_eq!(exit_code(&mut chain), Some(128 + 9), "{by_signal}");
+    }
+}
+
 #[test]
 fn a_gateway_that_cannot_start_ends_it_with_its_code() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -231,7 +275,7 @@ fn a_stop_in_the_middle_of_an_upgrade_was_not_passed_on() {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut command = command.spawn().expect("sockeye upgrade");
     let begun = eventually(PATIENCE, || {
-        children(&chain).len() > 1 || grandchild(before)
+        children(&chain).len() > 1 || !children_of(before).is_empty()
     });
     assert!(begun, "a successor");
     chain.first.terminate();
@@ -239,12 +283,6 @@ fn a_stop_in_the_middle_of_an_upgrade_was_not_passed_on() {
     drop(pair);
     assert_eq!(exit_code(&mut chain), Some(0));
     command.wait().expect("its end");
-}
-
-fn grandchild(parent: u32) -> bool {
-    let all = fs::read_dir("/proc").expect("processes");
-    let mut numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.any(|pid: u32| stat(pid).is_some_and(|(_, own)| own == parent))
 }
 
 /// SIGHUP is the gateway's, and a file that is wrong changes nothing.
