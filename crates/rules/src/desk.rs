@@ -44,7 +44,6 @@ struct Member {
 
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// Makes numbers differ from those of other shards.
     shard: u16,
     members: HashMap<Name, Member, FixedState>,
     /// Queries of backends, by our tokens.
@@ -69,9 +68,10 @@ impl Desk {
         self.shard
     }
 
+    /// No other shard gives it out: a client may come back by any, and an answer to what it asked before may still be on its way.
     fn number(&mut self) -> u64 {
         self.numbers += 1;
-        self.numbers
+        self.numbers << u8::BITS | u64::from(self.shard)
     }
 
     // ---- up -------------------------------------------------------------------------------------------------------------------
@@ -488,10 +488,9 @@ impl Desk {
         if tell.query == 0 {
             return servers.emit(&event);
         }
-        self.numbers += 1;
-        self.queries
-            .insert(self.numbers, (Arc::clone(line), tell.query));
-        servers.ask(&event, millis(tell.timeout_ms), self.numbers);
+        let token = self.number();
+        self.queries.insert(token, (Arc::clone(line), tell.query));
+        servers.ask(&event, millis(tell.timeout_ms), token);
     }
 
     /// Another server says something. One that waits is answered `null` when no worker can be asked.
