@@ -277,7 +277,7 @@ fn take_deadlines(
 /// Its sockets that are not gone.
 pub(crate) fn living(queue: &Queue) -> impl Iterator<Item = Name> {
     let names = queue.homes.iter().map(|(name, _)| *name);
-    names.filter(|name| {
+    names.filter(move |name| {
         let last = queue.homes.last(name);
         last.is_some_and(|home| home.phase != Phase::Gone)
     })

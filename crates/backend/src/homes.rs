@@ -85,7 +85,12 @@ impl Homes {
     /// The same for one that another process began. Those of a name come in their order.
     pub(crate) fn insert(&mut self, name: Name, home: Home) {
         match self.all.contains_key(&name) || self.later.contains_key(&name) {
-            true => self.later.entry(name).or_default().push_back(home),
+            true => {
+                let later = self.later.entry(name);
+                // Most have one.
+                let later = later.or_insert_with(|| VecDeque::with_capacity(1));
+                later.push_back(home);
+            }
             false => drop(self.all.insert(name, home)),
         }
     }

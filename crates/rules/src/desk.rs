@@ -661,3 +661,16 @@ fn with(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Group
 fn away(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Away<'_, '_>)) {
     with(cx, target, |of| use_it(of.away()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that came back by another shard could get the answer to what it had asked before.
+    #[test]
+    fn two_shards_gave_out_one_number() {
+        let mut desks = [0, 1, 255].map(Desk::new);
+        let numbers = (0..100).flat_map(|_| desks.each_mut().map(|desk| desk.number()));
+        assert_eq!(numbers.collect::<HashSet<_>>().len(), 300);
+    }
+}
