@@ -230,7 +230,11 @@ fn book(queue: &mut Queue) {
         queue.ledger.take(bytes);
         home.items.take(bytes);
     }
-    for entry in queue.workers.iter().flat_map(|(_, worker)| worker.entries()) {
+    for entry in queue
+        .workers
+        .iter()
+        .flat_map(|(_, worker)| worker.entries())
+    {
         queue.ledger.take(entry.bytes);
         if let Some(home) = queue.homes.of_mut(entry) {
             home.items.take(entry.bytes);

@@ -128,10 +128,7 @@ fn a_client_that_came_back_at_once_was_forgotten_with_its_old_connection() {
         ..decides(2, true)
     };
     backend.received(3, Link(1), said).expect("in order");
-    assert_eq!(
-        (decisions(&mut backend), backend.bytes()),
-        (vec![true], 0)
-    );
+    assert_eq!((decisions(&mut backend), backend.bytes()), (vec![true], 0));
     // It is there, and its end is the last that is heard of it.
     let name = Name::parse(SOCKET).expect("a name");
     let upgraded = || Up::Upgraded {
@@ -158,7 +155,9 @@ fn a_worker_that_died_between_two_connections_left_the_end_of_the_first_to_the_s
     backend.up(2, connect());
     loses(&mut backend, 3, Link(1));
     assert_eq!(sent(&mut backend, 600, Link(2)), "RE'G");
-    backend.received(601, Link(2), handled(3)).expect("in order");
+    backend
+        .received(601, Link(2), handled(3))
+        .expect("in order");
     assert_eq!(sent(&mut backend, 601, Link(2)), "C");
     let said = FromWorker {
         handled: 4,
@@ -180,7 +179,9 @@ fn the_end_of_a_connection_was_given_up_because_its_client_came_back() {
     backend.up(602, connect());
     attach(&mut backend, 603, Link(2));
     assert_eq!(sent(&mut backend, 603, Link(2)), "REG");
-    backend.received(604, Link(2), handled(3)).expect("in order");
+    backend
+        .received(604, Link(2), handled(3))
+        .expect("in order");
     assert_eq!(sent(&mut backend, 604, Link(2)), "C");
     assert_eq!(backend.counts().dead_letters, 0);
 }
@@ -222,7 +223,9 @@ fn a_client_that_was_refused_and_came_again_was_introduced_twice() {
     assert_eq!(sent(&mut backend, 2, Link(1)), "G");
     backend.received(3, Link(1), handled(2)).expect("in order");
     assert_eq!(sent(&mut backend, 3, Link(1)), "C");
-    backend.received(4, Link(1), decides(2, false)).expect("in order");
+    backend
+        .received(4, Link(1), decides(2, false))
+        .expect("in order");
     assert_eq!(decisions(&mut backend), [false]);
     backend.up(5, connect());
     assert_eq!(sent(&mut backend, 5, Link(1)), "C");
@@ -263,7 +266,9 @@ fn a_client_that_waits_for_its_own_end_waits_no_longer_than_others() {
     assert_eq!(decisions(&mut backend), [false]);
     attach(&mut backend, 20_000, Link(2));
     assert_eq!(sent(&mut backend, 20_000, Link(2)), "RG");
-    backend.received(20_001, Link(2), handled(2)).expect("in order");
+    backend
+        .received(20_001, Link(2), handled(2))
+        .expect("in order");
     assert_eq!(sent(&mut backend, 20_001, Link(2)), "");
     assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
 }
@@ -290,7 +295,8 @@ fn the_next_process_goes_on_with_both() {
     assert_eq!(sent(&mut heir, 4, Link(2)), "");
     heir.received(5, Link(2), handled(2)).expect("in order");
     assert_eq!(sent(&mut heir, 5, Link(2)), "C");
-    heir.received(6, Link(2), decides(2, false)).expect("in order");
+    heir.received(6, Link(2), decides(2, false))
+        .expect("in order");
     let record = heir.record(7);
     let mut heir = Backend::new(Settings::default());
     heir.arrive(7, &record, &HashSet::new()).expect("a record");
