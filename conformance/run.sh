@@ -126,6 +126,8 @@ js_webtransport_suite() {
 }
 # What handlers take part in, and no time is measured.
 js_core_suite() { (cd js && node_tests js-core --test-concurrency=3 optional/core.test.js test/socketio-{packets,disconnecting}.test.js); }
+# What others are told drives out of the log what clients of other tests missed.
+js_idle_suite() { (cd js && node_tests js-idle optional/idle.test.js); }
 js_timing_suite() { (cd js && node_tests js-timing timing/*.test.js); }
 
 run_clients() {
@@ -141,6 +143,7 @@ run_clients() {
   if wants core; then CONFORMANCE_URL="$url" record js-core js_core_suite & jobs+=($!); fi
   if wants python || wants java; then other_languages & jobs+=($!); fi
   for job in "${jobs[@]}"; do wait "$job"; done
+  if wants js && [[ -n "$recovery_url" ]]; then CONFORMANCE_URL="$url" record js-idle js_idle_suite; fi
   if wants js && [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
   if wants webtransport && [[ -n "$webtransport_url" ]]; then
     CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$webtransport_url" record js-webtransport js_webtransport_suite

@@ -2,10 +2,12 @@
 //
 //   node returning.mjs --url http://BALANCER --speaker http://NODE --clients 6 --rounds 5
 //
-// Somebody speaks to their room all the time. It tells {"recovered":N,"fresh":N,"wrong":[…]}: returns with and without their socket, and
-// clients that did not get each number once and in order.
+// They are by long-polling, by WebSocket and by an upgrade, and each is cut in turns by a reset, by silence (the node believes that it is there) and
+// by a restart of a proxy. Somebody speaks to their room all the time. It tells {"recovered":N,"fresh":N,"wrong":[…]}: returns with and
+// without their socket, and clients that did not get each number once and in order.
 import { parseArgs } from "node:util";
 import { io } from "socket.io-client";
+import { Cable } from "../js/peer/cable.js";
 
 const { values: settings } = parseArgs({
   options: { url: { type: "string" }, speaker: { type: "string" }, clients: { type: "string" }, rounds: { type: "string" } },
@@ -14,6 +16,8 @@ const { values: settings } = parseArgs({
 const PATIENCE_MS = 30_000;
 const EACH_ROUND = 40;
 const room = "returning";
+const WAYS = [["websocket"], ["polling"], ["polling", "websocket"]];
+const CUTS = [(cable) => cable.reset(), (cable) => cable.silence(), (cable) => cable.restart(100)];
 const options = { transports: ["websocket"], forceNew: true, reconnectionDelay: 50, reconnectionDelayMax: 200 };
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -27,9 +31,10 @@ async function eventually(holds) {
 const connected = (socket) => (socket.connected ? Promise.resolve() : new Promise((done) => socket.once("connect", done)));
 const counts = { recovered: 0, fresh: 0 };
 
-/** A client of the room: the numbers that it heard, and its connection under it. */
-async function member() {
-  const socket = io(settings.url, options);
+/** A client of the room: the numbers that it heard, and its cable. */
+async function member(_, at) {
+  const cable = await Cable.lay({ after() {} }, settings.url);
+  const socket = io(cable.url, { ...options, transports: WAYS[at % WAYS.length] });
   const heard = [];
   socket.on("say", ({ n }) => heard.push(n));
   await connected(socket);
@@ -37,7 +42,7 @@ async function member() {
   socket.on("connect", () => {
     counts[socket.recovered ? "recovered" : "fresh"] += 1;
   });
-  return { socket, heard };
+  return { socket, heard, cable };
 }
 
 const speaker = io(settings.speaker, options);
@@ -50,8 +55,7 @@ for (let round = 0; round < Number(settings.rounds); round += 1) {
     speaker.emit("say", { room, n: said });
     said += 1;
     if (n === 5) {
-      // A reset, as of a network that is gone.
-      for (const { socket } of members) socket.io.engine?.transport?.ws?._socket?.resetAndDestroy();
+      for (const [at, { cable }] of members.entries()) void CUTS[(round + at) % CUTS.length](cable);
     }
     await pause(10);
   }

@@ -2,55 +2,16 @@
 // offset in one buffer, each with the stock client, and each with cuts that are not polite.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Cable } from "../peer/cable.js";
+import { CUTS, numbers, stage } from "../peer/away.js";
 import { event } from "../peer/packet.js";
 import "../peer/ends.js";
 import { eventually } from "../peer/patience.js";
 import { openFor } from "../peer/session.js";
-import { ask, once, record, RECOVERING_COMBINATIONS, settled } from "../peer/stock.js";
+import { ask, record, RECOVERING_COMBINATIONS, settled } from "../peer/stock.js";
 import { recoveryUrl as from } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 if (!from) throw new Error("CONFORMANCE_RECOVERY_URL is not set: give the URL of a server started with --recovery");
-
-/** Longer than a ping and the time for its answer. */
-const PATIENCE_MS = 20_000;
-const RECONNECTS = { reconnection: true, reconnectionDelay: 100, reconnectionDelayMax: 200 };
-const CUTS = {
-  reset: (cable) => cable.reset(),
-  silence: (cable) => cable.silence(),
-  "a restart of the proxy": (cable) => cable.restart(100),
-};
-const numbers = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
-let rooms = 0;
-
-/** A client on a cable of its own, a member of a room, and somebody who speaks to it. */
-async function stage(t, client) {
-  const cable = await Cable.lay(t, from);
-  const speaker = await client.connect(t, "/lab", { from });
-  const socket = await client.connect(t, "/lab", { from: cable.url, ...RECONNECTS });
-  const room = `returning-${process.pid}-${(rooms += 1)}`;
-  await ask(socket, "join", room);
-  const { id } = socket;
-  const say = async (from, to) => {
-    for (const n of numbers(from, to)) speaker.emit("in", room, "tick", n);
-    await settled(speaker);
-  };
-  /** Cuts it, speaks meanwhile, and waits until it is there again. */
-  const away = async (cut, meanwhile = async () => {}) => {
-    const gone = once(socket, "disconnect", PATIENCE_MS);
-    // Tries that fail meanwhile are no matter: it tries again.
-    const back = once(socket, "connect", 2 * PATIENCE_MS);
-    back.catch(() => {});
-    const cutting = CUTS[cut](cable);
-    await gone;
-    await meanwhile();
-    await cutting;
-    await back;
-    return socket.recovered && socket.id === id;
-  };
-  return { cable, speaker, socket, room, id, say, away };
-}
 
 for (const client of RECOVERING_COMBINATIONS) {
   describe(client.name, () => {

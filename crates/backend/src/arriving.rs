@@ -33,8 +33,22 @@ pub(crate) fn arrive(
         endpoint.go_on_with((record.failures, record.rests_ms), queue.now_ms);
     }
     take_workers(queue, record)?;
+    need(
+        record.lives <= NUMBER_MAX,
+        "lives",
+        "a number to go on from",
+    )?;
+    queue.homes.go_on_from(record.lives);
     for home in &record.homes {
-        take_home(queue, home)?;
+        let name = name_of(&home.socket)?;
+        need(!queue.homes.has(&name), "homes.socket", "named once")?;
+        take_home(queue, name, home)?;
+        find_place(queue, name, home)?;
+    }
+    for home in &record.later {
+        let name = name_of(&home.socket)?;
+        need(queue.homes.has(&name), "later.socket", "one of `homes`")?;
+        take_home(queue, name, home)?;
     }
     book(queue);
     take_deadlines(queue, deadlines, record)?;
@@ -122,9 +136,12 @@ fn take_workers(queue: &mut Queue, record: &Backend) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
-    let name = name_of(&record.socket)?;
-    need(!queue.homes.has(&name), "homes.socket", "named once")?;
+fn take_home(queue: &mut Queue, name: Name, record: &Record) -> Result<(), Unfit> {
+    need(
+        record.life <= queue.homes.lives(),
+        "homes.life",
+        "at most `lives`",
+    )?;
     need(
         record.sequence <= NUMBER_MAX,
         "homes.sequence",
@@ -137,6 +154,7 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
     let entries = |items: &[handoff::backend::Item]| {
         let items = items.iter().map(|item| {
             let mut entry = queue.kept(Entry::restored(item, now_ms)?);
+            entry.life = record.life;
             if is_called && entry.is_gone() {
                 // Its home stays for its sake only.
                 entry.bytes += Home::BYTES;
@@ -149,14 +167,15 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
     // A worker has as many of them as it was told of.
     let failed = held.iter().chain(&owed).any(Entry::is_failed);
     need(!failed, "homes.items", "about the socket")?;
-    let mut home = Home::new(introduction.unwrap_or_default(), now_ms);
-    home.since_ms = now_ms.saturating_sub(record.age_ms);
-    home.phase = match record.phase {
-        0 => Phase::Deciding,
+    let phase = match record.phase {
+        // Its deadline comes behind it.
+        0 => Phase::Deciding { due_ms: 0 },
         1 => Phase::In,
         2 => Phase::Gone,
         _ => return need(false, "homes.phase", "0 to 2"),
     };
+    let mut home = Home::new(introduction.unwrap_or_default(), phase, now_ms);
+    home.since_ms = now_ms.saturating_sub(record.age_ms);
     home.bond = match record.bond {
         0 => Bond::Whole,
         1 => Bond::Ending,
@@ -167,9 +186,14 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
     home.admitted = record.admitted;
     home.closing = record.closing;
     home.worker = record.worker;
-    home.items = Items::restored(held.into(), owed, record.sequence);
+    home.items = Items::restored(record.life, held.into(), owed, record.sequence);
     queue.homes.insert(name, home);
-    if is_called {
+    Ok(())
+}
+
+/// It has its worker, or waits for one.
+fn find_place(queue: &mut Queue, name: Name, record: &Record) -> Result<(), Unfit> {
+    if queue.is_called() {
         return take_turn(queue, name, record);
     }
     match record.worker {
@@ -182,7 +206,7 @@ fn take_home(queue: &mut Queue, record: &Record) -> Result<(), Unfit> {
         }
         None => {
             queue.homes.lacks_worker(name);
-            queue.homes.look_by(name, now_ms);
+            queue.homes.look_by(name, queue.now_ms);
         }
     }
     Ok(())
@@ -201,19 +225,19 @@ fn take_turn(queue: &mut Queue, name: Name, record: &Record) -> Result<(), Unfit
 
 /// Each item counts for all, and for its socket, wherever it is.
 fn book(queue: &mut Queue) {
-    let mut costs: Vec<(Option<Name>, usize)> = Vec::new();
-    let cost = |entry: &Entry| (entry.about, entry.bytes);
-    for (_, worker) in queue.workers.iter() {
-        costs.extend(worker.entries().map(cost));
-    }
-    for (_, home) in queue.homes.iter() {
-        costs.extend(home.items.held().iter().map(cost));
-        costs.extend(home.items.owed().iter().map(cost));
-    }
-    for (about, bytes) in costs {
+    for home in queue.homes.all_mut() {
+        let bytes = home.items.bytes_here();
         queue.ledger.take(bytes);
-        if let Some(home) = about.and_then(|name| queue.homes.get_mut(&name)) {
-            home.items.take(bytes);
+        home.items.take(bytes);
+    }
+    for entry in queue
+        .workers
+        .iter()
+        .flat_map(|(_, worker)| worker.entries())
+    {
+        queue.ledger.take(entry.bytes);
+        if let Some(home) = queue.homes.of_mut(entry) {
+            home.items.take(entry.bytes);
         }
     }
 }
@@ -235,24 +259,30 @@ fn take_deadlines(
     }
     for wait in &record.waits {
         let name = name_of(&wait.socket)?;
-        if let Some(home) = queue.homes.get_mut(&name) {
+        if let Some(home) = queue.homes.last_mut(&name) {
             home.items.await_answer(wait.ack);
             let came_ms = queue.now_ms.saturating_sub(wait.age_ms);
             deadlines.answer_by(came_ms, name, wait.ack);
         }
     }
     for due in &record.decisions {
-        let left_ms = due.left_ms.min(queue.settings.connect_timeout_ms);
-        deadlines.decide_by(queue.now_ms + left_ms, name_of(&due.socket)?);
+        let (name, left_ms) = (name_of(&due.socket)?, due.left_ms);
+        let due_ms = queue.now_ms + left_ms.min(queue.settings.connect_timeout_ms);
+        if let Some(home) = queue.homes.last_mut(&name)
+            && home.is_deciding()
+        {
+            home.phase = Phase::Deciding { due_ms };
+            deadlines.decide_by(due_ms, name);
+        }
     }
     Ok(())
 }
 
 /// Its sockets that are not gone.
 pub(crate) fn living(queue: &Queue) -> impl Iterator<Item = Name> {
-    let living = queue
-        .homes
-        .iter()
-        .filter(|(_, home)| home.phase != Phase::Gone);
-    living.map(|(name, _)| *name)
+    let names = queue.homes.iter().map(|(name, _)| *name);
+    names.filter(move |name| {
+        let last = queue.homes.last(name);
+        last.is_some_and(|home| home.phase != Phase::Gone)
+    })
 }

@@ -316,8 +316,8 @@ impl Backend {
         parts.questions.end_old(&mut parts.queue);
         loss::lose_silent(parts);
         let queue = &mut parts.queue;
-        while let Some(name) = self.deadlines.next_decision(now_ms) {
-            news::decision_due(queue, name);
+        while let Some(due) = self.deadlines.next_decision(now_ms) {
+            news::decision_due(queue, due);
         }
         self.deadlines.end_waits(queue);
         parked::look_at_all(queue);

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sole {
     pub(crate) about: Option<Name>,
+    pub(crate) life: u64,
     pub(crate) sequence: u64,
     pub(crate) number: u64,
     since_ms: u64,
@@ -16,7 +17,7 @@ pub(crate) struct Sole {
 
 impl Sole {
     pub(crate) fn is(&self, entry: &Entry) -> bool {
-        (self.about, self.sequence) == (entry.about, entry.sequence)
+        (self.about, self.life, self.sequence) == (entry.about, entry.life, entry.sequence)
     }
 
     /// Others wait for it no longer.
@@ -85,6 +86,7 @@ impl Backlog {
         if entry.alone {
             self.sole = Some(Sole {
                 about: entry.about,
+                life: entry.life,
                 sequence: entry.sequence,
                 number,
                 since_ms: now_ms,

@@ -9,7 +9,7 @@ use crate::check::Fault;
 use crate::commands;
 use crate::endpoint::{ENDPOINT, Endpoint};
 use crate::entry::Entry;
-use crate::home::{Phase, Turn};
+use crate::home::{Home, Phase, Turn};
 use crate::message::{Ack, Down, Refusal, Why};
 use crate::name::Name;
 use crate::parts::Parts;
@@ -235,7 +235,7 @@ fn awaits_decision(queue: &Queue, entries: &[Entry]) -> bool {
 
 fn is_undecided(queue: &Queue, entry: &Entry) -> bool {
     let home = queue.homes.of(entry);
-    entry.introduces() && home.is_some_and(|home| home.phase == Phase::Deciding)
+    entry.introduces() && home.is_some_and(Home::is_deciding)
 }
 
 fn carry_out(parts: &mut Parts, entries: &[Entry], commands: Vec<What>) {
@@ -278,7 +278,11 @@ fn take_back(queue: &mut Queue, entries: Vec<Entry>) {
 
 /// The endpoint has them, or will never have them. Nobody waits any longer.
 fn finish(queue: &mut Queue, entries: Vec<Entry>, taken: bool) {
-    let names: BTreeSet<Name> = entries.iter().filter_map(|entry| entry.about).collect();
+    // Those of a life that was given up are nobody's turn.
+    let known = entries
+        .iter()
+        .filter(|entry| queue.homes.of(entry).is_some());
+    let names: BTreeSet<Name> = known.filter_map(|entry| entry.about).collect();
     for entry in entries {
         if !taken && !entry.is_event() {
             queue.counts().dead_letters += 1;

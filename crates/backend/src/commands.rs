@@ -178,8 +178,7 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
         return Err("decision.data is no JSON");
     }
     let home = queue.homes.get(&name);
-    let waits =
-        home.is_some_and(|home| home.phase == Phase::Deciding && home.worker == Some(worker));
+    let waits = home.is_some_and(|home| home.is_deciding() && home.worker == Some(worker));
     if !waits {
         queue.counts().late += 1;
         return Ok(());
@@ -196,7 +195,7 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
 }
 
 fn answer(queue: &mut Queue, worker: u64, ack: Ack) {
-    let home = queue.homes.get(&ack.socket);
+    let home = queue.homes.last(&ack.socket);
     let own = home.is_some_and(|home| home.worker == Some(worker));
     match own && queue.settle_ack(ack.socket, ack.ack) {
         true => queue.outlet.tell(ack.socket, Down::Ack(ack)),

@@ -1,5 +1,6 @@
 //! Counters of a backend.
 
+use crate::home::Home;
 use crate::link::Stray;
 use crate::message::Why;
 
@@ -72,6 +73,12 @@ impl Counts {
             Why::Deadly => &mut self.refused_deadly,
             Why::Failed => &mut self.refused_failed,
         } += 1;
+    }
+
+    /// Nobody will hear of the end of a socket, nor of the events before it.
+    pub(crate) fn lost_end(&mut self, home: Option<&Home>) {
+        self.dead_letters += 1;
+        self.refused_absent += home.map_or(0, |home| home.items.events_held()) as u64;
     }
 
     pub(crate) fn lost(&mut self, why: Stray) {

@@ -23,9 +23,8 @@ impl Deadlines {
     }
 
     /// The next newcomer about whom somebody should have decided by now.
-    pub(crate) fn next_decision(&mut self, now_ms: u64) -> Option<Name> {
-        let due = self.decisions.pop_front_if(|due| due.0 <= now_ms);
-        due.map(|(_, name)| name)
+    pub(crate) fn next_decision(&mut self, now_ms: u64) -> Option<(u64, Name)> {
+        self.decisions.pop_front_if(|due| due.0 <= now_ms)
     }
 
     /// An event came whose client waits for the answer.
@@ -78,7 +77,7 @@ impl Deadlines {
         }
         let timeout_ms = queue.settings.answer_timeout_ms;
         self.came.pop_front_if(|(came_ms, name, ack)| {
-            let home = queue.homes.get(name);
+            let home = queue.homes.last(name);
             *came_ms + timeout_ms <= queue.now_ms
                 || home.is_none_or(|home| !home.items.awaits(*ack))
         })
@@ -86,7 +85,7 @@ impl Deadlines {
 
     /// Time without a worker is not the worker's: `park_timeout` bounds it, and says so.
     fn end_wait(&mut self, queue: &mut Queue, came_ms: u64, name: Name, ack: u64) {
-        let Some(home) = queue.homes.get(&name) else {
+        let Some(home) = queue.homes.last(&name) else {
             return;
         };
         if !home.items.awaits(ack) {

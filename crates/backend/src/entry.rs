@@ -38,6 +38,8 @@ enum Body {
 pub(crate) struct Entry {
     /// The socket that it is about; `None` = the answer to a worker's query.
     pub(crate) about: Option<Name>,
+    /// The life of the socket; 0 until it is booked.
+    pub(crate) life: u64,
     body: Body,
     pub(crate) redelivered: bool,
     /// Its number among the items of its socket.
@@ -93,6 +95,7 @@ impl Entry {
     fn of(about: Option<Name>, body: Body, bytes: usize, now_ms: u64) -> Self {
         Self {
             about,
+            life: 0,
             body,
             redelivered: false,
             sequence: 0,
@@ -189,6 +192,7 @@ impl Entry {
             met: u32::from(self.suspicion.met),
             alone: u32::from(self.suspicion.alone),
             number: 0,
+            life: self.life,
         }
     }
 
@@ -217,7 +221,7 @@ impl Entry {
             (What::Event(_), None) => return Err(unfit("item.about", "there, for an event")),
             (what, about) => Self::new(about, what, came_ms),
         };
-        entry.about = about;
+        (entry.about, entry.life) = (about, record.life);
         entry.redelivered = item.redelivered;
         entry.sequence = item.sequence;
         entry.alone = item.alone;

@@ -24,13 +24,12 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
         query,
         item: Some(Entry::new(None, answer, now_ms).record(now_ms)),
     });
-    let homes = queue
-        .homes
-        .iter()
-        .map(|(name, home)| of_home(name, home, now_ms));
+    let of_home = |(name, home)| of_home(name, home, now_ms);
+    let homes = queue.homes.iter().map(of_home);
+    let later = queue.homes.all_later().map(of_home);
     let mut waits: Vec<(u64, Name, u64)> = deadlines.waits().collect();
     waits.retain(|(_, name, ack)| {
-        let home = queue.homes.get(name);
+        let home = queue.homes.last(name);
         home.is_some_and(|home| home.items.awaits(*ack))
     });
     waits.sort_by_key(|(came_ms, _, _)| *came_ms);
@@ -39,11 +38,11 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
         ack,
         age_ms: now_ms.saturating_sub(came_ms),
     });
-    let undecided = |name: &Name| {
-        let home = queue.homes.get(name);
-        home.is_some_and(|home| home.phase == Phase::Deciding)
+    let undecided = |(due_ms, name): &(u64, Name)| {
+        let home = queue.homes.last(name);
+        home.is_some_and(|home| home.phase == Phase::Deciding { due_ms: *due_ms })
     };
-    let decisions = deadlines.decisions().filter(|(_, name)| undecided(name));
+    let decisions = deadlines.decisions().filter(undecided);
     let decisions = decisions.map(|(due_ms, name)| Due {
         socket: name.as_str().to_owned(),
         left_ms: due_ms.saturating_sub(now_ms),
@@ -55,6 +54,8 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
     Backend {
         workers,
         homes: homes.collect(),
+        later: later.collect(),
+        lives: queue.homes.lives(),
         waits: waits.collect(),
         decisions: decisions.collect(),
         past: past
@@ -84,7 +85,7 @@ fn of_home(name: &Name, home: &Home, now_ms: u64) -> HomeRecord {
         socket: name.as_str().to_owned(),
         introduction: home.introduction.as_bytes().to_vec(),
         phase: match home.phase {
-            Phase::Deciding => 0,
+            Phase::Deciding { .. } => 0,
             Phase::In => 1,
             Phase::Gone => 2,
         },
@@ -103,5 +104,6 @@ fn of_home(name: &Name, home: &Home, now_ms: u64) -> HomeRecord {
         attempts: home.turn.attempts,
         pause_ms: home.turn.not_before_ms.saturating_sub(now_ms),
         owed: home.items.owed().iter().map(items).collect(),
+        life: home.items.life(),
     }
 }

@@ -8,8 +8,10 @@ use prost::Message;
 /// How far a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its worker decides whether it is let in.
-    Deciding,
+    /// Its worker decides whether it is let in, by then.
+    Deciding {
+        due_ms: u64,
+    },
     In,
     /// It ended; its worker has not heard of it yet.
     Gone,
@@ -93,10 +95,10 @@ impl Home {
     /// What one costs that is here for the sake of an entry, with its places in tables and its names.
     pub(crate) const BYTES: usize = 2 * size_of::<Self>() + size_of::<proto::Connect>();
 
-    pub(crate) fn new(introduction: Introduction, now_ms: u64) -> Self {
+    pub(crate) fn new(introduction: Introduction, phase: Phase, now_ms: u64) -> Self {
         Self {
             introduction,
-            phase: Phase::Deciding,
+            phase,
             admitted: false,
             worker: None,
             opener: None,
@@ -108,6 +110,10 @@ impl Home {
             items: Items::default(),
             turn: Turn::default(),
         }
+    }
+
+    pub(crate) fn is_deciding(&self) -> bool {
+        matches!(self.phase, Phase::Deciding { .. })
     }
 
     /// It is let in. Returns the bytes that this frees.
@@ -143,7 +149,7 @@ impl Home {
 
     /// Its client waits for what the worker makes of a handled item.
     pub(crate) fn waits_for(&self, entry: &Entry) -> bool {
-        let decides = self.phase == Phase::Deciding && entry.introduces();
+        let decides = self.is_deciding() && entry.introduces();
         decides || entry.ack().is_some_and(|ack| self.items.awaits(ack))
     }
 }

@@ -4,12 +4,19 @@ use crate::entry::Entry;
 use crate::home::Home;
 use crate::name::Name;
 use foldhash::fast::FixedState;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
+/// A client that comes back has the id that it had, and lives anew: items of one life are none of another's, and the next life begins for workers when
+/// nothing is left of the one before. Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Homes {
     all: HashMap<Name, Home, FixedState>,
+    /// Lives that wait for the end of the one before, the oldest first.
+    later: HashMap<Name, VecDeque<Home>, FixedState>,
+    /// Sockets of which a life ended while the next one waits.
+    over: Vec<Name>,
+    /// Lives so far.
+    lives: u64,
     /// Sockets without a worker.
     homeless: BTreeSet<Name>,
     /// When each of these is looked at, at most once.
@@ -25,13 +32,15 @@ impl Homes {
         self.all.get_mut(name)
     }
 
-    /// The home of the socket that an entry is about.
+    /// The home of the socket that an entry is about, in the life that the entry is about.
     pub(crate) fn of(&self, entry: &Entry) -> Option<&Home> {
-        self.all.get(entry.about.as_ref()?)
+        let home = self.all.get(entry.about.as_ref()?)?;
+        (home.items.life() == entry.life).then_some(home)
     }
 
     pub(crate) fn of_mut(&mut self, entry: &Entry) -> Option<&mut Home> {
-        self.all.get_mut(entry.about.as_ref()?)
+        let home = self.all.get_mut(entry.about.as_ref()?)?;
+        (home.items.life() == entry.life).then_some(home)
     }
 
     pub(crate) fn has(&self, name: &Name) -> bool {
@@ -46,20 +55,101 @@ impl Homes {
         self.all.len()
     }
 
-    pub(crate) fn insert(&mut self, name: Name, home: Home) {
-        self.all.insert(name, home);
-    }
-
-    /// The one that is there stays.
-    pub(crate) fn keep_or_insert(&mut self, name: Name, home: Home) {
-        self.all.entry(name).or_insert(home);
-    }
-
     pub(crate) fn remove(&mut self, name: &Name) -> Option<Home> {
         let home = self.all.remove(name)?;
         self.homeless.remove(name);
         self.looks.remove(&(home.look_ms, *name));
+        if self.later.contains_key(name) {
+            self.over.push(*name);
+        }
         Some(home)
+    }
+
+    // ---- lives ----------------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn lives(&self) -> u64 {
+        self.lives
+    }
+
+    pub(crate) fn go_on_from(&mut self, lives: u64) {
+        self.lives = lives;
+    }
+
+    /// Another life begins, for its shard: for workers as soon as nothing is left of those before.
+    pub(crate) fn begin(&mut self, name: Name, mut home: Home) {
+        self.lives += 1;
+        home.items.live(self.lives);
+        self.insert(name, home);
+    }
+
+    /// The same for one that another process began. Those of a name come in their order.
+    pub(crate) fn insert(&mut self, name: Name, home: Home) {
+        match self.all.contains_key(&name) || self.later.contains_key(&name) {
+            true => {
+                let later = self.later.entry(name);
+                // Most have one.
+                let later = later.or_insert_with(|| VecDeque::with_capacity(1));
+                later.push_back(home);
+            }
+            false => drop(self.all.insert(name, home)),
+        }
+    }
+
+    /// The last life of a socket: the one that its shard speaks of.
+    pub(crate) fn last(&self, name: &Name) -> Option<&Home> {
+        let later = self.later.get(name).and_then(VecDeque::back);
+        later.or_else(|| self.all.get(name))
+    }
+
+    pub(crate) fn last_mut(&mut self, name: &Name) -> Option<&mut Home> {
+        let later = self.later.get_mut(name).and_then(VecDeque::back_mut);
+        later.or_else(|| self.all.get_mut(name))
+    }
+
+    /// The last life, if it waits for one before.
+    pub(crate) fn later_mut(&mut self, name: &Name) -> Option<&mut Home> {
+        self.later.get_mut(name)?.back_mut()
+    }
+
+    pub(crate) fn remove_later(&mut self, name: &Name) -> Option<Home> {
+        self.take_later(name, VecDeque::pop_back)
+    }
+
+    fn take_later(
+        &mut self,
+        name: &Name,
+        take: fn(&mut VecDeque<Home>) -> Option<Home>,
+    ) -> Option<Home> {
+        let later = self.later.get_mut(name)?;
+        let home = take(later);
+        if later.is_empty() {
+            self.later.remove(name);
+        }
+        home
+    }
+
+    /// Those that wait, by their sockets.
+    pub(crate) fn all_later(&self) -> impl Iterator<Item = (&Name, &Home)> {
+        let later = self.later.iter();
+        later.flat_map(|(name, homes)| homes.iter().map(move |home| (name, home)))
+    }
+
+    /// Each of all lives.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Home> {
+        let later = self.later.values_mut().flatten();
+        self.all.values_mut().chain(later)
+    }
+
+    /// Those whose time has come are the first of their sockets now.
+    pub(crate) fn begin_next(&mut self) -> Vec<Name> {
+        let mut names = std::mem::take(&mut self.over);
+        names.retain(|name| {
+            let next = self.take_later(name, VecDeque::pop_front);
+            let begins = next.is_some();
+            self.all.extend(next.map(|home| (*name, home)));
+            begins
+        });
+        names
     }
 
     // ---- those without a worker -----------------------------------------------------------------------------------------------
@@ -69,7 +159,9 @@ impl Homes {
     }
 
     pub(crate) fn lacks_worker(&mut self, name: Name) {
-        self.homeless.insert(name);
+        if self.get(&name).is_some_and(|home| home.worker.is_none()) {
+            self.homeless.insert(name);
+        }
     }
 
     pub(crate) fn has_worker(&mut self, name: Name) {

@@ -15,6 +15,8 @@ pub(crate) struct Items {
     open: Open,
     /// Bytes kept for the socket, here and with its worker.
     bytes: usize,
+    /// The number of its life.
+    life: u64,
     /// Number of the last item.
     sequence: u64,
 }
@@ -23,13 +25,27 @@ impl Items {
     // ---- for the next process ---------------------------------------------------------------------------------------------------
 
     /// Its items are booked by the one who knows all of them.
-    pub(crate) fn restored(held: VecDeque<Entry>, owed: Vec<Entry>, sequence: u64) -> Self {
+    pub(crate) fn restored(
+        life: u64,
+        held: VecDeque<Entry>,
+        owed: Vec<Entry>,
+        sequence: u64,
+    ) -> Self {
         Self {
+            life,
             held,
             owed,
             sequence,
             ..Self::default()
         }
+    }
+
+    pub(crate) fn live(&mut self, life: u64) {
+        self.life = life;
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.life
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -50,6 +66,12 @@ impl Items {
     pub(crate) fn book(&mut self, entry: &mut Entry) {
         self.sequence += 1;
         entry.sequence = self.sequence;
+        self.book_beside(entry);
+    }
+
+    /// The same for one that has no place among them.
+    pub(crate) fn book_beside(&mut self, entry: &mut Entry) {
+        entry.life = self.life;
         self.take(entry.bytes);
     }
 
@@ -96,6 +118,11 @@ impl Items {
     /// Events wait.
     pub(crate) fn hold_events(&self) -> bool {
         self.held.iter().any(Entry::is_event)
+    }
+
+    /// So many.
+    pub(crate) fn events_held(&self) -> usize {
+        self.held.iter().filter(|entry| entry.is_event()).count()
     }
 
     /// Takes such entries out of those that wait, wherever they stand among them.

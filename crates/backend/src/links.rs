@@ -119,7 +119,9 @@ fn write_item(queue: &mut Queue, openings: &Openings, id: u64, frame: &mut Vec<u
         let homes = &queue.homes;
         worker.review_sole(queue.now_ms, |sole| {
             let home = sole.about.and_then(|name| homes.get(&name));
-            home.is_some_and(|home| home.items.owes(sole.sequence))
+            home.is_some_and(|home| {
+                home.items.life() == sole.life && home.items.owes(sole.sequence)
+            })
         });
         let Some(entry) = worker.pop_waiting(queue.now_ms) else {
             return false;

@@ -132,7 +132,7 @@ fn take_back_sent(queue: &mut Queue, nodes_gone: &mut NodesGone, mut entry: Entr
 fn condemn(queue: &mut Queue, name: Name, entry: &Entry) {
     queue.release(entry);
     let wanted = queue.is_wanted(entry);
-    let Some(home) = queue.homes.get_mut(&name) else {
+    let Some(home) = queue.homes.of_mut(entry) else {
         return;
     };
     if entry.is_event() {
@@ -143,7 +143,7 @@ fn condemn(queue: &mut Queue, name: Name, entry: &Entry) {
             return;
         }
         queue.outlet.refuse(name, ack, Why::Deadly);
-    } else if home.phase == Phase::Deciding {
+    } else if home.is_deciding() {
         queue.counts().refused_deadly += 1;
         queue.forget(name);
         queue.outlet.decide(name, Err(Refusal::unavailable()));
@@ -164,7 +164,7 @@ fn take_back(queue: &mut Queue, nodes_gone: &mut NodesGone, entry: Entry) {
     match home {
         // The next worker is not the one that was to part from it.
         _ if entry.parts() => queue.release(&entry),
-        Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
+        Some(home) if home.is_deciding() || !entry.introduces() => {
             home.items.hold(entry);
         }
         _ => queue.release(&entry),

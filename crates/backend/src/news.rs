@@ -28,16 +28,18 @@ pub(crate) fn on_connect(
         let refusal = Refusal::too_large(bytes_max);
         return queue.outlet.decide(name, Err(refusal));
     }
-    came_back(queue, name);
+    end_before(queue, name);
     let opening = connect.opening;
-    let mut home = Home::new(Introduction::of(&connect), queue.now_ms);
+    let due_ms = queue.now_ms + queue.settings.connect_timeout_ms;
+    let deciding = Phase::Deciding { due_ms };
+    let mut home = Home::new(Introduction::of(&connect), deciding, queue.now_ms);
     let entry = queue.entry(name, What::Connect(connect));
     if let Some(endpoint) = &queue.endpoint
         && !endpoint.calling().decides
     {
         // The endpoint only hears of newcomers. One that is not well keeps nobody out.
         home.admit();
-        queue.homes.insert(name, home);
+        queue.homes.begin(name, home);
         queue.outlet.decide(name, Ok(()));
         return queue.push_news(name, entry);
     }
@@ -47,22 +49,27 @@ pub(crate) fn on_connect(
         return queue.outlet.decide(name, Err(Refusal::unavailable()));
     }
     home.opener = openings.forget(queue, opening);
-    queue.homes.insert(name, home);
+    queue.homes.begin(name, home);
     if !queue.is_called() {
         queue.homes.lacks_worker(name);
     }
-    deadlines.decide_by(queue.now_ms + queue.settings.connect_timeout_ms, name);
+    deadlines.decide_by(due_ms, name);
     queue.push(name, entry);
     settle::one(queue, name);
 }
 
-/// A client came back to the id that it had, and the end of its connection before is still on its way: to its worker, or to none.
-fn came_back(queue: &mut Queue, name: Name) {
-    let before = queue.homes.get(&name).map(|home| home.worker);
-    match before {
-        Some(Some(_)) => queue.forget(name),
-        Some(None) => queue.give_up_end(name),
-        None => {}
+/// A client came to the id of a socket whose end nobody has told: it has ended.
+fn end_before(queue: &mut Queue, name: Name) {
+    if queue.homes.last(&name).is_some() {
+        on_gone(queue, end_of(name, "transport close"));
+    }
+}
+
+fn end_of(name: Name, reason: &str) -> proto::Gone {
+    proto::Gone {
+        socket: name.as_str().to_owned(),
+        reason: reason.to_owned(),
+        rooms: Vec::new(),
     }
 }
 
@@ -70,7 +77,7 @@ pub(crate) fn on_event(queue: &mut Queue, deadlines: &mut Deadlines, event: Even
     let (name, ack) = (event.socket, event.ack);
     let entry = queue.kept(Entry::event(event, queue.now_ms));
     let cut_off = ack != 0 && queue.is_cut_off();
-    let Some(home) = queue.homes.get_mut(&name).filter(|_| !cut_off) else {
+    let Some(home) = queue.homes.last_mut(&name).filter(|_| !cut_off) else {
         return queue.outlet.refuse(name, ack, Why::Absent);
     };
     // A single event may be larger than what many small ones may take.
@@ -91,7 +98,7 @@ pub(crate) fn on_gone(queue: &mut Queue, gone: proto::Gone) {
     let Some(name) = Name::parse(&gone.socket) else {
         return;
     };
-    let Some(home) = queue.homes.get_mut(&name) else {
+    let Some(home) = queue.homes.last_mut(&name) else {
         return;
     };
     if home.phase == Phase::Gone {
@@ -103,7 +110,7 @@ pub(crate) fn on_gone(queue: &mut Queue, gone: proto::Gone) {
     home.describing = false;
     if !known || home.bond == Bond::Over {
         // No worker has heard of it, or one has heard of its end already.
-        return queue.forget(name);
+        return queue.forget_last(name);
     }
     // It stays for this entry only, which may wait for an hour.
     let stays = match queue.endpoint {
@@ -136,25 +143,20 @@ fn keep_to_the_end(queue: &mut Queue, name: Name) {
 }
 
 /// Nobody has let a newcomer in until now.
-pub(crate) fn decision_due(queue: &mut Queue, name: Name) {
-    let home = queue.homes.get(&name);
-    if home.is_none_or(|home| home.phase != Phase::Deciding) {
+pub(crate) fn decision_due(queue: &mut Queue, (due_ms, name): (u64, Name)) {
+    let home = queue.homes.last(&name);
+    if home.is_none_or(|home| home.phase != Phase::Deciding { due_ms }) {
         return;
     }
-    let gone = proto::Gone {
-        socket: name.as_str().to_owned(),
-        reason: "connect timeout".to_owned(),
-        rooms: Vec::new(),
-    };
     queue.counts().refused_absent += 1;
     queue.outlet.decide(name, Err(Refusal::unavailable()));
-    on_gone(queue, gone);
+    on_gone(queue, end_of(name, "connect timeout"));
 }
 
 /// Somebody moved a socket. The worker that did it knows, and an endpoint is not told. The next worker of a socket hears of its rooms by
 /// `Resume`. One that has too much to do already hears of them at the end.
 pub(crate) fn on_moved(queue: &mut Queue, name: Name, room: String, joined: bool, by: u64) {
-    let Some(home) = queue.homes.get(&name) else {
+    let Some(home) = queue.homes.last(&name) else {
         return;
     };
     let own = by != 0 && home.worker == Some(by - 1);
@@ -179,7 +181,7 @@ pub(crate) fn on_moved(queue: &mut Queue, name: Name, room: String, joined: bool
 
 /// A session went up from long-polling. An endpoint is not told.
 pub(crate) fn on_upgraded(queue: &mut Queue, name: Name, transport: &'static str) {
-    let home = queue.homes.get_mut(&name);
+    let home = queue.homes.last_mut(&name);
     let Some(home) = home.filter(|home| home.phase != Phase::Gone) else {
         return;
     };

@@ -25,9 +25,10 @@ impl NodesGone {
             return;
         }
         let name = Name::of_node(gone.node, gone.life);
-        let mut home = Home::new(Introduction::default(), queue.now_ms);
-        home.phase = Phase::Gone;
-        queue.homes.keep_or_insert(name, home);
+        if !queue.homes.has(&name) {
+            let home = Home::new(Introduction::default(), Phase::Gone, queue.now_ms);
+            queue.homes.begin(name, home);
+        }
         let mut entry = queue.entry(name, What::NodeGone(gone));
         entry.bytes += Home::BYTES;
         queue.push_news(name, entry);

@@ -49,8 +49,8 @@ fn tell_to_part(queue: &mut Queue, id: u64, name: Name) {
     };
     home.bond = Bond::Parting;
     let socket = name.as_str().to_owned();
-    let entry = Entry::new(Some(name), What::Part(proto::Part { socket }), queue.now_ms);
-    home.items.take(entry.bytes);
+    let mut entry = Entry::new(Some(name), What::Part(proto::Part { socket }), queue.now_ms);
+    home.items.book_beside(&mut entry);
     queue.ledger.take(entry.bytes);
     queue.workers.enqueue(id, [entry]);
 }

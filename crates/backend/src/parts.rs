@@ -4,6 +4,7 @@ use crate::nodes::NodesGone;
 use crate::openings::Openings;
 use crate::questions::Questions;
 use crate::queue::Queue;
+use crate::settle;
 
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -14,9 +15,10 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// A call begins at this time.
+    /// A call begins at this time. Lives of sockets begin between two calls: in the midst of one, parts of a life that is over may be in hand.
     pub(crate) fn at(&mut self, now_ms: u64) -> &mut Self {
         self.queue.now_ms = now_ms;
+        settle::next_lives(&mut self.queue);
         self
     }
 }

@@ -71,6 +71,11 @@ impl Queue {
 
     /// Behind all that waits for the socket's worker.
     pub(crate) fn push(&mut self, name: Name, mut entry: Entry) {
+        if let Some(later) = self.homes.later_mut(&name) {
+            later.items.book(&mut entry);
+            self.ledger.take(entry.bytes);
+            return later.items.hold(entry);
+        }
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
@@ -99,14 +104,14 @@ impl Queue {
         let is_sure = |home: &Home| home.worker.is_some() || home.items.hold_events();
         let fits = match self.endpoint {
             Some(_) => self.ledger.has_room(entry.bytes),
-            None if self.homes.get(&name).is_some_and(is_sure) => true,
+            None if self.homes.last(&name).is_some_and(is_sure) => true,
             None => self.ledger.has_spare_room(entry.bytes),
         };
         if fits {
             return self.push(name, entry);
         }
         if entry.is_gone() {
-            return self.give_up_end(name);
+            return self.give_up_last_end(name);
         }
         self.counts().dead_letters += 1;
     }
@@ -143,7 +148,6 @@ impl Queue {
     pub(crate) fn finish(&mut self, entry: &Entry) {
         self.release(entry);
         let home = self.homes.of(entry);
-        // Its client may have come back meanwhile, to the id that it had: then this was the end of the connection before.
         if entry.is_gone()
             && home.is_some_and(|home| home.phase == Phase::Gone)
             && let Some(name) = entry.about
@@ -163,6 +167,14 @@ impl Queue {
         }
         if let Some(id) = home.worker {
             self.workers.part(id, &name);
+        }
+    }
+
+    /// The same for its last life, of which no worker has heard if it is not the first.
+    pub(crate) fn forget_last(&mut self, name: Name) {
+        match self.homes.remove_later(&name) {
+            Some(home) => self.ledger.release(home.items.bytes_here()),
+            None => self.forget(name),
         }
     }
 
@@ -195,7 +207,7 @@ impl Queue {
 
     /// A client's event has its answer, or will have none. `false`: the client does not wait for one.
     pub(crate) fn settle_ack(&mut self, socket: Name, ack: u64) -> bool {
-        let home = self.homes.get_mut(&socket);
+        let home = self.homes.last_mut(&socket);
         let freed = home.and_then(|home| home.items.settle(ack));
         self.ledger.release(freed.unwrap_or(0));
         freed.is_some()
@@ -220,11 +232,13 @@ impl Queue {
 
     /// Nobody will hear of this end, nor of the events before it.
     pub(crate) fn give_up_end(&mut self, name: Name) {
-        let held = self.homes.get(&name).map(|home| home.items.held());
-        let events = held.map_or(0, |held| held.iter().filter(|item| item.is_event()).count());
-        let counts = self.counts();
-        counts.dead_letters += 1;
-        counts.refused_absent += events as u64;
+        self.outlet.counts.lost_end(self.homes.get(&name));
         self.forget(name);
+    }
+
+    /// The same for the end of its last life.
+    fn give_up_last_end(&mut self, name: Name) {
+        self.outlet.counts.lost_end(self.homes.last(&name));
+        self.forget_last(name);
     }
 }

@@ -9,6 +9,19 @@ use crate::proto::item::What;
 use crate::queue::Queue;
 use crate::worker::Worker;
 
+/// Clients that came back begin to live anew, where nothing is left of the life before.
+pub(crate) fn next_lives(queue: &mut Queue) {
+    for name in queue.homes.begin_next() {
+        if let (Some(endpoint), Some(home)) = (&mut queue.endpoint, queue.homes.get_mut(&name)) {
+            endpoint.line_up(name, home, queue.now_ms);
+            continue;
+        }
+        queue.homes.lacks_worker(name);
+        queue.homes.look_by(name, queue.now_ms);
+        one(queue, name);
+    }
+}
+
 /// All that have none, if there is one for them.
 pub(crate) fn all(queue: &mut Queue) {
     if queue.workers.choose(queue.now_ms).is_some() {
@@ -26,7 +39,7 @@ pub(crate) fn one(queue: &mut Queue, name: Name) {
         return;
     }
     match home.phase {
-        Phase::Deciding => move_in(queue, name, None),
+        Phase::Deciding { .. } => move_in(queue, name, None),
         Phase::Gone => {
             let rooms = home.items.last_rooms();
             move_in(queue, name, Some((rooms, "{}".to_owned())));
@@ -73,8 +86,8 @@ fn move_in(queue: &mut Queue, name: Name, known: Option<(Vec<String>, String)>) 
             rooms,
             data,
         };
-        let entry = Entry::new(Some(name), What::Resume(Box::new(resume)), queue.now_ms);
-        home.items.take(entry.bytes);
+        let mut entry = Entry::new(Some(name), What::Resume(Box::new(resume)), queue.now_ms);
+        home.items.book_beside(&mut entry);
         queue.ledger.take(entry.bytes);
         home.items.hold_first(entry);
         queue.outlet.counts.moved += 1;

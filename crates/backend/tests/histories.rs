@@ -66,6 +66,23 @@ fn all_troubles_at_once() {
         leaves: true,
         poison: false,
         upgrades: true,
+        returns: true,
+    });
+}
+
+/// The entries of the connection before, which its worker had not handled when it died, were taken for those of the next one.
+#[test]
+fn what_a_client_did_before_it_came_back_was_taken_for_what_it_did_then() {
+    histories(Trouble {
+        returns: true,
+        deaths: true,
+        ..Trouble::default()
+    });
+    histories(Trouble {
+        returns: true,
+        leaves: true,
+        cuts: true,
+        ..Trouble::default()
     });
 }
 

@@ -102,38 +102,6 @@ fn loses_its_worker(backend: &mut Backend) {
     assert_eq!(backend.parked(), 1);
 }
 
-/// Its worker handles the end of the connection before while it has the next one before it.
-#[test]
-fn a_client_that_came_back_at_once_was_forgotten_with_its_old_connection() {
-    let mut backend = one();
-    backend.up(2, Up::Gone(gone()));
-    backend.up(2, Up::Connect(connect(SOCKET).into()));
-    let got = items(&mut backend, Link(1));
-    let both = matches!(got.as_slice(), [What::Gone(_), What::Connect(_)]);
-    assert!(both, "{got:?}");
-    let handled = |handled| FromWorker {
-        handled,
-        ..FromWorker::default()
-    };
-    backend.received(3, Link(1), handled(2)).expect("in order");
-    let said = FromWorker {
-        handled: 3,
-        ..says(2, Order::Decision(admission(SOCKET)))
-    };
-    backend.received(3, Link(1), said).expect("in order");
-    assert_eq!(backend.bytes(), 0);
-    // It is there, and its end is the last that is heard of it.
-    backend.up(4, upgraded("websocket"));
-    backend.up(4, Up::Gone(gone()));
-    let got = items(&mut backend, Link(1));
-    let news = matches!(got.as_slice(), [What::Upgraded(_), What::Gone(_)]);
-    assert!(news, "{got:?}");
-    backend.received(5, Link(1), handled(5)).expect("in order");
-    backend.up(6, upgraded("websocket"));
-    assert!(items(&mut backend, Link(1)).is_empty());
-    assert_eq!(backend.bytes(), 0);
-}
-
 /// They were kept until a worker came, in the room of all clients, whatever the bound of one was.
 #[test]
 fn a_client_without_a_worker_that_changed_rooms_kept_others_from_speaking() {

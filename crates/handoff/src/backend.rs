@@ -36,6 +36,12 @@ pub struct Backend {
     /// For so long only one call at a time finds out whether the endpoint is well again.
     #[prost(uint64, tag = "11")]
     pub rests_ms: u64,
+    /// Lives of `homes` that clients began when they came back, and that wait for the end of the one before: of each socket in their order.
+    #[prost(message, repeated, tag = "12")]
+    pub later: Vec<Home>,
+    /// Lives so far.
+    #[prost(uint64, tag = "13")]
+    pub lives: u64,
 }
 
 impl Backend {
@@ -123,6 +129,9 @@ pub struct Item {
     /// Its number for its worker, where that is not known by its place.
     #[prost(uint64, tag = "6")]
     pub number: u64,
+    /// The life of the socket that it is about.
+    #[prost(uint64, tag = "7")]
+    pub life: u64,
 }
 
 /// One socket as its backend knows it.
@@ -164,6 +173,9 @@ pub struct Home {
     /// It is not called for before.
     #[prost(uint64, tag = "13")]
     pub pause_ms: u64,
+    /// The number of its life: a client that comes back to its id begins another.
+    #[prost(uint64, tag = "14")]
+    pub life: u64,
 }
 
 /// An answer that a client waits for.

@@ -47,6 +47,7 @@ fn backend() -> backend::Backend {
                 met: 14,
                 alone: 15000000,
                 number: 16,
+                life: 0,
             }],
             begun: vec![backend::Item {
                 item: vec![17, 255],
@@ -55,6 +56,7 @@ fn backend() -> backend::Backend {
                 met: 20,
                 alone: 21000000,
                 number: 22,
+                life: 0,
             }],
             waiting: vec![backend::Item {
                 item: vec![23, 255],
@@ -63,6 +65,7 @@ fn backend() -> backend::Backend {
                 met: 26,
                 alone: 27000000,
                 number: 28,
+                life: 0,
             }],
             sole: 29,
             taken: 30000000,
@@ -86,6 +89,7 @@ fn backend() -> backend::Backend {
                 met: 42000000,
                 alone: 43,
                 number: 44,
+                life: 0,
             }],
             owed: vec![backend::Item {
                 item: vec![45, 255],
@@ -94,9 +98,11 @@ fn backend() -> backend::Backend {
                 met: 48000000,
                 alone: 49,
                 number: 50,
+                life: 0,
             }],
             attempts: 51000000,
             pause_ms: 52,
+            life: 0,
         }],
         waits: vec![backend::Wait {
             socket: text(53),
@@ -128,10 +134,34 @@ fn backend() -> backend::Backend {
                 met: 70,
                 alone: 71,
                 number: 72000000,
+                life: 0,
             }),
         }],
         failures: 73,
         rests_ms: 74,
+        later: Vec::new(),
+        lives: 0,
+    }
+}
+
+/// Of a client that came back, and waits for its own end.
+fn lives() -> backend::Backend {
+    backend::Backend {
+        homes: vec![backend::Home {
+            held: vec![backend::Item {
+                life: 1,
+                ..backend::Item::default()
+            }],
+            life: 2,
+            ..backend::Home::default()
+        }],
+        later: vec![backend::Home {
+            socket: text(3),
+            life: 4000000,
+            ..backend::Home::default()
+        }],
+        lives: 5,
+        ..backend::Backend::default()
     }
 }
 
@@ -500,6 +530,7 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Socket", &socket("A")),
         keeps("Called", &called()),
         keeps("Caller", &caller()),
+        keeps("Lives", &lives()),
     ];
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");

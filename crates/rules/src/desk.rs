@@ -44,7 +44,6 @@ struct Member {
 
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// Makes numbers differ from those of other shards.
     shard: u16,
     members: HashMap<Name, Member, FixedState>,
     /// Queries of backends, by our tokens.
@@ -69,9 +68,10 @@ impl Desk {
         self.shard
     }
 
+    /// No other shard gives it out: a client may come back by any, and an answer to what it asked before may still be on its way.
     fn number(&mut self) -> u64 {
         self.numbers += 1;
-        self.numbers
+        self.numbers << u8::BITS | u64::from(self.shard)
     }
 
     // ---- up -------------------------------------------------------------------------------------------------------------------
@@ -502,10 +502,9 @@ impl Desk {
         if tell.query == 0 {
             return servers.emit(&event);
         }
-        self.numbers += 1;
-        self.queries
-            .insert(self.numbers, (Arc::clone(line), tell.query));
-        servers.ask(&event, millis(tell.timeout_ms), self.numbers);
+        let token = self.number();
+        self.queries.insert(token, (Arc::clone(line), tell.query));
+        servers.ask(&event, millis(tell.timeout_ms), token);
     }
 
     /// Another server says something. One that waits is answered `null` when no worker can be asked.
@@ -679,4 +678,17 @@ fn with(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Group
 /// Those of other nodes. Their own gateways may hear of it from the worker itself.
 fn away(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Away<'_, '_>)) {
     with(cx, target, |of| use_it(of.away()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that came back by another shard could get the answer to what it had asked before.
+    #[test]
+    fn two_shards_gave_out_one_number() {
+        let mut desks = [0, 1, 255].map(Desk::new);
+        let numbers = (0..100).flat_map(|_| desks.each_mut().map(|desk| desk.number()));
+        assert_eq!(numbers.collect::<HashSet<_>>().len(), 300);
+    }
 }

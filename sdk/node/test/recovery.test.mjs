@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { io as connect } from "socket.io-client";
-import { stage, until, way } from "./stage.mjs";
+import { freeze, stage, until, way } from "./stage.mjs";
 
 let gateway;
 
@@ -124,6 +124,39 @@ test("a worker that is killed while its client is away leaves the socket to the 
     [id, { since: "start" }],
   );
   assert.deepEqual(news, [7]);
+});
+
+/** The next worker took what was left of the old connection for news of the new one. */
+test("a worker that hears nothing of an end and dies leaves the end and the return to the next, in this order", async (t) => {
+  const doomed = await kitchen(t);
+  const place = await client(t, "/");
+  const { socket, road } = place;
+  const { id } = socket;
+  await socket.emitWithAck("echo", 0);
+  const seen = [];
+  const io = await gateway.server({ connectionStateRecovery: {} }, (io) => {
+    io.on("connection", (socket) => {
+      seen.push(socket.recovered ? "back" : "in");
+      socket.on("note", (n) => seen.push(n));
+      socket.on("echo", (n, done) => done(n));
+      socket.on("disconnect", () => seen.push("gone"));
+    });
+  });
+  t.after(() => io.close());
+  freeze(doomed);
+  socket.emit("note", 1);
+  const back = once(socket, "connect");
+  road.lead(undefined);
+  await once(socket, "disconnect");
+  road.lead(new URL(gateway.url).host);
+  // It asks while nobody has heard of its end.
+  await once(socket.io, "reconnect");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  doomed.kill("SIGKILL");
+  await back;
+  assert.equal(socket.id, id);
+  assert.equal(await socket.emitWithAck("echo", 7), 7);
+  assert.deepEqual(seen, ["in", 1, "gone", "back"]);
 });
 
 test("middleware decides again where the option says so, and may refuse", async (t) => {

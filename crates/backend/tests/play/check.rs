@@ -15,10 +15,6 @@ impl Play<'_> {
             self.trouble.deaths || self.trouble.stalls || self.trouble.cuts || self.trouble.poison;
         for (name, client) in &self.clients {
             assert!(
-                client.admitted.is_some() || client.gone,
-                "seed {seed}: {name:?} still waits"
-            );
-            assert!(
                 client.waits.is_empty(),
                 "seed {seed}: {name:?} waits: {:?}",
                 client.waits
@@ -33,14 +29,16 @@ impl Play<'_> {
                 let ended = || client.had_by[&number].is_disjoint(&alive);
                 let deadly = client.is_deadly(number) && ended();
                 // Nobody hears the words of a socket that its worker has ended.
-                let over = client.ends_at.is_some();
+                let over = client.life_of(number).1.ends_at.is_some();
                 let known = client.refused.contains(&number) || deadly || over;
                 assert!(
                     known || times.count() > 0,
                     "seed {seed}: {name:?} event {number} is lost"
                 );
             }
-            let most = client.had_by.values().map(BTreeSet::len).max();
+            let connects = client.lives().map(|(_, life)| &life.had_by);
+            let most = client.had_by.values().chain(connects);
+            let most = most.map(BTreeSet::len).max();
             assert!(
                 most.is_none_or(|lives| lives <= MET),
                 "seed {seed}: {name:?}: {:?}",
@@ -57,12 +55,19 @@ impl Play<'_> {
                 loses_workers || client.handled.iter().all(|times| !times.marked),
                 "seed {seed}: a mark without a loss"
             );
-            let heard = client.admitted != Some(true) || client.gone_heard > 0;
-            assert!(heard, "seed {seed}: nobody heard that {name:?} is gone");
-            assert!(
-                loses_workers || client.gone_heard <= 1,
-                "seed {seed}: the end of {name:?} was told twice"
-            );
+            for (at, life) in client.lives() {
+                let decided = life.admitted.is_some() || life.gone;
+                assert!(decided, "seed {seed}: {name:?} still waits, life {at}");
+                let heard = life.admitted != Some(true) || life.gone_heard > 0;
+                assert!(
+                    heard,
+                    "seed {seed}: nobody heard that {name:?} is gone, life {at}"
+                );
+                assert!(
+                    loses_workers || life.gone_heard <= 1,
+                    "seed {seed}: the end of {name:?} was told twice, life {at}"
+                );
+            }
         }
         assert_eq!(
             (self.backend.sockets(), self.backend.bytes()),

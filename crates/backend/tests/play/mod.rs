@@ -1,13 +1,15 @@
 //! A backend between clients and workers that are played, on a clock that is played.
 
 mod check;
+mod client;
 mod process;
 mod upgrade;
 
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, FromWorker, ToWorker};
-use backend::{Backend, Down, Event, Frame, Link, Name, Said, Settings, To, Up};
+use backend::{Backend, Frame, Link, Name, Settings};
+use client::{Client, Handled};
 use fastrand::Rng;
 use process::Process;
 use prost::Message;
@@ -25,44 +27,8 @@ pub struct Trouble {
     pub poison: bool,
     /// Another process goes on with what this one knows.
     pub upgrades: bool,
-}
-
-/// One time that an event was handled.
-#[derive(Debug)]
-struct Handled {
-    number: u64,
-    marked: bool,
-    /// Instance and life: a worker that was given up begins anew.
-    by: (u64, u64),
-}
-
-#[derive(Debug, Default)]
-struct Client {
-    admitted: Option<bool>,
-    sent: u64,
-    gone: bool,
-    /// Acks that it waits for, and events that it was told are refused.
-    waits: BTreeMap<u64, u64>,
-    refused: BTreeSet<u64>,
-    /// Lives of workers that were sent an event, by its number; 0 = its CONNECT.
-    had_by: BTreeMap<u64, BTreeSet<(u64, u64)>>,
-    /// Those that had nothing beside it.
-    had_alone: BTreeMap<u64, BTreeSet<(u64, u64)>>,
-    /// It was refused because workers ended over it.
-    deadly: BTreeSet<u64>,
-    answered: u64,
-    handled: Vec<Handled>,
-    gone_heard: u64,
-    /// A worker ended it: its shard hears of that at this time.
-    ends_at: Option<u64>,
-}
-
-impl Client {
-    /// Workers ended over it, or so it seemed: no other got it.
-    fn is_deadly(&self, number: u64) -> bool {
-        let lives = |of: &BTreeMap<u64, BTreeSet<_>>| of.get(&number).map_or(0, BTreeSet::len);
-        lives(&self.had_alone) >= ALONE || lives(&self.had_by) >= MET
-    }
+    /// Clients come back to the ids that they had.
+    pub returns: bool,
 }
 
 pub struct Play<'a> {
@@ -98,6 +64,17 @@ fn read(message: &FromWorker) -> Frame {
 fn number_of(event: &proto::Event) -> u64 {
     let number = std::str::from_utf8(&event.args).expect("text");
     number.parse().expect("a number")
+}
+
+/// The connection of its client that asks.
+fn life_in(connect: &proto::Connect) -> usize {
+    let life = std::str::from_utf8(&connect.auth).expect("text");
+    life.parse().expect("a number")
+}
+
+fn client_of<'a>(clients: &'a mut BTreeMap<Name, Client>, socket: &str) -> &'a mut Client {
+    let name = Name::parse(socket).expect("a name");
+    clients.get_mut(&name).expect("a client")
 }
 
 impl<'a> Play<'a> {
@@ -152,7 +129,7 @@ impl<'a> Play<'a> {
             kept: VecDeque::new(),
             owes: Vec::new(),
             decides: Vec::new(),
-            sockets: BTreeSet::new(),
+            sockets: BTreeMap::new(),
             stalled_until: 0,
             deaf_until: 0,
             back_at: self.now,
@@ -163,7 +140,7 @@ impl<'a> Play<'a> {
 
     /// Its shard ends what workers ended.
     fn end_clients(&mut self) {
-        let due = |client: &Client| client.ends_at.is_some_and(|at| at <= self.now);
+        let due = |client: &Client| client.life.ends_at.is_some_and(|at| at <= self.now);
         let due = self.clients.iter().filter(|(_, client)| due(client));
         let due: Vec<Name> = due.map(|(name, _)| *name).collect();
         due.into_iter().for_each(|name| self.leave(name));
@@ -173,17 +150,18 @@ impl<'a> Play<'a> {
     fn end_one(&mut self, at: usize) {
         let process = &mut self.processes[at];
         let at = self.rng.usize(..process.sockets.len().max(1));
-        let Some(socket) = process.sockets.iter().nth(at).cloned() else {
+        let Some((socket, life)) = process.sockets.iter().nth(at) else {
             return;
         };
+        let (socket, life) = (socket.clone(), *life);
         let name = Name::parse(&socket).expect("a name");
         let client = self.clients.get_mut(&name).expect("a client");
-        if client.admitted != Some(true) {
+        if client.life.admitted != Some(true) || client.past.len() != life {
             return;
         }
         process.sockets.remove(&socket);
-        client.gone_heard += 1;
-        client.ends_at = Some(self.now + self.rng.u64(..30));
+        client.life.gone_heard += 1;
+        client.life.ends_at = Some(self.now + self.rng.u64(..30));
     }
 
     pub fn run(&mut self) {
@@ -225,125 +203,6 @@ impl<'a> Play<'a> {
         self.end_links();
     }
 
-    // ---- clients ------------------------------------------------------------------------------------------------------------
-
-    fn clients_act(&mut self) {
-        if self.rng.u8(..) < 12 {
-            let name = format!("{:020}", self.clients.len());
-            let connect = proto::Connect {
-                socket: name.clone(),
-                namespace: "/".to_owned(),
-                ..proto::Connect::default()
-            };
-            let name = Name::parse(&name).expect("a name");
-            self.clients.insert(name, Client::default());
-            self.backend.up(self.now, Up::Connect(Box::new(connect)));
-        }
-        let names: Vec<Name> = self.clients.keys().copied().collect();
-        for name in names {
-            match self.rng.u8(..) {
-                0..40 => self.speak(name),
-                40..42 => self.leave(name),
-                _ => {}
-            }
-        }
-    }
-
-    fn speak(&mut self, name: Name) {
-        let client = self.clients.get_mut(&name).expect("a client");
-        if client.admitted != Some(true) || client.gone {
-            return;
-        }
-        client.sent += 1;
-        let number = client.sent;
-        self.script
-            .tell(|| format!("{} ms: {name:?} says {number}", self.now));
-        let ack = if self.rng.bool() { number } else { 0 };
-        if ack != 0 {
-            client.waits.insert(ack, number);
-        }
-        let said = Said {
-            event: "n",
-            args: &number.to_string(),
-            ack,
-            ..Said::default()
-        };
-        self.backend
-            .up(self.now, Up::Event(Event::new(name, &said)));
-        // A refusal without an ack names no event: it is the one just said.
-        self.carry_out();
-    }
-
-    fn leave(&mut self, name: Name) {
-        let client = self.clients.get_mut(&name).expect("a client");
-        if client.admitted == Some(false) || std::mem::replace(&mut client.gone, true) {
-            return;
-        }
-        client.waits.clear();
-        let gone = proto::Gone {
-            socket: name.as_str().to_owned(),
-            reason: "transport close".to_owned(),
-            rooms: vec!["kitchen".to_owned()],
-        };
-        self.backend.up(self.now, Up::Gone(gone));
-    }
-
-    /// The shard's part.
-    fn carry_out(&mut self) {
-        for out in self.backend.take_out() {
-            let To::Socket(name) = out.to else { continue };
-            let Some(client) = self.clients.get_mut(&name) else {
-                continue;
-            };
-            match out.down {
-                Down::Decide { decision, .. } if !client.gone => {
-                    assert!(
-                        client.admitted.is_none(),
-                        "seed {}: decided twice",
-                        self.seed
-                    );
-                    let unavailable = matches!(&decision, Err(refusal) if refusal.message == "service unavailable");
-                    assert!(
-                        !unavailable || client.is_deadly(0),
-                        "seed {}: nobody decided",
-                        self.seed
-                    );
-                    client.admitted = Some(decision.is_ok());
-                }
-                Down::Ack(ack) if !client.gone => {
-                    let waits = client.waits.remove(&ack.ack);
-                    assert!(waits.is_some(), "seed {}: an answer to nobody", self.seed);
-                    client.answered += 1;
-                }
-                Down::Refuse { ack, why, .. } if !client.gone => {
-                    let number = match ack {
-                        // It is not said which one: `check` knows.
-                        0 if why == backend::Why::Deadly => continue,
-                        0 => client.sent,
-                        ack => client.waits.remove(&ack).expect("somebody waits"),
-                    };
-                    assert_ne!(why, backend::Why::Absent, "seed {}", self.seed);
-                    if why == backend::Why::Deadly {
-                        client.deadly.insert(number);
-                    }
-                    client.refused.insert(number);
-                }
-                Down::Describe { socket } if !client.gone => {
-                    let described = Up::Described {
-                        socket,
-                        rooms: vec!["kitchen".to_owned()],
-                        data: "{}".to_owned(),
-                    };
-                    self.backend.up(self.now, described);
-                }
-                _ => {}
-            }
-        }
-        if !self.backend.take_out().is_empty() {
-            unreachable!("descriptions make no work for shards");
-        }
-    }
-
     // ---- workers ------------------------------------------------------------------------------------------------------------
 
     fn make_trouble(&mut self) {
@@ -354,6 +213,7 @@ impl<'a> Play<'a> {
             leaves,
             poison: _,
             upgrades,
+            returns: _,
         } = self.trouble;
         if upgrades && self.rng.u16(..1_000) < 5 {
             self.upgrade();
@@ -494,17 +354,25 @@ impl<'a> Play<'a> {
     fn note_sent(&mut self, at: usize, message: &ToWorker) {
         let process = &self.processes[at];
         let life = (process.instance, process.life);
+        let clients = &mut self.clients;
         for item in &message.items {
-            let (socket, number) = match item.what.as_ref().expect("an item") {
-                What::Connect(connect) => (&connect.socket, 0),
-                What::Event(event) => (&event.socket, number_of(event)),
+            let (had_by, had_alone) = match item.what.as_ref().expect("an item") {
+                What::Connect(connect) => {
+                    let client = client_of(clients, &connect.socket);
+                    let life = client.life_mut(life_in(connect));
+                    (&mut life.had_by, &mut life.had_alone)
+                }
+                What::Event(event) => {
+                    let client = client_of(clients, &event.socket);
+                    let number = number_of(event);
+                    let had_by = client.had_by.entry(number).or_default();
+                    (had_by, client.had_alone.entry(number).or_default())
+                }
                 _ => continue,
             };
-            let name = Name::parse(socket).expect("a name");
-            let client = self.clients.get_mut(&name).expect("a client");
-            client.had_by.entry(number).or_default().insert(life);
+            had_by.insert(life);
             if item.alone {
-                client.had_alone.entry(number).or_default().insert(life);
+                had_alone.insert(life);
             }
         }
     }
@@ -616,10 +484,15 @@ impl<'a> Play<'a> {
         let marked = item.redelivered;
         match item.what.expect("an item") {
             What::Connect(connect) => {
-                process.sockets.insert(connect.socket.clone());
+                let admit = self.rng.u8(..) > 20;
+                let life = life_in(&connect);
+                if admit {
+                    let before = process.sockets.insert(connect.socket.clone(), life);
+                    assert_eq!(before, None, "seed {}: the life before goes on", self.seed);
+                }
                 let decision = Order::Decision(proto::Decision {
                     socket: connect.socket,
-                    admit: self.rng.u8(..) > 20,
+                    admit,
                     ..proto::Decision::default()
                 });
                 // Some have to ask somebody first.
@@ -631,14 +504,16 @@ impl<'a> Play<'a> {
             }
             What::Resume(resume) => {
                 let connect = resume.connect.expect("what the client said");
-                assert!(process.sockets.insert(connect.socket));
+                let life = life_in(&connect);
+                assert_eq!(process.sockets.insert(connect.socket, life), None);
             }
             What::Event(event) => {
                 let name = Name::parse(&event.socket).expect("a name");
+                let (at, life) = self.clients[&name].life_of(number_of(&event));
+                let known = process.sockets.get(&event.socket);
                 assert!(
-                    process.sockets.contains(&event.socket)
-                        || self.clients[&name].ends_at.is_some(),
-                    "seed {}: an event of a socket that this worker does not know",
+                    known.map_or(life.ends_at.is_some(), |known| *known == at),
+                    "seed {}: an event of a socket that this worker does not know: life {at}, not {known:?}",
                     self.seed
                 );
                 let handled = Handled {
@@ -654,11 +529,16 @@ impl<'a> Play<'a> {
             }
             What::Gone(gone) => {
                 let name = Name::parse(&gone.socket).expect("a name");
-                let heard = u64::from(process.sockets.remove(&gone.socket));
-                self.clients.get_mut(&name).expect("a client").gone_heard += heard;
+                let is_of = |order: &Order| matches!(order, Order::Decision(decision) if decision.socket == gone.socket);
+                process.decides.retain(|order| !is_of(order));
+                if let Some(life) = process.sockets.remove(&gone.socket) {
+                    assert_eq!(gone.reason, life.to_string(), "seed {}", self.seed);
+                    let client = self.clients.get_mut(&name).expect("a client");
+                    client.life_mut(life).gone_heard += 1;
+                }
             }
             What::Part(proto::Part { socket }) => {
-                if !process.sockets.remove(&socket) {
+                if process.sockets.remove(&socket).is_none() {
                     commands.push(Order::Ended(proto::Ended { socket }));
                 }
             }

@@ -3,7 +3,7 @@
 use backend::Link;
 use backend::proto::command::What as Order;
 use backend::proto::{self, FromWorker, ToWorker};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A process. Messages to it and from it are under way for a while.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ pub(super) struct Process {
     pub(super) owes: Vec<(String, u64)>,
     /// Decisions that it makes later.
     pub(super) decides: Vec<Order>,
-    pub(super) sockets: BTreeSet<String>,
+    /// Its sockets, and which of the connections of its client each is.
+    pub(super) sockets: BTreeMap<String, usize>,
     pub(super) stalled_until: u64,
     /// Until then it speaks and handles nothing.
     pub(super) deaf_until: u64,

@@ -16,6 +16,7 @@ impl Play<'_> {
             let mut all = handoff::backend::Backend::read(bytes).expect("a record");
             all.homes
                 .sort_by(|one, other| one.socket.cmp(&other.socket));
+            all.later.sort_by_key(|home| home.life);
             all
         };
         let again = heir.record(self.now);

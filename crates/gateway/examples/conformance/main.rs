@@ -198,6 +198,8 @@ fn carrier(
 fn echo_limits() -> Limits {
     Limits {
         outbox_bytes_max: 64 * 1024 * 1024,
+        // A test says more than that.
+        journal_bytes_max: 2 * 1024 * 1024,
         fragments_max: 131_072,
         ..Limits::default()
     }

@@ -1,6 +1,7 @@
 //! Settings that work and are probably not meant: warnings of `config check` and of the start.
 
 use super::edges;
+use super::keys::{Recovery, RecoveryLevel};
 use super::layer::{Layer, Path, Setting, Source};
 use super::rules::may_come_back;
 use super::value::Value;
@@ -50,6 +51,9 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
         (["namespaces", _, "recovery", "level"], level) if *level == text("node") => {
             may_come_back(layer).err()?
         }
+        (["namespaces", name, "recovery", key], _) if *key != "level" && is_final(layer, name) => {
+            "nothing uses it without a level: set level = \"node\"".to_owned()
+        }
         (["socketio", "cors"], _) if is_unsaid(layer, "socketio.origins") => {
             "without socketio.origins, pages of every site may open WebSockets: cors is about long-polling only"
                 .to_owned()
@@ -65,6 +69,11 @@ fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
         _ => return None,
     };
     Some(format!("{}: \"{path}\": {why}", setting.source))
+}
+
+/// Nobody comes back to what they had there.
+fn is_final(layer: &Layer, namespace: &str) -> bool {
+    *Recovery::of(layer, namespace).level == RecoveryLevel::Off
 }
 
 /// The profile alone opens it, and nothing is asked of clients.
@@ -171,6 +180,17 @@ mod tests {
         );
         let closed = format!("{open}[compat]\nenabled = false\n");
         assert_eq!(doubts(&closed), [""; 0]);
+    }
+
+    #[test]
+    fn a_window_of_a_namespace_without_recovery_is_told() {
+        let window = "[namespaces.\"/a\".recovery]\nwindow = \"5m\"\n";
+        let told = doubts(window);
+        assert!(
+            told[0].contains("recovery.window\": nothing uses it without a level"),
+            "{told:?}"
+        );
+        assert_eq!(doubts(&format!("{window}level = \"node\"\n")), [""; 0]);
     }
 
     #[test]

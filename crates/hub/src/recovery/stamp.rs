@@ -72,7 +72,7 @@ impl Stamps {
 /// The last number of each life of each shard that was seen. What a shard says arrives in order, so all before it was seen, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vector {
-    /// The lives of a place in the order in which they were first seen.
+    /// The lives of a place in the order in which something new was last heard of them.
     last: BTreeMap<Place, Vec<(ShardLife, u64)>>,
 }
 
@@ -92,13 +92,19 @@ impl FromIterator<Stamp> for Vector {
 impl Vector {
     /// It was seen here.
     pub(crate) fn see(&mut self, stamp: Stamp) {
+        if !self.covers(stamp) {
+            self.hear(stamp);
+        }
+    }
+
+    /// Its life is the last that was heard of its shard.
+    fn hear(&mut self, mut stamp: Stamp) {
         if self.last.len() >= ORIGINS_MAX && !self.last.contains_key(&stamp.from) {
             return;
         }
         let lives = self.last.entry(stamp.from).or_default();
-        if let Some((_, last)) = lives.iter_mut().find(|(life, _)| *life == stamp.life) {
-            *last = stamp.number.max(*last);
-            return;
+        if let Some(at) = lives.iter().position(|(life, _)| *life == stamp.life) {
+            stamp.number = stamp.number.max(lives.remove(at).1);
         }
         // Nothing of a life that so many others followed is on its way any more.
         if lives.len() >= LIVES_MAX {
@@ -113,19 +119,27 @@ impl Vector {
         streams.for_each(|stamp| self.see(stamp));
     }
 
-    /// All of another vector was seen here.
+    /// All of another vector was seen here. It may know of many lives that are over: the one that was heard of last here stays.
     pub(crate) fn see_all(&mut self, other: &Self) {
-        other.iter().for_each(|stamp| self.see(stamp));
+        for from in other.last.keys() {
+            let own = self.of(*from).last();
+            other.of(*from).for_each(|stamp| self.see(stamp));
+            own.into_iter().for_each(|stamp| self.hear(stamp));
+        }
+    }
+
+    /// The lives of one shard.
+    fn of(&self, from: Place) -> impl Iterator<Item = Stamp> {
+        let lives = self.last.get(&from).into_iter().flatten();
+        lives.map(move |(life, number)| Stamp {
+            from,
+            life: *life,
+            number: *number,
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Stamp> {
-        self.last.iter().flat_map(|(from, lives)| {
-            lives.iter().map(|(life, number)| Stamp {
-                from: *from,
-                life: *life,
-                number: *number,
-            })
-        })
+        self.last.keys().flat_map(|from| self.of(*from))
     }
 
     /// The last number of a stream.
@@ -187,6 +201,26 @@ mod tests {
         assert!(seen.covers(fresh) && !seen.covers(next.next()));
         // The last words of the life before may come behind the first ones of the next, and be no news.
         assert!(seen.covers(long.last()) && !seen.covers(long.next()));
+    }
+
+    /// A node had died so often that another one remembered only lives of it that were over.
+    #[test]
+    fn the_living_life_of_a_node_was_forgotten_for_lives_that_another_node_remembered() {
+        let of = |life, number| Stamp {
+            from: place(1, 0),
+            life: ShardLife(life),
+            number,
+        };
+        let over: Vector = (1..=LIVES_MAX as u64).map(|life| of(life, 9)).collect();
+        let mut seen: Vector = [of(7, 5)].into_iter().collect();
+        seen.see_all(&over);
+        assert!(seen.covers(of(7, 5)) && seen.covers(of(LIVES_MAX as u64, 9)));
+        assert_eq!(seen.len(), LIVES_MAX);
+        // One that speaks again is the last that was heard of.
+        seen.see(of(3, 10));
+        let others: Vector = (11..=14).map(|life| of(life, 1)).collect();
+        seen.see_all(&others);
+        assert!(seen.covers(of(3, 10)) && seen.covers(of(14, 1)));
     }
 
     #[test]

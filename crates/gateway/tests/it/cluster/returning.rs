@@ -1,5 +1,6 @@
 //! Clients that come back to another node than the one that they left.
 
+use super::relay::know_addresses;
 use super::roam::RoundRobin;
 use super::{all_up, closed};
 use crate::e2e::recovery::{Client, say};
@@ -68,14 +69,16 @@ fn clients_that_come_back_to_another_node_have_missed_nothing() {
     assert_eq!(outcomes(&nodes, "recovered"), 3.0 * CLIENTS as f64);
 }
 
-/// Behind a balancer that gives each connection to the next node.
+/// Behind a balancer that gives each connection to the next node: by long-polling, WebSocket and upgrade, cut by resets, silence and
+/// restarts of a proxy.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn stock_clients_behind_a_plain_balancer_miss_nothing() {
-    const CLIENTS: u64 = 6;
-    const ROUNDS: u64 = 5;
+    const CLIENTS: u64 = 9;
+    const ROUNDS: u64 = 6;
     let redis = Redis::start();
     let nodes: [Gateway; 3] = nodes(&redis);
+    know_addresses(&nodes.each_ref());
     let balancer = RoundRobin::start(nodes.iter().map(|node| node.addr).collect());
     let speaker = format!("http://{}", nodes[0].addr);
     let told = stock_returns(&balancer.url(), &speaker, CLIENTS, ROUNDS);
