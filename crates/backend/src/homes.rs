@@ -6,10 +6,11 @@ use crate::name::Name;
 use foldhash::fast::FixedState;
 use std::collections::{BTreeSet, HashMap};
 
-/// Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
+/// Ids of sockets are random, and the shards make them: a fast hash without a secret is enough. A table that grows has up to two places for each
+/// socket, so that homes stand beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Homes {
-    all: HashMap<Name, Home, FixedState>,
+    all: HashMap<Name, Box<Home>, FixedState>,
     /// Sockets without a worker.
     homeless: BTreeSet<Name>,
     /// When each of these is looked at, at most once.
@@ -18,20 +19,20 @@ pub(crate) struct Homes {
 
 impl Homes {
     pub(crate) fn get(&self, name: &Name) -> Option<&Home> {
-        self.all.get(name)
+        self.all.get(name).map(|home| &**home)
     }
 
     pub(crate) fn get_mut(&mut self, name: &Name) -> Option<&mut Home> {
-        self.all.get_mut(name)
+        self.all.get_mut(name).map(|home| &mut **home)
     }
 
     /// The home of the socket that an entry is about.
     pub(crate) fn of(&self, entry: &Entry) -> Option<&Home> {
-        self.all.get(entry.about.as_ref()?)
+        self.get(entry.about.as_ref()?)
     }
 
     pub(crate) fn of_mut(&mut self, entry: &Entry) -> Option<&mut Home> {
-        self.all.get_mut(entry.about.as_ref()?)
+        self.get_mut(entry.about.as_ref()?)
     }
 
     pub(crate) fn has(&self, name: &Name) -> bool {
@@ -39,7 +40,7 @@ impl Homes {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Home)> {
-        self.all.iter()
+        self.all.iter().map(|(name, home)| (name, &**home))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,15 +48,15 @@ impl Homes {
     }
 
     pub(crate) fn insert(&mut self, name: Name, home: Home) {
-        self.all.insert(name, home);
+        self.all.insert(name, Box::new(home));
     }
 
     /// The one that is there stays.
     pub(crate) fn keep_or_insert(&mut self, name: Name, home: Home) {
-        self.all.entry(name).or_insert(home);
+        self.all.entry(name).or_insert_with(|| Box::new(home));
     }
 
-    pub(crate) fn remove(&mut self, name: &Name) -> Option<Home> {
+    pub(crate) fn remove(&mut self, name: &Name) -> Option<Box<Home>> {
         let home = self.all.remove(name)?;
         self.homeless.remove(name);
         self.looks.remove(&(home.look_ms, *name));
