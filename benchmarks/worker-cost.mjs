@@ -1,6 +1,6 @@
-// What an acked event costs, in CPU of all processes that serve it: by a worker behind the gateway (on Node or Bun), by Socket.IO on Node, on Bun
+// What an acked event costs, in CPU of all processes that serve it: by a worker behind the gateway (on Node or Bun, by TCP or a Unix socket), by Socket.IO on Node, on Bun
 // with its own engine, and by a rule of the gateway. Loads: events a second, depths, and `rooms-1000`: publishes a second to rooms of one.
-// One run measures all of them in turn, at each load: node worker-cost.mjs [--rounds 5] [--loads 100,1000,depth-8,rooms-1000,rooms] [--servers worker,bun-worker,node,bun,rule]
+// One run measures all of them in turn, at each load: node worker-cost.mjs [--rounds 5] [--loads 100,1000,depth-8,rooms-1000,rooms] [--servers worker,unix-worker,bun-worker,unix-bun-worker,node,bun,rule]
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages). Prints a table, and JSON with --json FILE.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -67,10 +67,10 @@ async function accepts(port) {
   }
 }
 
-async function worker(program) {
+async function worker(program, listen = "127.0.0.1:0") {
   const [, key] = execFileSync(GATEWAY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
   const digest = createHash("sha256").update(key).digest("hex");
-  const config = `[workers]\nlisten = "127.0.0.1:0"\n[backends.kitchen]\napi_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`;
+  const config = `[workers]\nlisten = "${listen}"\n[backends.kitchen]\napi_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`;
   const { url, workers, pid } = await gateway("worker", config);
   const { pid: own } = start(program, [join(SDK, "examples/measure.mjs"), workers, key]);
   return { url, pids: { gateway: pid, worker: own } };
@@ -88,7 +88,9 @@ async function alone(program, name) {
 
 const SERVERS = {
   worker: () => worker(process.execPath),
+  "unix-worker": () => worker(process.execPath, `unix:${join(folder, "node.sock")}`),
   "bun-worker": () => worker(BUN),
+  "unix-bun-worker": () => worker(BUN, `unix:${join(folder, "bun.sock")}`),
   node: () => alone(process.execPath, "node"),
   bun: () => alone(BUN, "bun"),
   async rule() {

@@ -96,6 +96,19 @@ impl Backend {
         self.parts.queue.ledger.bytes()
     }
 
+    /// Nothing is under way and nobody waits: what is due takes seconds.
+    pub fn is_quiet(&self) -> bool {
+        let Parts {
+            queue, questions, ..
+        } = &self.parts;
+        let mut workers = queue.workers.iter();
+        queue.ledger.bytes() == 0
+            && queue.homes.homeless().is_empty()
+            && questions.are_none()
+            && self.deadlines.are_none()
+            && workers.all(|(_, worker)| worker.is_quiet())
+    }
+
     /// `None`: workers attach. `Some(false)`: the endpoint failed too often, and is left alone for a while.
     pub fn endpoint_is_well(&self) -> Option<bool> {
         self.parts.queue.endpoint.as_ref().map(Endpoint::is_well)
@@ -316,7 +329,7 @@ impl Backend {
         parts.questions.end_old(&mut parts.queue);
         loss::lose_silent(parts);
         let queue = &mut parts.queue;
-        while let Some(due) = self.deadlines.next_decision(now_ms) {
+        while let Some(due) = self.deadlines.next_decision(queue) {
             news::decision_due(queue, due);
         }
         self.deadlines.end_waits(queue);

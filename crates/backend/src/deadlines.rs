@@ -1,6 +1,7 @@
 //! Clients that wait for a decision or for the answer to an event, and until when.
 
 use crate::bounds::{LOOK_MS, STILL_MS};
+use crate::home::Phase;
 use crate::message::Why;
 use crate::name::Name;
 use crate::queue::Queue;
@@ -22,9 +23,18 @@ impl Deadlines {
         self.decisions.push_back((due_ms, name));
     }
 
-    /// The next newcomer about whom somebody should have decided by now.
-    pub(crate) fn next_decision(&mut self, now_ms: u64) -> Option<(u64, Name)> {
-        self.decisions.pop_front_if(|due| due.0 <= now_ms)
+    /// The next newcomer about whom somebody should have decided by now, or has: nobody waits for those.
+    pub(crate) fn next_decision(&mut self, queue: &Queue) -> Option<(u64, Name)> {
+        self.decisions.pop_front_if(|(due_ms, name)| {
+            let home = queue.homes.last(name);
+            let waits = home.is_some_and(|home| home.phase == Phase::Deciding { due_ms: *due_ms });
+            *due_ms <= queue.now_ms || !waits
+        })
+    }
+
+    /// Nobody waits for a decision or an answer. Those that have theirs count until time passes.
+    pub(crate) fn are_none(&self) -> bool {
+        self.decisions.is_empty() && self.came.is_empty() && self.late.is_empty()
     }
 
     /// An event came whose client waits for the answer.

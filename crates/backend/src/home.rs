@@ -2,6 +2,7 @@
 
 use crate::entry::Entry;
 use crate::items::Items;
+use crate::name::Name;
 use crate::proto;
 use prost::Message;
 
@@ -93,7 +94,8 @@ pub(crate) struct Home {
 
 impl Home {
     /// What one costs that is here for the sake of an entry, with its places in tables and its names.
-    pub(crate) const BYTES: usize = 2 * size_of::<Self>() + size_of::<proto::Connect>();
+    pub(crate) const BYTES: usize =
+        size_of::<Self>() + 2 * size_of::<(Name, Box<Self>)>() + size_of::<proto::Connect>();
 
     pub(crate) fn new(introduction: Introduction, phase: Phase, now_ms: u64) -> Self {
         Self {

@@ -7,12 +7,13 @@ use foldhash::fast::FixedState;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// A client that comes back has the id that it had, and lives anew: items of one life are none of another's, and the next life begins for workers when
-/// nothing is left of the one before. Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
+/// nothing is left of the one before. Ids of sockets are random, and the shards make them: a fast hash without a secret is enough. A table that grows has up to two places
+/// for each socket, so that homes stand beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Homes {
-    all: HashMap<Name, Home, FixedState>,
+    all: HashMap<Name, Box<Home>, FixedState>,
     /// Lives that wait for the end of the one before, the oldest first.
-    later: HashMap<Name, VecDeque<Home>, FixedState>,
+    later: HashMap<Name, VecDeque<Box<Home>>, FixedState>,
     /// Sockets of which a life ended while the next one waits.
     over: Vec<Name>,
     /// Lives so far.
@@ -25,21 +26,21 @@ pub(crate) struct Homes {
 
 impl Homes {
     pub(crate) fn get(&self, name: &Name) -> Option<&Home> {
-        self.all.get(name)
+        self.all.get(name).map(|home| &**home)
     }
 
     pub(crate) fn get_mut(&mut self, name: &Name) -> Option<&mut Home> {
-        self.all.get_mut(name)
+        self.all.get_mut(name).map(|home| &mut **home)
     }
 
     /// The home of the socket that an entry is about, in the life that the entry is about.
     pub(crate) fn of(&self, entry: &Entry) -> Option<&Home> {
-        let home = self.all.get(entry.about.as_ref()?)?;
+        let home = self.get(entry.about.as_ref()?)?;
         (home.items.life() == entry.life).then_some(home)
     }
 
     pub(crate) fn of_mut(&mut self, entry: &Entry) -> Option<&mut Home> {
-        let home = self.all.get_mut(entry.about.as_ref()?)?;
+        let home = self.get_mut(entry.about.as_ref()?)?;
         (home.items.life() == entry.life).then_some(home)
     }
 
@@ -48,14 +49,14 @@ impl Homes {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Home)> {
-        self.all.iter()
+        self.all.iter().map(|(name, home)| (name, &**home))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(crate) fn remove(&mut self, name: &Name) -> Option<Home> {
+    pub(crate) fn remove(&mut self, name: &Name) -> Option<Box<Home>> {
         let home = self.all.remove(name)?;
         self.homeless.remove(name);
         self.looks.remove(&(home.look_ms, *name));
@@ -84,6 +85,7 @@ impl Homes {
 
     /// The same for one that another process began. Those of a name come in their order.
     pub(crate) fn insert(&mut self, name: Name, home: Home) {
+        let home = Box::new(home);
         match self.all.contains_key(&name) || self.later.contains_key(&name) {
             true => {
                 let later = self.later.entry(name);
@@ -98,28 +100,30 @@ impl Homes {
     /// The last life of a socket: the one that its shard speaks of.
     pub(crate) fn last(&self, name: &Name) -> Option<&Home> {
         let later = self.later.get(name).and_then(VecDeque::back);
-        later.or_else(|| self.all.get(name))
+        later.map(|home| &**home).or_else(|| self.get(name))
     }
 
     pub(crate) fn last_mut(&mut self, name: &Name) -> Option<&mut Home> {
-        let later = self.later.get_mut(name).and_then(VecDeque::back_mut);
-        later.or_else(|| self.all.get_mut(name))
+        match self.later.get_mut(name).and_then(VecDeque::back_mut) {
+            Some(home) => Some(home),
+            None => self.all.get_mut(name).map(|home| &mut **home),
+        }
     }
 
     /// The last life, if it waits for one before.
     pub(crate) fn later_mut(&mut self, name: &Name) -> Option<&mut Home> {
-        self.later.get_mut(name)?.back_mut()
+        self.later.get_mut(name)?.back_mut().map(|home| &mut **home)
     }
 
-    pub(crate) fn remove_later(&mut self, name: &Name) -> Option<Home> {
+    pub(crate) fn remove_later(&mut self, name: &Name) -> Option<Box<Home>> {
         self.take_later(name, VecDeque::pop_back)
     }
 
     fn take_later(
         &mut self,
         name: &Name,
-        take: fn(&mut VecDeque<Home>) -> Option<Home>,
-    ) -> Option<Home> {
+        take: fn(&mut VecDeque<Box<Home>>) -> Option<Box<Home>>,
+    ) -> Option<Box<Home>> {
         let later = self.later.get_mut(name)?;
         let home = take(later);
         if later.is_empty() {
@@ -131,13 +135,13 @@ impl Homes {
     /// Those that wait, by their sockets.
     pub(crate) fn all_later(&self) -> impl Iterator<Item = (&Name, &Home)> {
         let later = self.later.iter();
-        later.flat_map(|(name, homes)| homes.iter().map(move |home| (name, home)))
+        later.flat_map(|(name, homes)| homes.iter().map(move |home| (name, &**home)))
     }
 
     /// Each of all lives.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Home> {
         let later = self.later.values_mut().flatten();
-        self.all.values_mut().chain(later)
+        self.all.values_mut().chain(later).map(|home| &mut **home)
     }
 
     /// Those whose time has come are the first of their sockets now.

@@ -25,6 +25,10 @@ impl Questions {
         self.made
     }
 
+    pub(crate) fn are_none(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// New ones get numbers above this one.
     pub(crate) fn go_on_from(&mut self, made: u64) {
         self.made = made;

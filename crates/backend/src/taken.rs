@@ -82,6 +82,11 @@ impl Taken {
         self.told_ms = 0;
     }
 
+    /// It was told of all.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told == self.last
+    }
+
     /// It was not told of all, and is told now, even if there is nothing else to say.
     pub(crate) fn is_late(&self, now_ms: u64) -> bool {
         let untold = self.last - self.told;

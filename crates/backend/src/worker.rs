@@ -333,6 +333,11 @@ impl Worker {
         Some(if begun { Ok(sole) } else { Err(()) })
     }
 
+    /// It is there and stays, and was told all that was taken in of it. What it has of items is in the books.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.takes_sockets() && self.taken.is_told()
+    }
+
     // ---- time -----------------------------------------------------------------------------------------------------------------
 
     /// It has handled nothing for so long, and has something to handle.

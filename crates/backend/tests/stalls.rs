@@ -377,3 +377,37 @@ fn an_event_that_no_worker_had_was_said_to_be_unanswered_at_some_moments() {
         assert_eq!(why, Some(Why::Absent), "{phase_ms}");
     }
 }
+
+/// Its clock ticked fifty times a second for nobody.
+#[test]
+fn a_backend_is_quiet_while_nobody_waits_for_it() {
+    let mut scene = Scene::open(Settings::default());
+    let is_quiet = |scene: &mut Scene| {
+        scene.now_ms += 30;
+        scene.backend.tick(scene.now_ms);
+        scene.items(1);
+        scene.backend.is_quiet()
+    };
+    assert!(is_quiet(&mut scene), "nobody is there");
+    scene.attach(1, "a");
+    assert!(is_quiet(&mut scene));
+    scene.client_of(1);
+    assert!(
+        !scene.backend.is_quiet(),
+        "the worker is to hear that its decision came"
+    );
+    assert!(is_quiet(&mut scene));
+    scene.event(7);
+    assert!(!is_quiet(&mut scene), "the worker has an event");
+    scene.says(1, 2, 0, None);
+    assert!(!is_quiet(&mut scene), "its client waits for the answer");
+    let ack = Order::Ack(proto::Ack {
+        socket: SOCKET.to_owned(),
+        ack: 7,
+        ..proto::Ack::default()
+    });
+    scene.says(1, 2, 2, Some(ack));
+    assert!(is_quiet(&mut scene));
+    scene.backend.detached(scene.now_ms, Link(1));
+    assert!(!is_quiet(&mut scene), "the socket may need another worker");
+}

@@ -37,7 +37,7 @@ pub fn say(
     node: u16,
     shards: &Shards,
     admin: Option<SocketAddr>,
-    workers: Option<SocketAddr>,
+    workers: Option<String>,
 ) {
     let config = &loaded.resolved;
     let secure = config.tls.iter().flat_map(|tls| &tls.listen);
@@ -61,7 +61,7 @@ pub fn say(
             .as_ref()
             .map(|_| list(shards.tls_addrs()).join(",")),
         admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
-        workers = workers.map(|addr| addr.to_string()),
+        workers,
         file = loaded.file.as_deref().unwrap_or("none, built-in defaults"),
         profile = config.profile.name(),
         shards = config.server.shards,

@@ -16,6 +16,7 @@ use shard::{Onset, Shards};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use workers::Socket;
 
 /// Where clients come in: inherited listeners of each shard, if there are any, and Unix sockets; and where limiters go on.
 pub type Sockets = (
@@ -40,8 +41,8 @@ pub struct Opened {
     owner: Option<Owner>,
     /// Where another process will find this one.
     door: Option<Door>,
-    /// The workers' listener of another process.
-    pub workers: Option<TcpListener>,
+    /// Where workers attach.
+    pub workers: Option<Socket>,
     /// The place in the cluster of another process.
     pub heritage: Option<Heritage>,
     /// What a successor gets of backends.
@@ -56,7 +57,9 @@ impl Opened {
             return Self::take_over(config);
         }
         let admin = listeners::first(config)?;
-        let (unix, files) = unix::listen(&config.server.unix, config.server.unix_mode)?;
+        let (unix, mut files) = unix::listen(&config.server.unix, config.server.unix_mode)?;
+        let (workers, of_workers) = listeners::of_workers(config)?;
+        files.join(of_workers);
         Ok(Self {
             admin,
             unix,
@@ -66,7 +69,7 @@ impl Opened {
             takeover: None,
             owner: None,
             door: None,
-            workers: None,
+            workers,
             heritage: None,
             held: Held::default(),
             seat: None,
@@ -95,7 +98,7 @@ impl Opened {
             takeover: Some(takeover),
             owner: None,
             door: None,
-            workers,
+            workers: listeners::of_its_workers(config, workers)?,
             heritage,
             held: Held::default(),
             seat: None,
@@ -143,7 +146,7 @@ impl Opened {
             // Before anybody looks: a count that begins anew and jumps would be one more upgrade that failed.
             facts.readiness.upgrades().go_on(owner.tally());
             self.owner = Some(owner);
-            self.files = unix::adopt(&config.server.unix);
+            self.files = unix::adopt(&listeners::socket_files(config));
         }
         Ok(front)
     }

@@ -41,11 +41,11 @@ use nodes::{Ended, Gone, Member, Order};
 use process::moving::Pace;
 use rules::{PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards};
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use workers::Socket;
 
 /// How often the main thread looks for wishes; it has nothing else to do.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -185,11 +185,11 @@ fn node_number(config: &Resolved, member: Option<&Member>) -> u16 {
 fn open_counter(
     config: &Resolved,
     certificates: &Certificates,
-    inherited: Option<TcpListener>,
+    listener: Option<Socket>,
 ) -> Result<Option<Counter>> {
     let secured = certificates.of_workers();
     let backends = config.backends.as_ref();
-    let open = |backends| Counter::open(backends, secured, inherited);
+    let open = |backends| Counter::open(backends, secured, listener);
     backends.map(open).transpose()
 }
 

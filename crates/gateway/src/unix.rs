@@ -42,6 +42,11 @@ impl SocketFile {
 }
 
 impl SocketFiles {
+    /// They end with these.
+    pub fn join(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
     /// They are another process's now.
     pub fn let_go(&mut self) {
         self.0.clear();

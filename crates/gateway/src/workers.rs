@@ -1,7 +1,6 @@
 //! Backends: the listener for their workers, and the way of their commands to the shards.
 
 use crate::config::Resolved;
-use crate::listeners::{adopted, listen};
 use anyhow::{Context, Result, anyhow};
 use backend::Up;
 use backend::proto::NodeGone;
@@ -13,25 +12,24 @@ use nodes::Gone;
 use rules::{Line, Tracer, Word};
 use shard::{Guest, Readiness, Shards, Stay, ToHandlers};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use workers::{
     Backends, Config, Credentials, Drivers, Larder, Listener, Lodger, Next, Secured, Served, Signs,
-    ToShards, manners,
+    Socket, ToShards, manners,
 };
 
 /// What another process gets of backends.
 #[derive(Debug, Default)]
 pub struct Held {
-    pub listener: Option<TcpListener>,
+    pub listener: Option<OwnedFd>,
     pub drivers: Drivers,
 }
 
-/// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
+/// Where workers will attach, if any do.
 #[derive(Debug)]
 pub struct Counter {
-    listener: Option<TcpListener>,
+    listener: Option<Socket>,
     conns_max: usize,
     secured: Option<Secured>,
     backends: Backends,
@@ -42,14 +40,11 @@ impl Counter {
     pub fn open(
         config: &Config,
         secured: Option<Secured>,
-        inherited: Option<TcpListener>,
+        listener: Option<Socket>,
     ) -> Result<Self> {
         let backends = Backends::new(config);
         Ok(Self {
-            listener: match adopted(inherited)? {
-                None => listen(config.listen, "workers.listen")?,
-                inherited => inherited,
-            },
+            listener,
             conns_max: config.conns_max,
             secured,
             backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
@@ -66,7 +61,7 @@ impl Counter {
 
     /// What another process would get of it.
     pub fn held(&self) -> Result<Held> {
-        let listener = self.listener.as_ref().map(TcpListener::try_clone);
+        let listener = self.listener.as_ref().map(Socket::try_clone);
         Ok(Held {
             listener: listener
                 .transpose()
@@ -111,14 +106,14 @@ impl Counter {
         facts: &Arc<Facts>,
         (api, places): (&Arc<Api>, &Arc<Places>),
         tracer: Option<Arc<dyn Tracer>>,
-    ) -> Result<Option<SocketAddr>> {
-        let addr = self.listener.as_ref().map(TcpListener::local_addr);
+    ) -> Result<Option<String>> {
+        let addr = self.listener.as_ref().map(Socket::address);
         let addr = addr.transpose()?;
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
         let drivers = self.backends.drivers();
-        let listener = self.listener.map(|tcp| Listener {
-            tcp,
+        let listener = self.listener.map(|socket| Listener {
+            socket,
             secured: self.secured,
             conns_max: self.conns_max,
             places: Arc::clone(places),

@@ -11,12 +11,14 @@ use process::flood::Lines;
 use process::seats::{Seat, Seats};
 use rustls::ServerConfig;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_rustls::TlsAcceptor;
 use tonic::codegen::tokio_stream::Stream;
@@ -49,7 +51,7 @@ impl Secured {
 /// Where workers attach.
 #[derive(Debug)]
 pub struct Listener {
-    pub tcp: std::net::TcpListener,
+    pub socket: Socket,
     /// None: without TLS.
     pub secured: Option<Secured>,
     pub conns_max: usize,
@@ -61,20 +63,77 @@ pub struct Listener {
     pub api: Routes,
 }
 
+/// It is nonblocking.
+#[derive(Debug)]
+pub enum Socket {
+    Tcp(std::net::TcpListener),
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// As configurations have it.
+    pub fn address(&self) -> io::Result<String> {
+        Ok(match self {
+            Self::Tcp(listener) => listener.local_addr()?.to_string(),
+            Self::Unix(listener) => {
+                let addr = listener.local_addr()?;
+                let path = addr.as_pathname().unwrap_or(Path::new(""));
+                format!("unix:{}", path.display())
+            }
+        })
+    }
+
+    /// For another process.
+    pub fn try_clone(&self) -> io::Result<OwnedFd> {
+        let socket = match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        };
+        socket.try_clone_to_owned()
+    }
+}
+
+/// The same in a runtime.
+enum Door {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Door {
+    fn open(socket: Socket) -> io::Result<Self> {
+        Ok(match socket {
+            Socket::Tcp(listener) => Self::Tcp(tokio::net::TcpListener::from_std(listener)?),
+            Socket::Unix(listener) => Self::Unix(tokio::net::UnixListener::from_std(listener)?),
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Bytes> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Small frames go both ways: none waits for the next. A failure costs time only.
+                let _ = stream.set_nodelay(true);
+                Ok(Bytes::Tcp(stream))
+            }
+            Self::Unix(listener) => Ok(Bytes::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
 /// Connections that may speak, one after the other.
 struct Incoming(Receiver<Conn>);
 
 impl Listener {
     /// In the runtime that this is called in.
     fn open(self, workers: Workers) -> io::Result<Incoming> {
-        let tcp = TcpListener::from_std(self.tcp)?;
+        let door = Door::open(self.socket)?;
         let (ready, incoming) = channel(WAITING_MAX);
         let room = (self.places, self.conns_max);
         let served = Served { ready, workers };
         let mut gone = self.gone;
         tokio::spawn(async move {
             tokio::select! {
-                () = accept(tcp, self.secured, room, served) => {}
+                () = accept(door, self.secured, room, served) => {}
                 () = gone.happens() => {}
             }
         });
@@ -92,7 +151,7 @@ struct Served {
 }
 
 async fn accept(
-    tcp: TcpListener,
+    door: Door,
     secured: Option<Secured>,
     (places, conns_max): (Arc<Places>, usize),
     served: Served,
@@ -100,16 +159,14 @@ async fn accept(
     let (seats, lines) = (Seats::new(&places), Lines::new(LINES));
     loop {
         seats.settle().await;
-        let stream = match tcp.accept().await {
-            Ok((stream, _)) => stream,
+        let stream = match door.accept().await {
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a worker's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        // Small frames go both ways: none waits for the next. A failure costs time only.
-        let _ = stream.set_nodelay(true);
         let (seat, taken) = seats.take(conns_max);
         if taken {
             let displaced = &served.workers.host.facts.displaced;
@@ -134,13 +191,16 @@ async fn accept(
 
 /// Nobody waits for another's handshake.
 async fn welcome(
-    stream: TcpStream,
+    stream: Bytes,
     mut seat: Seat,
     secured: Option<Secured>,
     served: Served,
     lines: Lines,
 ) {
-    let peer = stream.peer_addr().ok();
+    let peer = match &stream {
+        Bytes::Tcp(stream) => stream.peer_addr().ok(),
+        _ => None,
+    };
     let shaken = tokio::select! {
         shaken = shake_hands(stream, secured) => shaken,
         // Its place is another's: none is open without one.
@@ -170,9 +230,10 @@ async fn welcome(
     }
 }
 
-async fn shake_hands(stream: TcpStream, secured: Option<Secured>) -> io::Result<Bytes> {
-    let Some(secured) = secured else {
-        return Ok(Bytes::Plain(stream));
+async fn shake_hands(stream: Bytes, secured: Option<Secured>) -> io::Result<Bytes> {
+    let (stream, secured) = match (stream, secured) {
+        (Bytes::Tcp(stream), Some(secured)) => (stream, secured),
+        (stream, _) => return Ok(stream),
     };
     let acceptor = TlsAcceptor::from(secured.0.load_full());
     let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;

@@ -3,11 +3,12 @@
 use super::pipe::MAGIC;
 use process::seats::{Peer, Seat};
 use process::stream::Duplex;
+use socket2::Socket;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
@@ -15,7 +16,8 @@ use tonic::transport::server::Connected;
 const EARLY_BYTES: usize = MAGIC.len();
 
 pub(super) enum Bytes {
-    Plain(TcpStream),
+    Tcp(TcpStream),
+    Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -39,12 +41,16 @@ impl Conn {
     }
 
     /// Without TLS, from where it is known what it speaks.
-    pub(super) fn plain(stream: TcpStream, seat: Seat) -> Self {
-        Self::new(Bytes::Plain(stream), seat)
+    pub(super) fn plain(socket: Socket, seat: Seat) -> io::Result<Self> {
+        let bytes = match socket.local_addr()?.is_unix() {
+            true => Bytes::Unix(UnixStream::from_std(socket.into())?),
+            false => Bytes::Tcp(TcpStream::from_std(socket.into())?),
+        };
+        Ok(Self::new(bytes, seat))
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.bytes, Bytes::Plain(_))
+        !matches!(self.bytes, Bytes::Tls(_))
     }
 
     pub(super) fn peer(&self) -> &Peer {
@@ -52,11 +58,13 @@ impl Conn {
     }
 
     /// `None`: it speaks TLS.
-    pub(super) fn take_apart(self) -> Option<(TcpStream, Seat)> {
-        match self.bytes {
-            Bytes::Plain(stream) => Some((stream, self.seat)),
-            Bytes::Tls(_) => None,
-        }
+    pub(super) fn take_apart(self) -> Option<(Socket, Seat)> {
+        let socket = match self.bytes {
+            Bytes::Tcp(stream) => stream.into_std().ok()?.into(),
+            Bytes::Unix(stream) => stream.into_std().ok()?.into(),
+            Bytes::Tls(_) => return None,
+        };
+        Some((socket, self.seat))
     }
 
     /// Whether its first bytes are these. If not, they are read again.
@@ -81,7 +89,8 @@ impl Conn {
         match self.seat.is_lost(cx) {
             true => Err(io::ErrorKind::ConnectionAborted.into()),
             false => Ok(match &mut self.bytes {
-                Bytes::Plain(stream) => Pin::new(stream),
+                Bytes::Tcp(stream) => Pin::new(stream),
+                Bytes::Unix(stream) => Pin::new(stream),
                 Bytes::Tls(stream) => Pin::new(stream),
             }),
         }
@@ -135,7 +144,8 @@ impl AsyncWrite for Conn {
 
     fn is_write_vectored(&self) -> bool {
         match &self.bytes {
-            Bytes::Plain(stream) => stream.is_write_vectored(),
+            Bytes::Tcp(stream) => stream.is_write_vectored(),
+            Bytes::Unix(stream) => stream.is_write_vectored(),
             Bytes::Tls(stream) => stream.is_write_vectored(),
         }
     }
@@ -168,7 +178,7 @@ mod tests {
         let _reads_nothing = TcpStream::connect(address).await.expect("a connection");
         let (stream, _) = listener.accept().await.expect("a connection");
         let seats = Seats::new(&Arc::new(Places::new(1)));
-        let bytes = Bytes::Plain(stream);
+        let bytes = Bytes::Tcp(stream);
         let seat = seats.take(1).0;
         let mut conn = Conn::new(bytes, seat);
         // All is full: the server waits until it can write.

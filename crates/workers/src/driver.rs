@@ -145,6 +145,11 @@ impl Driver {
         }
     }
 
+    /// What is due takes seconds.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.backend.is_quiet()
+    }
+
     pub(super) fn pass_time(&mut self) {
         let now_ms = self.now_ms();
         self.backend.tick(now_ms);

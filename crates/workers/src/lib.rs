@@ -26,7 +26,7 @@ mod webhook;
 mod windows;
 mod wishes;
 
-pub use accept::{Listener, Secured};
+pub use accept::{Listener, Secured, Socket};
 use backend::{Backend, Calling, Settings};
 use caller::Caller;
 use driver::Driver;
@@ -49,7 +49,6 @@ pub use standstill::{Drivers, Gone, HeldCalls, Still};
 pub use state::Turns;
 use state::{Core, Desk};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -64,9 +63,7 @@ use wishes::Wishes;
 /// `[backends]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Where workers attach.
-    pub listen: Option<SocketAddr>,
-    /// Connections there.
+    /// Connections of workers.
     pub conns_max: usize,
     pub kitchens: BTreeMap<String, Kitchen>,
 }
@@ -381,7 +378,6 @@ mod tests {
             webhook: None,
         };
         let config = Config {
-            listen: None,
             conns_max: 1,
             kitchens: [("kitchen".to_owned(), kitchen)].into(),
         };

@@ -18,7 +18,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -72,17 +71,16 @@ async fn lodge(
     peer: &Peer,
 ) -> Option<Ends> {
     let (intake, source) = frames.into_parts();
-    let (stream, mut seat) = source.from.unsplit(outflow.to).take_apart()?;
+    let (socket, mut seat) = source.from.unsplit(outflow.to).take_apart()?;
     let core = attached.desk.core.clone()?;
     let shard = shard_of(attached.link, core.shards.shards());
-    let conn = (stream.into_std().ok()?, source.buffer);
     let whose = (attached.link, shard);
     let (lodger, mut back) = Lodger::new(
         whose,
         core.clone(),
         (pipe.clone(), intake.clone()),
         peer.clone(),
-        conn,
+        (socket, source.buffer),
     );
     core.shards.lodge(shard, lodger);
     let mut early = None;
@@ -102,12 +100,11 @@ async fn lodge(
         }
     };
     let Returned {
-        stream,
+        socket,
         unread,
         unwritten,
     } = returned.ok()?;
-    let stream = TcpStream::from_std(stream).ok()?;
-    let (from, to) = split(Conn::plain(stream, seat));
+    let (from, to) = split(Conn::plain(socket, seat).ok()?);
     let mut outflow = Outflow::new(to);
     (outflow.unwritten, outflow.early) = (unwritten, early);
     Some((Frames::new(Inflow::new(from, unread), intake), outflow))

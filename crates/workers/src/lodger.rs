@@ -8,10 +8,10 @@ use super::pipe::{MESSAGE, PING, Pipe};
 use backend::{Frame, Link};
 use process::seats::Peer;
 use prost::bytes::{Buf, Bytes, BytesMut};
+use socket2::Socket;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{ErrorKind, Read};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub enum Next {
 
 /// A connection that comes back.
 pub(super) struct Returned {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Socket,
     /// Read, and not looked at.
     pub(super) unread: BytesMut,
     /// To be written before all else.
@@ -93,7 +93,7 @@ pub struct Lodger {
     came: u64,
     readable: bool,
     ending: bool,
-    stream: Arc<TcpStream>,
+    socket: Arc<Socket>,
     back: oneshot::Sender<Returned>,
 }
 
@@ -119,10 +119,10 @@ impl Lodger {
         core: Arc<dyn Work>,
         (pipe, intake): (Arc<Pipe>, Intake),
         peer: Peer,
-        (stream, unread): (TcpStream, BytesMut),
+        (socket, unread): (Socket, BytesMut),
     ) -> (Self, oneshot::Receiver<Returned>) {
-        let stream = Arc::new(stream);
-        pipe.open(Arc::clone(&stream));
+        let socket = Arc::new(socket);
+        pipe.open(Arc::clone(&socket));
         let (back, returned) = oneshot::channel();
         let lodger = Self {
             link,
@@ -137,7 +137,7 @@ impl Lodger {
             came: 0,
             readable: true,
             ending: false,
-            stream,
+            socket,
             back,
         };
         (lodger, returned)
@@ -145,7 +145,7 @@ impl Lodger {
 
     /// It is watched until the link leaves.
     pub fn stream(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.socket.as_fd()
     }
 
     /// Called in the middle of a turn.
@@ -171,9 +171,9 @@ impl Lodger {
     pub fn leave(self) {
         let unwritten = self.pipe.close();
         // The pipe had the other one.
-        if let Some(stream) = Arc::into_inner(self.stream) {
+        if let Some(socket) = Arc::into_inner(self.socket) {
             let returned = Returned {
-                stream,
+                socket,
                 unread: self.unread,
                 unwritten,
             };
@@ -190,7 +190,7 @@ impl Lodger {
             Look::Other => return Next::Leave,
         }
         for _ in 0..READS {
-            let read = match (&*self.stream).read(&mut self.chunk) {
+            let read = match (&*self.socket).read(&mut self.chunk) {
                 Ok(0) => return Next::Leave,
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

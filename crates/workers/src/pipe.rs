@@ -4,9 +4,10 @@
 use super::intake::HEAD_BYTES;
 use backend::Link;
 use prost::bytes::{Buf, Bytes};
+use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,7 +65,7 @@ impl Default for Flow {
 
 #[derive(Debug)]
 struct Open {
-    stream: Arc<TcpStream>,
+    socket: Arc<Socket>,
     /// What the kernel has not taken.
     rest: VecDeque<Bytes>,
     /// Since when it takes nothing.
@@ -80,13 +81,13 @@ impl Pipe {
     }
 
     /// From now on messages are written to this. The greeting goes first.
-    pub(super) fn open(&self, stream: Arc<TcpStream>) {
+    pub(super) fn open(&self, socket: Arc<Socket>) {
         let mut flow = self.flow();
         if let Flow::Early(early) = &mut *flow {
             let mut rest = VecDeque::from([Bytes::from_static(&MAGIC)]);
             rest.append(early);
             let mut open = Open {
-                stream,
+                socket,
                 rest,
                 stuck: None,
                 broken: false,
@@ -151,7 +152,7 @@ impl Pipe {
             && open.stuck.is_some_and(|since| now > since + WRITE_TIMEOUT)
         {
             // It may have ended by itself.
-            let _ = open.stream.shutdown(Shutdown::Both);
+            let _ = open.socket.shutdown(Shutdown::Both);
         }
     }
 
@@ -159,7 +160,7 @@ impl Pipe {
     pub(super) fn cut(&self) {
         if let Flow::Open(open) = &*self.flow() {
             // It may have ended by itself.
-            let _ = open.stream.shutdown(Shutdown::Both);
+            let _ = open.socket.shutdown(Shutdown::Both);
         }
         self.recall();
     }
@@ -202,7 +203,7 @@ impl Open {
             return;
         }
         let slices = [IoSlice::new(head), IoSlice::new(&content)];
-        let written = self.note(|mut stream| stream.write_vectored(&slices));
+        let written = self.note(|mut socket| socket.write_vectored(&slices));
         if written < head.len() {
             self.rest
                 .push_back(Bytes::copy_from_slice(&head[written..]));
@@ -221,7 +222,7 @@ impl Open {
             if self.broken {
                 continue;
             }
-            let written = self.note(|mut stream| stream.write(&first));
+            let written = self.note(|mut socket| socket.write(&first));
             first.advance(written);
             if first.has_remaining() {
                 self.rest.push_front(first);
@@ -241,9 +242,9 @@ impl Open {
     }
 
     /// Bytes that the kernel took. A connection that breaks has ended: whoever reads it is told.
-    fn note(&mut self, write: impl Fn(&TcpStream) -> io::Result<usize>) -> usize {
+    fn note(&mut self, write: impl Fn(&Socket) -> io::Result<usize>) -> usize {
         loop {
-            match write(&self.stream) {
+            match write(&self.socket) {
                 Ok(written) => {
                     self.stuck = None;
                     return written;
@@ -266,14 +267,12 @@ impl Open {
 mod tests {
     use super::*;
     use std::io::Read;
-    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
 
-    fn pair() -> (Arc<TcpStream>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let addr = listener.local_addr().expect("an address");
-        let own = TcpStream::connect(addr).expect("a connection");
+    fn pair() -> (Arc<Socket>, UnixStream) {
+        let (own, peer) = UnixStream::pair().expect("a pair");
         own.set_nonblocking(true).expect("an option");
-        (Arc::new(own), listener.accept().expect("a connection").0)
+        (Arc::new(own.into()), peer)
     }
 
     #[test]

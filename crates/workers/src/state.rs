@@ -23,7 +23,10 @@ const BATCH: usize = 1_024;
 /// Frames of all workers that wait for the driver: beyond them the workers' streams are not read. Large ones are bounded by bytes,
 /// too.
 const FRAMES: usize = 64;
+/// Time passes for a backend in such steps.
 const TICK: Duration = Duration::from_millis(20);
+/// The same while nothing is under way. A backend thinks that the process stood still if it is more than a second.
+const LONG_TICK: Duration = Duration::from_millis(250);
 /// How often it looks whether shards have caught up.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Messages of links that shards serve, on their way to the state. Beyond them these links are not read.
@@ -73,6 +76,10 @@ struct State {
     driver: Driver,
     news: Outlet,
     words: Vec<(Up, usize)>,
+    /// When time is to pass next.
+    tick_due: Instant,
+    /// There was something to do since it passed.
+    was_busy: bool,
 }
 
 impl Core {
@@ -86,6 +93,8 @@ impl Core {
             driver,
             news,
             words: Vec::with_capacity(BATCH),
+            tick_due: Instant::now(),
+            was_busy: false,
         };
         Self {
             state: Mutex::new(state),
@@ -158,9 +167,7 @@ impl Core {
         room: Arc<Notify>,
     ) {
         self.lock().driver.open(tokio::runtime::Handle::current());
-        let mut patience_ends = self.respond(Cause::News, &mut letters);
-        let mut ticks = tokio::time::interval(TICK);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut patience_ends, mut tick_due) = self.respond(Cause::News, &mut letters);
         loop {
             let cause = tokio::select! {
                 () = self.bell.rung() => Cause::News,
@@ -168,7 +175,7 @@ impl Core {
                     Some(letter) => Cause::Letter(letter),
                     None => return,
                 },
-                _ = ticks.tick() => Cause::Tick,
+                () = until(Some(tick_due)) => Cause::Tick,
                 () = room.notified() => Cause::Room,
                 () = until(patience_ends), if patience_ends.is_some() => Cause::News,
                 Some(orders) = holds.recv() => match self.stand_still(orders).await {
@@ -176,7 +183,7 @@ impl Core {
                     false => return,
                 },
             };
-            patience_ends = self.respond(cause, &mut letters);
+            (patience_ends, tick_due) = self.respond(cause, &mut letters);
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -201,11 +208,16 @@ impl Core {
         self.is_still.store(is_still, Ordering::SeqCst);
     }
 
-    /// Returns when a worker that answers nothing is told more.
-    fn respond(&self, cause: Cause, letters: &mut Receiver<Letter>) -> Option<Instant> {
+    /// Returns when a worker that answers nothing is told more, and when time is to pass.
+    fn respond(
+        &self,
+        cause: Cause,
+        letters: &mut Receiver<Letter>,
+    ) -> (Option<Instant>, Instant) {
         let mut state = self.lock();
         self.bell.answer();
         let sayings = std::mem::take(&mut *self.sayings());
+        let is_tick = matches!(cause, Cause::Tick);
         if state.work(sayings, Some(cause)) {
             self.bell.want();
         }
@@ -217,13 +229,18 @@ impl Core {
             state.driver.hand_on();
         }
         state.driver.deliver();
-        let patience_ends = state.driver.patience_ends();
+        if is_tick {
+            state.wind_up();
+        } else {
+            state.hurry();
+        }
+        let due = (state.driver.patience_ends(), state.tick_due);
         drop(state);
         // A shard that came meanwhile has left it to this one.
         if self.bell.is_wanted() {
             self.bell.ring();
         }
-        patience_ends
+        due
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -261,6 +278,10 @@ impl Work for Core {
                 self.bell.want();
             }
             self.note_patience(shard, state.driver.patience_ends());
+            // The task sleeps until then, and longer while nothing is under way.
+            if !state.driver.is_quiet() && state.hurry() {
+                self.bell.ring();
+            }
             drop(state);
             if !self.bell.is_wanted() {
                 return self.patience_of(shard);
@@ -280,12 +301,28 @@ enum Cause {
 }
 
 impl State {
+    /// Time passed.
+    fn wind_up(&mut self) {
+        let rests = !std::mem::take(&mut self.was_busy) && self.driver.is_quiet();
+        self.tick_due = Instant::now() + if rests { LONG_TICK } else { TICK };
+    }
+
+    /// There is something to do. Returns whether time is to pass earlier than it was.
+    fn hurry(&mut self) -> bool {
+        self.was_busy = true;
+        let due = Instant::now() + TICK;
+        let sooner = due < self.tick_due;
+        self.tick_due = self.tick_due.min(due);
+        sooner
+    }
+
     /// Returns whether it stays with this process. No worker is heard and none is told anything.
     fn obey(&mut self, order: Order) -> bool {
         let Self {
             driver,
             news,
             words,
+            ..
         } = self;
         // Whoever asked may have given up.
         match order {
@@ -320,6 +357,7 @@ impl State {
             driver,
             news,
             words,
+            ..
         } = self;
         let mut answered = !sayings.is_empty();
         // Of a link that is the task's again, these are older than its letters.

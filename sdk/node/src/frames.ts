@@ -1,4 +1,4 @@
-// The cheap way to a gateway: messages behind their lengths, over TCP or TLS. One write for all that one turn of the loop says.
+// The cheap way to a gateway: messages behind their lengths, over TCP, TLS or a Unix socket. One write for all that one turn of the loop says.
 import { connect, isIP } from "node:net";
 import type { Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -197,11 +197,11 @@ const CHUNK_BYTES = 64 << 10;
 
 /** `read` gets chunks in one buffer, where the runtime can do that: a new one for each read costs more than the read. Else they come as `data`. */
 function open(goal: Goal, connected: () => void, read: (chunk: Buffer, end: number) => void): Socket {
-  const { secure, host, port } = addressOf(goal);
+  const { secure, host, port, path } = addressOf(goal);
   if (!secure) {
     const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
     const callback = (bytes: number) => (read(buffer, bytes), true);
-    return connect({ host, port, onread: { buffer, callback } }, connected);
+    return connect({ ...(path ? { path } : { host, port }), onread: { buffer, callback } }, connected);
   }
   const { ca, cert, key } = goal.tls ?? {};
   return connectTls({ host, port, ca, cert, key, servername: isIP(host) ? undefined : host }, connected);

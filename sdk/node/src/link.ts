@@ -152,9 +152,9 @@ export class Link {
   /** The question under way whether the sockets are still this worker's; 0 = none. */
   #asked = 0;
   #asks = 0;
-  /** What is done when they are. */
-  #unsure: (() => void)[] = [];
-  /** A handler has thrown in this tick. */
+  /** What is done when they are, and when nothing falls, in this order. */
+  #line: (() => void)[] = [];
+  /** A handler has thrown, and the process has not got its error yet, or survives it. */
   #falls = false;
   #leaving = false;
   #closed = false;
@@ -223,7 +223,7 @@ export class Link {
 
   /** Tells the gateway at once what the handlers want. */
   refresh(): void {
-    this.#flush(true);
+    this.#tell();
   }
 
   /** The item is not handled before `release`. */
@@ -261,21 +261,42 @@ export class Link {
 
   #ask(): void {
     this.#asked = ++this.#asks;
-    this.#flush(true);
+    this.#tell();
   }
 
   /** Never, if they are another worker's. */
   whenSure(act: () => void): void {
-    this.#unsure.push(act);
+    this.#line.push(act);
   }
 
   #sure(): void {
     this.#asked = 0;
-    const acts = this.#unsure;
-    this.#unsure = [];
+    this.#goOn();
+  }
+
+  #goOn(): void {
+    const acts = this.#line;
+    this.#line = [];
     for (const act of acts) {
-      if (this.isInDoubt()) this.#unsure.push(act);
-      else guarded(act);
+      if (this.#falls || this.isInDoubt()) this.#line.push(act);
+      else this.#run(act);
+    }
+    this.#schedule();
+  }
+
+  /** What a handler throws is the program's business, not the stream's. It may end the process, before anything else is handled. */
+  #run(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#falls = true;
+      process.nextTick(() => {
+        setImmediate(() => {
+          this.#falls = false;
+          this.#goOn();
+        });
+        throw error;
+      });
     }
   }
 
@@ -284,7 +305,7 @@ export class Link {
     this.#overdue += late.length;
     if (late.length > 0) this.#handlers.late(late, this.#settings.handlerTimeout);
     this.isInDoubt();
-    this.#flush(true);
+    process.nextTick(() => this.#flush(true));
   }
 
   /** Finishes what it has and hands its sockets over; `ended` follows, also when the gateway cannot be reached. */
@@ -293,7 +314,7 @@ export class Link {
     this.#leaving = true;
     if (!this.#way || !this.#welcomed) return this.#end();
     setTimeout(() => this.#end(), FAREWELL_MS).unref();
-    this.#flush(true);
+    this.#tell();
   }
 
   #attach(): void {
@@ -350,6 +371,7 @@ export class Link {
 
   #shut(): void {
     this.#closed = true;
+    this.#line = [];
     this.#timers.forEach(clearInterval);
     this.#late.clear();
     this.#way?.end();
@@ -371,36 +393,22 @@ export class Link {
   #receive(item: Item): void {
     const number = ++this.#progress.received;
     // Of an event it is looked at again, just before its listeners get it.
-    const doubts = item.what === "event" ? this.#asked !== 0 : this.isInDoubt();
-    if (doubts) this.whenSure(() => this.#begin(item, number));
+    const waits = this.#asked !== 0 || this.#falls || (item.what !== "event" && this.isInDoubt());
+    if (waits) this.whenSure(() => this.#begin(item, number));
     else this.#begin(item, number);
   }
 
   #begin(item: Item, number: number): void {
     this.#progress.begun = number;
-    if (!item.alone) return this.#handle(item, number);
+    const act = () => this.#handlers.item(this, item, number);
+    if (!item.alone) return this.#run(act);
     // If this process ends over it, the gateway has to know that it had begun.
     this.hold(number);
     this.whenSure(() => {
       this.release(number);
-      this.#handle(item, number);
+      act();
     });
     this.#ask();
-  }
-
-  #handle(item: Item, number: number): void {
-    const act = () => this.#handlers.item(this, item, number);
-    if (this.#falls) return process.nextTick(act);
-    try {
-      act();
-    } catch (error) {
-      // What a handler throws is the program's business, not the stream's. It may end the process, before anything else is handled.
-      this.#falls = true;
-      process.nextTick(() => {
-        this.#falls = false;
-        throw error;
-      });
-    }
   }
 
   #welcome(welcome: Welcome): void {
@@ -423,7 +431,7 @@ export class Link {
       this.#told = 0;
       this.#overdue = 0;
       this.#late.clear();
-      this.#unsure = [];
+      this.#line = [];
       // Without this number the gateway is another process, which has other clients.
       if (welcome._taken) {
         const first = this.#commands - this.#kept.length + 1;
@@ -441,7 +449,7 @@ export class Link {
     this.#sent = 0;
     this.#unsentBytes = this.#kept.reduce((bytes, command) => bytes + sizeOf(command), 0);
     this.#progress.again();
-    this.#flush(true);
+    this.#tell();
     // The welcome is as good as an answer.
     this.#sure();
   }
@@ -455,30 +463,47 @@ export class Link {
     this.#sent = Math.max(0, this.#sent - known);
   }
 
-  /** Handlers run in the ticks before the next turn of the loop: their commands go with the number of what they handled. */
+  /** Handlers run in the ticks before the next turn of the loop: their commands go with the number of what they handled. After an error that the process
+   * survives, ticks are left over: they come first as well. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      this.#flush(false);
-    });
+    setImmediate(() =>
+      process.nextTick(() => {
+        this.#scheduled = false;
+        this.#flush(false);
+      }),
+    );
   }
 
-  /** Sends what came of the items handled so far, together with the number of the last of them. */
+  /** Says something at once. A handler may be at work: what is under way is handled later, and then all that came of it is said. */
+  #tell(): void {
+    if (!this.#isOpen) return;
+    this.#send({ handled: this.#told, beside: [], begun: this.#progress.begun });
+    this.#schedule();
+  }
+
+  /** Sends what came of the items handled so far, together with the number of the last of them. No handler is at work. */
   #flush(always: boolean): void {
-    if (!this.#way || !this.#welcomed || this.#closed) return;
+    if (!this.#isOpen) return;
     // The turn's first command began this, and what is said now is of all of them.
     if (traceparent()) within("", () => this.#handlers.sending(this));
     else this.#handlers.sending(this);
     if (this.#sent === this.#kept.length && !this.#progress.changed && !always) return;
     this.turn += 1;
-    while (this.#unsentBytes > MESSAGE_BYTES) this.#say({ handled: this.#told, beside: [], begun: 0 }, false);
-    // Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
-    const done = this.#progress.next();
-    this.#told = done.handled;
-    this.#say(done, this.#leaving);
+    this.#send(this.#progress.next());
     if (this.#progress.changed) this.#schedule();
+  }
+
+  get #isOpen(): boolean {
+    return this.#way !== null && this.#welcomed && !this.#closed;
+  }
+
+  /** Items are handled when all that came of them is said, and a worker that leaves says nothing behind that. */
+  #send(said: Said): void {
+    while (this.#unsentBytes > MESSAGE_BYTES) this.#say({ handled: this.#told, beside: [], begun: 0 }, false);
+    this.#told = said.handled;
+    this.#say(said, this.#leaving);
   }
 
   /** One message, with as many commands as it should have. */
@@ -498,16 +523,5 @@ export class Link {
     this.#sent = end;
     this.#unsentBytes = end === this.#kept.length ? 0 : this.#unsentBytes - bytes;
     return commands;
-  }
-}
-
-/** What a handler throws is the program's business, not the stream's. */
-function guarded(act: () => void): void {
-  try {
-    act();
-  } catch (error) {
-    process.nextTick(() => {
-      throw error;
-    });
   }
 }

@@ -17,7 +17,7 @@ import { Unsupported } from "./unsupported.js";
 import { Worker } from "./worker.js";
 
 export interface Options extends Partial<ServerOptions> {
-  /** Address of `workers.listen`: `host:port`, or `https://host:port` for TLS. Default: the environment's SOCKEYE_GATEWAY. */
+  /** Address of `workers.listen`: `host:port`, `https://host:port` for TLS, or `unix:/path`. Default: the environment's SOCKEYE_GATEWAY. */
   gateway?: string | string[];
   /** A key of the backend: `sockeye api-key NAME`. Default: SOCKEYE_KEY. */
   key?: string;

@@ -41,15 +41,20 @@ export interface Address {
   address: string;
   host: string;
   port: number;
+  /** Of a Unix socket. */
+  path?: string;
 }
 
 /** Without a number, as in gRPC. */
 const PORT = 443;
 
-/** An address as programs give it: `host:port`, with `https://` for TLS. */
+/** An address as programs give it: `host:port`, with `https://` for TLS; `unix:/path` on the same host. */
 export function addressOf({ gateway, tls }: Goal): Address {
+  const [, path] = /^unix:(?:\/\/)?(\/.+)$/.exec(gateway) ?? [];
+  if (path && tls) throw new Error(`cannot use TLS at "${gateway}": a Unix socket has none`);
+  if (path) return { secure: false, address: `unix:${path}`, host: "", port: 0, path };
   const [, scheme, address] = /^(?:(https?):\/\/)?([^/]+)\/?$/.exec(gateway) ?? [];
   const [, host, port] = /^(\[[^\]]+\]|[^:]+)(?::(\d{1,5}))?$/.exec(address ?? "") ?? [];
-  if (!host) throw new Error(`cannot use the gateway address "${gateway}": give host:port, or https://host:port for TLS`);
+  if (!host) throw new Error(`cannot use the gateway address "${gateway}": give host:port, https://host:port for TLS, or unix:/path`);
   return { secure: scheme === "https" || tls !== undefined, address, host: host.replace(/^\[|\]$/g, ""), port: Number(port ?? PORT) };
 }

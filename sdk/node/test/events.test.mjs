@@ -77,6 +77,73 @@ test("no event is handled behind one whose listener threw, if that ends the proc
   assert.deepEqual(book.lines(), ["note 1 0", "throws 2 0"]);
 });
 
+// A worker that stood still for 1.5 s asks whether its sockets are still its own.
+const STANDING = 'silent_after = "3s"';
+
+/** What is said at once, and is one message for the worker, whose last handler never ends. */
+const UNDER_WAY = [
+  { words: ["blocks 1", "hangs 2"], name: "the worker asked for its sockets just before" },
+  { words: ["slow 1", "note 2"], name: "it asked between middleware and listeners", settings: { MIDDLEWARE: "1" } },
+  { words: ["leaves 1"], name: "its own handler closed the server" },
+  { words: ["asks 1"], name: "its own handler gave the engine middleware" },
+  { words: ["throws 1", "hangs 2"], name: "an error before it was survived", settings: { SURVIVES: "1" } },
+];
+
+for (const { words, name, settings } of UNDER_WAY) {
+  test(`an event under way was lost in a crash: ${name}`, async () => {
+    Object.assign(process.env, settings);
+    here = await stage(STANDING);
+    const book = ledger();
+    const doomed = await crew(book);
+    for (const key in settings) delete process.env[key];
+    const socket = await client();
+    for (const word of words) socket.emit(...word.split(" "));
+    const hanging = words.find((word) => !/blocks|throws/.test(word));
+    await until(() => book.lines().includes(`${hanging} 0`));
+    const seen = [];
+    await here.server({}, (io) => io.on("connection", (socket) => socket.onAny((...word) => seen.push(`${word.join(" ")} ${Number(eventInfo().redelivered)}`))));
+    doomed.kill("SIGKILL");
+    await until(() => !children.has(doomed));
+    socket.emit("note", 9);
+    await until(() => seen.includes("note 9 0"));
+    const lost = words.slice(words.indexOf(hanging)).filter((word) => !seen.includes(`${word} 1`));
+    assert.deepEqual(lost, []);
+  });
+}
+
+for (const [way, settings, behind] of [["ended the process", {}, []], ["was survived", { SURVIVES: "1" }, ["caught 1 0", "note 2 0"]]]) {
+  test(`an error that came after the worker asked for its sockets, and ${way}, was behind the next event`, async () => {
+    Object.assign(process.env, settings);
+    here = await stage(STANDING);
+    const book = ledger();
+    const worker = await crew(book);
+    for (const key in settings) delete process.env[key];
+    const socket = await client();
+    for (const word of ["blocks 0", "throws 1", "note 2"]) socket.emit(...word.split(" "));
+    const expected = ["blocks 0 0", "throws 1 0", ...behind];
+    await until(() => (behind.length > 0 ? book.lines().length >= expected.length : !children.has(worker)));
+    assert.deepEqual(book.lines(), expected);
+  });
+}
+
+test("data that a handler set after it gave the engine middleware was not said", async () => {
+  here = await stage();
+  await here.server({}, (io) =>
+    io.on("connection", (socket) =>
+      socket.on("asks", (done) => {
+        io.engine.use((_, __, next) => next());
+        socket.data.n = 1;
+        done();
+      }),
+    ),
+  );
+  const socket = await client();
+  await socket.emitWithAck("asks");
+  const other = await here.server();
+  const [{ data }] = await other.fetchSockets();
+  assert.deepEqual(data, { n: 1 });
+});
+
 test("of 5,000 events under way only 256 were marked, and one without arguments marked all others without", async () => {
   here = await stage('socket_max = "16MiB"\nqueue_max = "64MiB"');
   const book = ledger();

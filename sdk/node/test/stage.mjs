@@ -19,13 +19,13 @@ const digest = createHash("sha256").update(KEY).digest("hex");
 /** The most that a test waits for one thing. */
 const PATIENCE_MS = 60_000;
 
-/** `backend`: lines of the backend's table; `tables`: whole ones. */
-export async function stage(backend = "", namespaces = "", tables = "") {
+/** `backend`: lines of the backend's table; `tables`: whole ones; `listen`: where workers attach. */
+export async function stage(backend = "", namespaces = "", tables = "", listen = "127.0.0.1:0") {
   const file = join(mkdtempSync(join(tmpdir(), "sockeye-")), "sockeye.toml");
   const key = `api_keys = ["cook:${digest}"]\n`;
   writeFileSync(
     file,
-    `profile = "socket.io"\n[workers]\nlisten = "127.0.0.1:0"\n[log]\nformat = "json"\n[admin]\n${key}[backends.kitchen]\n${key}${backend}\n` +
+    `profile = "socket.io"\n[workers]\nlisten = "${listen}"\n[log]\nformat = "json"\n[admin]\n${key}[backends.kitchen]\n${key}${backend}\n` +
       `[namespaces."/"]\nbackend = "kitchen"\n${namespaces}\n[namespaces."*"]\nbackend = "kitchen"\n${tables}\n`,
   );
   const child = spawn(BINARY, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });

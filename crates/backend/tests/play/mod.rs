@@ -36,6 +36,7 @@ pub struct Play<'a> {
     seed: u64,
     rng: Rng,
     now: u64,
+    ticked: u64,
     trouble: Trouble,
     backend: Backend,
     clients: BTreeMap<Name, Client>,
@@ -50,6 +51,8 @@ pub struct Play<'a> {
 /// Steps that may be left out of a history that fails.
 pub const STEPS: usize = 1_000;
 const TROUBLE_UNTIL: u64 = 8_000;
+/// Where nothing is under way, time passes in larger steps.
+const QUIET_TICK: u64 = 250;
 /// Ends that an event is there at, alone and in all, before it is refused.
 const ALONE: usize = 2;
 const MET: usize = 16;
@@ -92,6 +95,7 @@ impl<'a> Play<'a> {
             script,
             seed,
             now: 1_000,
+            ticked: 0,
             trouble,
             backend: Backend::new(settings.clone()),
             clients: BTreeMap::new(),
@@ -193,7 +197,10 @@ impl<'a> Play<'a> {
 
     fn step(&mut self) {
         self.now += self.rng.u64(1..20);
-        self.backend.tick(self.now);
+        if !self.backend.is_quiet() || self.now >= self.ticked + QUIET_TICK {
+            self.ticked = self.now;
+            self.backend.tick(self.now);
+        }
         for at in 0..self.processes.len() {
             self.attach(at);
             self.talk(at);

@@ -2,17 +2,36 @@
 //! why there is none out.
 
 use hub::trust::Cidr;
+use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Longest path of a Unix socket (unix(7): 108 bytes with the NUL behind it).
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// One entry of `server.listen`.
+/// An address of `server.listen`, or that of `workers.listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     Tcp(SocketAddr),
     Unix(PathBuf),
+}
+
+impl Listen {
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(addr) => Some(*addr),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(addr) => addr.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 pub fn listen(text: &str) -> Result<Listen, String> {

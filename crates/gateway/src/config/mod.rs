@@ -29,6 +29,7 @@ mod units;
 mod value;
 mod variables;
 
+pub use edges::Listen;
 pub use keys::{Adapter, LogFormat, RedisMode};
 pub use layers::Flag;
 pub use problem::Problems;

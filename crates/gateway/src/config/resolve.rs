@@ -69,6 +69,8 @@ pub struct Resolved {
     pub serve_client: bool,
     pub log: Log,
     pub backends: Option<workers::Config>,
+    /// Where workers attach.
+    pub workers: Option<Listen>,
     /// None: workers attach without TLS.
     pub workers_tls: Option<crate::tls::Files>,
     pub traces: Option<control::traces::Settings>,
@@ -123,6 +125,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
     let server = resolver.server();
     let large = resolver.large();
     let rules = resolver.rules();
+    let (workers, backends) = resolver.backends();
     let mut resolved = Resolved {
         profile: *settings.top.profile,
         tls: resolver.tls(&server.listen),
@@ -142,7 +145,8 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         page_rate: resolver.page_rate(),
         serve_client: *settings.origins.serve_client,
         log: resolver.log(),
-        backends: resolver.backends(),
+        workers,
+        backends,
         workers_tls: resolver.workers_tls(),
         traces: resolver.traces(),
         upgrade: resolver.upgrade(),

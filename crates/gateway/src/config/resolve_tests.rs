@@ -550,6 +550,13 @@ fn backends_that_can_not_work_are_refused() {
     assert!(secured("plaintext = true\ncert = [\"a.pem\"]").contains("remove one of the two"));
     let unused = problem("[workers]\ncert = [\"a.pem\"]");
     assert!(unused.contains("no address uses it"), "{unused}");
+    let file = format!("[workers]\nlisten = \"unix:/run/w.sock\"\n{KITCHEN}");
+    let workers = resolved(&file).workers;
+    assert_eq!(workers, Some(Listen::Unix("/run/w.sock".into())));
+    let secured = file.replacen('\n', "\ncert = [\"a.pem\"]\n", 1);
+    let problems = try_resolve(&secured).expect_err(&secured).join("\n");
+    assert!(problems.contains("a Unix socket has no TLS"), "{problems}");
+    assert!(with("unix:w.sock", KITCHEN).contains("a whole path is needed"));
     let keyless = "[backends.kitchen]\nwindow = \"1MiB\"";
     assert!(with("127.0.0.1:9091", keyless).contains("sockeye api-key NAME"));
     let unknown = "[namespaces.\"/\"]\nbackend = \"cellar\"";
@@ -574,9 +581,10 @@ fn endpoints_that_can_not_be_called_are_refused() {
     let both = format!("{KITCHEN}url = \"https://shop.example\"");
     assert!(problem(&both).contains("no worker attaches to a backend with url"));
     let text = "[backends.shop]\nurl = \"http://10.1.2.3/\"\nprivate_addresses = true\nsecret = \"s\"\n[namespaces.\"/\"]\nbackend = \"shop\"";
-    let backends = resolved(text).backends.expect("a backend");
+    let resolved = resolved(text);
+    let backends = resolved.backends.expect("a backend");
     let webhook = backends.kitchens["shop"].webhook.clone().expect("a url");
-    assert_eq!((backends.listen, webhook.secrets.len()), (None, 1));
+    assert_eq!((resolved.workers, webhook.secrets.len()), (None, 1));
 }
 
 /// A profile's rules are for servers without a backend: `join` and `message` of a client must reach the worker.

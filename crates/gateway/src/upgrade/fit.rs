@@ -23,9 +23,8 @@ pub fn of(config: &Resolved) -> Fit {
             .admin
             .map_or("off".to_owned(), |addr| addr.to_string()),
         workers: config
-            .backends
+            .workers
             .as_ref()
-            .and_then(|backends| backends.listen)
             // A build that knows no such field says the same.
             .map_or(String::new(), |addr| addr.to_string()),
         backends: backends(config),

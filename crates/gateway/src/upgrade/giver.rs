@@ -236,7 +236,7 @@ fn send_listeners(line: &mut Line, parts: &Parts) -> Result<(), Broken> {
             shard: 0,
             place: 0,
         };
-        all.push((of, copy.into()));
+        all.push((of, copy));
     }
     let relay = parts.seat.as_ref().and_then(|seat| seat.relay.as_ref());
     if let Some(relay) = relay {

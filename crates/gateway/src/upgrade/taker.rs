@@ -51,7 +51,7 @@ pub struct Inheritance {
     /// In the order of the configuration.
     pub unix: Vec<UnixListener>,
     pub admin: Option<TcpListener>,
-    pub workers: Option<TcpListener>,
+    pub workers: Option<OwnedFd>,
     /// Where other nodes bring connections.
     pub relay: Option<TcpListener>,
     /// The place in the cluster.
@@ -64,11 +64,9 @@ impl Inheritance {
     /// What came must be what the configuration has.
     pub fn check(&self, config: &Resolved) -> Result<()> {
         let (unix, admin) = (self.unix.len(), self.admin.is_some());
-        let backends = config.backends.as_ref();
-        let workers = backends.is_some_and(|backends| backends.listen.is_some());
         let same = unix == config.server.unix.len()
             && admin == config.server.admin.is_some()
-            && workers == self.workers.is_some()
+            && config.workers.is_some() == self.workers.is_some()
             && config.cluster.is_some() == self.heritage.is_some();
         if !same {
             bail!(
@@ -344,10 +342,7 @@ fn sorted(all: Vec<(Listener, OwnedFd)>, shards: usize) -> Result<Inheritance, B
                 .admin
                 .replace(TcpListener::from(socket))
                 .is_none(),
-            WORKERS => inheritance
-                .workers
-                .replace(TcpListener::from(socket))
-                .is_none(),
+            WORKERS => inheritance.workers.replace(socket).is_none(),
             RELAY => inheritance
                 .relay
                 .replace(TcpListener::from(socket))

@@ -96,12 +96,17 @@ impl OwnAnswer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeaderLines<'a>(pub(crate) &'a [u8]);
 
+fn line<'a>((name, value): (&'a str, &'a [u8])) -> [&'a [u8]; 4] {
+    [name.as_bytes(), b": ", value, b"\r\n"]
+}
+
 impl<'a> HeaderLines<'a> {
     /// What is kept of a request.
     pub(crate) fn of(head: &Head<'_>) -> Box<[u8]> {
-        let lines = head.headers();
-        let lines = lines.map(|(name, value)| [name.as_bytes(), b": ", value, b"\r\n"].concat());
-        lines.collect::<Vec<_>>().concat().into()
+        let parts = || head.headers().flat_map(line);
+        let mut lines = Vec::with_capacity(parts().map(<[u8]>::len).sum());
+        parts().for_each(|part| lines.extend_from_slice(part));
+        lines.into()
     }
 
     /// All of them, in the order sent.

@@ -11,7 +11,7 @@ section! {
     /// Where workers attach.
     Workers = "workers." {
         listen: String = "off",
-            "Address for workers (gRPC), `IP:PORT`; `off` for none. Each backend is a table of its own, `[backends.NAME]`.";
+            "Address for workers, `IP:PORT`, or a Unix socket, `unix:/run/workers.sock`, which only the gateway's own user may open; `off` for none. Each backend is a table of its own, `[backends.NAME]`.";
         cert: Vec<String> = EMPTY_LIST
             => live(),
             "PEM files, each a certificate and its chain, as in `tls.cert`: with them workers attach by TLS (`https://`). \

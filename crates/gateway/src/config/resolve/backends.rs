@@ -1,12 +1,13 @@
 //! `[workers]`, `[backends]` and `[traces]`, for the control plane.
 
 use super::Resolver;
+use crate::config::edges::Listen;
 use crate::config::{backends, edges};
-use std::net::SocketAddr;
 use workers::Config;
 
 impl Resolver<'_> {
-    pub(super) fn backends(&mut self) -> Option<Config> {
+    /// Where workers attach, and for what.
+    pub(super) fn backends(&mut self) -> (Option<Listen>, Option<Config>) {
         let limits = &self.settings.limits;
         let (verdict_timeout, room_name) = (limits.handshake_timeout, limits.room_name_bytes_max);
         let (kitchens, problems) = backends::read(self.layer, verdict_timeout, room_name);
@@ -16,15 +17,15 @@ impl Resolver<'_> {
         let listen = self.workers_address(attended.map(|(name, _)| name.as_str()));
         let conns_max = self.settings.workers.conns_max.get();
         let config = Config {
-            listen,
             conns_max,
             kitchens,
         };
-        (listen.is_some() || !config.kitchens.is_empty()).then_some(config)
+        let is_wanted = listen.is_some() || !config.kitchens.is_empty();
+        (listen, is_wanted.then_some(config))
     }
 
     /// `attended`: a backend that needs workers.
-    fn workers_address(&mut self, attended: Option<&str>) -> Option<SocketAddr> {
+    fn workers_address(&mut self, attended: Option<&str>) -> Option<Listen> {
         let keys = &self.settings.workers;
         if *keys.listen == "off" {
             if let Some(name) = attended {
@@ -35,12 +36,16 @@ impl Resolver<'_> {
             }
             return None;
         }
-        let Some(listen) = edges::address(&keys.listen) else {
-            let message = format!("{}, or \"off\"", edges::needs_addr(&keys.listen));
-            self.problem(&keys.listen, message);
-            return None;
+        let told = |message: String| self.problem(&keys.listen, format!("{message}, or \"off\""));
+        let listen = edges::listen(&keys.listen).map_err(told).ok()?;
+        let Some(addr) = listen.tcp() else {
+            if !keys.cert.is_empty() {
+                let message = "a Unix socket has no TLS: nobody else on this host reads it";
+                self.problem(&keys.cert, message);
+            }
+            return Some(listen);
         };
-        if !listen.ip().is_loopback() && keys.cert.is_empty() && !*keys.plaintext {
+        if !addr.ip().is_loopback() && keys.cert.is_empty() && !*keys.plaintext {
             let message = "workers attach without TLS, so this must be a loopback address: set workers.cert and workers.key, or, in a \
                            network that nobody listens to, workers.plaintext";
             self.problem(&keys.listen, message);

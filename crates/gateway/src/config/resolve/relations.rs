@@ -1,6 +1,7 @@
 //! Relations between keys: settings that do not go together.
 
 use super::{Resolved, Resolver};
+use crate::config::edges::Listen;
 use crate::config::keys::Settings;
 use crate::config::layer::Path;
 use crate::config::units::{format_duration, format_size};
@@ -126,7 +127,7 @@ impl Resolver<'_> {
         let mut taken: Vec<(&str, SocketAddr)> = public
             .chain(secure.map(|addr| ("tls.listen", *addr)))
             .collect();
-        let workers = resolved.backends.as_ref();
+        let workers = resolved.workers.as_ref();
         let relay = resolved.cluster.as_ref().and_then(|c| c.relay.as_ref());
         for (key, whose, addr) in [
             (
@@ -137,7 +138,7 @@ impl Resolver<'_> {
             (
                 "workers.listen",
                 "the workers' listener",
-                workers.and_then(|b| b.listen),
+                workers.and_then(Listen::tcp),
             ),
             (
                 "cluster.relay_listen",

@@ -2,7 +2,7 @@
 
 use super::Kitchen;
 use super::worker::emit;
-use crate::harness::SocketIo;
+use crate::harness::{PATIENCE, SocketIo, eventually};
 use backend::proto::command::What as Order;
 use serde_json::json;
 use std::fs;
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const EVENTS: u64 = 200;
 /// The event wakes the shard, and so does the worker's answer.
 const SLEEPS_MAX: f64 = 2.5;
+/// Of a second without events.
+const IDLE_MAX: u64 = 40;
 
 /// How often threads of the process gave up their core to wait.
 fn sleeps(pid: u32) -> u64 {
@@ -46,6 +48,23 @@ fn an_event_and_its_answer_woke_threads_of_the_gateway_four_times() {
     let all = (sleeps(pid) - before) as f64 - idle * began.elapsed().as_secs_f64();
     let each = all / EVENTS as f64;
     assert!(each <= SLEEPS_MAX, "{each} sleeps for each event");
+}
+
+/// The clock of each backend ticked fifty times a second.
+#[test]
+fn a_backend_with_nothing_under_way_woke_the_gateway_all_the_time() {
+    let kitchen = Kitchen::with_shards(1, &[], "", "");
+    let _worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    assert_eq!(client.ask(1, &json!(["echo", 1])), json!([1]));
+    let pid = kitchen.gateway.pid();
+    let sleeps_of_a_second = || {
+        let before = sleeps(pid);
+        std::thread::sleep(Duration::from_secs(1));
+        sleeps(pid) - before
+    };
+    // Other clocks tick as well, and the worker says each second that it is there.
+    assert!(eventually(PATIENCE, || sleeps_of_a_second() <= IDLE_MAX));
 }
 
 /// What is too large for a shard's turn is read elsewhere, and the link goes on with nothing lost and nothing out of order.

@@ -31,8 +31,13 @@ struct Scene {
 
 impl Scene {
     fn open() -> Self {
+        Self::open_at("127.0.0.1:0")
+    }
+
+    /// Where workers attach.
+    fn open_at(listen: &str) -> Self {
         let chain = Chain::start(&format!(
-            "profile = \"socket.io\"\n[server]\nshards = 2\n[workers]\nlisten = \"127.0.0.1:0\"\n\
+            "profile = \"socket.io\"\n[server]\nshards = 2\n[workers]\nlisten = {listen:?}\n\
              [namespaces.\"/\"]\nbackend = \"kitchen\"\n[backends.kitchen]\napi_keys = [{:?}]\n",
             KEY.1
         ));
@@ -111,6 +116,27 @@ fn events_for_workers_are_handled_once_through_upgrades_in_a_row() {
     assert!(account.is_clean(), "{account:?}");
     assert_eq!((account.marked, account.refused), (0, 0), "{account:?}");
     scene.chain.first_ends();
+}
+
+/// Each process takes over the socket and its file: nobody notices, and a worker that comes later finds the last one.
+#[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
+fn workers_of_a_unix_socket_stay_through_upgrades() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.sock");
+    let mut scene = Scene::open_at(&format!("unix:{}", path.display()));
+    let _first = scene.worker();
+    let crowd = scene.crowd();
+    for _ in 0..2 {
+        scene.chain.upgrade();
+        sleep(PAUSE);
+    }
+    let _second = scene.worker();
+    let (account, _) = scene.end(crowd);
+    assert!(account.is_clean(), "{account:?}");
+    assert_eq!((account.marked, account.refused), (0, 0), "{account:?}");
+    let mut client = SocketIo::connect(scene.chain.first.addr);
+    assert_eq!(client.ask(1, &json!(["count", 1, 1])), json!([1]));
 }
 
 /// To a build that knows a higher version of the record and says more than this one knows, from it to the next such, and so on: nobody is cut off,
