@@ -57,7 +57,7 @@ mod tests {
 
     /// Two runners found the same port free, and the server of one of them found it taken.
     #[test]
-    #[ignore = "needs Node and Python: cargo xtask test foreign"]
+    #[ignore = "needs Node: cargo xtask test foreign"]
     fn processes_beside_each_other_were_given_the_same_port() {
         let own: [u16; 50] = free_ports();
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance");
