@@ -54,7 +54,12 @@ fn a_list_for_another_server_was_read() {
     let sockets = vec![r#"{"id":"a","rooms":["a"],"data":{}}"#; 1_000].join(",");
     let mut hear = |body: String, why: Refused| {
         let before = plane.tally().refused[why as usize];
-        plane.heard(Way::Channel, "socket.io-response#/lab#", body.as_bytes(), 10);
+        plane.heard(
+            Way::Channel,
+            "socket.io-response#/lab#",
+            body.as_bytes(),
+            10,
+        );
         plane.tally().refused[why as usize] - before
     };
     let list = |id: &str| format!(r#"{{"requestId":"{id}","sockets":[{sockets}]"#);

@@ -240,7 +240,9 @@ mod tests {
             parts: 0,
             pages: true,
         };
-        let keys = (0..1_000).map(|n| SocketKey::new(SocketId::at(n), 0)).collect();
+        let keys = (0..1_000)
+            .map(|n| SocketKey::new(SocketId::at(n), 0))
+            .collect();
         let mut list = lists.list(round, keys).expect("room");
         while !list.is_described() {
             let mut rest = list.take_rest();

@@ -212,7 +212,11 @@ fn lists_of_a_lone_shard_were_not_counted() {
     let lists = lister.lists();
     assert_eq!(lists.len(), ASKED);
     let (whole, begun): (Vec<_>, Vec<_>) = lists.iter().partition(|(_, found)| found.complete);
-    assert!(!whole.is_empty() && !begun.is_empty(), "{} are whole", whole.len());
+    assert!(
+        !whole.is_empty() && !begun.is_empty(),
+        "{} are whole",
+        whole.len()
+    );
     assert!(whole.iter().all(|(_, found)| found.sockets.len() == 2_000));
     assert!(begun.iter().all(|(_, found)| found.sockets.len() == PAGE));
     assert_eq!(kept(&net), 0);

@@ -84,7 +84,8 @@ impl Bridge {
         match deed.what {
             What::Event(event) => {
                 let event = event_of(event);
-                self.plane.say(NAMESPACE, Verb::Broadcast { to, event }, now_ms);
+                self.plane
+                    .say(NAMESPACE, Verb::Broadcast { to, event }, now_ms);
             }
             What::Ask {
                 event,

@@ -196,6 +196,11 @@ impl World {
         }
         for hub in 0..self.plan.hubs {
             self.turn(life, hub, |turn| turn.drain(0, 0));
+            // A process waits until what it has written is out.
+            for (conn, link) in self.lives[life].hubs[hub].conns.clone() {
+                self.links[link].room = None;
+                self.turn(life, hub, |turn| turn.writable(conn));
+            }
             let seat = &mut self.lives[life].hubs[hub];
             for link in std::mem::take(&mut seat.conns).into_values() {
                 self.links[link].end();
