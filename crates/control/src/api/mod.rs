@@ -166,8 +166,8 @@ impl Api {
     }
 
     /// The sources of metrics.
-    pub fn books(&self) -> &Arc<Books> {
-        &self.books
+    pub fn books(&self) -> Arc<Books> {
+        Arc::clone(&self.books)
     }
 
     pub(crate) fn large(&self) -> &Namespaces {

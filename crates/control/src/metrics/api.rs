@@ -43,7 +43,7 @@ pub(super) const API: &[Metric] = &[
 /// Zeros until somebody can call.
 fn of_books<T>(view: &View<'_>, read: impl Fn(&Books) -> T) -> T {
     let api = view.node.api.get();
-    api.map_or_else(|| read(&Books::default()), |api| read(api.books()))
+    api.map_or_else(|| read(&Books::default()), |api| read(&api.books()))
 }
 
 /// Of all these durations.

@@ -125,7 +125,8 @@ impl Handing {
 
     /// Sockets without a connection that are too large to go, since this was asked last.
     pub fn take_too_large(&mut self) -> u64 {
-        self.keeping.as_mut().map_or(0, Keeping::take_too_large)
+        let keeping = self.keeping.as_mut();
+        keeping.map_or(0, |keeping| keeping.take_too_large())
     }
 
     /// The next that goes; `None`: that were all.
