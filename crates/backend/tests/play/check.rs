@@ -55,19 +55,7 @@ impl Play<'_> {
                 loses_workers || client.handled.iter().all(|times| !times.marked),
                 "seed {seed}: a mark without a loss"
             );
-            for (at, life) in client.lives() {
-                let decided = life.admitted.is_some() || life.gone;
-                assert!(decided, "seed {seed}: {name:?} still waits, life {at}");
-                let heard = life.admitted != Some(true) || life.gone_heard > 0;
-                assert!(
-                    heard,
-                    "seed {seed}: nobody heard that {name:?} is gone, life {at}"
-                );
-                assert!(
-                    loses_workers || life.gone_heard <= 1,
-                    "seed {seed}: the end of {name:?} was told twice, life {at}"
-                );
-            }
+            self.check_lives(name, client, loses_workers);
         }
         assert_eq!(
             (self.backend.sockets(), self.backend.bytes()),
@@ -77,6 +65,24 @@ impl Play<'_> {
         let events = self.events + self.backend.counts().events;
         assert!(events > 0, "seed {seed}: nothing happened");
         assert!(self.settings.window_bytes > 0);
+    }
+
+    /// Somebody decided about each connection, and heard of its end.
+    fn check_lives(&self, name: &Name, client: &Client, loses_workers: bool) {
+        let seed = self.seed;
+        for (at, life) in client.lives() {
+            let decided = life.admitted.is_some() || life.gone;
+            assert!(decided, "seed {seed}: {name:?} still waits, life {at}");
+            let heard = life.admitted != Some(true) || life.gone_heard > 0;
+            assert!(
+                heard,
+                "seed {seed}: nobody heard that {name:?} is gone, life {at}"
+            );
+            assert!(
+                loses_workers || life.gone_heard <= 1,
+                "seed {seed}: the end of {name:?} was told twice, life {at}"
+            );
+        }
     }
 
     /// In order at each worker; what is not marked, in order over all of them.

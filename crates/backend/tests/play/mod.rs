@@ -534,16 +534,7 @@ impl<'a> Play<'a> {
                     process.owes.push((event.socket, event.ack));
                 }
             }
-            What::Gone(gone) => {
-                let name = Name::parse(&gone.socket).expect("a name");
-                let is_of = |order: &Order| matches!(order, Order::Decision(decision) if decision.socket == gone.socket);
-                process.decides.retain(|order| !is_of(order));
-                if let Some(life) = process.sockets.remove(&gone.socket) {
-                    assert_eq!(gone.reason, life.to_string(), "seed {}", self.seed);
-                    let client = self.clients.get_mut(&name).expect("a client");
-                    client.life_mut(life).gone_heard += 1;
-                }
-            }
+            What::Gone(gone) => self.hear_end(at, &gone),
             What::Part(proto::Part { socket }) => {
                 if process.sockets.remove(&socket).is_none() {
                     commands.push(Order::Ended(proto::Ended { socket }));
@@ -558,6 +549,17 @@ impl<'a> Play<'a> {
             | What::Opening(_)
             | What::Moved(_)
             | What::NodeGone(_) => {}
+        }
+    }
+
+    fn hear_end(&mut self, at: usize, gone: &proto::Gone) {
+        let process = &mut self.processes[at];
+        let is_of = |order: &Order| matches!(order, Order::Decision(decision) if decision.socket == gone.socket);
+        process.decides.retain(|order| !is_of(order));
+        if let Some(life) = process.sockets.remove(&gone.socket) {
+            assert_eq!(gone.reason, life.to_string(), "seed {}", self.seed);
+            let client = client_of(&mut self.clients, &gone.socket);
+            client.life_mut(life).gone_heard += 1;
         }
     }
 
