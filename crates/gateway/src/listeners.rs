@@ -66,7 +66,13 @@ pub fn socket_files(config: &Resolved) -> Vec<PathBuf> {
         Listen::Unix(path) => Some(path),
         Listen::Tcp(_) => None,
     });
-    config.server.unix.iter().chain(of_workers).cloned().collect()
+    config
+        .server
+        .unix
+        .iter()
+        .chain(of_workers)
+        .cloned()
+        .collect()
 }
 
 /// The listener of operators, once it is known that the public addresses can be had. Nothing has begun yet that others notice: a port that

@@ -209,11 +209,7 @@ impl Core {
     }
 
     /// Returns when a worker that answers nothing is told more, and when time is to pass.
-    fn respond(
-        &self,
-        cause: Cause,
-        letters: &mut Receiver<Letter>,
-    ) -> (Option<Instant>, Instant) {
+    fn respond(&self, cause: Cause, letters: &mut Receiver<Letter>) -> (Option<Instant>, Instant) {
         let mut state = self.lock();
         self.bell.answer();
         let sayings = std::mem::take(&mut *self.sayings());

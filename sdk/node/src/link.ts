@@ -305,7 +305,7 @@ export class Link {
     this.#overdue += late.length;
     if (late.length > 0) this.#handlers.late(late, this.#settings.handlerTimeout);
     this.isInDoubt();
-    process.nextTick(() => this.#flush(true));
+    this.#flush(true);
   }
 
   /** Finishes what it has and hands its sockets over; `ended` follows, also when the gateway cannot be reached. */
@@ -463,17 +463,14 @@ export class Link {
     this.#sent = Math.max(0, this.#sent - known);
   }
 
-  /** Handlers run in the ticks before the next turn of the loop: their commands go with the number of what they handled. After an error that the process
-   * survives, ticks are left over: they come first as well. */
+  /** Handlers run in the ticks before the next turn of the loop: their commands go with the number of what they handled. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() =>
-      process.nextTick(() => {
-        this.#scheduled = false;
-        this.#flush(false);
-      }),
-    );
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#flush(false);
+    });
   }
 
   /** Says something at once. A handler may be at work: what is under way is handled later, and then all that came of it is said. */
