@@ -123,6 +123,7 @@ impl Office {
 
     /// Another process goes on with what this one knows: workers come back to it by new links.
     pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
+        self.hear(around.now_ms);
         let mut heir = Self::new(queue, self.shards, self.lists);
         let record = self.backend.record(around.now_ms);
         let arrived = heir.backend.arrive(around.now_ms, &record, &HashSet::new());
