@@ -52,7 +52,6 @@ impl Counter {
             webhook: None,
         };
         let backends = Backends::new(&Config {
-            listen: Some(address),
             conns_max: CONNS_MAX,
             kitchens: [(BACKEND.to_owned(), kitchen)].into(),
         });
@@ -114,7 +113,7 @@ impl Counter {
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let listener = Listener {
-            tcp: self.listener,
+            socket: workers::Socket::Tcp(self.listener),
             secured: None,
             conns_max: CONNS_MAX,
             places: Arc::clone(places),
