@@ -144,6 +144,8 @@ export class Link {
   #sent = 0;
   #unsentBytes = 0;
   #scheduled = false;
+  /** Something was said in this turn of the loop, before its end. */
+  #spoke = false;
   /** The number in the last `handled`. */
   #told = 0;
   /** When the process last ran, and for how long it may have stood still without a question. */
@@ -476,6 +478,7 @@ export class Link {
   /** Says something at once. A handler may be at work: what is under way is handled later, and then all that came of it is said. */
   #tell(): void {
     if (!this.#isOpen) return;
+    this.#spoke = true;
     this.#send({ handled: this.#told, beside: [], begun: this.#progress.begun });
     this.#schedule();
   }
@@ -486,6 +489,8 @@ export class Link {
     // The turn's first command began this, and what is said now is of all of them.
     if (traceparent()) within("", () => this.#handlers.sending(this));
     else this.#handlers.sending(this);
+    if (this.#spoke) this.turn += 1;
+    this.#spoke = false;
     if (this.#sent === this.#kept.length && !this.#progress.changed && !always) return;
     this.turn += 1;
     this.#send(this.#progress.next());

@@ -128,6 +128,8 @@ fn crowd(nodes: &mut Nodes, (node, at): (usize, usize), count: usize) {
 /// Pages of so many sockets, and of so many bytes.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 64 << 10;
+/// A few sockets with so much are a page.
+const DATA_BYTES: usize = 20 << 10;
 /// Sockets that a turn describes of lists, beside the first page of a question.
 const SHARE: usize = 1_024;
 

@@ -3,8 +3,6 @@
 use super::*;
 
 const STEPS: usize = 120;
-/// A few of such sockets are a page.
-const DATA_BYTES: usize = 20 << 10;
 
 struct Person {
     node: usize,
