@@ -251,6 +251,16 @@ fn carry_out(parts: &mut Parts, entries: &[Entry], commands: Vec<What>) {
         }
     }
     for what in commands {
+        // A call of a life that was given up decides about no other one.
+        if let What::Decision(decision) = &what {
+            let name = Name::parse(&decision.socket);
+            let asked = |entry: &&Entry| entry.about == name && entry.introduces();
+            let mut entries = entries.iter().filter(asked);
+            if entries.any(|entry| parts.queue.homes.of(entry).is_none()) {
+                parts.queue.counts().late += 1;
+                continue;
+            }
+        }
         let done = commands::carry_out(parts, ENDPOINT, what);
         parts.queue.counts().commands_failed += u64::from(done.is_err());
     }

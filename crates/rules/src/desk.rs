@@ -356,8 +356,12 @@ impl Desk {
         decision: Result<(), backend::Refusal>,
     ) -> Option<Box<Arrival>> {
         let member = self.members.get_mut(&name)?;
-        let Stage::Waiting(ticket) = std::mem::replace(&mut member.stage, Stage::Admitted) else {
-            return None;
+        let ticket = match std::mem::replace(&mut member.stage, Stage::Admitted) {
+            Stage::Waiting(ticket) => ticket,
+            decided => {
+                member.stage = decided;
+                return None;
+            }
         };
         let admits = decision.is_ok();
         let decision = decision.map_err(|refusal| Refusal {

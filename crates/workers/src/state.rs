@@ -227,7 +227,7 @@ impl Core {
         state.driver.deliver();
         if is_tick {
             state.wind_up();
-        } else {
+        } else if !state.driver.is_quiet() {
             state.hurry();
         }
         let due = (state.driver.patience_ends(), state.tick_due);

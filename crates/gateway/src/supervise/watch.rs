@@ -178,6 +178,7 @@ impl Watch {
     }
 
     fn upgrade(&mut self) {
+        self.beside = None;
         if let Some(pid) = self.successor {
             return tell(&format!("process {pid} is to take over already"));
         }

@@ -126,6 +126,7 @@ impl Context<'_> {
     /// Says that a word which is passed on lets sockets join these rooms. Until all that this returns is dropped, what is published to the
     /// rooms goes to every shard: an event right after the word would else miss the shard that has it still to do.
     pub fn expect(&self, namespace: &str, rooms: &[&str]) -> Vec<Expected> {
+        let _inside = Inside::enter();
         self.parts.rooms.expect(namespace, rooms)
     }
 
