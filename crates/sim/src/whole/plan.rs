@@ -72,7 +72,8 @@ impl Plan {
             let recover = Recover {
                 window: WINDOW,
                 offsets: Offsets::All,
-                goes_abroad: true,
+                // What servers of another kind say has no place in the order of our nodes.
+                goes_abroad: !self.server,
                 chronicle: false,
                 replicas: 0,
             };
