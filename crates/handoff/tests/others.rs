@@ -439,13 +439,14 @@ fn what_was_counted_comes_once() {
 
 #[test]
 fn what_was_called_for_comes_once() {
+    type Alter = fn(&mut Called);
     let mut ledger = Ledger::default();
     assert_eq!(ledger.admit_call(&called()), Ok(()));
     let again = ledger.admit_call(&called()).expect_err("it is there");
     assert_eq!(again.field, "calls.key");
     assert_eq!(ledger.admit_caller(&caller()), Ok(()));
     assert!(ledger.admit_caller(&caller()).is_err());
-    let wrong: [(&str, fn(&mut Called)); 5] = [
+    let wrong: [(&str, Alter); 5] = [
         ("calls.caller", |call| call.caller = "x".repeat(65_537)),
         ("calls.key", |call| call.key.clear()),
         ("calls.digest", |call| call.digest.truncate(31)),
