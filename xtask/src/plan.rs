@@ -110,12 +110,13 @@ pub const ENTRIES: &[Entry] = &[
     after(Group::Clients, foreign("client library", client_library)),
     beside(Group::Clients, foreign("go workers", go_workers)),
     after(Group::Clients, foreign("java clients", java_clients)),
-    beside(Group::Clients, foreign("js clients", js_clients)),
-    after(Group::Clients, foreign("python clients", python_clients)),
+    beside(Group::Clients, foreign("python clients", python_clients)),
     beside(
         Group::Clients,
         autobahn_step(Lane::Foreign, "autobahn", autobahn),
     ),
+    // Its clients wait for a second, here and there: on cores that are busy that is not enough.
+    foreign("js clients", js_clients),
     foreign("what is installed", what_is_installed),
     foreign("js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),

@@ -39,6 +39,10 @@ export async function stage(backend = "", namespaces = "", tables = "", listen =
   child.stderr.resume();
   const url = `http://${addresses.addresses.split(",")[0]}`;
   const servers = [];
+  const kill = async () => {
+    child.kill("SIGKILL");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+  };
   return {
     url,
     admin: `http://${addresses.admin}`,
@@ -62,9 +66,10 @@ export async function stage(backend = "", namespaces = "", tables = "", listen =
     open: (namespace = "/", options = {}) => connect(`${url}${namespace}`, { forceNew: true, reconnection: false, ...options }),
     async close() {
       await Promise.all(servers.map((io) => io.close()));
-      child.kill("SIGKILL");
-      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      await kill();
     },
+    /** Returns when nothing of it is there any more. */
+    kill,
   };
 }
 

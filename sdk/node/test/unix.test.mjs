@@ -27,7 +27,7 @@ test("a worker finds the gateway by its file, and the next one when that was kil
     socket.close();
   };
   await asks(first);
-  first.stop("SIGKILL");
+  await first.kill();
   const second = await stage("", "", "", `unix:${path}`);
   await asks(second);
   await io.close();
