@@ -8,9 +8,10 @@ import { test } from "node:test";
 import { Server } from "@sockeye/server";
 import { stage, until } from "./stage.mjs";
 
-test("a worker finds the gateway by its file, and the next one when that was killed", async () => {
+test("a worker finds the gateway by its file, and the next one when that was killed", async (t) => {
   const path = join(mkdtempSync(join(tmpdir(), "sockeye-")), "w.sock");
   const first = await stage("", "", "", `unix:${path}`);
+  t.after(() => first.close());
   assert.equal(first.workers, `unix:${path}`);
   assert.equal(statSync(path).mode & 0o777, 0o600);
   const large = "x".repeat(4 << 20);
@@ -29,11 +30,11 @@ test("a worker finds the gateway by its file, and the next one when that was kil
   await asks(first);
   await first.kill();
   const second = await stage("", "", "", `unix:${path}`);
+  t.after(() => second.close());
   await asks(second);
   await io.close();
   second.stop("SIGTERM");
   await until(() => !existsSync(path));
-  await Promise.all([first.close(), second.close()]);
 });
 
 test("a worker that wants TLS from a Unix socket is told so", () => {
