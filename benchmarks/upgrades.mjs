@@ -177,7 +177,9 @@ class Node {
     return node;
   }
   async metric(name) {
-    const page = await (await fetch(`http://127.0.0.1:${this.admin}/metrics`)).text();
+    const ask = () => fetch(`http://127.0.0.1:${this.admin}/metrics`);
+    // A connection that was left open may lead to the process that handed over.
+    const page = await (await ask().catch(ask)).text();
     const line = page.split("\n").find((line) => line.startsWith(`${name} `));
     return Number(line?.split(" ")[1] ?? 0);
   }
