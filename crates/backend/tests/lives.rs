@@ -17,7 +17,7 @@ fn attach(backend: &mut Backend, now_ms: u64, link: Link) {
     backend.attach(now_ms, link, &hello).expect("welcome");
 }
 
-/// What a worker is sent: the first letters of the items, `'` for one that comes again.
+/// The items that a worker is sent, as their first letters; `'` marks one that comes again.
 fn sent(backend: &mut Backend, now_ms: u64, link: Link) -> String {
     let sent = std::iter::from_fn(|| backend.poll(now_ms, link));
     let items = sent.flat_map(|message| ToWorker::decode(message).expect("a message").items);
@@ -69,13 +69,15 @@ fn handled(handled: u64) -> FromWorker {
     }
 }
 
-fn decides(first: u64, admit: bool) -> FromWorker {
+/// The worker has handled so many items, and lets the client in or not by its command with this number.
+fn decides(first: u64, handled: u64, admit: bool) -> FromWorker {
     let decision = proto::Decision {
         socket: SOCKET.to_owned(),
         admit,
         ..proto::Decision::default()
     };
     FromWorker {
+        handled,
         first,
         commands: vec![Command {
             what: Some(Order::Decision(decision)),
@@ -101,10 +103,7 @@ fn one() -> Backend {
     attach(&mut backend, 1, Link(1));
     backend.up(1, connect());
     assert_eq!(sent(&mut backend, 1, Link(1)), "C");
-    let said = FromWorker {
-        handled: 1,
-        ..decides(1, true)
-    };
+    let said = decides(1, 1, true);
     backend.received(1, Link(1), said).expect("in order");
     assert_eq!(decisions(&mut backend), [true]);
     backend
@@ -123,10 +122,7 @@ fn a_client_that_came_back_at_once_was_forgotten_with_its_old_connection() {
     assert_eq!(sent(&mut backend, 2, Link(1)), "G");
     backend.received(3, Link(1), handled(2)).expect("in order");
     assert_eq!(sent(&mut backend, 3, Link(1)), "C");
-    let said = FromWorker {
-        handled: 3,
-        ..decides(2, true)
-    };
+    let said = decides(2, 3, true);
     backend.received(3, Link(1), said).expect("in order");
     assert_eq!((decisions(&mut backend), backend.bytes()), (vec![true], 0));
     // It is there, and its end is the last that is heard of it.
@@ -159,10 +155,7 @@ fn a_worker_that_died_between_two_connections_left_the_end_of_the_first_to_the_s
         .received(601, Link(2), handled(3))
         .expect("in order");
     assert_eq!(sent(&mut backend, 601, Link(2)), "C");
-    let said = FromWorker {
-        handled: 4,
-        ..decides(1, true)
-    };
+    let said = decides(1, 4, true);
     backend.received(602, Link(2), said).expect("in order");
     assert_eq!(decisions(&mut backend), [true]);
     backend.up(603, event(7));
@@ -202,10 +195,7 @@ fn a_client_may_come_and_go_often_before_its_worker_hears_of_the_first_end() {
     backend.up(7, gone());
     backend.up(7, connect());
     // The decision about a connection that has ended is none about the next.
-    let said = FromWorker {
-        handled: 3,
-        ..decides(2, true)
-    };
+    let said = decides(2, 3, true);
     backend.received(8, Link(1), said).expect("in order");
     assert_eq!(sent(&mut backend, 8, Link(1)), "G");
     assert!(decisions(&mut backend).is_empty());
@@ -214,7 +204,7 @@ fn a_client_may_come_and_go_often_before_its_worker_hears_of_the_first_end() {
     assert_eq!(backend.sockets(), 1);
 }
 
-/// What its worker had of the one that was refused was taken for what it had of the next.
+/// The worker had items of the connection that was refused. They were taken for items of the next one.
 #[test]
 fn a_client_that_was_refused_and_came_again_was_introduced_twice() {
     let mut backend = one();
@@ -224,7 +214,7 @@ fn a_client_that_was_refused_and_came_again_was_introduced_twice() {
     backend.received(3, Link(1), handled(2)).expect("in order");
     assert_eq!(sent(&mut backend, 3, Link(1)), "C");
     backend
-        .received(4, Link(1), decides(2, false))
+        .received(4, Link(1), decides(2, 0, false))
         .expect("in order");
     assert_eq!(decisions(&mut backend), [false]);
     backend.up(5, connect());
@@ -273,7 +263,7 @@ fn a_client_that_waits_for_its_own_end_waits_no_longer_than_others() {
     assert_eq!((backend.sockets(), backend.bytes()), (0, 0));
 }
 
-/// What waits goes to the next process, and what a worker has of a connection that is forgotten stays so.
+/// Lives that wait go to the next process. Items of a life that is forgotten stay forgotten there.
 #[test]
 fn the_next_process_goes_on_with_both() {
     let mut backend = one();
@@ -295,7 +285,7 @@ fn the_next_process_goes_on_with_both() {
     assert_eq!(sent(&mut heir, 4, Link(2)), "");
     heir.received(5, Link(2), handled(2)).expect("in order");
     assert_eq!(sent(&mut heir, 5, Link(2)), "C");
-    heir.received(6, Link(2), decides(2, false))
+    heir.received(6, Link(2), decides(2, 0, false))
         .expect("in order");
     let record = heir.record(7);
     let mut heir = Backend::new(Settings::default());

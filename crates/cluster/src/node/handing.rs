@@ -43,7 +43,7 @@ impl Node {
         let sent = record.sent.as_ref().ok_or("nothing that was sent")?;
         node.outlet = Outlet::restored(me, limits.outlet, sent, now_us)?;
         node.now_us = now_us;
-        // Whoever goes on has both channels before the place is handed over: it is not deaf until its first heartbeat has come back.
+        // The next process has both channels before it gets the place: it hears from its first moment, not from its first heartbeat on.
         (node.probe_back_us, node.beat_back_us) = (Some(now_us), Some(now_us));
         node.pulse.go_on(bounded(record.beats)?, now_us);
         node.changes_at = bounded(record.changes_at)?;

@@ -88,7 +88,7 @@ pub struct Settings {
     pub audit: Arc<Audit>,
     /// Orders that all nodes of a cluster know.
     pub ledger: Option<Arc<Ledger>>,
-    /// What the process before knew of callers.
+    /// Calls and rates of callers, as the process before knew them.
     pub past: Past,
 }
 

@@ -1,4 +1,5 @@
-//! What callers did, on its way from one process to the next: a call that is repeated there is the same call, and nobody has a new window.
+//! Calls and rates of callers, on their way from one process to the next: a call that is repeated there is the same call, and no caller has a
+//! new window.
 
 use super::Api;
 use super::across;

@@ -116,7 +116,7 @@ impl Node {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the process before knew of callers.
+    /// Calls and rates of callers, as the process before knew them.
     pub fn note_past(&self, past: Past) {
         *self.past() = past;
     }
