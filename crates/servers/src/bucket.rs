@@ -1,6 +1,6 @@
 //! A server that speaks S3 over a folder (`conformance/store`): it can be frozen, killed and started again on the same port.
 
-use crate::{free_ports, one_at_a_time, wait_for};
+use crate::{free_ports, node, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -101,9 +101,6 @@ impl Drop for Bucket {
 
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/store");
-    let script = "cmp -s package-lock.json node_modules/.complete && exit
-        npm ci --no-audit --no-fund --silent
-        cp package-lock.json node_modules/.complete";
-    one_at_a_time(&folder, "package-lock.json", script);
+    node::install(&folder);
     folder
 }

@@ -153,10 +153,11 @@ pub(crate) fn installed() -> PathBuf {
     folder
 }
 
-/// Brings the packages that a folder's lock file names.
+/// Brings the packages that a folder's lock file names. npm writes its own list last: what `cargo xtask test` installed is not
+/// installed anew.
 pub(crate) fn install(folder: &Path) {
-    let script = "cmp -s package-lock.json node_modules/.complete && exit
+    let script = "test node_modules/.package-lock.json -nt package-lock.json && exit
         npm ci --no-audit --no-fund --ignore-scripts --loglevel=error >&2
-        cp package-lock.json node_modules/.complete";
+        touch node_modules/.package-lock.json";
     one_at_a_time(folder, "package-lock.json", script);
 }
