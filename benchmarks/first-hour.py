@@ -197,7 +197,7 @@ def token_and_publish(account, page, modules):
     (here / "sockeye.toml").write_text(config.replace("shop:…:emit", entry))
     account.types(page.command("2. The configuration", "sockeye config check"), here)
     account.gateway(page.command("2. The configuration", "sockeye --config"), here)
-    for title, language, name in (("3. A token", "js", "token.mjs"), ("3. A token", "python", "token.py"), ("4. A client", "js", "client.mjs")):
+    for title, language, name in (("3. A token", "js", "token.mjs"), ("3. A token", "python", "make_token.py"), ("4. A client", "js", "client.mjs")):
         (here / name).write_text(page.block(title, language, name))
     account.types(page.command("3. A token", "node token.mjs ada"), here)
     assert account.types(page.command("3. A token", "sockeye token check"), here).startswith("accepted")

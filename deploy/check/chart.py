@@ -64,6 +64,7 @@ def chart_opens_what_is_asked_for():
         "networkPolicy": {"enabled": True, "admin": {"from": []}},
         "volumes": [{"name": "tls", "secret": {"secretName": "certificates"}}],
         "volumeMounts": [{"name": "tls", "mountPath": "/etc/sockeye-tls"}],
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
     }
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(values, file)
@@ -71,6 +72,7 @@ def chart_opens_what_is_asked_for():
         code, text = run(helm, "template", "sockeye", str(CHART), *VERSION, "--values", file.name)
     assert code == 0, text
     made = {f"{it['kind']}/{it['metadata']['name']}": it["spec"] for it in yaml.safe_load_all(text) if it and "spec" in it}
+    assert made["StatefulSet/sockeye"]["volumeClaimTemplates"] == values["volumeClaimTemplates"], made
     pod = made["StatefulSet/sockeye"]["template"]["spec"]
     assert [volume["name"] for volume in pod["volumes"]] == ["config", "tls"], pod["volumes"]
     assert pod["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/sockeye-tls", pod

@@ -72,6 +72,13 @@ def pods_may_do_little():
 
 
 @check
+def pods_could_not_write_to_a_disk_of_their_own():
+    """A new volume is root's."""
+    own = pod()["securityContext"]
+    assert own["fsGroup"] == own["runAsGroup"], own
+
+
+@check
 def services_and_budget_find_the_pods():
     everything = manifests()
     labels = everything["StatefulSet/sockeye"]["spec"]["template"]["metadata"]["labels"]

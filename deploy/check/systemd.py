@@ -29,15 +29,28 @@ def unit_brings_secrets_to_a_user_that_owns_nothing():
 
 @check
 def unit_starts_what_exists():
-    for field in ("ExecStartPre", "ExecStart"):
-        words = unit()[field][0].split()
-        assert words[0] == "/usr/bin/sockeye", words
-        if words[1] == "config":
-            words = [SOCKEYE if word == words[0] else word for word in words]
-            words[words.index("--config") + 1] = str(ROOT / "config/sockeye.toml")
-            code, text = run(*words)
-            assert code == 0, text
+    words = [SOCKEYE if word == "/usr/bin/sockeye" else word for word in unit()["ExecStart"][0].split()]
+    words[words.index("--config") + 1] = str(ROOT / "config/sockeye.toml")
+    code, text = run(words[0], "config", "check", *words[1:])
+    assert code == 0, text
     assert "HUP" in unit()["ExecReload"][0]
+
+
+@check
+def unit_was_started_again_each_second_with_a_wrong_configuration():
+    """`RestartPreventExitStatus` is about the main process: a check before it, which failed with 1, was repeated for ever."""
+    assert "ExecStartPre" not in unit(), unit()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "sockeye.toml"
+        path.write_text("[server]\nport = 3000\n")
+        code, text = run(SOCKEYE, "--config", str(path))
+    assert [str(code)] == unit()["RestartPreventExitStatus"] and "server.port" in text, (code, text)
+
+
+@check
+def unit_has_a_place_for_the_folders_of_stores():
+    assert unit()["ProtectSystem"] == ["strict"] and unit()["StateDirectory"] == ["sockeye"], unit()
+    assert "/var/lib/sockeye" in read("docs/operations.md")
 
 
 @check

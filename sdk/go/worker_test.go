@@ -536,7 +536,7 @@ func TestTheExampleRunsWithWhatInitWrites(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "SOCKEYE_KEY="+s.key, "SOCKEYE_WORKERS="+s.workers)
+	cmd.Env = append(os.Environ(), "SOCKEYE_KEY="+s.key, "SOCKEYE_GATEWAY="+s.workers)
 	start(t, cmd).line("attached to")
 	if _, refused := s.visit(map[string]any{}); refused == nil || refused.Refused.Message != "a name is needed" {
 		t.Fatalf("%+v", refused)

@@ -20,7 +20,7 @@ type guest struct {
 }
 
 func main() {
-	gateway := os.Getenv("SOCKEYE_WORKERS")
+	gateway := os.Getenv("SOCKEYE_GATEWAY")
 	if gateway == "" {
 		gateway = "127.0.0.1:9091"
 	}

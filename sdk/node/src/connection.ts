@@ -96,7 +96,7 @@ export class Connection extends EventEmitter {
     super();
     this.id = connect.session;
     this.key = key;
-    this.request = request ?? requestOf({ ...connect, target: `/socket.io/${connect.query ? `?${connect.query}` : ""}` });
+    this.request = request ?? requestOf({ ...connect, target: `${owner.engine.path}${connect.query ? `?${connect.query}` : ""}` });
     this.remoteAddress = connect.address;
     this.transport = new Transport(this.id, connect.transport || "websocket");
     this.#owner = owner;

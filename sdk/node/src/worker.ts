@@ -672,6 +672,7 @@ export class Worker implements Owner, Handlers {
 
   welcomed(_: Link, welcome: Welcome): Error | undefined {
     this.#manners = welcome.manners ?? undefined;
+    if (this.#manners?.path) this.engine.path = this.#manners.path;
     const error = this.check();
     if (!error) this.#settle.resolve();
     return error;

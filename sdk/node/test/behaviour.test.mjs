@@ -243,6 +243,18 @@ test("a room that the gateway refuses stayed in socket.rooms, and nobody was tol
   client.disconnect();
 });
 
+test("`handshake.url` began with /socket.io/ whatever path the gateway has", async (t) => {
+  const elsewhere = await stage("", "", '[socketio]\npath = "/rt/"');
+  t.after(() => elsewhere.close());
+  let handshake;
+  await elsewhere.server({}, (io) => io.on("connection", (newcomer) => ({ handshake } = newcomer)));
+  const client = elsewhere.open("/", { path: "/rt/", transports: ["websocket"], query: { table: "7" } });
+  await once(client, "connect");
+  await until(() => handshake);
+  assert.match(handshake.url, /^\/rt\/\?.*\btable=7\b/);
+  client.disconnect();
+});
+
 /** The first socket's admission let the second one in: the first was never said to be gone, and its worker stood still. */
 test("a client that left and came back while middleware worked on it left a socket for ever", async () => {
   const io = await here.server();

@@ -13,6 +13,8 @@ const FILE: &str = "sockeye.toml";
 const SECRET: &str = "secret";
 /// The program that has a key for workers.
 const WORKER: &str = "app";
+/// Where it attaches.
+const WORKERS: &str = "127.0.0.1:9091";
 const RULES_TOML: &str = include_str!("rules.toml");
 const CHAT_TOML: &str = include_str!("chat.toml");
 const WORKER_TOML: &str = include_str!("worker.toml");
@@ -97,14 +99,17 @@ fn for_workers(args: &InitArgs) -> Result<(Vec<New>, Vec<String>)> {
     let (key, entry) = keys::generate(WORKER, &[]).map_err(anyhow::Error::msg)?;
     let config = New {
         path: args.file.clone(),
-        text: WORKER_TOML.replace("{entry}", &quoted(&entry)),
+        text: WORKER_TOML
+            .replace("{entry}", &quoted(&entry))
+            .replace("{workers}", &quoted(WORKERS)),
         mode: 0o644,
     };
     let then = vec![
-        format!("export SOCKEYE_KEY={key}    # the key of your workers: it is nowhere else"),
         format!(
-            "start a worker of backend {WORKER:?} at 127.0.0.1:9091 with that key: the libraries are in sdk"
+            "export SOCKEYE_GATEWAY={WORKERS} SOCKEYE_BACKEND={WORKER} SOCKEYE_KEY={key}    # the key is nowhere else"
         ),
+        "start your program: in Node `new Server()` of @sockeye/server reads these; the libraries are in sdk"
+            .to_owned(),
     ];
     Ok((vec![config], then))
 }

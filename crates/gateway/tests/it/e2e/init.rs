@@ -177,6 +177,11 @@ fn workers_decide_and_those_without_the_key_do_not() {
         .expect("address");
     let key = begun.printed.split("SOCKEYE_KEY=").nth(1).expect("a key");
     let key = key.split_whitespace().next().expect("a key");
+    // A program was told the key, and had to guess where to go and by which name.
+    let named = "SOCKEYE_GATEWAY=127.0.0.1:9091 SOCKEYE_BACKEND=app ";
+    assert!(begun.printed.contains(named), "{}", begun.printed);
+    let config = begun.file("sockeye.toml");
+    assert!(config.contains("listen = \"127.0.0.1:9091\""), "{config}");
 
     let other = begun_key();
     let refused = runtime().block_on(open(workers, &other, introduced("app", "thief")));
