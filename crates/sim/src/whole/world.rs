@@ -307,7 +307,7 @@ impl World {
         while !self.lives[life].is_behind(&self.config) {
             match self.lives[life].feed.pop_front() {
                 Some(Due::Frame { frame, .. }) => {
-                    self.at_station(life).arrived(&frame);
+                    self.at_station(life).arrived(frame.to_vec());
                     self.step_station(life);
                 }
                 Some(Due::Heard { channel, body, .. }) => {
